@@ -35,6 +35,8 @@ export interface GatewayParts extends SenderParts {
   left(generation: Generation): void
   /** Counts exchanges whose bodies have come; left out: this gateway is the only one of its process. */
   readonly admitted?: SharedCount
+  /** Whether other threads serve with the same store. */
+  readonly isOneOfSeveral?: boolean
   /** Called once for each exchange, when all is said and done. */
   record(exchange: LiveExchange, told: Told): void
   /** Of the last exchanges that are over; left out: none is remembered. */
@@ -93,8 +95,10 @@ export class Gateway {
       await runPlan(exchange, this.#parts)
       // 4. The end: what was kept back leaves, now that the charge is committed.
       exchange.phase = 'closing'
+      // Another thread finds it on disk only.
+      if (exchange.kept && this.#parts.isOneOfSeveral) await keepAnswer(exchange)
       finish(exchange)
-      if (exchange.kept) keepAnswer(exchange)
+      if (exchange.kept && !this.#parts.isOneOfSeveral) void keepAnswer(exchange)
       if (exchange.answered) told = { refusal: null, decidedBy: decidedBy(exchange.trail, null, 'gateway') }
     } catch (error) {
       if (!exchange.body) await parseArrived(ctx.req)

@@ -6,7 +6,7 @@ import type { Clock, Random } from '#contract'
 import type { ApiParts } from './api/api-parts.ts'
 import { controlPath, startControl } from './api/control/socket.ts'
 import { REFUSED_WITH_DATABASE } from './api/control/verbs.ts'
-import { type AppParts, createAdminApp, createListener, listen, type Readiness, setTimeouts } from './app.ts'
+import { type AppParts, createAdminApp, createListener, listen, readiness, setTimeouts } from './app.ts'
 import { createDeadlineClock, type DeadlineClock, systemClock } from './common/clock.ts'
 import { SharedCount } from './common/shared-count.ts'
 import { VERSION } from './common/version.ts'
@@ -36,6 +36,7 @@ import { createIds } from './store/ids.ts'
 import type { LocalStore } from './store/local-store.ts'
 import { reportLosses } from './store/report-losses.ts'
 import { openStore } from './store/sqlite.ts'
+import { createLocalState, type State as StepState } from './store/state/state.ts'
 import { sweepResponses } from './store/sweep.ts'
 
 export interface ServeOptions {
@@ -118,6 +119,8 @@ interface Base extends StartParts {
   readonly random: Random
   readonly deadlineClock: DeadlineClock
   readonly state: State
+  /** What services of steps keep between requests. */
+  readonly kept: StepState
 }
 
 /** What changes while the gateway serves. */
@@ -152,7 +155,8 @@ async function start(parts: StartParts): Promise<Running> {
   parts.undo.push(deadlineClock.stop)
   reportLosses(store, configuration.store, { log: parts.log.log, watch: deadlineClock.watch })
   sweepResponses(store, { log: parts.log.log, watch: deadlineClock.watch })
-  const base: Base = { ...parts, configuration, clock, random, deadlineClock, state }
+  const kept = createLocalState(clock)
+  const base: Base = { ...parts, configuration, clock, random, deadlineClock, state, kept }
   const metrics = createMetrics({
     isOverloaded: () => state.serving?.isOverloaded() ?? false,
     inflight: () => state.serving?.inflight() ?? 0,
@@ -207,7 +211,7 @@ async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics):
     build(configuration, previous) {
       log.learn(configuration.secrets)
       const { log: own, forStep: logFor, redact } = log
-      const services = { store, clock, random, deadlineClock, log: own, logFor, redact }
+      const services = { store, state: base.kept, clock, random, deadlineClock, log: own, logFor, redact }
       return createGeneration({ configuration, previous, version: VERSION, ...services })
     },
     async attempt({ configuration: { routes }, catalog, healthTracker }) {
@@ -322,6 +326,7 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
     ...needs,
     count,
     store: store.threads,
+    state: base.kept,
     secret,
     configFile: options.configFile,
     env: options.env,
@@ -375,13 +380,6 @@ const STEP_GRACE_MS = 5_000
 
 /** How soon a changed file is noticed. */
 const WATCH_EVERY_MS = 1000
-
-/** Files that cannot be served keep nobody from serving: they are told beside. */
-function readiness(draining: boolean, ledger: string | null, configuration: string | null): Readiness {
-  if (draining) return { ready: false, reason: 'the gateway is shutting down' }
-  if (ledger !== null) return { ready: false, reason: ledger }
-  return configuration === null ? { ready: true } : { ready: true, configuration }
-}
 
 function urlOf(host: string, port: number): string {
   const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host

@@ -163,7 +163,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
 const KNOWS_PLUGINS = 'src/loader/builtin.ts'
 /** Packages that a plugin of this repository may use beside `#contract`. */
 const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = {
-  cache: ['lru-cache'],
   jwt: ['jose'],
   schema: ['ajv'],
 }
@@ -182,6 +181,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
     'the end of a connection on which a body still comes',
   ],
   'src/store/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
+  'src/store/state/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
   'src/runtime/shutdown.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
   'src/observe/log.ts': [['Date.now', 'setTimeout'], 'a default that tests replace'],
@@ -208,7 +208,6 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/runtime/dry-run.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
   'src/simulate/whole-gateway.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
   'src/simulate/connection.ts': [['setTimeout'], 'a method that a socket has'],
-  'plugins/concurrency/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
   'plugins/credits/index.ts': [['setTimeout'], 'pauses between two tries of a settle'],
   'plugins/credits/checkpoints.ts': [['setInterval'], 'one interval for all open streams'],
 }

@@ -20,11 +20,11 @@ import cache from './index.ts'
 const clock = { time: Date.UTC(2026, 0, 1), now: () => clock.time }
 
 /** The plugin with this file's time, under another name than the built-in one. */
-const timed = definePlugin<never, never, 'clock'>({
+const timed = definePlugin<never, never, 'clock' | 'cache'>({
   ...cache,
   name: 'cache-here',
   needs: cache.needs as (settings: never, kind: RouteKind) => readonly FactName[],
-  uses: ['clock'],
+  uses: ['clock', 'cache'],
   create: (settings: never, services: object, place: StepPlace) =>
     cache.create(settings, { ...services, clock } as never, place),
 })
@@ -339,7 +339,7 @@ describe('age', () => {
 test('memory is bounded by bytes: who was asked for longest ago makes room', async () => {
   // About two answers of 2,000 characters.
   provider.script(numbered({ tokens: ['y'.repeat(2000)] }))
-  await using gateway = await start({ size: '10kB' })
+  await using gateway = await start({ size: '11kB' })
   const question = (content: string) => ({ messages: [{ role: 'user', content }] })
   for (const content of ['a', 'b']) await ask(gateway, question(content))
   expect(await ask(gateway, question('a'))).toMatchObject({ cache: 'hit' })

@@ -1,9 +1,8 @@
 /**
  * Answers again what was answered before: the same question, by the same account unless the policy says otherwise, gets
- * the answer that it got, whole or as a stream as it is asked for this time. Only answers that ended well are kept, in
- * memory, and a reload forgets them: what the configuration was may be a part of what they say.
+ * the answer that it got, whole or as a stream as it is asked for this time. Only answers that ended well are kept, in the
+ * service `cache`, for this configuration: what the configuration was may be a part of what they say.
  */
-import { LRUCache } from 'lru-cache'
 import {
   asksModel,
   type ChatCompletion,
@@ -40,12 +39,10 @@ interface PriceText {
 const HEADER = 'x-tollgate-cache'
 /** What was not sent to the provider that gave the answer; a hit says it again. */
 const DROPPED_HEADER = 'x-tollgate-dropped'
-/** What an entry takes beside its text. */
-const ENTRY_BYTES = 256
 
-/** An answer as it is kept: as text, so that nobody who gets it can change it for those who come after. */
+/** An answer as it is kept: as JSON text, so that nobody who gets it can change it for those who come after. */
 interface Kept {
-  readonly text: string
+  readonly completion: ChatCompletion
   readonly storedAt: number
   readonly dropped: string
 }
@@ -62,7 +59,7 @@ export default definePlugin({
     // In front of the step that takes the money nobody would ever charge it.
     ...(price === 'free' ? [] : (['hold'] as const)),
   ],
-  uses: ['clock'],
+  uses: ['clock', 'cache'],
   settings: {
     type: 'object',
     additionalProperties: false,
@@ -116,65 +113,48 @@ export default definePlugin({
   },
   check: ({ ttl }: Settings) =>
     ttl === 0 ? [{ at: '/ttl', level: 'warning', message: 'with ttl 0s no answer is ever given again' }] : [],
-  create(settings: Settings, { clock }) {
+  create(settings: Settings, { clock, cache }, { policy, id }) {
     const price = priceOf(settings.price)
-    const answers = new LRUCache<string, Kept>({
-      maxSize: Math.max(1, settings.size),
-      sizeCalculation: ({ text, dropped }) => 2 * (text.length + dropped.length) + ENTRY_BYTES,
-    })
-    return {
-      async handle(ctx, next) {
-        const exchange = ctx.exchange as ExchangeWith<'chat' | 'model'>
-        const control = readControl(ctx.get('cache-control'))
-        const skipped = exchange.route.counts
-          ? 'not cached: it counts tokens'
-          : whySkipped(exchange.chat, control, settings)
-        if (skipped !== null) {
-          ctx.set(HEADER, 'skip')
-          exchange.note(skipped)
-          return next()
-        }
-        const question: Question = { ...exchange.chat, modelId: exchange.model.id, owner: ownerOf(exchange, settings) }
-        const key = keyOf(question)
-        const found = find(answers, key, clock, settings, control)
-        if (found) {
-          ctx.set(HEADER, 'hit')
-          ctx.set('age', String(Math.floor(ageOf(found, clock) / 1000)))
-          if (found.dropped !== '') ctx.set(DROPPED_HEADER, found.dropped)
-          const completion = JSON.parse(found.text) as ChatCompletion
-          return exchange.answer({ ...completion, id: exchange.id }, price ?? undefined)
-        }
-        ctx.set(HEADER, 'miss')
-        const collector = new Collector(settings.largest)
-        exchange.watch(chunk => collector.add(chunk))
-        await next()
-        if (!isAsItWas(exchange, question)) return
-        const text = textOf(exchange, collector)
-        if (text === null) return
-        answers.set(key, { text, storedAt: clock.now(), dropped: ctx.response.get(DROPPED_HEADER) ?? '' })
-      },
-      dispose: () => answers.clear(),
+    const answers = cache.open(`${policy}/${id}`, settings.size)
+    return async (ctx, next) => {
+      const exchange = ctx.exchange as ExchangeWith<'chat' | 'model'>
+      const control = readControl(ctx.get('cache-control'))
+      const skipped = exchange.route.counts
+        ? 'not cached: it counts tokens'
+        : whySkipped(exchange.chat, control, settings)
+      if (skipped !== null) {
+        ctx.set(HEADER, 'skip')
+        exchange.note(skipped)
+        return next()
+      }
+      const question: Question = { ...exchange.chat, modelId: exchange.model.id, owner: ownerOf(exchange, settings) }
+      const key = keyOf(question)
+      const found = control.noCache ? null : fresh(await answers.get(key), clock, settings, control)
+      if (found) {
+        ctx.set(HEADER, 'hit')
+        ctx.set('age', String(Math.floor(ageOf(found, clock) / 1000)))
+        if (found.dropped !== '') ctx.set(DROPPED_HEADER, found.dropped)
+        return exchange.answer({ ...found.completion, id: exchange.id }, price ?? undefined)
+      }
+      ctx.set(HEADER, 'miss')
+      const collector = new Collector(settings.largest)
+      exchange.watch(chunk => collector.add(chunk))
+      await next()
+      if (!isAsItWas(exchange, question)) return
+      const completion = completionOf(exchange, collector)
+      if (completion === null || settings.ttl === 0) return
+      const kept: Kept = { storedAt: clock.now(), dropped: ctx.response.get(DROPPED_HEADER) ?? '', completion }
+      answers.set(key, JSON.stringify(kept), settings.ttl)
     }
   },
 })
 
 /** A fresh enough answer; one that is too old for this client only is left to the others. */
-function find(
-  answers: LRUCache<string, Kept>,
-  key: string,
-  clock: Clock,
-  { ttl }: Settings,
-  control: Control,
-): Kept | null {
-  if (control.noCache) return null
-  const kept = answers.get(key)
-  if (!kept) return null
+function fresh(text: string | undefined, clock: Clock, { ttl }: Settings, control: Control): Kept | null {
+  if (text === undefined) return null
+  const kept = JSON.parse(text) as Kept
   const age = ageOf(kept, clock)
-  if (age >= ttl) {
-    answers.delete(key)
-    return null
-  }
-  return age > control.maxAgeMs ? null : kept
+  return age >= ttl || age > control.maxAgeMs ? null : kept
 }
 
 /** A clock that was set back makes nothing younger than new. */
@@ -195,8 +175,8 @@ function isAsItWas({ chat, outcome }: ExchangeWith<'chat'>, { cap, body, bytes }
   return outcome === 'answered' && chat.cap === cap && chat.body === body && chat.bytes === bytes
 }
 
-/** The answer as it is kept; null when it is none that may be given again. */
-function textOf({ usage, chat }: ExchangeWith<'chat'>, collector: Collector): string | null {
+/** The answer as it is kept, with its usage; null when it is none that may be given again. */
+function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: Collector): Kept['completion'] | null {
   if (usage === null || usage.source === 'cached') return null
   const completion = collector.completion(chat.choices)
   if (completion === null) return null
@@ -207,7 +187,7 @@ function textOf({ usage, chat }: ExchangeWith<'chat'>, collector: Collector): st
     prompt_tokens_details: { cached_tokens: usage.cachedTokens },
     completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
   }
-  return JSON.stringify({ ...completion, usage: wire })
+  return { ...completion, usage: wire }
 }
 
 /** Per million tokens, as prices are everywhere; null: free. */

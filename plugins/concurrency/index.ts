@@ -2,8 +2,7 @@
  * How many at once: at most so many exchanges of a key, an account, a model, an address, or everybody. A slot is held
  * until the answer is over, so a stream holds its own for as long as it flows; it is freed once, on every ending.
  */
-import { type Clock, definePlugin, formatSpan, refuse, unit } from '#contract'
-import { type Queue, type Slot, type Slots, slotsOf } from './slots.ts'
+import { type Clock, definePlugin, formatSpan, type Queue, refuse, type Slot, type Slots, unit } from '#contract'
 import { type Per, WHO, whoIs } from './who.ts'
 
 interface Settings {
@@ -22,7 +21,7 @@ export default definePlugin({
   needs: ({ per }: Settings) => (per === 'address' || per === 'everybody' ? [] : [per]),
   // A slot that everybody wants is not held while a body comes: a few that never end would shut all others out.
   needsBody: ({ per }: Settings) => per === 'everybody',
-  uses: ['clock'],
+  uses: ['clock', 'slots'],
   settings: {
     type: 'object',
     additionalProperties: false,
@@ -46,19 +45,21 @@ export default definePlugin({
       },
     },
   },
-  create({ per, limit, queue }: Settings, { clock }, { policy, id, mode }) {
-    const slots = slotsOf(clock, `${policy}/${id}`)
+  create({ per, limit, queue }: Settings, { clock, slots }, { policy, id, mode }) {
+    // A step's own, and found again after a reload: the exchanges of the generation before are still inside.
+    const prefix = `${policy}/${id}/`
     return async (ctx, next) => {
       const { exchange } = ctx
-      const who = whoIs(exchange, per)
+      const name = prefix + whoIs(exchange, per)
       const waiting = { limit, queue, clock, exchange }
+      const entered = slots.enter(name, limit)
       const slot =
-        slots.enter(who, limit) ??
-        (mode === 'shadow' ? queuedInShadow(slots, who, waiting) : await waitedFor(slots, who, waiting))
+        (entered instanceof Promise ? await entered : entered) ??
+        (await (mode === 'shadow' ? queuedInShadow(slots, name, waiting) : waitedFor(slots, name, waiting)))
       if (slot === 'left') return next()
       if (slot === null) throw refused(per, limit, queue)
-      showLimit(ctx, limit, slots.inside(who))
       try {
+        showLimit(ctx, limit, slot.inside)
         await next()
       } finally {
         slot.free()
@@ -78,10 +79,10 @@ interface Waiting {
  * A slot, or null when none came free in time. `left`: the client has gone while it waited. Such a request goes on
  * without a slot, because nothing is sent for it any more: the end of the pipeline sees to that, and records it as what it is.
  */
-async function waitedFor(slots: Slots, who: string, { limit, queue, clock, exchange }: Waiting) {
+async function waitedFor(slots: Slots, name: string, { limit, queue, clock, exchange }: Waiting) {
   if (!queue) return null
   const sinceMs = clock.now()
-  const slot = await slots.wait(who, limit, queue, exchange.signal)
+  const slot = await slots.wait(name, limit, queue, exchange.signal)
   if (slot !== null && slot !== 'left') exchange.note(`waited ${formatSpan(clock.now() - sinceMs)} for a slot`)
   return slot
 }
@@ -90,9 +91,9 @@ async function waitedFor(slots: Slots, who: string, { limit, queue, clock, excha
  * In shadow nobody waits. Who would have waited goes on and takes a place in the queue for as long as its answer takes: so
  * only a full queue would refuse, and for how long somebody would have waited is not known.
  */
-function queuedInShadow(slots: Slots, who: string, { limit, queue, exchange }: Waiting): Slot | null {
+async function queuedInShadow(slots: Slots, name: string, { limit, queue, exchange }: Waiting): Promise<Slot | null> {
   if (!queue) return null
-  const slot = slots.enter(who, limit + queue.length)
+  const slot = await slots.enter(name, limit + queue.length)
   if (slot) exchange.note('would have waited for a slot')
   return slot
 }

@@ -5,7 +5,8 @@
  */
 import type { ParameterizedContext } from 'koa'
 import type { Exchange, FactName, Facts, Model, RouteKind } from './exchange.ts'
-import type { Accounts, Buckets, Keys, Ledger } from './store.ts'
+import type { Buckets, Cache, KeyValue, Slots } from './state.ts'
+import type { Accounts, Keys, Ledger } from './store.ts'
 
 /** The service `catalog`: the models of the configuration in which the step was built. */
 export interface Catalog {
@@ -16,7 +17,7 @@ export interface Catalog {
 
 /**
  * The service `clock`: the only time that a plugin should ask for, so that tests can pass their own. Each gateway has its own,
- * the same object after a reload: what a step keeps over a reload it can keep by it, in a WeakMap.
+ * the same object after a reload: objects that a step keeps over a reload it can keep by it, in a WeakMap. Text is kept in `kv`.
  */
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -44,6 +45,10 @@ export interface Services {
   readonly keys: Keys
   readonly accounts: Accounts
   readonly buckets: Buckets
+  readonly slots: Slots
+  /** A plugin's own small state. */
+  readonly kv: KeyValue
+  readonly cache: Cache
   readonly ledger: Ledger
   readonly catalog: Catalog
   readonly clock: Clock
@@ -59,6 +64,9 @@ export const SERVICE_NAMES: readonly ServiceName[] = [
   'keys',
   'accounts',
   'buckets',
+  'slots',
+  'kv',
+  'cache',
   'ledger',
   'catalog',
   'clock',

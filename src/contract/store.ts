@@ -1,5 +1,5 @@
 /**
- * What the gateway keeps: accounts, keys, buckets, and the ledger. Verbs, not get and set: each is atomic and answers
+ * What the gateway keeps: accounts, keys, and the ledger. Verbs, not get and set: each is atomic and answers
  * with a named result.
  */
 import type { Account, Key } from './account.ts'
@@ -22,31 +22,6 @@ export interface Keys {
 export interface Accounts {
   /** By id or by name. */
   find(idOrName: string): Account | undefined | Promise<Account | undefined>
-}
-
-/** A token bucket: it holds at most `capacity` and refills evenly. */
-export interface BucketShape {
-  readonly capacity: number
-  /** Refill per millisecond. */
-  readonly refillPerMs: number
-}
-
-/** What a bucket said. */
-export interface Grant {
-  readonly taken: boolean
-  /** Whole units left, never below 0. */
-  readonly remaining: number
-  /** Until the same request would be granted, 0 when it was. */
-  readonly retryAfterMs: number
-  /** Until the bucket is full again. */
-  readonly resetMs: number
-}
-
-/** The service `buckets`. A distributed store would answer with a promise, so the caller awaits. */
-export interface Buckets {
-  take(name: string, shape: BucketShape, amount: number): Grant | Promise<Grant>
-  /** Corrects an estimate: positive gives back, negative takes more (the bucket may go into debt). */
-  give(name: string, shape: BucketShape, amount: number): void | Promise<void>
 }
 
 /** An amount set aside before anything is sent upstream. */

@@ -26,6 +26,7 @@ import { keepToken, type TokenKeeper } from '../providers/google-token.ts'
 import { HealthTracker } from '../providers/health.ts'
 import { createRetryBudget, type RetryBudget } from '../providers/retry.ts'
 import { createHttpTransport, type Transport } from '../providers/transport.ts'
+import type { State } from '../store/state/state.ts'
 import type { Store } from '../store/store.ts'
 
 /** A provider that can be asked. */
@@ -79,6 +80,8 @@ export interface GenerationParts {
   /** The generation that serves until this one does: what has not changed is taken over from it. */
   readonly previous?: Generation | undefined
   readonly store: Store
+  /** What services keep between requests; it outlives the generation. */
+  readonly state: State
   readonly clock: Clock
   readonly random: Random
   readonly version: string
@@ -163,13 +166,16 @@ export function createCatalog({ models, aliases }: Pick<Configuration, 'models' 
 /** Exactly the services that a plugin names in `uses`, and no others. */
 function servicesOf(
   step: { readonly id: string; readonly plugin: AnyPlugin },
-  { store, clock, random, logFor }: GenerationParts,
+  { store, state, clock, random, logFor }: GenerationParts,
   own: Pick<Services, 'catalog' | 'targets'>,
 ): Partial<Services> {
   const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
     keys: () => store.keys,
     accounts: () => store.accounts,
-    buckets: () => store.buckets,
+    buckets: () => state.buckets,
+    slots: () => state.slots,
+    kv: () => state.kv,
+    cache: () => state.cache,
     ledger: () => store.ledger,
     catalog: () => own.catalog,
     clock: () => clock,

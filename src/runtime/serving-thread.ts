@@ -27,6 +27,7 @@ import { createReloads, type Loaded } from './reload.ts'
 import { createServing, type Serving } from './serving.ts'
 import { undoAll } from './shutdown.ts'
 import { Calls } from './thread-calls.ts'
+import { createThreadState, type StateHandlers } from './thread-state.ts'
 
 /** What a thread is given at its birth. */
 export interface ServingThreadParts {
@@ -40,12 +41,14 @@ export interface ServingThreadParts {
   /** Exchanges of each thread whose bodies have come; `index` is this thread's word. */
   readonly admitted: Int32Array<SharedArrayBuffer>
   readonly index: number
+  /** How many threads serve. */
+  readonly threads: number
   readonly stepGraceMs: number
   readonly port: MessagePort
 }
 
 /** What the main thread does for a serving thread. */
-export type MainHandlers = {
+export type MainHandlers = StateHandlers & {
   log(lines: string): void
   shadowRan(run: { readonly exchange: ShadowExchange; readonly step: string; readonly code: string | null }): void
   ready(): Promise<Readiness>
@@ -157,7 +160,8 @@ async function createFollower(
   log: Logger,
   deadlineClock: ReturnType<typeof createDeadlineClock>,
 ) {
-  const services = { store, clock, random: Math.random, deadlineClock, log: log.log, logFor: log.forStep }
+  const state = createThreadState(calls, clock, parts.threads)
+  const services = { store, state, clock, random: Math.random, deadlineClock, log: log.log, logFor: log.forStep }
   const reloads = await createReloads({
     first,
     load: () => Promise.reject(new Error('a serving thread follows the main one')),

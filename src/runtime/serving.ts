@@ -167,7 +167,7 @@ export function createServing(parts: ServingParts): Serving {
 }
 
 function createGateway(
-  { store, clock, random, deadlineClock, log, metrics, reloads, admitted, stepGraceMs, undo }: ServingParts,
+  { store, clock, random, deadlineClock, log, metrics, reloads, admitted, lane, stepGraceMs, undo }: ServingParts,
   recent: ReturnType<typeof createRecentTrails>,
   findRecent: FindRecent,
 ): Gateway {
@@ -184,6 +184,7 @@ function createGateway(
     entered: reloads.entered,
     left: reloads.left,
     admitted,
+    isOneOfSeveral: lane > 0,
     stepGraceMs,
     reportStep({ error, ...report }) {
       metrics.stepFailed({ policy: report.policy, step: report.step })

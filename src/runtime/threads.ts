@@ -14,9 +14,11 @@ import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
 import { LANES, laneOf } from '../store/ids.ts'
 import type { StoreThreads } from '../store/local-store.ts'
+import type { State } from '../store/state/state.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
 import { Calls } from './thread-calls.ts'
+import { serveState } from './thread-state.ts'
 
 export interface ThreadsParts {
   readonly count: number
@@ -30,6 +32,8 @@ export interface ThreadsParts {
   /** Takes the lines of their logs. */
   write(lines: string): void
   readonly figures: Pick<ShadowFigures, 'count'>
+  /** What services of steps keep between requests. */
+  readonly state: State
   /** The texts of the configuration that serves. */
   texts(): ReadonlyMap<string, string>
   readonly ready: MainHandlers['ready']
@@ -43,6 +47,8 @@ interface Thread {
   readonly lane: number
   readonly worker: Worker
   readonly calls: Calls<ThreadHandlers>
+  /** Gives back what it has held of the state. */
+  endState(): void
   isEnding: boolean
 }
 
@@ -195,7 +201,9 @@ export class ServingThreads implements ServingSet {
     const parts = this.#parts
     const lane = this.#nextLane()
     const { port1, port2 } = new MessageChannel()
+    const state = serveState(parts.state)
     const handlers: MainHandlers = {
+      ...state.handlers,
       log: lines => parts.write(lines),
       shadowRan: ({ exchange, step, code }) => parts.figures.count(exchange, step, code),
       ready: parts.ready,
@@ -204,9 +212,26 @@ export class ServingThreads implements ServingSet {
     }
     const { configFile, env, secret, logLevel, stepGraceMs } = parts
     const store = parts.store.attach(lane)
-    const given = { configFile, env, secret, logLevel, stepGraceMs, store, index, texts: parts.texts() }
+    const given = {
+      configFile,
+      env,
+      secret,
+      logLevel,
+      stepGraceMs,
+      store,
+      index,
+      threads: parts.count,
+      texts: parts.texts(),
+    }
     const worker = startWorker({ ...given, admitted: this.#words, port: port2 })
-    const thread: Thread = { index, lane, worker, calls: new Calls<ThreadHandlers>(port1, handlers), isEnding: false }
+    const thread: Thread = {
+      index,
+      lane,
+      worker,
+      calls: new Calls<ThreadHandlers>(port1, handlers),
+      endState: state.end,
+      isEnding: false,
+    }
     this.#threads.set(index, thread)
     let failure: Error | undefined
     worker.once('error', error => {
@@ -219,6 +244,7 @@ export class ServingThreads implements ServingSet {
   async #ended(thread: Thread, error: Error): Promise<void> {
     const { log, store, now } = this.#parts
     thread.calls.close()
+    thread.endState()
     if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
     this.#admitted.forget(thread.index)
     const isUnexpected = !thread.isEnding

@@ -1,6 +1,7 @@
 /** The services of steps where no request is real: everybody is known and can pay, and nothing is kept. */
 import type { Account, AnyPlugin, Buckets, Key, Ledger, Services } from '#contract'
 import { createPlan, type Plan, type PlanError, type PlannableStep } from '../loader/plan.ts'
+import { createLocalState } from '../store/state/state.ts'
 
 /** Those without a stand-in. */
 export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>
@@ -22,6 +23,7 @@ export function standInServices(given: RealServices & Partial<Services>): Servic
   return {
     keys: { find: () => ({ found: 'live', key: KEY, account: ACCOUNT }) },
     accounts: { find: () => ACCOUNT },
+    ...createLocalState(given.clock),
     buckets: FULL,
     ledger: createLedger(),
     log: { info() {}, warn() {}, error() {} },

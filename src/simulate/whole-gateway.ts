@@ -16,6 +16,7 @@ import { createGeneration, type Generation, type GenerationParts } from '../runt
 import { createIds } from '../store/ids.ts'
 import type { LocalStore } from '../store/local-store.ts'
 import { openStore } from '../store/sqlite.ts'
+import { createLocalState } from '../store/state/state.ts'
 import type { RecoveryReport } from '../store/store.ts'
 import { type BenchTime, turn } from './time.ts'
 import { createUpstream, type ScriptedUpstream } from './upstream.ts'
@@ -146,6 +147,7 @@ export class TestGateway {
     const shared = { store, clock, random, deadlineClock, log }
     this.#parts = {
       ...shared,
+      state: createLocalState(clock),
       configuration,
       version: '0',
       logFor: step => logInto(this.#log, step),

@@ -10,7 +10,6 @@ import { isAbsolute } from 'node:path'
 import type { Accounts, Clock, Ledger, Log } from '#contract'
 import { ACCOUNT_PREFIX, checkAccount } from './accounts.ts'
 import { type Backlog, createBacklog } from './backlog.ts'
-import { createBuckets } from './buckets.ts'
 import { findLostCommits } from './commit-count.ts'
 import { type Connector, type Database, loadConnector } from './database.ts'
 import { StoreError } from './error.ts'
@@ -60,7 +59,7 @@ export interface StoreOptions {
    * without a second thread.
    */
   readonly writes?: 'thread' | 'here'
-  /** How many rate-limited names and how many keys are remembered at most; room for all is made at once. */
+  /** How many keys are remembered at most. */
   readonly mostRemembered?: number
   /** Opens the connections; a test makes the disk fail or slow. */
   readonly connector?: Connector
@@ -190,7 +189,6 @@ function assemble(parts: Parts): LocalStore {
     keys,
     accounts: createAccounts(local),
     ledger,
-    buckets: createBuckets(clock, mostRemembered),
     people: createPeople(writes),
     vault,
     responses: createResponses({ reader, writer, vault, clock }),

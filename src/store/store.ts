@@ -4,7 +4,6 @@ import type {
   Account,
   AccountBalance,
   Accounts,
-  Buckets,
   Key,
   KeyLookup,
   KeyPurpose,
@@ -186,7 +185,6 @@ export interface StoreReads {
 export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   readonly keys: Keys
   readonly accounts: Accounts
-  readonly buckets: Buckets
   readonly ledger: Ledger
   readonly people: People
   readonly vault: Vault

@@ -308,7 +308,19 @@ describe('what a gateway would not start with', () => {
     })
 
     test('that works is created with all that it uses, and let go of', async () => {
-      const uses = ['keys', 'accounts', 'buckets', 'catalog', 'clock', 'random', 'log', 'targets']
+      const uses = [
+        'keys',
+        'accounts',
+        'buckets',
+        'slots',
+        'kv',
+        'cache',
+        'catalog',
+        'clock',
+        'random',
+        'log',
+        'targets',
+      ]
       pluginFile('fine', {
         more: `uses: ${JSON.stringify(uses)},`,
         create: `const { catalog, clock, targets } = services

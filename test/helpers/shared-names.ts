@@ -24,6 +24,7 @@ export const SHARED_NAMES: Readonly<Record<string, string>> = {
   chat: 'chat completions',
   count: 'counting tokens',
   kept: 'kept responses',
+  state: 'what services keep from one request to the next',
   early: 'an answer that a step gives before anything was sent',
   refusal: 'a refusal as an answer',
   decision: 'what a policy decided',

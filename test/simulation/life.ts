@@ -12,6 +12,7 @@ import type { Wire } from '../../src/simulate/connection.ts'
 import { createIds } from '../../src/store/ids.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { openStore } from '../../src/store/sqlite.ts'
+import { createLocalState } from '../../src/store/state/state.ts'
 import type { RecoveryReport } from '../../src/store/store.ts'
 import type { Disk } from './disk.ts'
 import type { Provider } from './provider.ts'
@@ -80,6 +81,7 @@ export class Life {
     const generation = await createGeneration({
       configuration,
       store,
+      state: createLocalState(clock),
       clock,
       random: () => world.random.next(),
       version: '0',

@@ -8,10 +8,10 @@ import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
 
 /**
- * Keeps the answer that has just been sent. Nobody waits for the disk: the next request finds it already. When it cannot
- * be written, the answer stands, and the log says so.
+ * Keeps the answer of an exchange; resolves when it is on disk. In the same thread the next request finds it before. When it
+ * cannot be written, the answer stands, and the log says so.
  */
-export function keepAnswer(exchange: LiveExchange): void {
+export async function keepAnswer(exchange: LiveExchange): Promise<void> {
   const { live, generation, kept, host } = exchange
   const { store, log } = host
   const { left, used } = kept!
@@ -25,7 +25,7 @@ export function keepAnswer(exchange: LiveExchange): void {
     most: { responseBytes: keptResponseBytes, accountBytes: keptAccountBytes },
   }
   const tell = (reason: unknown) => log.warn({ exchange: exchange.id, reason }, 'a response was not kept')
-  store.responses.keep(response).then(
+  await store.responses.keep(response).then(
     outcome => {
       if (outcome !== 'kept') tell(outcome)
     },

@@ -4,7 +4,7 @@
  */
 
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
-import { boundedMap } from './bounded.ts'
+import { boundedMap } from '../bounded.ts'
 
 /** A bucket at a moment. Below 0 it is in debt. */
 export interface Level {

@@ -1,0 +1,27 @@
+/** The services that keep state from one request to the next, and where they keep it. */
+import type { Buckets, Cache, Clock, KeyValue, Slots } from '#contract'
+import { createBuckets } from './buckets.ts'
+import { createKeyValue } from './key-value.ts'
+import { LocalSlots } from './slots.ts'
+
+/** One for each gateway; it outlives reloads. */
+export interface State {
+  readonly buckets: Buckets
+  readonly slots: Slots
+  readonly kv: KeyValue
+  readonly cache: Cache
+}
+
+/** The texts of `kv` take so much memory at most. */
+const KV_BYTES = 16 * 1024 * 1024
+
+/** State in the memory of this process. */
+export function createLocalState(clock: Clock): State {
+  return {
+    buckets: createBuckets(clock),
+    slots: new LocalSlots(),
+    kv: createKeyValue(clock, KV_BYTES),
+    // A new one each time: what it holds may depend on the configuration.
+    cache: { open: (_scope, maxBytes) => createKeyValue(clock, maxBytes) },
+  }
+}

@@ -1,0 +1,210 @@
+/** Several threads of a process that serve: what they share, a reload, a death, and the end. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { laneOf } from '../../src/store/ids.ts'
+import { counts } from '../helpers/counts.ts'
+import { createAccount, type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+
+/** Ends the thread in which it runs, when it is asked to. */
+const DEADLY = `
+import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'deadly',
+  needsBody: false,
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    if (ctx.get('x-die') === 'before') process.exit(3)
+    await next()
+    if (ctx.get('x-die') === 'after') process.exit(3)
+  },
+})
+`
+
+const STEPS: readonly object[] = [
+  { use: 'api-key' },
+  { use: 'schema' },
+  { use: 'credits' },
+  { use: '../plugins/deadly.ts' },
+  { use: 'route' },
+]
+
+/** Each request costs exactly a dollar, whatever it says. */
+const PRICE = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }
+
+async function start(threads: number, steps = STEPS): Promise<Gateway> {
+  const dir = await temporaryDirectory()
+  await mkdir(join(dir, 'plugins'))
+  await writeFile(join(dir, 'plugins/deadly.ts'), DEADLY)
+  const gateway = await startGateway({
+    dir,
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      admin: '127.0.0.1:0',
+      threads,
+      store: 'sqlite:./tollgate.db',
+      drain: '5s',
+      providers: { demo: { dialect: 'demo', pace: '5ms' } },
+      models: {
+        m: { context: '128k', max_output: 1024, price: PRICE, targets: [{ provider: 'demo', model: 'demo-small' }] },
+      },
+      routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
+    },
+    policies: { standard: { steps } },
+  })
+  onTestFinished(async () => {
+    await gateway.kill9()
+  })
+  return gateway
+}
+
+function ask(gateway: Gateway, key: string, headers: Record<string, string> = {}, body: object = {}) {
+  return fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    // A connection of its own: the kernel gives each to one of the threads.
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close', ...headers },
+    body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }], ...body }),
+  })
+}
+
+const many = <Result>(count: number, act: () => Promise<Result>) => Promise.all(Array.from({ length: count }, act))
+
+const statuses = (answers: readonly Response[]) => {
+  const count = new Map<number, number>()
+  for (const { status } of answers) count.set(status, (count.get(status) ?? 0) + 1)
+  return Object.fromEntries(count)
+}
+
+const laneOfAnswer = (answer: Response) => laneOf(answer.headers.get('x-request-id')!)
+
+/** The number of a metric without labels, or of all its label sets together. */
+async function metric(gateway: Gateway, name: string): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+  const lines = text.split('\n').filter(line => line.startsWith(`${name} `) || line.startsWith(`${name}{`))
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+}
+
+test('every thread serves; one balance, one view of them all', async () => {
+  const gateway = await start(2)
+  const { key, accountId } = await createAccount(gateway, { credit: 10 })
+  const answers = await many(counts(60, 1000), () => ask(gateway, key))
+  const { 200: served, ...others } = statuses(answers)
+  expect(served).toBe(10)
+  expect(Object.keys(others).every(status => ['402', '429'].includes(status))).toBe(true)
+  expect(new Set(answers.map(laneOfAnswer))).toEqual(new Set([1, 2]))
+  const shown = JSON.parse(
+    (await tollgate(['account', 'show', accountId, '--json'], { config: gateway.config })).stdout,
+  )
+  expect(shown.account).toMatchObject({ posted: '0.000000000', held: '0.000000000' })
+  expect(await metric(gateway, 'tollgate_exchanges_total')).toBe(answers.length)
+  expect(await metric(gateway, 'tollgate_inflight_exchanges')).toBe(0)
+  // Whichever thread is asked, it finds what another one has answered or refused.
+  for (const answer of answers.slice(0, 20)) {
+    const receipt = await fetch(`${gateway.url}/v1/receipts/${answer.headers.get('x-request-id')}`, {
+      headers: { authorization: `Bearer ${key}`, connection: 'close' },
+    })
+    expect(receipt.status).toBe(200)
+  }
+  expect(await gateway.stop()).toBe(0)
+})
+
+test('limits are those of the process, and a revoked key is refused by every thread', async () => {
+  const gateway = await start(3, [
+    { use: 'api-key' },
+    { use: 'rate-limit', with: { per: 'account', requests: '15 per hour' } },
+    { use: 'concurrency', with: { per: 'account', limit: 5 } },
+    { use: 'schema' },
+    { use: 'credits' },
+    { use: 'route' },
+  ])
+  const { key, keyId } = await createAccount(gateway, { credit: 1000 })
+  const first = await many(30, () => ask(gateway, key, {}, { stream: true }))
+  // All that are let in go on for a while.
+  expect(statuses(first)).toEqual({ 200: 5, 429: 25 })
+  await Promise.all(first.map(answer => answer.text()))
+  const answers: Response[] = []
+  for (let index = 0; index < 15; index++) answers.push(await ask(gateway, key))
+  expect(statuses(answers)[200] ?? 0).toBeLessThanOrEqual(10)
+  await tollgate(['key', 'revoke', keyId], { config: gateway.config })
+  expect(statuses(await many(12, () => ask(gateway, key)))).toEqual({ 401: 12 })
+})
+
+test('a reload is for all threads or for none', async () => {
+  const gateway = await start(2)
+  const { key } = await createAccount(gateway, { credit: 1000 })
+  const policy = join(gateway.dir, 'policies/standard.yaml')
+  const refused = [
+    { use: 'api-key' },
+    { use: 'rate-limit', with: { per: 'key', requests: '1 per hour' } },
+    ...STEPS.slice(1),
+  ]
+  await writeFile(policy, JSON.stringify({ steps: [{ use: 'no-such-plugin' }] }))
+  await gateway.waitForLog(line => line['msg'] === 'the configuration is not changed')
+  expect(statuses(await many(8, () => ask(gateway, key)))).toEqual({ 200: 8 })
+  await writeFile(policy, JSON.stringify({ steps: refused }))
+  await gateway.waitForLog(line => line['msg'] === 'the configuration has changed')
+  await vi.waitFor(async () => expect((await ask(gateway, key)).status).toBe(429), 5_000)
+  expect(statuses(await many(12, () => ask(gateway, key)))).toEqual({ 429: 12 })
+})
+
+test('a thread that dies is replaced; what it held is settled, and the others notice nothing', async () => {
+  const gateway = await start(2)
+  const { key, accountId } = await createAccount(gateway, { credit: 1000 })
+  const streams = await many(8, () => ask(gateway, key, {}, { stream: true }))
+  const dead = laneOfAnswer(await ask(gateway, key))
+  const dying = await vi.waitFor(async () => {
+    const answer = await ask(gateway, key)
+    expect(laneOfAnswer(answer)).toBe(dead)
+    return ask(gateway, key, { 'x-die': 'before' }).then(
+      () => 'answered',
+      () => 'broken',
+    )
+  }, 10_000)
+  expect(dying).toBe('broken')
+  const died = await gateway.waitForLog(line => line['msg'] === 'a serving thread has ended')
+  const gone = died['thread'] as number
+  const texts = await Promise.allSettled(streams.map(answer => answer.text()))
+  for (const [index, result] of texts.entries()) {
+    if (laneOfAnswer(streams[index]!) === gone) continue
+    expect(result).toMatchObject({ status: 'fulfilled' })
+  }
+  await gateway.waitForLog(line => line['msg'] === 'recovered what a serving thread left open')
+  // The next one has another number, and takes its part of the connections.
+  await vi.waitFor(async () => expect(laneOfAnswer(await ask(gateway, key))).toBeGreaterThan(2), 5_000)
+  await vi.waitFor(async () => {
+    const { stdout } = await tollgate(['account', 'show', accountId, '--json'], { config: gateway.config })
+    expect(JSON.parse(stdout).account.held).toBe('0.000000000')
+  }, 5_000)
+  expect(await gateway.stop()).toBe(0)
+  const verified = await tollgate(['ledger', 'verify'], { config: gateway.config })
+  expect(verified.code, verified.stdout + verified.stderr).toBe(0)
+})
+
+test('threads that die again and again make /readyz say so', async () => {
+  const gateway = await start(2)
+  const { key } = await createAccount(gateway, { credit: 1000 })
+  const deaths = () => gateway.logs().filter(line => line['msg'] === 'a serving thread has ended').length
+  for (let death = 1; death <= 3; death++) {
+    await vi.waitFor(async () => {
+      // One that comes while the listeners change may break without reaching a step.
+      if (deaths() < death) await ask(gateway, key, { 'x-die': 'before' }).catch(() => {})
+      expect(deaths()).toBeGreaterThanOrEqual(death)
+    }, 10_000)
+  }
+  const ready = await fetch(`${gateway.adminUrl}/readyz`)
+  expect([ready.status, await ready.json()]).toEqual([
+    503,
+    { status: 'not ready', reason: expect.stringMatching(/^\d+ serving threads have ended within a minute/) },
+  ])
+  expect(await gateway.stop()).toBe(0)
+})
+
+test('the end waits for the streams of every thread', async () => {
+  const gateway = await start(2)
+  const { key } = await createAccount(gateway, { credit: 1000 })
+  const streams = await many(8, () => ask(gateway, key, {}, { stream: true }))
+  const [code, ...texts] = await Promise.all([gateway.stop(), ...streams.map(answer => answer.text())])
+  expect(code).toBe(0)
+  for (const text of texts) expect(text).toContain('data: [DONE]')
+})
