@@ -29,13 +29,6 @@ export interface Readiness {
   readonly configuration?: string
 }
 
-/** Files that cannot be served keep nobody from serving: they are told beside. */
-export function readiness(draining: boolean, ledger: string | null, configuration: string | null): Readiness {
-  if (draining) return { ready: false, reason: 'the gateway is shutting down' }
-  if (ledger !== null) return { ready: false, reason: ledger }
-  return configuration === null ? { ready: true } : { ready: true, configuration }
-}
-
 /** What `GET /` says to whoever finds the clients' listener. */
 export interface About {
   /** What clients are pointed at: it ends in /v1. */

@@ -6,7 +6,7 @@ import type { Clock, Random } from '#contract'
 import type { ApiParts } from './api/api-parts.ts'
 import { controlPath, startControl } from './api/control/socket.ts'
 import { REFUSED_WITH_DATABASE } from './api/control/verbs.ts'
-import { type AppParts, createAdminApp, createListener, listen, readiness, setTimeouts } from './app.ts'
+import { type AppParts, createAdminApp, createListener, listen, type Readiness, setTimeouts } from './app.ts'
 import { createDeadlineClock, type DeadlineClock, systemClock } from './common/clock.ts'
 import { SharedCount } from './common/shared-count.ts'
 import { VERSION } from './common/version.ts'
@@ -380,6 +380,13 @@ const STEP_GRACE_MS = 5_000
 
 /** How soon a changed file is noticed. */
 const WATCH_EVERY_MS = 1000
+
+/** Files that cannot be served keep nobody from serving: they are told beside. */
+function readiness(draining: boolean, ledger: string | null, configuration: string | null): Readiness {
+  if (draining) return { ready: false, reason: 'the gateway is shutting down' }
+  if (ledger !== null) return { ready: false, reason: ledger }
+  return configuration === null ? { ready: true } : { ready: true, configuration }
+}
 
 function urlOf(host: string, port: number): string {
   const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host

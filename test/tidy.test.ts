@@ -205,6 +205,8 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/cli/tollgate.js': [['setTimeout'], 'the launcher: its end when a signal does not end it'],
   'src/replay/replay.ts': [['setTimeout'], 'plugins of other people that wait in real time'],
   'src/store/lock.ts': [['node:timers', 'setTimeout'], 'a gateway that waits for a command to let go of the store'],
+  'src/runtime/close-server.ts': [['setTimeout'], 'the last answers of a listener'],
+  'src/runtime/serving-thread.ts': [['Math.random'], 'the default chance'],
   'src/runtime/dry-run.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
   'src/simulate/whole-gateway.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
   'src/simulate/connection.ts': [['setTimeout'], 'a method that a socket has'],

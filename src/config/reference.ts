@@ -6,6 +6,7 @@ import type { Within } from './yaml/ajv.ts'
 
 interface Schema {
   readonly type?: string | readonly string[]
+  readonly anyOf?: readonly Schema[]
   readonly description?: string
   readonly default?: unknown
   readonly enum?: readonly string[]
@@ -112,6 +113,7 @@ function typeOf(schema: Schema): string {
     return within === undefined ? unit : `${unit}, ${within.from} to ${within.to}`
   }
   if (map) return '`free` or a map'
+  if (schema.anyOf) return schema.anyOf.map(typeOf).join(' or ')
   if (items) return `list: ${typeOf(items)}`
   if (typeof named === 'object') return `map of ${typeOf(named) === 'map' ? 'maps' : 'strings'}`
   if (schema.type === 'object') return 'map'

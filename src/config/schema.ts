@@ -275,7 +275,6 @@ export const GATEWAY_SCHEMA = map(
     ),
     threads: {
       anyOf: [{ const: 'auto' }, { type: 'integer', minimum: 1, maximum: 31 }],
-      sentence: 'must be auto or a whole number from 1 to 31',
       default: 1,
       description:
         'How many threads serve requests. auto: one for each processor; with four or more, one processor is left to the store. More than one needs a store in a file.',

@@ -95,7 +95,10 @@ async function load(texts: ReadonlyMap<string, string>): Promise<Loaded> {
     },
   })
   if ('problems' in loaded) throw new Error(loaded.problems.map(problem => formatProblem(problem)).join('\n'))
-  return loaded
+  const { limits } = loaded.configuration
+  // Each thread has its part of the memory, and room for one request in any case.
+  const bodyBytesInflight = Math.max(limits.bodyBytes, Math.floor(limits.bodyBytesInflight / parts.threads))
+  return { ...loaded, configuration: { ...loaded.configuration, limits: { ...limits, bodyBytesInflight } } }
 }
 
 async function start(): Promise<Serving> {

@@ -92,6 +92,9 @@ const TOP: Row[] = [
   ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH or memory, not "disk"'],
   ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written out here'],
   ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret is shorter than 16 characters; make one with: openssl'],
+  ['more threads than ids can name', { more: 'threads: ▸32' }, 'threads must be at most 31, and is 32'],
+  ['threads in words', { more: 'threads: ▸two' }, 'threads must be "auto"'],
+  ['threads on a store in memory', { more: 'store: memory\nthreads: ▸2' }, 'several threads need a store in a file'],
   ['too many hops', { more: 'trust_proxy: ▸17' }, 'trust_proxy must be at most 16, and is 17'],
   ['hops in words', { more: 'trust_proxy: ▸two' }, 'trust_proxy must be a whole number, not "two"'],
   [

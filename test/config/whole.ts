@@ -4,6 +4,7 @@ import { ENV } from './workshop.ts'
 
 export const WHOLE_GATEWAY = `version: 1
 listen: 127.0.0.1:8080
+threads: 2
 admin: 127.0.0.1:8082
 metrics: token
 dashboard: 127.0.0.1:8081

@@ -111,6 +111,7 @@ const SET = (key: string, value: unknown) => (yaml: Yaml) => {
 const ROWS: Readonly<Record<string, Row>> = {
   version: { change: SET('version', 2), after: null },
   listen: { change: SET('listen', '127.0.0.1:1'), after: null },
+  threads: { change: SET('threads', 'auto'), after: null },
   admin: { change: SET('admin', '127.0.0.1:1'), after: null },
   dashboard: { change: SET('dashboard', '127.0.0.1:0'), after: null },
   store: { change: SET('store', 'sqlite:./other.db'), after: null },
