@@ -13,7 +13,6 @@ import { VERSION } from './common/version.ts'
 import type { Configuration } from './config/configuration.ts'
 import { urlHost } from './config/listen-address.ts'
 import { modelNames } from './config/models.ts'
-import type { Problem } from './config/yaml/problem.ts'
 import { builtinRegistry } from './loader/builtin.ts'
 import type { Registry } from './loader/registry.ts'
 import { createLog, type Logger } from './observe/log.ts'
@@ -25,6 +24,7 @@ import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createGeneration } from './runtime/generation.ts'
 import { createLoader, type Loader } from './runtime/loader.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
+import { ConfigurationProblems, openOwnState } from './runtime/own-state.ts'
 import { openOwnStore } from './runtime/own-store.ts'
 import { createPast } from './runtime/recent-trails.ts'
 import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
@@ -36,7 +36,7 @@ import { createIds } from './store/ids.ts'
 import type { LocalStore } from './store/local-store.ts'
 import { reportLosses } from './store/report-losses.ts'
 import { openStore } from './store/sqlite.ts'
-import { createLocalState, type State as StepState } from './store/state/state.ts'
+import type { State as StepState } from './store/state/state.ts'
 import { sweepResponses } from './store/sweep.ts'
 
 export interface ServeOptions {
@@ -73,19 +73,6 @@ export interface Running {
   readonly finished: Promise<number>
   /** Begins the orderly end; a second call cuts. */
   drain(): void
-}
-
-/** The configuration has problems, so nothing was started. */
-export class ConfigurationProblems extends Error {
-  override readonly name = 'ConfigurationProblems'
-  readonly problems: readonly Problem[]
-  readonly sources: ReadonlyMap<string, string>
-
-  constructor(problems: readonly Problem[], sources: ReadonlyMap<string, string>) {
-    super(`the configuration has ${problems.length} problem${problems.length === 1 ? '' : 's'}`)
-    this.problems = problems
-    this.sources = sources
-  }
 }
 
 /** Starts a gateway and resolves when it listens. What fails on the way is undone and thrown. */
@@ -150,18 +137,20 @@ async function start(parts: StartParts): Promise<Running> {
   }
   // 1. The store, and with it the right to be the only one that writes to it.
   const { store, secret } = await openRecovered({ ...parts, configuration, clock, state })
+  const kept = await openOwnState(parts.loaded, clock, parts.log)
+  parts.undo.push(kept.close)
   // 2. What the configuration describes.
   const deadlineClock = createDeadlineClock()
   parts.undo.push(deadlineClock.stop)
   reportLosses(store, configuration.store, { log: parts.log.log, watch: deadlineClock.watch })
   sweepResponses(store, { log: parts.log.log, watch: deadlineClock.watch })
-  const kept = createLocalState(clock)
   const base: Base = { ...parts, configuration, clock, random, deadlineClock, state, kept }
   const metrics = createMetrics({
     isOverloaded: () => state.serving?.isOverloaded() ?? false,
     inflight: () => state.serving?.inflight() ?? 0,
     holdsOpen: () => store.openHolds(),
     ledgerHealthy: () => store.healthy(),
+    stateServer: kept.health,
     unwritten: store.unwritten,
     version: VERSION,
   })

@@ -182,6 +182,11 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   ],
   'src/store/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
   'src/store/state/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
+  'src/store/state/redis-check.ts': [['setTimeout'], 'a state server that is silent at the start'],
+  'src/store/state/redis-link.ts': [
+    ['setTimeout', 'performance.now'],
+    'a call to the state server takes so long at most, and a lost one is tried again',
+  ],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
   'src/runtime/shutdown.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
   'src/observe/log.ts': [['Date.now', 'setTimeout'], 'a default that tests replace'],

@@ -61,27 +61,35 @@ export default definePlugin({
     return async (ctx, next) => {
       const { exchange } = ctx
       const who = identify(exchange, settings.per)
-      const granted = requests && (await buckets.take(requests.prefix + who, requests.shape, 1))
-      if (requests && granted && !granted.taken) throw refused(requests, settings.per, granted)
+      const asked = requests && buckets.take(requests.prefix + who, requests.shape, 1)
       // Counted tokens reach no model.
-      if (!tokens || exchange.route.counts) {
+      const counted = exchange.route.counts ? undefined : tokens
+      // The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
+      const estimate = counted ? Math.min(counted.shape.capacity, estimateTokens(exchange.chat!)) : 0
+      // A state server is asked for both in one round trip.
+      const together =
+        counted && asked instanceof Promise ? buckets.take(counted.prefix + who, counted.shape, estimate) : undefined
+      const granted = await asked
+      if (requests && granted && !granted.taken) {
+        if (counted && (await together)?.taken) await buckets.give(counted.prefix + who, counted.shape, estimate)
+        throw refused(requests, settings.per, granted)
+      }
+      if (!counted) {
         if (requests && granted) showLimit(ctx, requests, granted)
         return next()
       }
-      // The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
-      const estimate = Math.min(tokens.shape.capacity, estimateTokens(exchange.chat!))
-      const lent = await buckets.take(tokens.prefix + who, tokens.shape, estimate)
+      const lent = await (together ?? buckets.take(counted.prefix + who, counted.shape, estimate))
       if (!lent.taken) {
         // A request that was not let through is none.
         if (requests) await buckets.give(requests.prefix + who, requests.shape, 1)
-        throw refused(tokens, settings.per, lent, estimate)
+        throw refused(counted, settings.per, lent, estimate)
       }
       if (requests && granted) showLimit(ctx, requests, granted)
-      showLimit(ctx, tokens, lent)
+      showLimit(ctx, counted, lent)
       try {
         await next()
       } finally {
-        await correct(buckets, tokens, who, estimate, exchange.usage)
+        await correct(buckets, counted, who, estimate, exchange.usage)
       }
     }
   },

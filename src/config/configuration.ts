@@ -179,6 +179,8 @@ export interface Configuration {
   readonly metrics: 'token' | 'open'
   /** `memory`, or `sqlite:` with an absolute path. */
   readonly store: string
+  /** The address of the server with the state that replicas share; null: it is in this process. It may hold a password. */
+  readonly state: string | null
   /** The HMAC secret from the configuration; null: `.tollgate/secret` beside the store. */
   readonly secret: string | null
   readonly trustProxy: number

@@ -99,6 +99,7 @@ export interface GatewayShape {
   readonly admin?: string
   readonly metrics?: 'token' | 'open'
   readonly store: string
+  readonly state?: string
   readonly secret?: string
   readonly trust_proxy: number
   readonly hosts?: readonly string[]

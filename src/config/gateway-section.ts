@@ -17,6 +17,7 @@ type Server = Pick<
   | 'admin'
   | 'metrics'
   | 'store'
+  | 'state'
   | 'secret'
   | 'trustProxy'
   | 'hosts'
@@ -41,6 +42,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   checkMetrics(source, shape, admin)
   const people = buildPeople(source, shape, dashboard)
   const store = source.sound('/store') ? storeOf(source, shape.store) : ''
+  if (source.sound('/state') && shape.state !== undefined) checkState(source, shape.state)
   if (source.sound('/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
   const hosts = source.sound('/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
   if (source.sound('/heartbeat') && shape.heartbeat.every < 1000) {
@@ -48,7 +50,9 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   }
   if (source.sound('/limits')) checkKept(source, shape.limits)
   if (source.sound('/threads')) checkThreads(source, shape.threads, store)
-  const intact = ['/threads', '/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part => source.sound(part))
+  const intact = ['/threads', '/state', '/trust_proxy', '/limits', '/drain', '/heartbeat'].every(part =>
+    source.sound(part),
+  )
   if (source.problems.length > before || !intact || listen === null || people === null || !store) return null
   const { limits, heartbeat } = shape
   return {
@@ -58,6 +62,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     admin,
     metrics: shape.metrics ?? 'open',
     store,
+    state: shape.state ?? null,
     secret: shape.secret ?? null,
     trustProxy: shape.trust_proxy,
     hosts,
@@ -160,6 +165,27 @@ function storeOf(source: Source, store: string): string {
     source.report('/store', message, { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
   }
   return ''
+}
+
+/** Such an address may hold a password, so no sentence shows it. */
+function checkState(source: Source, state: string): void {
+  const url = URL.canParse(state) ? new URL(state) : null
+  if (url === null || !isServer(url)) {
+    source.report('/state', 'state must be redis://HOST or rediss://HOST, with :PORT and /DATABASE where needed', {
+      suggestion: 'write redis://127.0.0.1:6379',
+      concealed: true,
+    })
+  } else if (url.password !== '' && !source.substituted('/state')) {
+    source.report('/state', `the password of the state server ${WRITTEN_OUT}`, {
+      rule: 'written-secret',
+      suggestion: BY_REFERENCE,
+      concealed: true,
+    })
+  }
+}
+
+function isServer({ protocol, hostname, pathname, search, hash }: URL): boolean {
+  return /^rediss?:$/.test(protocol) && hostname !== '' && /^\/?\d*$/.test(pathname) && search === '' && hash === ''
 }
 
 function checkSecret(source: Source, secret: string): void {

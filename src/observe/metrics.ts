@@ -107,6 +107,18 @@ export const METRICS = [
     ofThreads: 'sum',
   },
   { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
+  {
+    name: 'tollgate_state_lost',
+    type: 'gauge',
+    labels: [],
+    help: '1 while the state server does not answer and each replica limits by its share, else 0.',
+  },
+  {
+    name: 'tollgate_state_failures_total',
+    type: 'counter',
+    labels: [],
+    help: 'Calls that the state server did not answer in time, or answered with an error.',
+  },
   { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
   { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
   { name: 'process_cpu_seconds_total', type: 'counter', labels: [], help: 'CPU time of the process, user and system.' },
@@ -140,6 +152,7 @@ export interface MetricsOptions {
   inflight(): number
   holdsOpen(): number
   ledgerHealthy(): boolean
+  stateServer(): { readonly isUp: boolean; readonly lost: number }
   unwritten(): { readonly spooled: number; readonly waiting: number }
 }
 
@@ -148,7 +161,7 @@ const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 const FIRST_CHUNK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
 
 export function createMetrics(options: MetricsOptions): Metrics {
-  const { version, isOverloaded, inflight, holdsOpen, ledgerHealthy, unwritten } = options
+  const { version, isOverloaded, inflight, holdsOpen, ledgerHealthy, stateServer, unwritten } = options
   const registry = createRegistry()
   const exchanges = registry.counter(metric('tollgate_exchanges_total'))
   const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
@@ -169,6 +182,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registry.outside(metric('tollgate_settles_spooled'), () => unwritten().spooled)
   registry.outside(metric('tollgate_settles_waiting'), () => unwritten().waiting)
   registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
+  registry.outside(metric('tollgate_state_lost'), () => (stateServer().isUp ? 0 : 1))
+  registry.outside(metric('tollgate_state_failures_total'), () => stateServer().lost)
   registry.info(metric('tollgate_build_info'), version)
   registry.outside(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)
   registry.outside(metric('process_cpu_seconds_total'), cpuSeconds)

@@ -17,6 +17,7 @@ import type {
 } from '#contract'
 import type { DeadlineClock } from '../common/clock.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from '../config/configuration.ts'
+import { answerDigest } from '../config/digest.ts'
 import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
 import { createCredentials } from '../providers/credentials.ts'
@@ -130,12 +131,18 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       })
     }
     const upstreams = new Map([...providerConnections].map(([name, { upstream }]) => [name, upstream]))
+    const digest = () => answerDigest(configuration)
     // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
     const plans = new Map<string, Plan>()
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
       const known = plans.get(policy)
       if (known) return known
-      const plan = createPlan(policy, steps.steps, step => servicesOf(step, parts, { catalog, targets }), parts.run)
+      const plan = createPlan(
+        policy,
+        steps.steps,
+        step => servicesOf(step, parts, { catalog, targets, digest }),
+        parts.run,
+      )
       closers.push(plan.dispose)
       plans.set(policy, plan)
       return plan
@@ -167,7 +174,7 @@ export function createCatalog({ models, aliases }: Pick<Configuration, 'models' 
 function servicesOf(
   step: { readonly id: string; readonly plugin: AnyPlugin },
   { store, state, clock, random, logFor }: GenerationParts,
-  own: Pick<Services, 'catalog' | 'targets'>,
+  own: Pick<Services, 'catalog' | 'targets'> & { digest(): string },
 ): Partial<Services> {
   const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
     keys: () => store.keys,
@@ -175,7 +182,7 @@ function servicesOf(
     buckets: () => state.buckets,
     slots: () => state.slots,
     kv: () => state.kv,
-    cache: () => state.cache,
+    cache: () => state.cacheOf(own.digest()),
     ledger: () => store.ledger,
     catalog: () => own.catalog,
     clock: () => clock,

@@ -75,7 +75,7 @@ export interface Reloads {
 const MAX_LIVE = 8
 
 /** What belongs to the process and not to a generation, by its key in gateway.yaml. */
-const FIXED = ['listen', 'threads', 'dashboard', 'admin', 'store', 'secret'] as const
+const FIXED = ['listen', 'threads', 'dashboard', 'admin', 'store', 'state', 'secret'] as const
 
 export async function createReloads(parts: ReloadParts): Promise<Reloads> {
   const { first } = parts
@@ -324,20 +324,23 @@ class Reloader {
 /** What cannot change while the process lives, each at its place in the file. */
 function fixedProblems(now: Configuration, { configuration, sources }: Loaded): Problem[] {
   const changed = FIXED.filter(key => !isDeepStrictEqual(now[key], configuration[key]))
-  return changed.map(key => {
-    const { file } = configuration
-    const lines = (sources.get(file) ?? '').split('\n')
-    const at = lines.findIndex(line => line.startsWith(`${key}:`))
-    const line = at < 0 ? 1 : at + 1
-    return {
-      file,
-      line,
-      column: 1,
-      message: `a change of ${key} needs a restart`,
-      suggestion: 'the old one serves',
-      rule: 'needs-restart' as const,
-    }
-  })
+  return changed.map(key => ({
+    ...placeOf(key, { configuration, sources }),
+    message: `a change of ${key} needs a restart`,
+    suggestion: 'the old one serves',
+    rule: 'needs-restart' as const,
+  }))
+}
+
+/** The place of a key of gateway.yaml; that of the file when it is not there. */
+export function placeOf(
+  key: keyof Configuration,
+  { configuration, sources }: Pick<Loaded, 'configuration' | 'sources'>,
+): Position {
+  const { file } = configuration
+  const lines = (sources.get(file) ?? '').split('\n')
+  const at = lines.findIndex(line => line.startsWith(`${key}:`))
+  return { file, line: at < 0 ? 1 : at + 1, column: 1 }
 }
 
 /** Whether a configuration says what runs already: the same texts in the same files, and the same variables. */

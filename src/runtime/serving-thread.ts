@@ -124,6 +124,7 @@ async function start(): Promise<Serving> {
     inflight: () => 0,
     holdsOpen: () => 0,
     ledgerHealthy: () => true,
+    stateServer: () => ({ isUp: true, lost: 0 }),
     unwritten: store.unwritten,
     version: VERSION,
   })
@@ -163,7 +164,7 @@ async function createFollower(
   log: Logger,
   deadlineClock: ReturnType<typeof createDeadlineClock>,
 ) {
-  const state = createThreadState(calls, clock, parts.threads)
+  const state = createThreadState(calls, clock, parts.threads, first.configuration.state !== null)
   const services = { store, state, clock, random: Math.random, deadlineClock, log: log.log, logFor: log.forStep }
   const reloads = await createReloads({
     first,

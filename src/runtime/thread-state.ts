@@ -1,6 +1,6 @@
 /**
  * The services that keep state, for serving threads: the main thread keeps it for all of them, so that a policy means the same
- * with one thread or with many. What can be made again (the cache) each thread keeps for itself.
+ * with one thread or with many. What can be made again (the cache) each thread keeps for itself, unless replicas share it.
  */
 import type { BucketShape, Cache, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
 import { createKeyValue } from '../store/state/key-value.ts'
@@ -30,6 +30,16 @@ export type StateHandlers = {
   get(name: string): Promise<string | undefined>
   set(text: { readonly name: string; readonly value: string; readonly ttlMs: number }): void
   delete(name: string): void
+  getCached(ask: Cached): Promise<string | undefined>
+  setCached(text: Cached & { readonly value: string; readonly ttlMs: number }): void
+  deleteCached(ask: Cached): void
+}
+
+/** A text of a cache that replicas share. */
+interface Cached {
+  readonly configuration: string
+  readonly scope: string
+  readonly name: string
 }
 
 /** The main thread's side for one serving thread. `end` gives back what the thread has held. */
@@ -38,6 +48,8 @@ export function serveState(state: State): { readonly handlers: StateHandlers; en
   const waiting = new Map<number, AbortController>()
   let last = 0
   let isOver = false
+  // It has no memory of its own: a thread asks here only where replicas share it.
+  const cacheOf = ({ configuration, scope }: Cached) => state.cacheOf(configuration).open(scope, 0)
   const hold = (slot: Slot | null): HeldSlot | null => {
     if (slot === null) return null
     if (isOver) {
@@ -67,6 +79,9 @@ export function serveState(state: State): { readonly handlers: StateHandlers; en
       get: async name => state.kv.get(name),
       set: ({ name, value, ttlMs }) => state.kv.set(name, value, ttlMs),
       delete: name => state.kv.delete(name),
+      getCached: async ask => cacheOf(ask).get(ask.name),
+      setCached: text => cacheOf(text).set(text.name, text.value, text.ttlMs),
+      deleteCached: ask => cacheOf(ask).delete(ask.name),
     },
     end() {
       isOver = true
@@ -81,8 +96,14 @@ export function serveState(state: State): { readonly handlers: StateHandlers; en
  * The serving thread's side.
  *
  * @param threads how many share the memory that a step may have for its cache
+ * @param isShared whether replicas share the cache
  */
-export function createThreadState(calls: Calls<StateHandlers>, clock: Clock, threads: number): State {
+export function createThreadState(
+  calls: Calls<StateHandlers>,
+  clock: Clock,
+  threads: number,
+  isShared: boolean,
+): State {
   const cache: Cache = { open: (_scope, maxBytes) => createKeyValue(clock, Math.ceil(maxBytes / threads)) }
   const kv: KeyValue = {
     get: name => calls.call('get', name),
@@ -96,7 +117,19 @@ export function createThreadState(calls: Calls<StateHandlers>, clock: Clock, thr
     },
     slots: new ThreadSlots(calls),
     kv,
-    cache,
+    cacheOf: configuration => (isShared ? sharedCache(calls, configuration) : cache),
+    health: () => ({ isUp: true, lost: 0 }),
+    close: async () => {},
+  }
+}
+
+function sharedCache(calls: Calls<StateHandlers>, configuration: string): Cache {
+  return {
+    open: scope => ({
+      get: name => calls.call('getCached', { configuration, scope, name }),
+      set: (name, value, ttlMs) => calls.tell('setCached', { configuration, scope, name, value, ttlMs }),
+      delete: name => calls.tell('deleteCached', { configuration, scope, name }),
+    }),
   }
 }
 

@@ -20,11 +20,14 @@ export const KEY: Key = {
 
 /** All services: those that are given, and stand-ins for the others. */
 export function standInServices(given: RealServices & Partial<Services>): Services {
+  const { slots, kv, cacheOf } = createLocalState(given.clock)
   return {
     keys: { find: () => ({ found: 'live', key: KEY, account: ACCOUNT }) },
     accounts: { find: () => ACCOUNT },
-    ...createLocalState(given.clock),
     buckets: FULL,
+    slots,
+    kv,
+    cache: cacheOf(''),
     ledger: createLedger(),
     log: { info() {}, warn() {}, error() {} },
     ...given,

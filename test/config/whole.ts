@@ -15,6 +15,7 @@ registration:
   credit: $1
   plan: free
 store: sqlite:./data/tollgate.db
+state: redis://127.0.0.1:6379/2
 secret: \${SECRET}
 trust_proxy: 1
 hosts: [ api.example.com ]

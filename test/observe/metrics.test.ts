@@ -251,6 +251,7 @@ function create(options: Partial<MetricsOptions> = {}) {
     inflight: () => 3,
     holdsOpen: () => 2,
     ledgerHealthy: () => true,
+    stateServer: () => ({ isUp: true, lost: 0 }),
     unwritten: () => ({ spooled: 5, waiting: 4 }),
     ...options,
   })

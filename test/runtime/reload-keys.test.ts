@@ -115,6 +115,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   admin: { change: SET('admin', '127.0.0.1:1'), after: null },
   dashboard: { change: SET('dashboard', '127.0.0.1:0'), after: null },
   store: { change: SET('store', 'sqlite:./other.db'), after: null },
+  state: { change: SET('state', 'redis://127.0.0.1:2'), after: null },
   secret: { change: SET('secret', '${OTHER}'), after: null },
   metrics: {
     change: SET('metrics', 'token'),

@@ -68,6 +68,7 @@ describe('what is wrong changes nothing', () => {
     ['admin', '127.0.0.1:1'],
     ['dashboard', '127.0.0.1:0'],
     ['store', 'sqlite:./other.db'],
+    ['state', 'redis://127.0.0.1:2'],
     ['secret', '${OTHER}'],
   ])('%s needs a restart', async (key, value) => {
     const gateway = await start({ env: { OTHER: 'another secret that is long enough' } })

@@ -51,6 +51,7 @@ export const RULES = {
   'late-limit': 'A warning: a limit behind the step that sets money aside.',
   'no-effect': 'A warning: a setting or a step that cannot have an effect.',
   'missing-finish': 'A note: a provider at a host that is not well known, which does not set missing_finish.',
+  'lost-server': 'A server that the configuration names and that cannot be used; told by the start.',
   'needs-restart': 'A change of what cannot change while the gateway runs; told by a reload.',
 } as const
 

@@ -17,7 +17,15 @@ const MAX_NAMES = 65_536
 /** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
 const ROUNDING = 1e-12
 
-export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): Buckets {
+/** Buckets that answer at once. */
+export interface LocalBuckets extends Buckets {
+  take(name: string, shape: BucketShape, amount: number): Grant
+  give(name: string, shape: BucketShape, amount: number): void
+  /** Puts the level of a bucket in place of what is known. */
+  put(name: string, units: number): void
+}
+
+export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): LocalBuckets {
   const levels = boundedMap<Level>(mostNames)
   return {
     take(name, shape, amount) {
@@ -27,6 +35,9 @@ export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): Buck
     },
     give(name, shape, amount) {
       levels.set(name, give(levels.get(name), shape, amount, clock.now()))
+    },
+    put(name, units) {
+      levels.set(name, { units, atMs: clock.now() })
     },
   }
 }
@@ -41,24 +52,35 @@ export function take(
   amount: number,
   nowMs: number,
 ): { readonly level: Level; readonly grant: Grant } {
-  if (!(amount >= 0)) throw new RangeError(`buckets.take: the amount ${amount} is not 0 or more`)
+  checkTake(amount)
   const level = refill(before, shape, nowMs)
   const taken = level.units + ROUNDING * shape.capacity >= amount
   const after = taken ? { units: level.units - amount, atMs: nowMs } : level
+  return { level: after, grant: grantOf(taken, after.units, shape, amount) }
+}
+
+/** @param units what is in the bucket afterwards */
+export function grantOf(taken: boolean, units: number, shape: BucketShape, amount: number): Grant {
   return {
-    level: after,
-    grant: {
-      taken,
-      remaining: Math.max(0, Math.floor(after.units + ROUNDING * shape.capacity)),
-      retryAfterMs: taken ? 0 : msToGain(amount > shape.capacity ? shape.capacity : amount - level.units, shape),
-      resetMs: msToGain(shape.capacity - after.units, shape),
-    },
+    taken,
+    remaining: Math.max(0, Math.floor(units + ROUNDING * shape.capacity)),
+    retryAfterMs: taken ? 0 : msToGain(amount > shape.capacity ? shape.capacity : amount - units, shape),
+    resetMs: msToGain(shape.capacity - units, shape),
   }
+}
+
+/** Nonsense is a bug of the caller. */
+export function checkTake(amount: number): void {
+  if (!(amount >= 0)) throw new RangeError(`buckets.take: the amount ${amount} is not 0 or more`)
+}
+
+export function checkGive(amount: number): void {
+  if (!Number.isFinite(amount)) throw new RangeError(`buckets.give: the amount ${amount} is not a number`)
 }
 
 /** Gives units back, at most to the brim; a negative amount takes more, also into debt. */
 export function give(before: Level | undefined, shape: BucketShape, amount: number, nowMs: number): Level {
-  if (!Number.isFinite(amount)) throw new RangeError(`buckets.give: the amount ${amount} is not a number`)
+  checkGive(amount)
   const level = refill(before, shape, nowMs)
   return { units: Math.min(shape.capacity, level.units + amount), atMs: nowMs }
 }

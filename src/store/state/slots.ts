@@ -6,6 +6,9 @@ import type { Queue, Slot, Slots } from '#contract'
 
 interface Entry {
   inside: number
+  /** Whether the counter is asked for the first who waits, and when it is asked again. */
+  isAsking: boolean
+  timer: NodeJS.Timeout | null
   /** In the order in which they came. Each has the limit of the configuration under which it came. */
   readonly waiting: Set<Waiter>
 }
@@ -15,14 +18,30 @@ interface Waiter {
   enter(slot: Slot): void
 }
 
-/** The slots of one process. */
+/** Counts the slots of all replicas. */
+export interface SlotCounter {
+  /** How many are taken with this one; 0: there is none. Null, now or later: nobody can say. */
+  enter(name: string, limit: number): Promise<number | null> | null
+  leave(name: string): void
+  /** What this process may take while nobody counts for all. */
+  share(limit: number): number
+}
+
+/** How often the first who waits asks whether another replica has given a slot back. */
+const ASK_EVERY_MS = 50
+
+/** The slots of one process; with a counter, its part of the slots of all replicas. */
 export class LocalSlots implements Slots {
   readonly #entries = new Map<string, Entry>()
+  readonly #counter: SlotCounter | null
 
-  enter(name: string, limit: number): Slot | null {
+  constructor(counter: SlotCounter | null = null) {
+    this.#counter = counter
+  }
+
+  enter(name: string, limit: number): Slot | null | Promise<Slot | null> {
     const entry = this.#entries.get(name)
-    if (entry === undefined) return this.#take(name, this.#entryOf(name))
-    return entry.inside >= limit || entry.waiting.size > 0 ? null : this.#take(name, entry)
+    return entry !== undefined && entry.waiting.size > 0 ? null : this.#take(name, limit)
   }
 
   wait(name: string, limit: number, queue: Queue, signal: AbortSignal): Promise<Slot | null | 'left'> {
@@ -44,6 +63,7 @@ export class LocalSlots implements Slots {
       const timer = setTimeout(end, queue.wait, null)
       signal.addEventListener('abort', leave, { once: true })
       entry.waiting.add(waiter)
+      if (this.#counter !== null) this.#askLater(name, entry)
     })
   }
 
@@ -57,34 +77,92 @@ export class LocalSlots implements Slots {
     return this.#entries.size
   }
 
+  /** How many are inside, by name. */
+  *counts(): Iterable<readonly [name: string, count: number]> {
+    for (const [name, { inside }] of this.#entries) yield [name, inside]
+  }
+
   /** @internal called by a slot */
   give(name: string, entry: Entry): void {
     entry.inside--
+    this.#counter?.leave(name)
     this.#letIn(name, entry)
   }
 
   #entryOf(name: string): Entry {
     let entry = this.#entries.get(name)
-    if (entry === undefined) this.#entries.set(name, (entry = { inside: 0, waiting: new Set() }))
+    if (entry === undefined) this.#entries.set(name, (entry = newEntry()))
     return entry
   }
 
-  #take(name: string, entry: Entry): Slot {
-    return new LocalSlot(this, name, entry, ++entry.inside)
+  #take(name: string, limit: number): Slot | null | Promise<Slot | null> {
+    const counter = this.#counter
+    if (counter === null) return this.#takeHere(name, limit)
+    const counted = counter.enter(name, limit)
+    if (counted === null) return this.#takeHere(name, counter.share(limit))
+    return counted.then(inside => {
+      if (inside === null) return this.#takeHere(name, counter.share(limit))
+      return inside === 0 ? null : this.#taken(name, this.#entryOf(name), inside)
+    })
+  }
+
+  #takeHere(name: string, limit: number): Slot | null {
+    const entry = this.#entryOf(name)
+    return entry.inside >= limit ? null : this.#taken(name, entry, entry.inside + 1)
+  }
+
+  #taken(name: string, entry: Entry, inside: number): Slot {
+    entry.inside++
+    return new LocalSlot(this, name, entry, inside)
   }
 
   /** The first one whose turn it is; the others stay behind it, whatever limit they came with. */
   #letIn(name: string, entry: Entry): void {
+    if (entry.isAsking) return
     for (const first of entry.waiting) {
-      if (entry.inside >= first.limit) return
-      first.enter(this.#take(name, entry))
+      const slot = this.#take(name, first.limit)
+      if (slot === null) {
+        if (this.#counter !== null) this.#askLater(name, entry)
+        return
+      }
+      if (slot instanceof Promise) {
+        entry.isAsking = true
+        void slot.then(got => this.#answered(name, entry, first, got))
+        return
+      }
+      first.enter(slot)
     }
     this.#forget(name, entry)
   }
 
-  #forget(name: string, { inside, waiting }: Entry): void {
-    if (inside === 0 && waiting.size === 0) this.#entries.delete(name)
+  /** The one who asked may have left since. */
+  #answered(name: string, entry: Entry, first: Waiter, slot: Slot | null): void {
+    entry.isAsking = false
+    if (slot === null) {
+      if (entry.waiting.size > 0) this.#askLater(name, entry)
+      else this.#forget(name, entry)
+    } else if (entry.waiting.has(first)) {
+      first.enter(slot)
+      this.#letIn(name, entry)
+    } else slot.free()
   }
+
+  #askLater(name: string, entry: Entry): void {
+    entry.timer ??= setTimeout(() => {
+      entry.timer = null
+      this.#letIn(name, entry)
+    }, ASK_EVERY_MS)
+  }
+
+  #forget(name: string, entry: Entry): void {
+    if (entry.inside > 0 || entry.waiting.size > 0 || entry.isAsking) return
+    if (entry.timer !== null) clearTimeout(entry.timer)
+    this.#entries.delete(name)
+  }
+}
+
+function newEntry(): Entry {
+  return { inside: 0, isAsking: false, timer: null, waiting: new Set() }
 }
 
 /** A class: a literal with a closure would be one object more for each request. */

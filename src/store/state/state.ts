@@ -9,11 +9,15 @@ export interface State {
   readonly buckets: Buckets
   readonly slots: Slots
   readonly kv: KeyValue
-  readonly cache: Cache
+  /** @param configuration a digest of what answers may depend on */
+  cacheOf(configuration: string): Cache
+  /** Whether a state server answers, and how many calls it did not answer in time. */
+  health(): { readonly isUp: boolean; readonly lost: number }
+  close(): Promise<void>
 }
 
 /** The texts of `kv` take so much memory at most. */
-const KV_BYTES = 16 * 1024 * 1024
+export const KV_BYTES = 16 * 1024 * 1024
 
 /** State in the memory of this process. */
 export function createLocalState(clock: Clock): State {
@@ -22,6 +26,8 @@ export function createLocalState(clock: Clock): State {
     slots: new LocalSlots(),
     kv: createKeyValue(clock, KV_BYTES),
     // A new one each time: what it holds may depend on the configuration.
-    cache: { open: (_scope, maxBytes) => createKeyValue(clock, maxBytes) },
+    cacheOf: () => ({ open: (_scope, maxBytes) => createKeyValue(clock, maxBytes) }),
+    health: () => ({ isUp: true, lost: 0 }),
+    close: async () => {},
   }
 }

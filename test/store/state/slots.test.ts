@@ -6,7 +6,7 @@ import { LocalSlots } from '../../../src/store/state/slots.ts'
 
 test('a slot that is freed twice is freed once', () => {
   const slots = new LocalSlots()
-  const [one, two] = [slots.enter('a', 2)!, slots.enter('a', 2)!]
+  const [one, two] = [slots.enter('a', 2) as Slot, slots.enter('a', 2) as Slot]
   one.free()
   one.free()
   expect(slots.inside('a')).toBe(1)
@@ -17,7 +17,7 @@ test('a slot that is freed twice is freed once', () => {
 
 test('a reload with a lower limit lets nobody in until there is room; those who wait keep theirs and their turn', async () => {
   const slots = new LocalSlots()
-  const [one, two] = [slots.enter('a', 2)!, slots.enter('a', 2)!]
+  const [one, two] = [slots.enter('a', 2) as Slot, slots.enter('a', 2) as Slot]
   const { signal } = new AbortController()
   const waiting = slots.wait('a', 2, { length: 9, wait: 60_000 }, signal)
   const later = slots.wait('a', 1, { length: 9, wait: 60_000 }, signal)

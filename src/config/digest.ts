@@ -1,0 +1,20 @@
+/** A digest of what an answer may depend on: replicas with the same one may answer for each other. */
+import { hash } from 'node:crypto'
+import type { Configuration } from './configuration.ts'
+
+export function answerDigest(
+  configuration: Pick<Configuration, 'models' | 'aliases' | 'providers' | 'routes'>,
+): string {
+  const { models, aliases, providers, routes } = configuration
+  const upstreams = [...providers.values()].map(({ name, dialect, baseUrl, azure }) => [name, dialect, baseUrl, azure])
+  const policies = new Map(
+    routes.map(({ steps }) => [
+      steps.name,
+      steps.steps.map(({ id, plugin, settings, mode, when }) => [id, plugin.name, settings, mode, when?.source]),
+    ]),
+  )
+  const told = JSON.stringify([[...models], [...aliases], upstreams, [...policies]], (_name, value: unknown) =>
+    typeof value === 'bigint' ? `${value}n` : value,
+  )
+  return hash('sha256', told, 'base64url').slice(0, 22)
+}

@@ -1,0 +1,134 @@
+/**
+ * State that all replicas share, on a server that speaks the protocol of Redis. While the server is lost, each replica limits
+ * by its share: buckets and slots of a limit divided by the replicas that there were, from the level last seen.
+ */
+import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue } from '#contract'
+import { boundedMap } from '../bounded.ts'
+import { checkGive, checkTake, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
+import { checkTtl, createKeyValue } from './key-value.ts'
+import { type LinkOptions, RedisLink } from './redis-link.ts'
+import { LocalSlots, type SlotCounter } from './slots.ts'
+import { KV_BYTES, type State } from './state.ts'
+
+export interface RedisStateOptions extends LinkOptions {
+  readonly clock: Clock
+}
+
+/** Rejects with a `StateError` for a server that cannot be used. */
+export async function openRedisState({ clock, ...options }: RedisStateOptions): Promise<State> {
+  const link = await RedisLink.open(options)
+  const slots = new LocalSlots(slotCounter(link))
+  link.slots = slots
+  return {
+    buckets: new RedisBuckets(link, createBuckets(clock)),
+    slots,
+    kv: keyValue(link, 'kv', createKeyValue(clock, KV_BYTES)),
+    cacheOf: configuration => cacheOf(link, configuration),
+    health: () => ({ isUp: link.isUp, lost: link.lost }),
+    close: () => link.close(),
+  }
+}
+
+const MAX_OWED = 65_536
+
+class RedisBuckets implements Buckets {
+  readonly #link: RedisLink
+  /** Each with this replica's share of what the server last said. */
+  readonly #local: LocalBuckets
+  /** What was taken from a share, and the server does not know of. */
+  readonly #owed = boundedMap<number>(MAX_OWED)
+
+  constructor(link: RedisLink, local: LocalBuckets) {
+    this.#link = link
+    this.#local = local
+  }
+
+  take(name: string, shape: BucketShape, amount: number): Grant | Promise<Grant> {
+    checkTake(amount)
+    if (!this.#link.isUp) return this.#takeShare(name, shape, amount)
+    if (this.#owed.size > 0) this.#pay(name, shape)
+    return this.#link.take(name, shape.capacity, shape.refillPerMs, amount).then(
+      ([taken, text]) => {
+        const units = Number(text)
+        this.#local.put(name, units / this.#link.replicas)
+        return grantOf(taken === 1, units, shape, amount)
+      },
+      () => this.#takeShare(name, shape, amount),
+    )
+  }
+
+  give(name: string, shape: BucketShape, amount: number): void {
+    checkGive(amount)
+    if (this.#link.isUp) this.#link.give(name, shape.capacity, shape.refillPerMs, amount)
+    else {
+      this.#local.give(name, this.#shareOf(shape), amount)
+      this.#owe(name, -amount)
+    }
+  }
+
+  /** A request that fits the whole bucket must not be too large for a share of it. */
+  #takeShare(name: string, shape: BucketShape, amount: number): Grant {
+    const share = this.#shareOf(shape)
+    const most = amount > shape.capacity ? amount : Math.min(amount, share.capacity)
+    const grant = this.#local.take(name, share, most)
+    if (grant.taken) this.#owe(name, most)
+    return grant
+  }
+
+  #owe(name: string, units: number): void {
+    this.#owed.set(name, (this.#owed.get(name) ?? 0) + units)
+  }
+
+  /** Tells the server what was taken while it was lost, as far as that has not refilled: a limit holds over short losses too. */
+  #pay(name: string, shape: BucketShape): void {
+    const owed = this.#owed.get(name)
+    if (owed === undefined) return
+    this.#owed.delete(name)
+    const share = this.#shareOf(shape)
+    const missing = share.capacity - this.#local.take(name, share, 0).remaining
+    if (owed > 0) this.#link.give(name, shape.capacity, shape.refillPerMs, -Math.min(owed, missing))
+  }
+
+  #shareOf({ capacity, refillPerMs }: BucketShape): BucketShape {
+    const { replicas } = this.#link
+    return { capacity: Math.max(Math.min(1, capacity), capacity / replicas), refillPerMs: refillPerMs / replicas }
+  }
+}
+
+function slotCounter(link: RedisLink): SlotCounter {
+  return {
+    enter: (name, limit) => (link.isUp ? link.enter(name, limit).catch(() => null) : null),
+    leave(name) {
+      if (link.isUp) link.leave(name)
+    },
+    share: limit => Math.max(1, Math.floor(limit / link.replicas)),
+  }
+}
+
+/** @param local what is known while the server is lost; left out: nothing */
+function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyValue {
+  const known = (name: string) => local?.get(name) as string | undefined
+  return {
+    get(name) {
+      if (!link.isUp) return known(name)
+      return link.get(`${prefix}:${name}`).then(
+        value => value ?? undefined,
+        () => known(name),
+      )
+    },
+    set(name, value, ttlMs) {
+      checkTtl(ttlMs)
+      local?.set(name, value, ttlMs)
+      if (link.isUp) link.set(`${prefix}:${name}`, value, ttlMs)
+    },
+    delete(name) {
+      local?.delete(name)
+      if (link.isUp) link.delete(`${prefix}:${name}`)
+    },
+  }
+}
+
+/** Replicas with the same configuration share it. The server bounds its memory. */
+function cacheOf(link: RedisLink, configuration: string): Cache {
+  return { open: scope => keyValue(link, `cache:${configuration}:${scope}`, null) }
+}

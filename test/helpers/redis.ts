@@ -1,0 +1,89 @@
+/** A real state server: Debian's `redis-server` on a free port of the loopback, in a temporary folder, for one test file. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { describe } from 'vitest'
+
+const PROGRAM = ['valkey-server', 'redis-server'].find(name => spawnSync(name, ['--version']).status === 0) ?? null
+
+/** Tests that need a state server; where there is none they say that they were left out. */
+export function describeWithRedis(name: string, tests: () => void): void {
+  if (PROGRAM !== null) describe(name, tests)
+  else describe.skip(`${name} (left out: this machine has no redis-server; install it, and these tests run)`, tests)
+}
+
+export interface RedisServer extends AsyncDisposable {
+  readonly url: string
+  readonly port: number
+  /** For looking inside. */
+  readonly client: Redis
+  /** Ends it at once, as a crash does. What it had is lost. */
+  kill(): Promise<void>
+  /** Starts it again on the same port. */
+  restart(): Promise<void>
+  /** SIGSTOP and SIGCONT. */
+  stop(): void
+  goOn(): void
+}
+
+/** @param options more of redis-server, such as `['--requirepass', 'x']` */
+export async function startRedis(options: readonly string[] = []): Promise<RedisServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
+  const port = await freePort()
+  let child = await launch(port, folder, options)
+  const password = options.includes('--requirepass') ? options[options.indexOf('--requirepass') + 1]! : undefined
+  const client = new Redis({ port, ...(password ? { password } : {}), retryStrategy: () => 50 })
+  client.on('error', () => {})
+  const end = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const over = once(child, 'exit')
+    child.kill('SIGKILL')
+    await over
+  }
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    client,
+    kill: end,
+    async restart() {
+      await end()
+      child = await launch(port, folder, options)
+    },
+    stop: () => void child.kill('SIGSTOP'),
+    goOn: () => void child.kill('SIGCONT'),
+    async [Symbol.asyncDispose]() {
+      client.disconnect()
+      await end()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function launch(port: number, folder: string, options: readonly string[]): Promise<ChildProcess> {
+  const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '', '--appendonly', 'no']
+  const child = spawn(PROGRAM!, [...settings, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
+  // A server must not outlive a test process that ends in the middle.
+  process.once('exit', () => child.kill('SIGKILL'))
+  let said = ''
+  for await (const text of child.stdout!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    said += text
+    if (said.includes('Ready to accept connections')) {
+      child.stdout!.resume()
+      return child
+    }
+  }
+  throw new Error(`redis-server did not start: ${said}`)
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
