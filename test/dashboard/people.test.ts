@@ -77,7 +77,7 @@ describe.skipIf(BROWSER === null)(`the people's page${BROWSER === null ? ` (${NO
     await press('Create')
     await page.getByRole('heading', { level: 1, name: 'Umbrella' }).waitFor()
 
-    const { reports } = stage.running.store
+    const { reports } = stage.running.store.reads
     const account = () => reports.accounts({ search: 'Umbrella', limit: 1 }).items[0]!
     expect(account()).toMatchObject({ posted: 1_250_500_000_000n })
     for (const said of [/ granted to Umbrella/, /Nothing was granted/]) {
