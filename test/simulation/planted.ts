@@ -142,7 +142,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'doubt-forgotten',
     'a hold of which nobody knows whether it was written stays',
     BACKLOG,
-    'doubts.set(request.exchange, request)',
+    'this.#doubts.set(request.exchange, request)',
     '',
   ),
   one(

@@ -4,6 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { counts, full } from '../helpers/counts.ts'
@@ -125,7 +126,10 @@ describe.skipIf(seed)('planted bugs', () => {
   test.each(PLANTED)('can be planted: $name', ({ changes }) => {
     for (const change of changes) {
       const source = readFileSync(new URL(change.file, ROOT), 'utf8')
-      expect(apply(source, change)).not.toBe(source)
+      const planted = apply(source, change)
+      expect(planted).not.toBe(source)
+      // Node.js must be able to read it.
+      expect(() => stripTypeScriptTypes(planted)).not.toThrow()
     }
   })
 
