@@ -6,10 +6,10 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Clock } from '#contract'
 import type { ExchangeView, ProviderView } from '../api/views.ts'
 import type { About, Readiness } from '../app.ts'
-import { createDeadlineClock, systemClock } from '../common/clock.ts'
+import { createDeadlineClock, type DeadlineClock, systemClock } from '../common/clock.ts'
 import { SharedCount } from '../common/shared-count.ts'
 import { VERSION } from '../common/version.ts'
-import type { Address, Limits } from '../config/configuration.ts'
+import type { Address } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load.ts'
 import { formatProblem } from '../config/yaml/problem.ts'
 import { builtinRegistry } from '../loader/builtin.ts'
@@ -23,7 +23,7 @@ import type { LocalStore, StoreHandle } from '../store/local-store.ts'
 import { attachStore } from '../store/sqlite.ts'
 import { closeNow } from './close-server.ts'
 import { createGeneration } from './generation.ts'
-import { createReloads, type Loaded } from './reload.ts'
+import { createReloads, type Loaded, type Reloads } from './reload.ts'
 import { createServing, type Serving } from './serving.ts'
 import { undoAll } from './shutdown.ts'
 import { Calls } from './thread-calls.ts'
@@ -61,15 +61,14 @@ export type ThreadHandlers = {
   /** Answers with the port. */
   listen(address: Address): Promise<number>
   prepare(texts: ReadonlyMap<string, string>): Promise<void>
-  commit(): void
+  commit(): Promise<void>
   abandon(): Promise<void>
-  limit(limits: Limits): void
   exchanges(): Promise<readonly ExchangeView[]>
   providers(): Promise<readonly ProviderView[]>
   metrics(): Promise<MetricValues>
   find(id: string): Promise<ExchangeSummary | undefined>
-  drain(): void
-  cut(): void
+  drain(): Promise<void>
+  cut(): Promise<void>
   idle(): Promise<void>
   waiting(): Promise<number>
   safe(): Promise<void>
@@ -80,9 +79,16 @@ export type ThreadHandlers = {
 const parts = workerData as ServingThreadParts
 const clock: Clock = { now: () => systemClock.now() }
 const undo: (() => unknown)[] = []
-const serving = Promise.withResolvers<Serving>()
+const started = Promise.withResolvers<Started>()
 const calls = new Calls<MainHandlers>(parts.port, handlersOf())
-void start().then(serving.resolve, serving.reject)
+void start().then(started.resolve, started.reject)
+
+/** What the handlers need of the thread; they wait until it is there. */
+interface Started {
+  readonly unit: Serving
+  readonly reloads: Reloads
+  readonly log: Logger
+}
 
 async function load(texts: ReadonlyMap<string, string>): Promise<Loaded> {
   const loaded = await loadConfiguration(parts.configFile, {
@@ -101,7 +107,7 @@ async function load(texts: ReadonlyMap<string, string>): Promise<Loaded> {
   return { ...loaded, configuration: { ...loaded.configuration, limits: { ...limits, bodyBytesInflight } } }
 }
 
-async function start(): Promise<Serving> {
+async function start(): Promise<Started> {
   const first = await load(parts.texts)
   const log = createLog({
     level: parts.logLevel,
@@ -149,21 +155,16 @@ async function start(): Promise<Serving> {
     findElsewhere: id => (laneOf(id) === parts.store.lane ? unit.views.find(id) : calls.call('find', id)),
     undo,
   })
-  follower = reloads
-  logger = log
-  return unit
+  return { unit, reloads, log }
 }
-
-let follower: Awaited<ReturnType<typeof createReloads>>
-let logger: Logger
 
 /** Generations as the main thread says: this one reads no file by itself. */
 async function createFollower(
   first: Loaded,
   store: LocalStore,
   log: Logger,
-  deadlineClock: ReturnType<typeof createDeadlineClock>,
-) {
+  deadlineClock: DeadlineClock,
+): Promise<Reloads> {
   const state = createThreadState(calls, clock, parts.threads, first.configuration.state !== null)
   const services = { store, state, clock, random: Math.random, deadlineClock, log: log.log, logFor: log.forStep }
   const reloads = await createReloads({
@@ -185,29 +186,34 @@ async function createFollower(
 }
 
 function handlersOf(): ThreadHandlers {
-  const unit = serving.promise
+  const thread = started.promise
+  const unit = thread.then(each => each.unit)
   return {
     listen: async address => (await unit).listen(address, true),
     async prepare(texts) {
-      await unit
-      await follower.prepare(await load(texts))
+      const { reloads } = await thread
+      await reloads.prepare(await load(texts))
     },
-    commit: () => follower.commit(),
-    abandon: () => follower.abandon(),
-    limit: limits => void unit.then(each => each.limit(limits)),
+    async commit() {
+      const { unit, reloads } = await thread
+      reloads.commit()
+      unit.limit(reloads.generation().configuration.limits)
+    },
+    abandon: async () => (await thread).reloads.abandon(),
     exchanges: async () => (await unit).views.exchanges(),
     providers: async () => (await unit).views.providers(),
     metrics: async () => (await unit).views.metrics(),
     find: async id => (await unit).views.find(id),
-    drain: () => void unit.then(each => each.drain()),
-    cut: () => void unit.then(each => each.cut()),
+    drain: async () => (await unit).drain(),
+    cut: async () => (await unit).cut(),
     idle: async () => (await unit).idle(),
     waiting: async () => (await unit).waiting(),
     safe: async () => (await unit).safe(),
     async end() {
-      await closeNow((await unit).server)
-      const isOrderly = await undoAll(undo, logger)
-      logger.flush()
+      const { unit, log } = await thread
+      await closeNow(unit.server)
+      const isOrderly = await undoAll(undo, log)
+      log.flush()
       setImmediate(() => {
         calls.close()
         parentPort?.close()

@@ -2,18 +2,18 @@
  * The serving threads of the process, as the main thread sees them: starts them, starts another one where one has died, and
  * makes one answer of theirs. Each has its own listener on the same address; the kernel shares the connections out.
  */
-import { getCompileCacheDir } from 'node:module'
-import { dirname, extname } from 'node:path'
-import { MessageChannel, Worker } from 'node:worker_threads'
+import { extname } from 'node:path'
+import { MessageChannel, type Worker } from 'node:worker_threads'
 import type { ExchangeView, ProviderView, TargetHealthView } from '../api/views.ts'
 import { SharedCount } from '../common/shared-count.ts'
-import type { Address, Configuration, Limits } from '../config/configuration.ts'
+import type { Address, Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
 import type { MetricValues } from '../observe/metric-registry.ts'
 import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
 import { LANES, laneOf } from '../store/ids.ts'
 import type { StoreThreads } from '../store/local-store.ts'
+import { startWorker } from '../store/start-worker.ts'
 import type { State } from '../store/state/state.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
@@ -125,11 +125,8 @@ export class ServingThreads implements ServingSet {
     }
   }
 
-  changed(limits: Limits): void {
-    for (const { calls } of this.#all()) {
-      calls.tell('commit')
-      calls.tell('limit', limits)
-    }
+  changed(): void {
+    for (const { calls } of this.#all()) calls.tell('commit')
   }
 
   inflight(): number {
@@ -212,7 +209,7 @@ export class ServingThreads implements ServingSet {
     }
     const { configFile, env, secret, logLevel, stepGraceMs } = parts
     const store = parts.store.attach(lane)
-    const given = {
+    const workerData: ServingThreadParts = {
       configFile,
       env,
       secret,
@@ -222,8 +219,15 @@ export class ServingThreads implements ServingSet {
       index,
       threads: parts.count,
       texts: parts.texts(),
+      admitted: this.#words,
+      port: port2,
     }
-    const worker = startWorker({ ...given, admitted: this.#words, port: port2 })
+    // Where types are not stripped, both files are compiled ones.
+    const worker = startWorker(new URL(`./serving-thread${extname(import.meta.url)}`, import.meta.url), {
+      name: `tollgate-serving-${index + 1}`,
+      workerData,
+      transferList: [port2, store.client.port],
+    })
     const thread: Thread = {
       index,
       lane,
@@ -284,21 +288,6 @@ export class ServingThreads implements ServingSet {
 export function threadsOf({ threads }: Pick<Configuration, 'threads'>, cores: number): number {
   if (threads !== 'auto') return threads
   return Math.min(LANES - 1, cores >= 4 ? cores - 1 : cores)
-}
-
-function startWorker(parts: ServingThreadParts): Worker {
-  // Where types are not stripped, both files are compiled ones.
-  const entry = new URL(`./serving-thread${extname(import.meta.url)}`, import.meta.url)
-  const cache = getCompileCacheDir()
-  return new Worker(entry, {
-    name: `tollgate-serving-${parts.index + 1}`,
-    workerData: parts,
-    transferList: [parts.port, parts.store.client.port],
-    // Its log goes through the main thread; and the pipes that it would get otherwise make the process's own output non-blocking.
-    stdout: true,
-    stderr: true,
-    env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
-  })
 }
 
 /** One view of each provider: figures of all threads together, and the worst state of a target. */

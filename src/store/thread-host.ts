@@ -2,12 +2,12 @@
  * The main thread's side of the ledger's thread: starts it, again where it has died, and attaches the clients that live in
  * other threads of the process.
  */
-import { getCompileCacheDir } from 'node:module'
-import { dirname, extname } from 'node:path'
-import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
+import { extname } from 'node:path'
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { Pair } from './codec.ts'
 import type { Connector } from './database.ts'
 import { createPair, createThreadState, LinkEnd, type LinkEvents, type ThreadState } from './link.ts'
+import { startWorker } from './start-worker.ts'
 import type { LinkSource, ThreadOwner } from './worker.ts'
 
 /** What the thread is given at its birth. */
@@ -26,7 +26,7 @@ export interface ClientParts {
   readonly port: MessagePort
 }
 
-/** What its needs is a few; beyond this the thread ends, and not the process. */
+/** What it needs is a few; beyond this the thread ends, and not the process. */
 const MAX_MEMORY_MB = 512
 
 export class ThreadHost implements LinkSource, ThreadOwner {
@@ -49,7 +49,13 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   start(events: LinkEvents): LinkEnd {
     const { here, there } = createPair()
     const parts: ThreadParts = { path: this.#path, connector: this.#connector, state: this.#state, pair: there }
-    const worker = startWorker(parts)
+    // Where types are not stripped, both files are compiled ones.
+    const worker = startWorker(new URL(`./thread${extname(import.meta.url)}`, import.meta.url), {
+      name: 'tollgate-ledger',
+      workerData: parts,
+      transferList: [there.port],
+      resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
+    })
     const link = new LinkEnd(here, this.#state, worker, events)
     let failure: Error | undefined
     worker.once('error', error => {
@@ -113,21 +119,4 @@ export class ThreadHost implements LinkSource, ThreadOwner {
       this.#link!.send()
     } else setImmediate(() => this.#attach(number, client))
   }
-}
-
-function startWorker(parts: ThreadParts): Worker {
-  // Where types are not stripped, both files are compiled ones.
-  const entry = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
-  const cache = getCompileCacheDir()
-  return new Worker(entry, {
-    name: 'tollgate-ledger',
-    workerData: parts,
-    transferList: [parts.pair.port],
-    // It says nothing; and the pipes that it would get otherwise make the process's own output non-blocking.
-    stdout: true,
-    stderr: true,
-    // Nothing of the process's environment is its affair. With the cache it need not strip the types of its files again: 36 MiB.
-    env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
-    resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
-  })
 }
