@@ -33,9 +33,9 @@ import { createShutdown, followMistakes, followSignals, undoAll } from './runtim
 import { ServingThreads, type ThreadsParts, threadsOf } from './runtime/threads.ts'
 import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
-import type { LocalStore } from './store/local-store.ts'
 import { reportLosses } from './store/report-losses.ts'
-import { openStore } from './store/sqlite.ts'
+import type { ServedStore } from './store/served-store.ts'
+import { openServedStore } from './store/sqlite.ts'
 import type { State as StepState } from './store/state/state.ts'
 import { sweepResponses } from './store/sweep.ts'
 
@@ -52,7 +52,7 @@ export interface ServeOptions {
   /** How long a step may go on after an answer is over; 5 s unless a test is in a hurry. */
   readonly stepGraceMs?: number
   /** What the store is opened with; tests make the disk fail. */
-  readonly open?: typeof openStore
+  readonly open?: typeof openServedStore
   /** Makes sure that the page of the dashboard is built, and answers with its folder; called only where there is a dashboard. */
   readonly page?: () => Promise<string>
   /** Whether signals, unhandled rejections and uncaught errors are this gateway's; the commands say yes. */
@@ -65,7 +65,7 @@ export interface Running {
   readonly adminUrl: string | null
   /** Where people open the dashboard. */
   readonly dashboardUrl: string | null
-  readonly store: LocalStore
+  readonly store: ServedStore
   readonly configuration: Configuration
   /** Loads the files again; they serve when nothing is wrong with them. */
   reload(): Promise<ReloadResult>
@@ -172,7 +172,7 @@ async function start(parts: StartParts): Promise<Running> {
 }
 
 interface OpenStore {
-  readonly store: LocalStore
+  readonly store: ServedStore
   /** Under which keys are digested. */
   readonly secret: string
 }
@@ -180,8 +180,8 @@ interface OpenStore {
 type Opening = StartParts & Pick<Base, 'configuration' | 'clock' | 'state'>
 
 async function openRecovered({ configuration, clock, log, options, undo, state }: Opening): Promise<OpenStore> {
-  const open: typeof openStore = each =>
-    (options.open ?? openStore)({ ...each, log: log.log, reserve: () => state.mostInflight })
+  const open: typeof openServedStore = each =>
+    (options.open ?? openServedStore)({ ...each, log: log.log, reserve: () => state.mostInflight })
   const { store, lock, secret } = await openOwnStore(configuration, clock, log, open)
   undo.push(
     () => lock?.release(),
@@ -192,7 +192,7 @@ async function openRecovered({ configuration, clock, log, options, undo, state }
   return { store, secret }
 }
 
-async function createReloadsOf(base: Base, store: LocalStore, metrics: Metrics): Promise<Reloads> {
+async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics): Promise<Reloads> {
   const { loaded, load, textsOf, log, clock, random, deadlineClock, state, undo } = base
   const reloads = await createReloads({
     first: loaded,

@@ -34,6 +34,7 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
       [...text.matchAll(/\$\{([A-Z_0-9]+)\}/g)].map(([, name]) => [name, `sk-0123456789abcdef-${name}`]),
     ),
   ),
+  DATABASE_URL: 'postgres://tollgate:secret@db.example/tollgate',
   GOOGLE_SERVICE_ACCOUNT: JSON.stringify({
     client_email: 'gateway@project.example',
     private_key: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
@@ -61,7 +62,7 @@ describe('configurations', () => {
       await passes(dir, sample.text)
       return
     } else if ('models' in value) writeFileSync(file, stringify(withModels(value['models'] as Models)))
-    else if ('admin' in value) writeFileSync(file, stringify({ ...minimal('standard'), ...value }))
+    else if ('admin' in value || 'store' in value) writeFileSync(file, stringify({ ...minimal('standard'), ...value }))
     else if ('scrape_configs' in value) return checkScrape(value as unknown as Scrape, sample)
     else throw new Error(`${sample.place}: neither a gateway.yaml, nor a part of one, nor steps`)
 

@@ -187,6 +187,8 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
     ['setTimeout', 'performance.now'],
     'a call to the state server takes so long at most, and a lost one is tried again',
   ],
+  'src/store/postgres/postgres-database.ts': [['performance.now'], 'a server that is away is not asked again at once'],
+  'src/store/postgres/io-thread.ts': [['setTimeout'], 'a statement that is not answered in time'],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
   'src/runtime/shutdown.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
   'src/observe/log.ts': [['Date.now', 'setTimeout'], 'a default that tests replace'],

@@ -10,6 +10,9 @@ const full = process.env.TOLLGATE_TEST === 'full'
 // Threads and processes that tests start read TypeScript as it is: stripped and compiled once, it starts in half the time.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/tollgate', import.meta.url))
 
+// The run's own servers end with this process (test/helpers/postgres.ts).
+process.env.TOLLGATE_TEST_RUN = String(process.pid)
+
 /** Each takes more than ten seconds: the run would wait for one that starts last. Vitest knows them from the second run on. */
 const SLOW = [
   'simulation/simulation',

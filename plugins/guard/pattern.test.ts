@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { atOnce } from '#contract'
 import { counts } from '../../test/helpers/counts.ts'
 import { DETECTORS } from './detectors.ts'
 import { Matcher } from './matcher.ts'
@@ -125,8 +126,8 @@ test('what is skipped changes nothing: rare matches in long texts, cut anywhere'
         for (const pair of pairs) {
           const [skipping, reading] = pair.map(matcher => {
             const one = new Sieve(matcher, match => `<${match}>`)
-            const first = drain(one.pushInSlices(text.slice(0, cut), effort))
-            return [first, drain(one.pushInSlices(text.slice(cut), effort)), one.end()]
+            const first = atOnce(one.pushInSlices(text.slice(0, cut), effort))
+            return [first, atOnce(one.pushInSlices(text.slice(cut), effort)), one.end()]
           })
           expect(skipping).toEqual(reading)
         }
@@ -135,13 +136,6 @@ test('what is skipped changes nothing: rare matches in long texts, cut anywhere'
     { numRuns: counts(60, 3_000) },
   )
 })
-
-function drain(work: Generator<undefined, string>): string {
-  for (;;) {
-    const step = work.next()
-    if (step.done) return step.value
-  }
-}
 
 test('however a text is cut into pieces, what comes out is the same; what cannot match does not wait', () => {
   const words = [

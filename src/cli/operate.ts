@@ -5,6 +5,7 @@
 import { userInfo } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { VerbName, VerbResults, VerifyView } from '../api/control/verbs.ts'
+import type { Database } from '../store/database.ts'
 import { realPath } from '../store/files.ts'
 import type { Store } from '../store/store.ts'
 import { findStore, type StorePlace } from './place.ts'
@@ -32,8 +33,9 @@ export async function operate<Name extends VerbName>(
   for (;;) {
     const result = await askGateway(place, verb, args)
     if (result !== null) return result
-    if (place.database === null) throw new CommandError(nobodyRemembers(terminal))
-    const owned = await tryToOwn(place, place.database, Date.now() >= deadline)
+    if (place.store === 'memory') throw new CommandError(nobodyRemembers(terminal))
+    const isLast = Date.now() >= deadline
+    const owned = await (place.database === null ? tryPostgres(place, isLast) : tryToOwn(place, place.database, isLast))
     if (owned) return await owned.use(store => runVerb(store, verb, args))
     await wait(ROUND_MS)
   }
@@ -60,26 +62,40 @@ export async function askGateway<Name extends VerbName>(
  */
 export async function verifyLedger(terminal: Terminal, config: string): Promise<VerifyView> {
   const place = await findStore(terminal, config)
-  if (place.database === null) return operate(terminal, config, 'ledger.verify', {})
-  const [{ existsSync }, { openDatabase }, { migrate }, { verify }, { verifyView }] = await Promise.all([
-    import('node:fs'),
-    import('../store/database.ts'),
-    import('../store/migrate.ts'),
+  if (place.store === 'memory') return operate(terminal, config, 'ledger.verify', {})
+  const [{ verify }, { verifyView }] = await Promise.all([
     import('../store/verify.ts'),
     import('../api/control/verbs.ts'),
   ])
-  // Opening would say so too, in SQLite's words.
-  if (!existsSync(place.database)) throw new CommandError(`There is no store at ${place.database} yet.`)
-  const database = openDatabase(place.database, { readOnly: true })
+  const database = await openForReading(place)
   const progress = progressLine(terminal, 'Verifying')
   try {
-    // Changes nothing on a store of this version, and refuses one of a newer version or of another program.
-    migrate(database)
-    return verifyView(verify(database, progress.show, realPath(place.database)))
+    const path = place.database === null ? null : realPath(place.database)
+    return verifyView(verify(database, progress.show, path))
   } finally {
     progress.end()
     database.close()
   }
+}
+
+/** Refuses a store of another version or of another program, and changes nothing. */
+async function openForReading({ store, database: path }: StorePlace): Promise<Database> {
+  if (path === null) {
+    const { migratePostgres, openPostgres } = await import('../store/postgres/index.ts')
+    const database = openPostgres(store, { readOnly: true })
+    migratePostgres(database, { canWrite: false })
+    return database
+  }
+  const [{ existsSync }, { openDatabase }, { migrate }] = await Promise.all([
+    import('node:fs'),
+    import('../store/database.ts'),
+    import('../store/migrate.ts'),
+  ])
+  // Opening would say so too, in SQLite's words.
+  if (!existsSync(path)) throw new CommandError(`There is no store at ${path} yet.`)
+  const database = openDatabase(path, { readOnly: true })
+  migrate(database)
+  return database
 }
 
 /** Who gives credit, for the ledger: the user of this machine. */
@@ -129,6 +145,38 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
         }
       } finally {
         lock.release()
+      }
+    },
+  }
+}
+
+/** The store in PostgreSQL, when nobody else has it; the connection that writes takes its lock. */
+async function tryPostgres(place: StorePlace, isLast: boolean): Promise<Owned | undefined> {
+  const [{ openStore }, { secretPlace }, { loadPostgresSecret }, { storeFolder }, { StoreError }] = await Promise.all([
+    import('../store/sqlite.ts'),
+    import('../store/secret.ts'),
+    import('../store/postgres/index.ts'),
+    import('../store/store-address.ts'),
+    import('../store/error.ts'),
+  ])
+  const [configured, folder] = [place.secret(), storeFolder(place.configFile)]
+  const secret = loadPostgresSecret(configured, folder, place.store)
+  const where = secretPlace(configured, folder)
+  const clock = { now: () => Date.now() }
+  const options = { url: place.store, secret, secretPlace: where, folder, clock, writes: 'here' } as const
+  const store = await openStore(options).catch((error: Error) => {
+    if (!(error instanceof StoreError) || error.code !== 'conflict') throw error
+    if (isLast) throw new CommandError(`${error.message} It does not answer at its control socket either.`)
+    return undefined
+  })
+  if (store === undefined) return undefined
+  return {
+    async use(work) {
+      try {
+        await store.recover()
+        return await work(store)
+      } finally {
+        await store.close()
       }
     },
   }

@@ -4,6 +4,7 @@
  */
 import { dirname, resolve } from 'node:path'
 import { readTextFile } from '../config/yaml/text-file.ts'
+import { isPostgres } from '../store/store-address.ts'
 import { pathOf } from './commands.ts'
 import { environmentOf, problemText, readConfiguration } from './configuration.ts'
 import { CommandError, type Terminal } from './terminal.ts'
@@ -11,9 +12,9 @@ import { CommandError, type Terminal } from './terminal.ts'
 export interface StorePlace {
   /** The absolute path of gateway.yaml. */
   readonly configFile: string
-  /** `memory`, or `sqlite:` with an absolute path. */
+  /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`. */
   readonly store: string
-  /** The database's absolute path; null for `memory`. */
+  /** The database's absolute path; null when it is no file. */
   readonly database: string | null
   /** `secret:` of the configuration, or null for the file beside the store. Throws when it cannot be resolved. */
   secret(): string | null
@@ -49,7 +50,7 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
   return {
     configFile,
     store,
-    database: store === 'memory' ? null : store.slice('sqlite:'.length),
+    database: databaseOf(store),
     hasAdmin: value.admin !== undefined,
     secret() {
       if (value.secret === undefined) return null
@@ -69,8 +70,13 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
   }
 }
 
+function databaseOf(store: string): string | null {
+  return store.startsWith('sqlite:') ? store.slice('sqlite:'.length) : null
+}
+
 function absolute(store: unknown, configFile: string): string | null {
   if (store === 'memory') return store
+  if (typeof store === 'string' && isPostgres(store)) return store
   const path = typeof store === 'string' ? /^sqlite:(.+)$/s.exec(store)?.[1] : undefined
   return path === undefined || path === ':memory:' ? null : `sqlite:${resolve(dirname(configFile), path)}`
 }

@@ -177,7 +177,7 @@ export interface Configuration {
   readonly admin: Address | null
   /** Who may read /metrics there: whoever sends an operator's token, or whoever reaches it. */
   readonly metrics: 'token' | 'open'
-  /** `memory`, or `sqlite:` with an absolute path. */
+  /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`, which may have a password in it. */
   readonly store: string
   /** The address of the server with the state that replicas share; null: it is in this process. It may hold a password. */
   readonly state: string | null

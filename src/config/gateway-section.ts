@@ -156,12 +156,20 @@ function storeOf(source: Source, store: string): string {
     return `sqlite:${resolve(dirname(source.file), path)}`
   } else if (kind === 'sqlite') {
     source.report('/store', 'sqlite: needs a path', { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
-  } else if (['postgres', 'postgresql', 'redis', 'rediss', 'mysql'].includes(kind ?? '')) {
+  } else if (kind === 'postgres' || kind === 'postgresql') {
+    const url = URL.parse(store)
+    if (url !== null && url.hostname !== '' && url.pathname.length > 1) return store
+    const message = `${kind}: needs a host and a database`
+    source.report('/store', message, { suggestion: 'write postgres://USER@HOST/DATABASE', concealed: true })
+  } else if (['redis', 'rediss', 'mysql'].includes(kind ?? '')) {
     // The rest of such an address usually holds a password.
     const message = `there is no ${kind} store yet`
-    source.report('/store', message, { suggestion: 'there are sqlite:PATH and memory', concealed: true })
+    source.report('/store', message, {
+      suggestion: 'there are sqlite:PATH, postgres://USER@HOST/DATABASE and memory',
+      concealed: true,
+    })
   } else {
-    const message = `store must be sqlite:PATH or memory, not ${source.show('/store', store)}`
+    const message = `store must be sqlite:PATH, postgres://USER@HOST/DATABASE or memory, not ${source.show('/store', store)}`
     source.report('/store', message, { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
   }
   return ''

@@ -305,9 +305,12 @@ export const GATEWAY_SCHEMA = map(
       },
       { instead: { of: `^(${REGISTRATION_MODES.join('|')})$`, write: '{ mode: VALUE }' } },
     ),
-    store: text('The store for accounts, keys and the ledger: sqlite:PATH (relative to this file), or memory.', {
-      default: 'sqlite:./.tollgate/tollgate.db',
-    }),
+    store: text(
+      'The store for accounts, keys and the ledger: sqlite:PATH (relative to this file), postgres://USER@HOST/DATABASE, or memory.',
+      {
+        default: 'sqlite:./.tollgate/tollgate.db',
+      },
+    ),
     state: text(
       'The server with the state that replicas share (buckets, slots, caches): redis://HOST or rediss://HOST, Redis 6.2 or Valkey 7.2. A password as ${NAME} or ${file:PATH}. Default: the memory of this process.',
     ),

@@ -1,10 +1,10 @@
 /** Long work in slices: one event loop serves every exchange, and none may hold it for long. */
 
 /**
- * Work that can pause: a generator that yields where others may run. It ought to yield at least once a millisecond. Work that
+ * Work that can pause: a generator that yields where others may run, and what it waits for (`waited`). It ought to yield at least once a millisecond. Work that
  * ends before its first `yield` costs no clock, no timer and no promise.
  */
-export type Sliced<Result> = Generator<undefined, Result, undefined>
+export type Sliced<Result> = Generator<undefined | Promise<void>, Result, undefined>
 
 /** Milliseconds that all sliced work of a process may take in one turn of the event loop. */
 const TURN_MS = 1
@@ -52,16 +52,15 @@ export class SliceQueue {
    */
   run<Result>(work: Sliced<Result>, signal?: AbortSignal): Result | undefined | Promise<Result | undefined> {
     if (signal?.aborted) return undefined
-    const first = work.next()
-    if (first.done) return first.value
-    if (this.#waiting.length === 0 && this.#spentMs < TURN_MS) {
-      const step = this.#slice(work)
+    let step = work.next()
+    if (step.done) return step.value
+    if (step.value === undefined && this.#waiting.length === 0 && this.#spentMs < TURN_MS) {
+      step = this.#slice(work)
       this.#deferTurn()
       if (step.done) return step.value
     }
     const { promise, resolve, reject } = Promise.withResolvers<Result | undefined>()
-    this.#waiting.push({ work, signal, resolve: resolve as Task['resolve'], reject })
-    this.#deferTurn()
+    this.#wait({ work, signal, resolve: resolve as Task['resolve'], reject }, step.value)
     return promise
   }
 
@@ -83,19 +82,26 @@ export class SliceQueue {
       }
       const step = this.#slice(work)
       if (step.done) resolve(step.value)
-      else this.#waiting.push(task)
+      else this.#wait(task, step.value)
     } catch (error) {
       reject(error)
     }
   }
 
-  /** Works until the end, or until the turn's time is over. */
-  #slice<Result>(work: Sliced<Result>): IteratorResult<undefined, Result> {
+  /** Until its next turn; before, until what it waits for is there. */
+  #wait(task: Task, awaited: Promise<void> | undefined): void {
+    if (awaited !== undefined) return void awaited.then(() => this.#wait(task, undefined))
+    this.#waiting.push(task)
+    this.#deferTurn()
+  }
+
+  /** Works until the end, until it has to wait, or until the turn's time is over. */
+  #slice<Result>(work: Sliced<Result>): IteratorResult<undefined | Promise<void>, Result> {
     const began = this.#now() - this.#spentMs
     for (;;) {
       const step = work.next()
       this.#spentMs = this.#now() - began
-      if (step.done || this.#spentMs >= TURN_MS) return step
+      if (step.done || step.value !== undefined || this.#spentMs >= TURN_MS) return step
     }
   }
 
@@ -107,12 +113,28 @@ export class SliceQueue {
   }
 }
 
-/** Does all of the work at once, for who cannot wait. */
+/** Does all of the work at once, for who cannot wait. Throws when the work has to. */
 export function atOnce<Result>(work: Sliced<Result>): Result {
   for (;;) {
     const step = work.next()
     if (step.done) return step.value
+    if (step.value !== undefined) throw new Error('atOnce: the work waits for something')
   }
+}
+
+/** Work that waits for a value. */
+export function* waited<Value>(promise: Promise<Value>): Sliced<Value> {
+  let outcome: { readonly value: Value } | { readonly error: unknown } | undefined
+  yield promise.then(
+    value => {
+      outcome = { value }
+    },
+    (error: unknown) => {
+      outcome = { error }
+    },
+  )
+  if ('error' in outcome!) throw outcome.error
+  return outcome!.value
 }
 
 /** Work that cannot be cut, as work in slices: it has a slice of its own, with others in front of it and behind it. */

@@ -4,22 +4,24 @@ import type { Clock } from '#contract'
 import type { Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
 import { realPath } from '../store/files.ts'
-import type { LocalStore } from '../store/local-store.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
-import type { openStore } from '../store/sqlite.ts'
+import type { ServedStore } from '../store/served-store.ts'
+import type { openServedStore } from '../store/sqlite.ts'
+import { isPostgres, passwordsIn, storeFolder } from '../store/store-address.ts'
 
 export async function openOwnStore(
   configuration: Configuration,
   clock: Clock,
   log: Logger,
-  open: typeof openStore,
-): Promise<{ store: LocalStore; lock: Lock | null; secret: string }> {
+  open: typeof openServedStore,
+): Promise<{ store: ServedStore; lock: Lock | null; secret: string }> {
   if (configuration.store === 'memory') {
     // Nothing outlives the process, so a secret of its own will do.
     const secret = configuration.secret ?? `${crypto.randomUUID()}${crypto.randomUUID()}`
     return { store: await open({ url: 'memory', secret, clock }), lock: null, secret }
   }
+  if (isPostgres(configuration.store)) return openInPostgres(configuration, clock, log, open)
   const path = configuration.store.slice('sqlite:'.length)
   const lock = await takeLock(path, clock, 'serve')
   try {
@@ -32,4 +34,21 @@ export async function openOwnStore(
     lock.release()
     throw error
   }
+}
+
+/** The database has the lock: the connection that writes takes it. */
+async function openInPostgres(
+  configuration: Configuration,
+  clock: Clock,
+  log: Logger,
+  open: typeof openServedStore,
+): Promise<{ store: ServedStore; lock: null; secret: string }> {
+  log.learn(passwordsIn(configuration.store))
+  const folder = storeFolder(configuration.file)
+  const { loadPostgresSecret } = await import('../store/postgres/index.ts')
+  const secret = loadPostgresSecret(configuration.secret, folder, configuration.store)
+  log.learn([secret])
+  const place = secretPlace(configuration.secret, folder)
+  const store = await open({ url: configuration.store, folder, secret, secretPlace: place, clock })
+  return { store, lock: null, secret }
 }

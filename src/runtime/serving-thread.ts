@@ -19,8 +19,9 @@ import { createMetrics } from '../observe/metrics.ts'
 import type { ShadowExchange } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
 import { laneOf } from '../store/ids.ts'
-import type { LocalStore, StoreHandle } from '../store/local-store.ts'
+import type { StoreHandle } from '../store/served-store.ts'
 import { attachStore } from '../store/sqlite.ts'
+import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
 import { createGeneration } from './generation.ts'
 import { createReloads, type Loaded, type Reloads } from './reload.ts'
@@ -161,7 +162,7 @@ async function start(): Promise<Started> {
 /** Generations as the main thread says: this one reads no file by itself. */
 async function createFollower(
   first: Loaded,
-  store: LocalStore,
+  store: Store,
   log: Logger,
   deadlineClock: DeadlineClock,
 ): Promise<Reloads> {

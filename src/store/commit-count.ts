@@ -37,12 +37,12 @@ const LOST = /^lost (\d+) (\d+) (\d+)$/gm
 
 const fileOf = (path: string): string => `${path}.commits`
 
-/** For a store in memory, which has no end that could be lost. */
+/** For a store in memory, which has no end that could be lost, and one in PostgreSQL, whose end its server keeps. */
 const NO_COUNT: CommitCount = { begin() {}, beforeCommit() {}, committed() {}, close() {} }
 
-/** @param path of the database, or null for one in memory */
+/** @param path of the database, or null for one in memory; PostgreSQL's address has no meaning here */
 export function createCommitCount(database: Database, path: string | null): CommitCount {
-  if (path === null) return NO_COUNT
+  if (path === null || database.dialect.engine === 'postgres') return NO_COUNT
   const put = preparePut(database)
   let count = Math.max(readCount(database), readNoted(path)?.commits ?? 0)
   const files = watchFiles(path)

@@ -18,7 +18,7 @@ export interface Makers {
 export function createMakers(database: Database, clock: Clock): Makers {
   const operator = database.prepare("SELECT 1 FROM person WHERE id = ? AND role = 'operator'")
   const token = database.prepare(
-    'SELECT 1 FROM operator_token WHERE id = ? AND revoked_at IS NULL AND ifnull(expires_at > ?, 1)',
+    'SELECT 1 FROM operator_token WHERE id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)',
   )
   return {
     check(maker) {

@@ -5,6 +5,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from './error.ts'
 import { createFile } from './files.ts'
+import { type Dialect, SQLITE } from './sql-dialect.ts'
 
 /** What SQLite stores. Money goes in as `bigint`: a `number` would be bound as a float. */
 export type Value = null | number | bigint | string | Uint8Array
@@ -20,6 +21,7 @@ export interface Statement {
 }
 
 export interface Database {
+  readonly dialect: Dialect
   exec(sql: string): void
   prepare(sql: string): Statement
   /** Like `prepare`, but every integer is read as `bigint`: whatever touches money. */
@@ -94,6 +96,7 @@ export function connect(path: string, { readOnly = false, busyMs = 250 }: Databa
   // Those in memory are opened by the thousand, for one test each, and most of what they could be asked they are not.
   const isBrief = path === ':memory:'
   return {
+    dialect: SQLITE,
     copies: isBrief ? copiesOf(sqlite) : null,
     exec: sql => sqlite.exec(sql),
     prepare: isBrief ? sql => whenAsked(() => prepare(sql)) : prepare,
@@ -129,8 +132,10 @@ export function isBusy(error: unknown): boolean {
   return resultCode(error) === 5
 }
 
-/** Whether SQLite failed to read or write, as opposed to a broken constraint (19) or a value that cannot be bound. */
+/** Whether the engine failed to read or write, as opposed to a broken constraint (19) or a value that cannot be bound. */
 export function isStorageFailure(error: unknown): boolean {
+  const { isStorageFailure: said } = (error ?? {}) as { isStorageFailure?: unknown }
+  if (typeof said === 'boolean') return said
   const code = resultCode(error)
   return code !== undefined && code !== 19
 }
@@ -143,7 +148,7 @@ function resultCode(error: unknown): number | undefined {
 
 /** Runs `work` in one transaction: all of it, or after a throw nothing. */
 export function transaction<Result>(database: Database, work: () => Result): Result {
-  database.exec('BEGIN IMMEDIATE')
+  database.exec(database.dialect.begin)
   try {
     const result = work()
     database.exec('COMMIT')

@@ -19,6 +19,8 @@ import { StoreUnavailable } from './store.ts'
 export interface Work<Operation, Result> {
   begin(): void
   apply(operation: Operation): Result
+  /** A whole group in its order; left out: `apply`, one after the other. */
+  applyAll?(operations: readonly Operation[]): readonly Result[]
   /** A throw means: unknown whether it is on disk. */
   commit(): void
   /** Must not throw when there is nothing to roll back. */
@@ -87,7 +89,7 @@ export function createGroup<Operation, Result>(
   }
 
   function run(group: Member[]): void {
-    const results: Result[] = []
+    let results: readonly Result[]
     try {
       work.begin()
     } catch (error) {
@@ -95,7 +97,7 @@ export function createGroup<Operation, Result>(
       return
     }
     try {
-      for (const member of group) results.push(work.apply(member.operation))
+      results = applyAll(group)
     } catch (error) {
       work.rollback()
       if (group.length === 1) fail(group[0]!, error)
@@ -113,6 +115,13 @@ export function createGroup<Operation, Result>(
     group.forEach((member, index) => {
       member.waiter.resolve(results[index]!, member.operation)
     })
+  }
+
+  function applyAll(group: Member[]): readonly Result[] {
+    if (work.applyAll !== undefined) return work.applyAll(group.map(member => member.operation))
+    const results: Result[] = []
+    for (const member of group) results.push(work.apply(member.operation))
+    return results
   }
 
   function tryAgain(group: Member[], error: unknown): void {

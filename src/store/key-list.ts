@@ -22,22 +22,20 @@ export function createKeyLister(database: Database, clock: Clock): KeyLister {
     SELECT * FROM (
       ${select} WHERE account = ?1 AND revoked_at IS NULL AND expires_at IS NULL
       UNION ALL ${select} WHERE account = ?1 AND revoked_at IS NULL AND expires_at > ?2
-    ) ORDER BY purpose IS NULL, id DESC LIMIT ?3`)
+    ) AS living ORDER BY purpose IS NULL, id DESC LIMIT ?3`)
   const dead = database.prepare(`
     ${select} WHERE account = ?1 AND (revoked_at IS NOT NULL OR expires_at <= ?2) ORDER BY id DESC LIMIT ?3`)
   const byId = database.prepare(`${select} WHERE id = ?`)
   const alive = `
-    SELECT secret.key, last4, expires_at, created_at FROM json_each(?1) AS wanted CROSS JOIN secret ON secret.key = wanted.value
-    WHERE revoked_at IS NULL`
+    SELECT secret.key, last4, expires_at, created_at FROM secret
+    WHERE secret.key IN (${database.dialect.listed('?1')}) AND revoked_at IS NULL`
   const secrets = database.prepare(`
-    SELECT * FROM (${alive} AND expires_at > ?2 UNION ALL ${alive} AND expires_at IS NULL)
+    SELECT * FROM (${alive} AND expires_at > ?2 UNION ALL ${alive} AND expires_at IS NULL) AS living
     ORDER BY expires_at IS NULL, created_at`)
   const totals = database.prepareMoney(`
     SELECT key_total.key, cap, spent, requests, last_used_at
-    FROM json_each(?) AS wanted CROSS JOIN key_total ON key_total.key = wanted.value`)
-  const named = database.prepare(
-    'SELECT key.id, name FROM json_each(?) AS wanted CROSS JOIN key ON key.id = wanted.value',
-  )
+    FROM key_total WHERE key_total.key IN (${database.dialect.listed('?')})`)
+  const named = database.prepare(`SELECT key.id, name FROM key WHERE key.id IN (${database.dialect.listed('?')})`)
 
   function rowsOf(account: string): Row[] {
     const found = live.all(account, clock.now(), MAX_KEYS_LISTED)

@@ -4,6 +4,7 @@
  */
 import type { NanoUsd } from '#contract'
 import type { Database } from './database.ts'
+import { LARGEST } from './settle-record.ts'
 
 /** What a key may spend, has spent, and holds. */
 export interface KeyTotal {
@@ -29,15 +30,18 @@ export function createKeyTotals(database: Database): KeyTotals {
   const reserve = database.prepare(`
     INSERT INTO key_total (key, held, requests, last_used_at) VALUES (?1, ?2, 1, ?3)
     ON CONFLICT (key) DO UPDATE
-    SET held = held + excluded.held, requests = requests + 1, last_used_at = excluded.last_used_at
-    WHERE cap IS NULL OR spent + held + excluded.held <= cap`)
+    SET held = key_total.held + excluded.held, requests = key_total.requests + 1, last_used_at = excluded.last_used_at
+    WHERE key_total.cap IS NULL OR key_total.spent + key_total.held + excluded.held <= key_total.cap`)
   const unreserve = database.prepare('UPDATE key_total SET held = held - ?, requests = requests - 1 WHERE key = ?')
   const settle = database.prepare(`
-    UPDATE key_total SET held = held - ?1, spent = spent + min(?2, 9223372036854775807 - spent) WHERE key = ?3`)
+    UPDATE key_total SET held = held - ?1,
+      spent = CASE WHEN spent > ${LARGEST} - ?2 THEN ${LARGEST} ELSE spent + ?2 END
+    WHERE key = ?3`)
   const find = database.prepareMoney('SELECT cap, held, spent FROM key_total WHERE key = ?')
   const setCap = database.prepare(`
     INSERT INTO key_total (key, cap, ceiling) VALUES (?1, ?2, ?2)
-    ON CONFLICT (key) DO UPDATE SET cap = excluded.cap, ceiling = max(excluded.cap, spent + held)`)
+    ON CONFLICT (key) DO UPDATE SET cap = excluded.cap,
+      ceiling = CASE WHEN excluded.cap < key_total.spent + key_total.held THEN key_total.spent + key_total.held ELSE excluded.cap END`)
   return {
     reserve: (key, amount, nowMs) => reserve.run(key, amount, nowMs).changes !== 0,
     unreserve: (key, amount) => void unreserve.run(amount, key),

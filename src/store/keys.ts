@@ -3,7 +3,7 @@
  * remembered until a key or an account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
-import type { Clock, Key, KeyLookup, KeyPurpose, NanoUsd } from '#contract'
+import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
 import { createAccountFinder } from './accounts.ts'
 import { boundedMap } from './bounded.ts'
 import type { Database, Row } from './database.ts'
@@ -13,7 +13,6 @@ import { money, text } from './preconditions.ts'
 import {
   BETWEEN_ROTATIONS_MS,
   type KeyChange,
-  type LocalKeys,
   MAX_GRACE_MS,
   MAX_KEYS_A_DAY,
   MAX_LIVE_KEYS,
@@ -56,7 +55,10 @@ export interface KeyOperations {
   revokeKey(id: string): Key
 }
 
-export interface KeyReader extends LocalKeys {
+/** What finds a key for its token, in a database here or on another machine. */
+export type FindSecret = (token: string) => KnownSecret | null | Promise<KnownSecret | null>
+
+export interface KeyReader extends Keys {
   /** Called when a write that can change what a key may do is over, before whoever asked for it is told. */
   forget(): void
 }
@@ -182,7 +184,7 @@ function prepare(database: Database) {
 }
 
 /** What the database said of a token; whether it is too old is asked each time. */
-interface KnownSecret {
+export interface KnownSecret {
   readonly isRevoked: boolean
   readonly expiresAt: number | null
   readonly secretExpiresAt: number | null
@@ -192,29 +194,16 @@ interface KnownSecret {
 /** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so its threads know when to forget. */
 const MAX_KNOWN = 16_384
 
-/** How often keys or accounts have been changed: one word in memory that all threads of the process share. */
-export type KeyVersion = Int32Array<SharedArrayBuffer>
-
-export const createKeyVersion = (): KeyVersion => new Int32Array(new SharedArrayBuffer(4))
-
-export function createKeyReader(
-  database: Database,
-  secret: KeyObject,
-  version: KeyVersion,
-  mostKnown: number = MAX_KNOWN,
-): KeyReader {
+/** Looks a token up in the database. */
+export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => KnownSecret | null {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
       account.name AS account_name, account.plan, balance.frozen, account.created_at AS account_created_at
     FROM secret JOIN key ON key.id = secret.key JOIN account ON account.id = key.account
       JOIN balance ON balance.account = key.account
     WHERE secret.digest = ?`)
-  /** By the token's hash: what is not found is not kept, or strangers would fill it. */
-  const known = boundedMap<KnownSecret>(mostKnown)
-  /** The version of what is known. */
-  let seen = Atomics.load(version, 0)
 
-  function read(token: string): KnownSecret | null {
+  return token => {
     const presented = digest(secret, token)
     const row = lookup.get(presented)
     if (row === undefined || !timingSafeEqual(row['digest'] as Uint8Array, presented)) return null
@@ -233,26 +222,53 @@ export function createKeyReader(
       live: Object.freeze({ found: 'live', key, account }),
     }
   }
+}
+
+/** How often keys or accounts have been changed: one word in memory that all threads of the process share. */
+export type KeyVersion = Int32Array<SharedArrayBuffer>
+
+export const createKeyVersion = (): KeyVersion => new Int32Array(new SharedArrayBuffer(4))
+
+/** @param read a promise of it makes `find` answer with one, unless the token is remembered */
+export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown: number = MAX_KNOWN): KeyReader {
+  /** By the token's hash: what is not found is not kept, or strangers would fill it. */
+  const known = boundedMap<KnownSecret>(mostKnown)
+  /** The version of what is known. */
+  let seen = Atomics.load(version, 0)
+
+  function tell(entry: KnownSecret, nowMs: number): KeyLookup {
+    if (entry.isRevoked) return { found: 'revoked' }
+    if (isPast(entry.expiresAt, nowMs) || isPast(entry.secretExpiresAt, nowMs)) return { found: 'expired' }
+    return entry.live
+  }
+
+  function remember(name: string, found: KnownSecret | null, nowMs: number): KeyLookup {
+    if (found === null) return { found: 'unknown' }
+    known.set(name, found)
+    return tell(found, nowMs)
+  }
+
+  async function rememberLater(name: string, reading: Promise<KnownSecret | null>, nowMs: number): Promise<KeyLookup> {
+    const before = Atomics.load(version, 0)
+    const found = await reading
+    // What was read before a change counts for this request, and for no later one.
+    if (Atomics.load(version, 0) !== before) return found === null ? { found: 'unknown' } : tell(found, nowMs)
+    return remember(name, found, nowMs)
+  }
 
   return {
-    find(token, nowMs): KeyLookup {
+    find(token, nowMs) {
       const now = Atomics.load(version, 0)
       if (now !== seen) {
         known.clear()
         seen = now
       }
       const name = hash('sha256', token, 'base64')
-      let entry = known.get(name)
-      if (entry === undefined) {
-        if (!isToken(token)) return { found: 'malformed' }
-        const found = read(token)
-        if (found === null) return { found: 'unknown' }
-        known.set(name, found)
-        entry = found
-      }
-      if (entry.isRevoked) return { found: 'revoked' }
-      if (isPast(entry.expiresAt, nowMs) || isPast(entry.secretExpiresAt, nowMs)) return { found: 'expired' }
-      return entry.live
+      const entry = known.get(name)
+      if (entry !== undefined) return tell(entry, nowMs)
+      if (!isToken(token)) return { found: 'malformed' }
+      const found = read(token)
+      return found instanceof Promise ? rememberLater(name, found, nowMs) : remember(name, found, nowMs)
     },
     forget: () => void Atomics.add(version, 0, 1),
   }

@@ -263,7 +263,8 @@ function prepare(database: Database) {
     post: database.prepare('UPDATE balance SET held = held - ?, posted = posted - ? WHERE account = ?'),
     putCheckpoint: database.prepare(`
       INSERT INTO checkpoint (exchange, seq, amount, prompt_tokens, completion_tokens, at)
-      SELECT ?1, coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = ?1), 0) + 1, ?2, ?3, ?4, ?5
+      SELECT CAST(?1 AS TEXT), coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = ?1), 0) + 1, CAST(?2 AS BIGINT),
+        CAST(?3 AS BIGINT), CAST(?4 AS BIGINT), CAST(?5 AS BIGINT)
       WHERE EXISTS (SELECT 1 FROM event WHERE id = ?1 AND kind = ${HOLD})
         AND NOT EXISTS (SELECT 1 FROM event WHERE id = ?1 AND kind = ${SETTLE})`),
     findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),

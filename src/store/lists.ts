@@ -80,7 +80,7 @@ export function createReceiptLister(database: Database): Reports['receipts'] {
 export function createEventCounter(database: Database): Reports['countEvents'] {
   const count = database.prepare(`
     SELECT count(*) AS events FROM (
-      SELECT 1 FROM event WHERE account = ?1 AND kind <> 0 AND at >= ?2 AND at < ?3 LIMIT ?4)`)
+      SELECT 1 FROM event WHERE account = ?1 AND kind <> 0 AND at >= ?2 AND at < ?3 LIMIT ?4) AS looked`)
   return (accountId, { from, to, most }) => count.get(accountId, from, to, most)!['events'] as number
 }
 

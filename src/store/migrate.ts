@@ -24,7 +24,7 @@ let empty: Uint8Array | null = null
  * of another program, and one that names the file when a migration fails.
  */
 export function migrate(database: Database, folder: string = FOLDER): number {
-  const files = migrations(folder)
+  const files = migrationFiles(folder)
   const version = pragma(database, 'user_version')
   if (version > files.length) {
     throw new StoreError(
@@ -57,7 +57,7 @@ export function migrate(database: Database, folder: string = FOLDER): number {
 }
 
 /** The files in order; their numbers must be 1, 2, 3 and so on, or a database could skip one. */
-function migrations(folder: string): string[] {
+export function migrationFiles(folder: string): string[] {
   const files = readdirSync(folder)
     .filter(file => file.endsWith('.sql'))
     .sort()

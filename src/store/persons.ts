@@ -74,7 +74,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
   const passwordOf = database.prepare('SELECT password FROM person WHERE id = ?')
   const setPassword = database.prepare('UPDATE person SET password = ? WHERE id = ?')
   const upgradePassword = database.prepare(
-    'UPDATE person SET password = ?1 WHERE id = ?2 AND password = ifnull(?3, password)',
+    'UPDATE person SET password = ?1 WHERE id = ?2 AND password = coalesce(?3, password)',
   )
   const setRole = database.prepare('UPDATE person SET role = ? WHERE id = ?')
   const otherOperator = database.prepare("SELECT 1 FROM person WHERE role = 'operator' AND id <> ? LIMIT 1")

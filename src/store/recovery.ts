@@ -6,44 +6,70 @@
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
 import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
+import { laneOf } from './ids.ts'
 import { type OpenHold, readOpenHolds } from './open-holds.ts'
+import type { Promised } from './promised.ts'
 import type { Spool } from './spool.ts'
 import type { RecoveryReport } from './store.ts'
 
-export interface RecoveryParts {
-  readonly reader: Database
-  /** Null for a store in memory. */
-  readonly spool: Spool | null
-  /** The ledger's own settle: recovery has no second way to move money. */
-  settle(request: SettleRequest): Promise<SettleResult>
+/** An open hold, and how far its stream had come. */
+export interface LeftHold extends OpenHold {
+  /** Null: there was no checkpoint. */
+  readonly checkpoint: Checkpointed | null
 }
 
-interface LastCheckpoint {
+interface Checkpointed {
   readonly amount: NanoUsd
   readonly prompt_tokens: bigint
   readonly completion_tokens: bigint
 }
 
+/** What recovery reads. */
+export interface RecoveryReads {
+  /** @param lane of the thread whose holds they are; null: all */
+  left(lane: number | null): readonly LeftHold[]
+}
+
+export function createRecoveryReads(reader: Database): RecoveryReads {
+  const lastCheckpoint = reader.prepareMoney(
+    'SELECT amount, prompt_tokens, completion_tokens FROM checkpoint WHERE exchange = ? ORDER BY seq DESC LIMIT 1',
+  )
+  return {
+    left(lane) {
+      const holds = readOpenHolds(reader).filter(({ exchange }) => lane === null || laneOf(exchange) === lane)
+      return holds.map(hold => ({
+        ...hold,
+        checkpoint: (lastCheckpoint.get(hold.exchange) as Checkpointed | undefined) ?? null,
+      }))
+    },
+  }
+}
+
+export interface RecoveryParts {
+  readonly reads: RecoveryReads | Promised<RecoveryReads>
+  /** Null for a store in memory. */
+  readonly spool: Spool | null
+  /** The ledger's own settle: recovery has no second way to move money. */
+  settle(request: SettleRequest): Promise<SettleResult>
+  /** Of threads that are gone; each is removed when all of it is in the ledger. */
+  readonly orphans: readonly Spool[]
+  /** Which thread's holds are dead; null: all. */
+  readonly lane: number | null
+}
+
 /** Settled together, so that ten thousand open holds share a few commits without ten thousand promises. */
 const BATCH = 512
 
-export interface RecoverOptions extends RecoveryParts {
-  /** Of threads that are gone; each is removed when all of it is in the ledger. */
-  readonly orphans: readonly Spool[]
-  /** Which open holds are dead. */
-  isDead(exchange: string): boolean
-}
-
-export async function recover({ orphans, isDead, ...parts }: RecoverOptions): Promise<RecoveryReport> {
+export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
   const report = await replay(parts)
-  for (const spool of orphans) {
+  for (const spool of parts.orphans) {
     const more = await replay({ spool, settle: parts.settle })
     spool.remove()
     report.replayed += more.replayed
     report.rejected += more.rejected
     report.charged += more.charged
   }
-  const dead = await settleOpenHolds(parts, isDead)
+  const dead = await settleOpenHolds(parts)
   return { ...report, settled: dead.settled, charged: report.charged + dead.charged }
 }
 
@@ -88,16 +114,11 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
   }
 }
 
-async function settleOpenHolds({ reader, settle }: RecoveryParts, isDead: (exchange: string) => boolean) {
-  const lastCheckpoint = reader.prepareMoney(
-    'SELECT amount, prompt_tokens, completion_tokens FROM checkpoint WHERE exchange = ? ORDER BY seq DESC LIMIT 1',
-  )
+async function settleOpenHolds({ reads, settle, lane }: RecoveryParts) {
   const report = { settled: 0, charged: 0n }
-  const holds = readOpenHolds(reader).filter(({ exchange }) => isDead(exchange))
+  const holds = await reads.left(lane)
   for (let start = 0; start < holds.length; start += BATCH) {
-    const requests = holds.slice(start, start + BATCH).map(hold => {
-      return settleAt(hold, lastCheckpoint.get(hold.exchange) as LastCheckpoint | undefined)
-    })
+    const requests = holds.slice(start, start + BATCH).map(settleAt)
     const results = await Promise.all(requests.map(settle))
     for (const [index, request] of requests.entries()) {
       if (results[index] !== 'settled') continue
@@ -109,7 +130,7 @@ async function settleOpenHolds({ reader, settle }: RecoveryParts, isDead: (excha
 }
 
 /** A charge never exceeds its hold; what a checkpoint says beyond it is the operator's loss. */
-function settleAt(hold: OpenHold, checkpoint: LastCheckpoint | undefined): SettleRequest {
+function settleAt({ checkpoint, ...hold }: LeftHold): SettleRequest {
   const reached = checkpoint?.amount ?? 0n
   const amount = reached < hold.amount ? reached : hold.amount
   return {

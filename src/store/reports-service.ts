@@ -24,12 +24,14 @@ export function createReports(database: Database): Reports {
 
 function createAccountLister(database: Database): Reports['accounts'] {
   // A place is a name and an id, for two names may differ in case alone; the name by itself lets the index be entered there.
+  const { like, folded } = database.dialect
+  const [wanted, beginning, ofPlan] = ['CAST(?3 AS TEXT)', 'CAST(?4 AS TEXT)', 'CAST(?5 AS TEXT)']
   const list = database.prepareMoney(`
     SELECT ${BALANCE_COLUMNS} FROM account JOIN balance ON balance.account = account.id
-    WHERE name COLLATE NOCASE >= ?1 AND (name COLLATE NOCASE, id) > (?1, ?2)
-      AND (?3 IS NULL OR name LIKE ?3 ESCAPE '\\' OR id LIKE ?4 ESCAPE '\\')
-      AND (?5 IS NULL OR plan = ?5) AND (?6 IS NULL OR frozen = ?6)
-    ORDER BY name COLLATE NOCASE, id LIMIT ?7`)
+    WHERE ${folded('name')} >= ${folded('?1')} AND (${folded('name')}, id) > (${folded('?1')}, ?2)
+      AND (${wanted} IS NULL OR name ${like} ${wanted} ESCAPE '\\' OR id ${like} ${beginning} ESCAPE '\\')
+      AND (${ofPlan} IS NULL OR plan = ${ofPlan}) AND (CAST(?6 AS BIGINT) IS NULL OR frozen = ?6)
+    ORDER BY ${folded('name')}, id LIMIT ?7`)
   return ({ search, plan, frozen, limit, after }) => {
     const [name, id] = after === undefined ? ['', ''] : decodeCursor(after, ['string', 'string'])
     const part = search === undefined || search === '' ? null : escapeLike(search)
@@ -43,12 +45,15 @@ function createAccountLister(database: Database): Reports['accounts'] {
 }
 
 function createPersonLister(database: Database): Reports['people'] {
-  // The order of the join is said: people by their address, each with the account, so that a page ends where it is full.
+  const { like } = database.dialect
+  // LEFT says the order of the join: people by their address, each with the account, so that a page ends where it is full.
+  const wanted = 'CAST(?2 AS TEXT)'
   const select = (where: string) =>
     database.prepare(`
     SELECT person.id, email, person.account, role, person.created_at, account.name
-    FROM person CROSS JOIN account ON account.id = person.account
-    WHERE ${where} AND email > ?1 AND (?2 IS NULL OR email LIKE ?2 ESCAPE '\\' OR folded LIKE ?3 ESCAPE '\\')
+    FROM person LEFT JOIN account ON account.id = person.account
+    WHERE ${where} AND email > ?1
+      AND (${wanted} IS NULL OR email ${like} ${wanted} ESCAPE '\\' OR folded ${like} CAST(?3 AS TEXT) ESCAPE '\\')
     ORDER BY email LIMIT ?4`)
   const all = select('TRUE')
   const ofAccount = select('person.account = ?5')

@@ -1,26 +1,44 @@
 /** Kept responses as the gateway uses them: encrypted here, found in memory until they are on disk. */
-import type { Clock, Sliced } from '#contract'
+import { type Clock, type Sliced, waited } from '#contract'
 import type { Database } from './database.ts'
+import type { Promised } from './promised.ts'
 import type { KeptOutcome, Responses, Vault } from './store.ts'
 import type { Writer } from './writer.ts'
 
 /** Of all responses that wait to be written. */
 export const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
+/** What is read of kept responses. */
+export interface ResponseReads {
+  /** One part, encrypted. */
+  box(id: string, part: string, account: string, nowMs: number): Uint8Array | undefined
+  isThere(id: string, account: string, nowMs: number): boolean
+  /** Whether there are some whose time is over. */
+  isPast(nowMs: number): boolean
+}
+
 export interface Parts {
-  readonly reader: Database
+  readonly reads: ResponseReads | Promised<ResponseReads>
   readonly writer: Writer
   readonly vault: Vault
   readonly clock: Clock
 }
 
-/** @param parts.reader sees what is committed; what still waits for its commit is found in memory */
-export function createResponses({ reader, writer, vault, clock }: Parts): Responses {
+export function createResponseReads(reader: Database): ResponseReads {
   const boxOf = reader.prepare(`
     SELECT box FROM response JOIN response_box ON response_box.response = response.id
     WHERE id = ? AND part = ? AND account = ? AND expires_at > ?`)
   const isThere = reader.prepare('SELECT 1 FROM response WHERE id = ? AND account = ? AND expires_at > ?')
   const isPast = reader.prepare('SELECT 1 FROM response WHERE expires_at <= ? LIMIT 1')
+  return {
+    box: (id, part, account, nowMs) => boxOf.get(id, part, account, nowMs)?.['box'] as Uint8Array | undefined,
+    isThere: (id, account, nowMs) => isThere.get(id, account, nowMs) !== undefined,
+    isPast: nowMs => isPast.get(nowMs) !== undefined,
+  }
+}
+
+/** @param parts.reads sees what is committed; what still waits for its commit is found in memory */
+export function createResponses({ reads, writer, vault, clock }: Parts): Responses {
   const waiting = new Map<string, { readonly account: string; readonly parts: ReadonlyMap<string, Buffer> }>()
   let waitingBytes = 0
   let isSweeping = false
@@ -29,7 +47,8 @@ export function createResponses({ reader, writer, vault, clock }: Parts): Respon
     *read(id, account, part): Sliced<Buffer | undefined> {
       const early = waiting.get(id)
       if (early) return early.account === account ? early.parts.get(part) : undefined
-      const box = boxOf.get(id, part, account, clock.now())?.['box'] as Uint8Array | undefined
+      const found = reads.box(id, part, account, clock.now())
+      const box = found instanceof Promise ? yield* waited(found) : found
       return box && ((yield* vault.openInSlices(purposeOf(id, part), account, box)) ?? undefined)
     },
     async keep(response): Promise<KeptOutcome> {
@@ -59,7 +78,7 @@ export function createResponses({ reader, writer, vault, clock }: Parts): Respon
     },
     async remove(id, account) {
       const early = waiting.get(id)
-      if (early ? early.account !== account : isThere.get(id, account, clock.now()) === undefined) return false
+      if (early ? early.account !== account : !(await reads.isThere(id, account, clock.now()))) return false
       waiting.delete(id)
       await writer.op('deleteResponse', { id, account })
       return true
@@ -68,7 +87,7 @@ export function createResponses({ reader, writer, vault, clock }: Parts): Respon
       if (isSweeping) return
       isSweeping = true
       try {
-        while (isPast.get(clock.now()) !== undefined) await writer.op('sweepResponses', clock.now())
+        while (await reads.isPast(clock.now())) await writer.op('sweepResponses', clock.now())
       } finally {
         isSweeping = false
       }

@@ -24,7 +24,7 @@ export type RunningBalance = (
 
 export function createRunningBalance(database: Database): RunningBalance {
   // One statement, and so one moment of the ledger. A sum of more rows than this is not waited for.
-  const part = (select: string) => `SELECT * FROM (${select} LIMIT ${MAX_SUMMED + 1})`
+  const part = (select: string) => `SELECT * FROM (${select} LIMIT ${MAX_SUMMED + 1}) AS part`
   const usage = (grain: number) => `SELECT -charged AS amount FROM usage WHERE account = ?1 AND grain = ${grain}`
   const since = database.prepareMoney(`
     WITH newer AS (

@@ -22,20 +22,29 @@ const SHORTEST = 32
  * others; never says a part of it.
  *
  * @param configured `secret:` of gateway.yaml, resolved; null: the file `secret` in `folder`.
- * @param database path of the store. When it has content and the file is missing, no new secret is made: it would not fit.
+ * @param database path or address of the store. When it has content and the file is missing, no new secret is made: it would not fit.
  */
-export function loadSecret(configured: string | null, folder: string, database: string | null = null): string {
+export function loadSecret(
+  configured: string | null,
+  folder: string,
+  database: string | null = null,
+  hasContent: (database: string) => boolean = isFileWithContent,
+): string {
   if (configured !== null) return checked(configured, 'The `secret` of gateway.yaml')
   const path = join(folder, 'secret')
   const found = read(path)
   if (found !== undefined) return found
-  if (database !== null && (statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+  if (database !== null && hasContent(database)) {
     throw new StoreError(
       `The secret under which the keys of ${database} were made is missing: there is no file ${path}, and gateway.yaml has no \`secret:\`. Restore the one that was in use before.`,
     )
   }
   create(path, folder)
   return read(path)!
+}
+
+function isFileWithContent(path: string): boolean {
+  return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
 /** Where `loadSecret` finds the secret, for an error that says it is another one. */

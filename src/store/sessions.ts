@@ -18,6 +18,9 @@ export interface SessionOperations {
   endSessions(whose: { readonly person: string; readonly except: Uint8Array | null }): void
 }
 
+/** More sessions than one person has: SQLite wants a limit before an offset. */
+const MAX_SWEPT = 1_000_000
+
 export function createSessionOperations(database: Database, clock: Clock): SessionOperations {
   const passwordOf = database.prepare('SELECT password FROM person WHERE id = ?')
   const find = database.prepare('SELECT 1 FROM session WHERE digest = ?')
@@ -25,11 +28,11 @@ export function createSessionOperations(database: Database, clock: Clock): Sessi
     INSERT INTO session (digest, person, created_at, seen_at) VALUES (?1, ?2, ?3, ?3)`)
   const endOldest = database.prepare(`
     DELETE FROM session WHERE digest IN
-      (SELECT digest FROM session WHERE person = ? ORDER BY created_at DESC LIMIT -1 OFFSET ?)`)
-  const touch = database.prepare('UPDATE session SET seen_at = max(seen_at, ?) WHERE digest = ?')
+      (SELECT digest FROM session WHERE person = ? ORDER BY created_at DESC LIMIT ${MAX_SWEPT} OFFSET ?)`)
+  const touch = database.prepare('UPDATE session SET seen_at = ?1 WHERE digest = ?2 AND seen_at < ?1')
   const end = database.prepare('DELETE FROM session WHERE digest = ?')
-  // A digest is never empty: with nothing to except, all of them go.
-  const endAll = database.prepare("DELETE FROM session WHERE person = ? AND digest <> coalesce(?, x'')")
+  const endAll = database.prepare('DELETE FROM session WHERE person = ?')
+  const endOthers = database.prepare('DELETE FROM session WHERE person = ? AND digest <> ?')
   const sweep = database.prepare('DELETE FROM session WHERE created_at < ?')
   return {
     createSession({ digest, person, from }) {
@@ -44,7 +47,7 @@ export function createSessionOperations(database: Database, clock: Clock): Sessi
     },
     touchSession: digest => void touch.run(clock.now(), digest),
     endSession: digest => void end.run(digest),
-    endSessions: ({ person, except }) => void endAll.run(person, except),
+    endSessions: ({ person, except }) => void (except === null ? endAll.run(person) : endOthers.run(person, except)),
   }
 }
 

@@ -5,7 +5,6 @@ import type {
   AccountBalance,
   Accounts,
   Key,
-  KeyLookup,
   KeyPurpose,
   KeySummary,
   Keys,
@@ -232,11 +231,6 @@ export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   recover(): Promise<RecoveryReport>
   /** Throws, when all is closed, a `StoreError` when settles were lost. */
   close(): Promise<void>
-}
-
-/** Keys that are looked up without waiting. */
-export interface LocalKeys extends Keys {
-  find(token: string, nowMs: number): KeyLookup
 }
 
 /** Commits that were acknowledged and are not in the ledger, from the first one to the last. */

@@ -82,11 +82,12 @@ export function createUsageWriter(database: Database): UsageWriter {
     INSERT INTO usage (account, grain, at, key, model, requests, failed, prompt_tokens, cached_tokens, completion_tokens,
       reasoning_tokens, charged)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, failed = failed + excluded.failed,
-      prompt_tokens = prompt_tokens + excluded.prompt_tokens, cached_tokens = cached_tokens + excluded.cached_tokens,
-      completion_tokens = completion_tokens + excluded.completion_tokens,
-      reasoning_tokens = reasoning_tokens + excluded.reasoning_tokens,
-      charged = charged + min(excluded.charged, ${LARGEST} - charged)`)
+    ON CONFLICT (account, grain, at, key, model) DO UPDATE SET requests = usage.requests + excluded.requests,
+      failed = usage.failed + excluded.failed, prompt_tokens = usage.prompt_tokens + excluded.prompt_tokens,
+      cached_tokens = usage.cached_tokens + excluded.cached_tokens,
+      completion_tokens = usage.completion_tokens + excluded.completion_tokens,
+      reasoning_tokens = usage.reasoning_tokens + excluded.reasoning_tokens,
+      charged = CASE WHEN usage.charged > ${LARGEST} - excluded.charged THEN ${LARGEST} ELSE usage.charged + excluded.charged END`)
   // By hour and whose it was; days, and all accounts together, are made of these.
   const sums = new Map<string, Sum>()
 
@@ -139,12 +140,13 @@ export function createUsageReader(database: Database): Reports['usage'] {
     both: database.prepareMoney(`
       SELECT at, key, model, 1 AS summed, requests, failed, prompt_tokens, cached_tokens, completion_tokens,
         reasoning_tokens, charged / ${HALF} AS charged_high, charged % ${HALF} AS charged_low
-      FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT min(?, ?)`),
+      FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT ?`),
   }
   return ({ accountId = ALL, step, by = 'both', from, to, limit = MAX_SUMMED }) => {
     const [grain, span] = step === 'hour' ? [HOURS, HOUR_MS] : [DAYS, DAY_MS]
     const times = [startOf(span, from), Math.ceil(to)] as const
-    const rows = find[by].all(accountId, grain, ...times, MAX_SUMMED + 1, limit + 1)
+    const limits = by === 'both' ? [Math.min(MAX_SUMMED, limit) + 1] : [MAX_SUMMED + 1, limit + 1]
+    const rows = find[by].all(accountId, grain, ...times, ...limits)
     if (rows.length > limit) throw new TooMuch(`there are more than ${limit} rows of usage`)
     const summed = rows.reduce((sum, row) => sum + Number(row['summed']), 0)
     if (summed > MAX_SUMMED) throw new TooMuch(`there are more than ${MAX_SUMMED} rows of usage to sum`)
@@ -155,12 +157,13 @@ export function createUsageReader(database: Database): Reports['usage'] {
 // Money in two halves, which stay exact where the whole would be more than an integer of SQLite's. Counts by `total`:
 // numbers, and one that is damaged makes a wrong figure, not a page that is never there.
 function prepareSums(database: Database, names: string, group: string): Statement {
+  const { total } = database.dialect
   return database.prepareMoney(`
-    SELECT at, ${names}, count(*) AS summed, total(requests) AS requests, total(failed) AS failed,
-      total(prompt_tokens) AS prompt_tokens, total(cached_tokens) AS cached_tokens,
-      total(completion_tokens) AS completion_tokens, total(reasoning_tokens) AS reasoning_tokens,
+    SELECT at, ${names}, count(*) AS summed, ${total}(requests) AS requests, ${total}(failed) AS failed,
+      ${total}(prompt_tokens) AS prompt_tokens, ${total}(cached_tokens) AS cached_tokens,
+      ${total}(completion_tokens) AS completion_tokens, ${total}(reasoning_tokens) AS reasoning_tokens,
       sum(charged / ${HALF}) AS charged_high, sum(charged % ${HALF}) AS charged_low
-    FROM (SELECT * FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT ?)
+    FROM (SELECT * FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT ?) AS found
     GROUP BY ${group} ORDER BY ${group} LIMIT ?`)
 }
 

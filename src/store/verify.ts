@@ -69,9 +69,9 @@ export function verify(
   const audit = createAudit()
   const noted = path === null ? null : readForVerify(path)
   let report = { accounts: 0, events: 0, openHolds: 0 }
-  database.exec('BEGIN')
+  database.exec(database.dialect.snapshot)
   try {
-    checkFile(database, audit)
+    if (database.dialect.engine === 'sqlite') checkFile(database, audit)
     if (noted === 'unreadable')
       audit.found('corrupt', 'commits', 'The count of commits beside the store is unreadable.')
     else if (noted !== null) for (const lost of describeLostCommits(database, noted)) audit.found('I13', 'ledger', lost)
@@ -130,10 +130,11 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (hold.id < openFrom) audit.found('I8', hold.id, `It is open, and recovery looks from ${openFrom} on.`)
   }
 
+  const { isJson } = database.dialect
   const rows = database.prepareMoney(`
     SELECT id, kind, account, amount, source, outcome, key, prompt_tokens, cached_tokens, completion_tokens,
       reasoning_tokens,
-      ifnull(json_valid(attempts), 1) AND ifnull(json_valid(trail), 1) AS readable
+      ${isJson('attempts')} AND ${isJson('trail')} AS readable
     FROM event ORDER BY id, kind`)
   for (const event of rows.iterate() as unknown as Iterable<EventRow>) {
     if (hold?.id !== event.id) {
@@ -212,8 +213,9 @@ function checkUsage(database: Database, audit: Audit, sums: Map<string, Sums>): 
   const found = { [HOURS]: new Map<string, Used>(), [DAYS]: new Map<string, Used>() }
   // Added up by SQLite, in the order of its key: a third of the time. Money in two halves, which no sum can exceed.
   const rows = database.prepareMoney(`
-    SELECT account, grain, sum(requests), sum(failed), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),
-      sum(reasoning_tokens), sum(charged % 1000000000), sum(charged / 1000000000) AS billions
+    SELECT account, grain, sum(requests) AS requests, sum(failed) AS failed, sum(prompt_tokens) AS prompt_tokens,
+      sum(cached_tokens) AS cached_tokens, sum(completion_tokens) AS completion_tokens,
+      sum(reasoning_tokens) AS reasoning_tokens, sum(charged % 1000000000) AS units, sum(charged / 1000000000) AS billions
     FROM usage GROUP BY account, grain`)
   for (const { account, grain, billions, ...counts } of rows.iterate()) {
     const used = Object.values(counts) as Used

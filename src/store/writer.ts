@@ -5,6 +5,7 @@
  * It runs where its connection was opened: for a store in a file that is a thread of its own (thread.ts), and worker.ts
  * is the same `Writer` for everybody else.
  */
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '#contract'
 import { type AccountOperations, createAccountOperations } from './accounts.ts'
 import { createCommitCount } from './commit-count.ts'
@@ -18,6 +19,7 @@ import { createLinkOperations, type LinkOperations } from './links.ts'
 import { createOpenHolds } from './open-holds.ts'
 import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
 import { createPersonOperations, type PersonOperations } from './persons.ts'
+import { type BatchParts, createBatches, type NamedOperation } from './postgres/ledger-batches.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
 import { createUsageWriter } from './usage.ts'
@@ -78,14 +80,14 @@ export function createWriter(
   const usage = createUsageWriter(database)
   const count = createCommitCount(database, path)
   const operations = createOperations()
-  const begin = database.prepare('BEGIN IMMEDIATE')
+  const begin = database.prepare(database.dialect.begin)
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
   let closed = false
 
   function createOperations(): Operations {
     const probe = database.prepare(`
-      INSERT INTO meta (name, value) VALUES ('probe', ?1 || ' ' || hex(randomblob(?2)))
+      INSERT INTO meta (name, value) VALUES ('probe', ?)
       ON CONFLICT (name) DO UPDATE SET value = excluded.value`)
     const ledger = createLedgerOperations(database, open, usage, clock)
     const accounts = createAccountOperations(database, clock)
@@ -105,21 +107,23 @@ export function createWriter(
       ...createResponseOperations(database),
       ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
       detach() {},
-      probe: nowMs => void probe.run(nowMs, PROBE_BYTES),
+      probe: nowMs => void probe.run(`${nowMs} ${randomBytes(PROBE_BYTES).toString('hex')}`),
       last(nowMs) {
         open.moveForward()
-        probe.run(nowMs, 0)
+        probe.run(`${nowMs} `)
       },
     }
   }
 
+  const apply = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
   const group = createGroup<Operation, unknown>(
     {
       begin() {
         count.begin()
         begin.run()
       },
-      apply: ({ name, request }) => (operations[name] as (request: unknown) => unknown)(request),
+      apply,
+      ...inBatches(database, { ledger: operations, open, usage, clock }, apply),
       commit() {
         usage.beforeCommit()
         open.beforeCommit(clock.now())
@@ -163,4 +167,10 @@ export function createWriter(
       database.close()
     },
   }
+}
+
+/** A server that is a way off is asked for a whole group at once. */
+function inBatches(database: Database, parts: BatchParts, apply: (operation: Operation) => unknown) {
+  const applyNamed = apply as (operation: NamedOperation) => unknown
+  return database.dialect.engine === 'postgres' ? { applyAll: createBatches(database, parts, applyNamed) } : {}
 }

@@ -1,4 +1,5 @@
 /** The playground through the whole gateway: it is charged, refused and ended like any other request. */
+
 import { rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -6,10 +7,9 @@ import { text } from 'node:stream/consumers'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { formatMoney, parseMoney } from '#contract'
 import type { ReceiptView } from '../../src/api/views.ts'
-import { type Running, serve } from '../../src/main.ts'
 import { type FakeProvider, gated, type Script, startFakeProvider, stream } from '../helpers/fake-provider.ts'
 import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
-import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import { FIVE_STEPS, type LocalRunning, PRICE, serveLocally } from '../helpers/in-process.ts'
 
 const BODY = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
 
@@ -109,7 +109,7 @@ test('a gateway that starts again knows no secret: the key is rotated, not made 
 })
 
 interface Started {
-  readonly gateway: Running
+  readonly gateway: LocalRunning
   readonly provider: FakeProvider
   stop(): Promise<void>
 }
@@ -136,7 +136,7 @@ async function start(script: Script, dir?: string): Promise<Started> {
     },
     policies: { test: { steps: FIVE_STEPS } },
   })
-  const gateway = await serve({
+  const gateway = await serveLocally({
     configFile,
     env: {},
     signals: false,
@@ -172,7 +172,7 @@ interface Player {
 
 let people = 0
 
-async function person({ store, ...rest }: Running, credit: string): Promise<Player> {
+async function person({ store, ...rest }: LocalRunning, credit: string): Promise<Player> {
   const { id, accountId } = await store.people.create({
     email: `person${++people}@example.com`,
     password: '$argon2id$none-that-fits-anything',
@@ -182,7 +182,7 @@ async function person({ store, ...rest }: Running, credit: string): Promise<Play
   return signIn({ store, ...rest }, id, accountId)
 }
 
-async function signIn({ store, dashboardUrl }: Running, id: string, accountId: string): Promise<Player> {
+async function signIn({ store, dashboardUrl }: LocalRunning, id: string, accountId: string): Promise<Player> {
   const secret = await store.people.createSession(id)
   const call = (method: string, path: string, body?: object) =>
     new Promise<Answer>((resolve, reject) => {
@@ -221,6 +221,6 @@ async function signIn({ store, dashboardUrl }: Running, id: string, accountId: s
 }
 
 /** Turn by turn until the receipt is closed; the test's time limit is the limit. */
-async function settled({ store }: Running, id: string): Promise<void> {
+async function settled({ store }: LocalRunning, id: string): Promise<void> {
   while (store.reads.findReceipt(id)?.charged == null) await new Promise(resolve => setImmediate(resolve))
 }

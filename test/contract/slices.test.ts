@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Sliced, SliceQueue, uncut } from '#contract'
+import { atOnce, type Sliced, SliceQueue, uncut, waited } from '#contract'
 import { counts } from '../helpers/counts.ts'
 
 /** What a queue may take of one turn, in units of the clock. */
@@ -82,6 +82,31 @@ describe('work that fits', () => {
       await expect(result).rejects.toThrow('broken')
     }
     expect(slices.waiting).toBe(0)
+  })
+})
+
+describe('work that waits', () => {
+  test('lets others work meanwhile, goes on with the value, and is thrown what went wrong', async () => {
+    const { slices, turns, work } = queue()
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const waits = slices.run(waited(promise))
+    const others = slices.run(work('other', 3))
+    while (turns.length > 0) turns.shift()!()
+    expect(await others).toBe('other')
+    resolve('there')
+    await promise
+    await Promise.resolve()
+    while (turns.length > 0) turns.shift()!()
+    expect(await waits).toBe('there')
+    const fails = slices.run(waited(Promise.reject(new Error('away'))))
+    await new Promise(setImmediate)
+    while (turns.length > 0) turns.shift()!()
+    await expect(fails).rejects.toThrow('away')
+    expect(slices.waiting).toBe(0)
+  })
+
+  test('cannot be done at once', () => {
+    expect(() => atOnce(waited(Promise.resolve(1)))).toThrow('waits for something')
   })
 })
 

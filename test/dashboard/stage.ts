@@ -1,12 +1,12 @@
 /** A whole gateway with its dashboard in the test's process, whose time the test says; and the page, built. */
 import { buildPage } from '../../src/cli/page.ts'
-import { type Running, serve } from '../../src/main.ts'
 import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
+import { type LocalRunning, serveLocally } from '../helpers/in-process.ts'
 
 export interface Stage extends AsyncDisposable {
   readonly url: string
   readonly dashboard: string
-  readonly running: Running
+  readonly running: LocalRunning
   /** What the gateway's clock shows; it goes on by itself, from wherever the test has put it. */
   pass(ms: number): void
   /** A link for a new person; the account that is made with them begins with the credit. */
@@ -44,7 +44,7 @@ export async function openStage(change: Readonly<Record<string, unknown>> = {}):
   })
   let ahead = 0
   const clock = { now: () => Date.now() + ahead }
-  const running = await serve({ configFile, env: {}, signals: false, clock, page: buildPage, stdout() {} })
+  const running = await serveLocally({ configFile, env: {}, signals: false, clock, page: buildPage, stdout() {} })
   return {
     url: running.url,
     dashboard: running.dashboardUrl!,

@@ -11,6 +11,7 @@ import { type AnyPlugin, parseMoney } from '#contract'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { createRegistry } from '../../src/loader/registry.ts'
 import { type Running, type ServeOptions, serve } from '../../src/main.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
 import { type LogLine, temporaryDirectory, writeConfiguration } from './gateway.ts'
 
 export interface InProcessOptions {
@@ -38,7 +39,7 @@ export interface InProcessOptions {
 
 export interface InProcess extends AsyncDisposable {
   readonly url: string
-  readonly running: Running
+  readonly running: LocalRunning
   readonly accountId: string
   readonly key: string
   /** The log so far. */
@@ -48,7 +49,7 @@ export interface InProcess extends AsyncDisposable {
   /** Dollars in nano: what is posted and what is held now. */
   balance(): { readonly posted: bigint; readonly held: bigint }
   /** The receipt of an answer, from the store. */
-  receipt(answer: Response): ReturnType<Running['store']['reads']['findReceipt']>
+  receipt(answer: Response): ReturnType<LocalStore['reads']['findReceipt']>
   /** Resolves when a log line fits, also one that was written before. */
   waitForLog(fits: (line: LogLine) => boolean): Promise<LogLine>
   /** The line that the gateway writes when an exchange is over. */
@@ -81,7 +82,7 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
   })
   const log: LogLine[] = []
   const waiting = new Set<() => void>()
-  const running = await serve({
+  const running = await serveLocally({
     configFile,
     env: options.env ?? {},
     signals: false,
@@ -167,4 +168,12 @@ function configurationOf({ provider, yaml, model, timeouts, store }: InProcessOp
     routes: [{ path: '/v1/chat/completions', policy: 'test' }],
     ...yaml,
   }
+}
+
+/** A gateway whose store is in this process, where tests read it without waiting. */
+export type LocalRunning = Running & { readonly store: LocalStore }
+
+/** @param options Of a configuration with a store in a file or in memory. */
+export async function serveLocally(options: ServeOptions): Promise<LocalRunning> {
+  return (await serve(options)) as LocalRunning
 }

@@ -18,7 +18,7 @@ const LEDGER = 'src/store/ledger.ts'
 const GROUP = 'src/store/group.ts'
 const RECOVERY = 'src/store/recovery.ts'
 const BACKLOG = 'src/store/backlog.ts'
-const SQLITE = 'src/store/sqlite.ts'
+const WRITES = 'src/store/write-services.ts'
 const STREAM = 'src/request/answer/stream.ts'
 const PUMP = 'src/request/answer/pump.ts'
 const CLIENT = 'src/request/answer/client.ts'
@@ -86,8 +86,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'recovery-forgets-holds-without-checkpoints',
     'a hold of a dead process without a checkpoint stays',
     RECOVERY,
-    'const holds = readOpenHolds(reader).filter(({ exchange }) => isDead(exchange))',
-    'const holds = readOpenHolds(reader).filter(hold => lastCheckpoint.get(hold.exchange))',
+    'const holds = await reads.left(lane)',
+    'const holds = (await reads.left(lane)).filter(({ checkpoint }) => checkpoint)',
   ),
   one(
     'first-checkpoint-wins',
@@ -246,7 +246,7 @@ export const PLANTED: readonly PlantedBug[] = [
   one(
     'grant-acknowledged-too-early',
     'a top-up is told before it is written',
-    SQLITE,
+    WRITES,
     "const granted = await writer.op('credit', grant)",
     "void writer.op('credit', grant).catch(() => {})\n      const granted = true",
   ),

@@ -5,6 +5,7 @@
 import { isMainThread } from 'node:worker_threads'
 import { type Connector, type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
 import { StoreError } from '../../src/store/error.ts'
+import { openDatabase as openPostgres } from '../../src/store/postgres/connector.ts'
 import { hookTransactions } from '../helpers/transactions.ts'
 
 const NAMES = [
@@ -51,7 +52,7 @@ export function faultyConnector(): { faults: Faults; connector: Connector } {
 export function openDatabase(path: string, options: DatabaseOptions | undefined, words: Int32Array): Database {
   const faults = faultsIn(words)
   if (!isMainThread && faults.refuse > 0 && faults.refuse--) throw new StoreError(`The store ${path} is out of reach.`)
-  const database = open(path, options)
+  const database = (path.startsWith('postgres:') ? openPostgres : open)(path, options)
   if (options?.readOnly) return database
   return hookTransactions(database, { begin, commit })
 

@@ -1,11 +1,14 @@
 /** Stores in temporary folders, and a clock that stands still. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
+import { beforeEach, describe, onTestFinished } from 'vitest'
 import type { Clock } from '#contract'
+import { connect, type Database } from '../../src/store/database.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
+import { openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore, type StoreOptions } from '../../src/store/sqlite.ts'
+import { copyDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { SECRET } from './requests.ts'
 
 export { aHold, aSettle, PRICE, SECRET } from './requests.ts'
@@ -30,19 +33,116 @@ export function folder(parent: string = tmpdir()): string {
   return path
 }
 
-export type TestStore = LocalStore & { readonly clock: TestClock; readonly path: string }
+export type TestStore = LocalStore & {
+  readonly clock: TestClock
+  /** Of the database's file; in PostgreSQL the address. */
+  readonly path: string
+  readonly spool: string
+  /** A connection of one's own, past the store. */
+  connect(options?: { readonly readOnly?: boolean }): Database
+}
+
+/** The store's engines: what does not concern the files of one is tested with each. */
+const ENGINES = ['sqlite', 'postgres'] as const
+export type Engine = (typeof ENGINES)[number]
+let engine: Engine = 'sqlite'
+
+/** Tests that are the same with every engine: `testStore` opens a store of the one that it is about. */
+export function onEveryEngine(tests: (engine: Engine) => void): void {
+  onEngines(ENGINES, tests)
+}
+
+/** Tests of what only a store in PostgreSQL has. */
+export function onPostgres(tests: () => void): void {
+  onEngines(['postgres'], tests)
+}
+
+function onEngines(engines: readonly Engine[], tests: (engine: Engine) => void): void {
+  for (const each of engines) {
+    const isLeftOut = each === 'postgres' && WITHOUT_POSTGRES !== null
+    if (isLeftOut) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
+    describe.skipIf(isLeftOut)(`on ${each}`, () => {
+      beforeEach(() => {
+        engine = each
+        return () => {
+          engine = 'sqlite'
+        }
+      })
+      tests(each)
+    })
+  }
+}
+
+export type TestStoreOptions = Partial<StoreOptions> & { readonly path?: string }
 
 /**
  * A store in a file (or `url: 'memory'`) that is closed after the test. It writes in the test's own thread unless `writes`
  * says otherwise: starting one takes longer than most tests, and those to which it matters run both ways.
  */
-export async function testStore(options: Partial<StoreOptions> & { path?: string } = {}): Promise<TestStore> {
+export async function testStore(options: TestStoreOptions = {}): Promise<TestStore> {
   const clock = (options.clock as TestClock | undefined) ?? testClock()
-  const path = options.path ?? join(folder(), 'tollgate.db')
-  const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, writes: 'here', ...options, clock })
+  const isPostgres = engine === 'postgres' && options.url !== 'memory'
+  const path = options.path ?? (isPostgres ? (await testDatabase()).url : join(folder(), 'tollgate.db'))
+  const place: { url: string; folder?: string } = isPostgres
+    ? { url: path, folder: options.folder ?? folder() }
+    : { url: `sqlite:${path}` }
+  const store = await openStore({ ...place, secret: SECRET, writes: 'here', ...options, clock })
   // A test that loses settles has heard of it before.
   onTestFinished(() => store.close().catch(ignoreLoss))
-  return Object.assign(store, { clock, path })
+  return Object.assign(store, {
+    clock,
+    path,
+    spool: isPostgres ? join(place.folder!, 'tollgate.spool') : `${path}.spool`,
+    connect: (how: { readonly readOnly?: boolean } = {}) => (isPostgres ? openPostgres(path, how) : connect(path, how)),
+  })
+}
+
+/** kill -9: what it leaves, opened by the next owner. */
+export async function afterDeath(store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> {
+  const [path, beside] = await leftBy(store.path, store.spool)
+  return testStore({ path, folder: beside, clock: store.clock, ...options })
+}
+
+/** A copy of the files, or of the database, and of the spool: its path or address, and the folder of the spool. */
+export async function leftBy(path: string, spool: string, parent?: string): Promise<[path: string, folder: string]> {
+  const beside = folder(parent)
+  const isPostgres = path.startsWith('postgres:')
+  const copies = isPostgres
+    ? [[spool, 'tollgate.spool']]
+    : ['', '-wal', '.spool'].map(end => [path + end, `tollgate.db${end}`])
+  const copied = isPostgres ? copyDatabase(path) : join(beside, 'tollgate.db')
+  for (const [from, to] of copies) if (existsSync(from!)) copyFileSync(from!, join(beside, to!))
+  return [copied, beside]
+}
+
+/** Every byte that the store has written: of its files, or of each row of its tables. */
+export async function contentOf({ path, connect: open }: TestStore): Promise<Buffer> {
+  if (!path.startsWith('postgres:')) return Buffer.concat([path, `${path}-wal`].map(file => readFileSync(file)))
+  const database = open({ readOnly: true })
+  const tables = database.prepare(
+    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace",
+  )
+  const rows = tables.all().flatMap(({ relname }) => database.prepare(`SELECT * FROM ${relname}`).all())
+  database.close()
+  return Buffer.concat(
+    rows
+      .flatMap(row => Object.values(row))
+      .map(value => Buffer.from(value instanceof Uint8Array ? value : String(value))),
+  )
+}
+
+/** Statements that take away what keeps a database sound, for tests that damage it: triggers, CHECKs and foreign keys. */
+export const UNGUARDED: Readonly<Record<Engine, string>> = {
+  sqlite: `
+    DROP TRIGGER IF EXISTS event_is_never_updated; DROP TRIGGER IF EXISTS event_is_never_deleted;
+    PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF`,
+  postgres: `
+    DO $$ DECLARE rule record; BEGIN
+      FOR rule IN SELECT conrelid::regclass AS owner, conname FROM pg_constraint
+        WHERE contype IN ('c', 'f') AND connamespace = 'public'::regnamespace
+      LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', rule.owner, rule.conname); END LOOP;
+    END $$;
+    SET session_replication_role = replica`,
 }
 
 function ignoreLoss(error: Error): void {

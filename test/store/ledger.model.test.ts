@@ -3,14 +3,24 @@
  * in one turn, each of them repeated, with kill -9 in between. After every command the balances, the open holds and the
  * receipts are compared, and what is summed up of them: usage by hour and day, and the totals of keys. fast-check prints the seed and the shortest failing run.
  */
-import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { LocalStore } from '../../src/store/local-store.ts'
-import { openStore } from '../../src/store/sqlite.ts'
+import { createSpool } from '../../src/store/spool.ts'
 import { counts } from '../helpers/counts.ts'
-import { aHold, aSettle, folder, SECRET, testClock } from './helpers.ts'
+import {
+  aHold,
+  aSettle,
+  type Engine,
+  folder,
+  leftBy,
+  onEveryEngine,
+  type TestStore,
+  type TestStoreOptions,
+  testClock,
+  testStore,
+} from './helpers.ts'
 
 // Nobody pulls the plug here, so the disk's waiting would only cost time.
 const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : undefined
@@ -152,19 +162,19 @@ const spanOf = (step: 'hour' | 'day', ms: number) => ms - (ms % (step === 'hour'
 /** The store under test: `crash` replaces it. */
 class Real {
   readonly clock = testClock()
-  readonly folder = folder(MEMORY)
   readonly ids = new Map<string, string>()
-  store!: LocalStore
-  path!: string
-  life = 0
+  store!: TestStore
+  readonly engine: Engine
   readonly writes: 'thread' | 'here'
 
-  constructor(writes: 'thread' | 'here') {
+  constructor(writes: 'thread' | 'here', engine: Engine) {
     this.writes = writes
+    this.engine = engine
   }
 
   async start(): Promise<this> {
-    await this.boot(join(this.folder, '0.db'))
+    const place = folder(MEMORY)
+    await this.boot(this.engine === 'sqlite' ? { path: join(place, 'tollgate.db') } : { folder: place })
     for (const name of ACCOUNTS) this.ids.set(name, (await this.store.createAccount({ name })).id)
     for (const name of KEYS) {
       const spendingCap = name === 'capped' ? CAP : null
@@ -175,19 +185,16 @@ class Real {
     return this
   }
 
-  async boot(path: string): Promise<void> {
-    this.path = path
+  async boot(options: Partial<TestStoreOptions>): Promise<void> {
     const { clock, writes } = this
-    this.store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes })
+    this.store = await testStore({ ...options, clock, writes })
   }
 
-  /** What kill -9 leaves: the files as they are, without anything that close() would still write. */
+  /** What kill -9 leaves: the data as they are, without anything that close() would still write. */
   async crash(): Promise<void> {
-    const copy = join(this.folder, String(++this.life), 'tollgate.db')
-    mkdirSync(join(this.folder, String(this.life)))
-    for (const end of ['', '-wal', '.spool']) if (existsSync(this.path + end)) copyFileSync(this.path + end, copy + end)
+    const [path, folder] = await leftBy(this.store.path, this.store.spool, MEMORY)
     await this.store.close()
-    await this.boot(copy)
+    await this.boot({ path, folder })
   }
 
   async perform(operation: Operation): Promise<string> {
@@ -294,7 +301,9 @@ class SpoolAndCrash extends Crash {
   }
   override async run(model: Model, real: Real): Promise<void> {
     for (const settle of this.settles) {
-      real.store.ledger.spool(aSettle(settle))
+      // In PostgreSQL the end takes so long that the store would write them before: there a line is all that is left.
+      if (real.engine === 'sqlite') real.store.ledger.spool(aSettle(settle))
+      else createSpool(real.store.spool).append(aSettle(settle))
       model.spooled.push(settle)
     }
     compare(model, real)
@@ -339,24 +348,26 @@ const command = fc.oneof(
 )
 
 // Every crash starts a thread, which takes longer than all that is done in it.
-test.each([
-  ['thread', counts(4, 100)],
-  ['here', counts(60, 1000)],
-] as const)(
-  'whatever happens in whatever order, the ledger is what the model says, written by: %s',
-  async (writes, numRuns) => {
-    await fc.assert(
-      fc.asyncProperty(fc.commands([command], { maxCommands: counts(20, 100), size: 'max' }), async commands => {
-        const real = await new Real(writes).start()
-        try {
-          await fc.asyncModelRun(() => ({ model: new Model(), real }), commands)
-          expect(real.store.reads.verify().violations).toEqual([])
-        } finally {
-          await real.store.close()
-        }
-      }),
-      { numRuns },
-    )
-  },
-  counts(120_000, 900_000),
+onEveryEngine(engine =>
+  test.each([
+    ['thread', counts(4, 100)],
+    ['here', engine === 'sqlite' ? counts(60, 1000) : counts(6, 100)],
+  ] as const)(
+    'whatever happens in whatever order, the ledger is what the model says, written by: %s',
+    async (writes, numRuns) => {
+      await fc.assert(
+        fc.asyncProperty(fc.commands([command], { maxCommands: counts(20, 100), size: 'max' }), async commands => {
+          const real = await new Real(writes, engine).start()
+          try {
+            await fc.asyncModelRun(() => ({ model: new Model(), real }), commands)
+            expect(real.store.reads.verify().violations).toEqual([])
+          } finally {
+            await real.store.close()
+          }
+        }),
+        { numRuns },
+      )
+    },
+    counts(120_000, 900_000),
+  ),
 )

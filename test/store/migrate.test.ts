@@ -12,11 +12,8 @@ const NEWEST = 9
 
 describe('an address', () => {
   test.each([
-    [
-      'postgres://user:hunter2@host/db',
-      /^A store at postgres: is not there yet\. Use sqlite:\/absolute\/path or memory\.$/,
-    ],
-    ['redis://:hunter2@host', /^A store at redis: is not there yet/],
+    ['postgres://user:hunter2@127.0.0.1:1/db', /^The store postgres:\/\/user@127\.0\.0\.1:1\/db cannot be reached: /],
+    ['redis://:hunter2@host', /not understood/],
     ['sqlite:relative.db', /^The store is not understood\. Use sqlite:/],
     ['sqlite:', /not understood/],
     ['sqlite::memory:', /not understood/],

@@ -9,12 +9,12 @@ import { createAccountReader } from '../../src/store/accounts.ts'
 import { connect, type Database } from '../../src/store/database.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { createKeyLister } from '../../src/store/key-list.ts'
-import { createKeyReader, createKeyVersion } from '../../src/store/keys.ts'
+import { createSecretFinder } from '../../src/store/keys.ts'
 import { createLinkReader } from '../../src/store/links.ts'
 import { createOperatorTokenReader } from '../../src/store/operator-tokens.ts'
 import { createPersonReader } from '../../src/store/persons.ts'
 import { createReceiptReader } from '../../src/store/receipts.ts'
-import { recover } from '../../src/store/recovery.ts'
+import { createRecoveryReads, recover } from '../../src/store/recovery.ts'
 import { createReports } from '../../src/store/reports-service.ts'
 import { createSessionReader } from '../../src/store/sessions.ts'
 import { digestKey } from '../../src/store/token.ts'
@@ -218,7 +218,7 @@ describe('no statement of a request, a write or a start reads a table from end t
     const statements = new Set<string>()
     const noted = noteStatements(database, statements)
     createWriter(noted, clock, () => {})
-    createKeyReader(noted, digestKey(SECRET), createKeyVersion())
+    createSecretFinder(noted, digestKey(SECRET))
     createKeyLister(noted, clock)
     createAccountReader(noted)
     createReceiptReader(noted)
@@ -227,7 +227,13 @@ describe('no statement of a request, a write or a start reads a table from end t
     createSessionReader(noted)
     createLinkReader(noted, clock)
     createOperatorTokenReader(noted, clock)
-    await recover({ reader: noted, spool: null, orphans: [], settle: async () => 'settled', isDead: () => true })
+    await recover({
+      reads: createRecoveryReads(noted),
+      spool: null,
+      orphans: [],
+      settle: async () => 'settled',
+      lane: null,
+    })
     const plans = [...statements]
       .filter(sql => !/^(BEGIN|COMMIT|ROLLBACK)/.test(sql))
       .map(sql => {
@@ -238,7 +244,9 @@ describe('no statement of a request, a write or a start reads a table from end t
       // What a part of the statement has found is read whole; that part has a plan of its own.
       const parts = plan.flatMap(step => /^(?:CO-ROUTINE|MATERIALIZE) (.+)$/.exec(step)?.[1] ?? [])
       return plan.some(step => {
-        const what = /^SCAN (?!CONSTANT ROW|\d+ CONSTANT ROWS|\d+-ROW VALUES|wanted VIRTUAL TABLE)(\S+)/.exec(step)?.[1]
+        const what = /^SCAN (?!CONSTANT ROW|\d+ CONSTANT ROWS|\d+-ROW VALUES|json_each VIRTUAL TABLE)(\S+)/.exec(
+          step,
+        )?.[1]
         return what !== undefined && !parts.includes(what)
       })
     })
@@ -250,7 +258,7 @@ describe('no statement of a request, a write or a start reads a table from end t
     const sorted = plans.filter(({ plan }) => plan.some(step => step.includes('TEMP B-TREE')))
     expect(sorted.map(({ sql }) => / FROM (\w+)/.exec(sql)?.[1])).toEqual([
       'key',
-      'json_each',
+      'secret',
       'usage',
       'person',
       'person',

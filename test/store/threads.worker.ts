@@ -1,7 +1,7 @@
 /** A serving thread for tests: does what it is told with its own store, and says what came of it. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { createIds } from '../../src/store/ids.ts'
-import type { StoreHandle } from '../../src/store/local-store.ts'
+import type { StoreHandle } from '../../src/store/served-store.ts'
 import { attachStore } from '../../src/store/sqlite.ts'
 import { aHold, aSettle, SECRET } from './helpers.ts'
 
@@ -60,7 +60,7 @@ async function act(task: Task): Promise<unknown> {
     case 'spool':
       return held.map(exchange => store.ledger.spool(aSettle({ exchange, amount: task.amount })))
     case 'find':
-      return store.keys.find(task.token, clock.now()).found
+      return (await store.keys.find(task.token, clock.now())).found
     case 'close':
       await store.close()
       return 'closed'

@@ -52,10 +52,10 @@ const MAX_PATH_LENGTH = 100
 
 /**
  * Where the gateway of a configuration listens for commands: beside its database (`tollgate.db` -> `tollgate.sock`, so
- * that two databases in one folder are two gateways). Where that is too long for a socket, or the store is `memory`: a
+ * that two databases in one folder are two gateways). Where that is too long for a socket, or the store is no file: a
  * short name in a private folder of the temporary directory, made from the database's path or the configuration's.
  *
- * @param store `memory`, or `sqlite:` with an absolute path
+ * @param store `memory`, `sqlite:` with an absolute path, or an address in PostgreSQL
  * @param configFile the absolute path of gateway.yaml
  */
 export function controlPath(store: string, configFile: string): string {

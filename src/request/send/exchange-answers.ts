@@ -28,7 +28,8 @@ interface ReadHalf {
 export class ExchangeAnswers implements KeptAnswers {
   readonly #parts: Parts
   readonly #used = new Set<string>()
-  readonly #halves = new Map<string, ReadHalf>()
+  /** Undefined: there is no such answer. */
+  readonly #halves = new Map<string, ReadHalf | undefined>()
   readonly #named = new Set<KeptItem>()
   #bytes = 0
   /** What this request leaves. */
@@ -41,10 +42,13 @@ export class ExchangeAnswers implements KeptAnswers {
   *load(answer: string, half: Half): Sliced<ReadHalf | undefined> {
     const name = `${answer} ${half}`
     const known = this.#halves.get(name)
-    if (known) return known
+    if (known || this.#halves.has(name)) return known
     const { store, account } = this.#parts
     const bytes = yield* store.responses.read(answer, account, half)
-    if (bytes === undefined) return undefined
+    if (bytes === undefined) {
+      this.#halves.set(name, undefined)
+      return undefined
+    }
     this.#used.add(answer)
     this.#take(bytes.length)
     yield

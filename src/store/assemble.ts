@@ -1,0 +1,186 @@
+/** Puts a store together from the connections of its engine; what each part does stands in its own file. */
+import type { Clock, Log } from '#contract'
+import { createBacklog } from './backlog.ts'
+import type { Database } from './database.ts'
+import { StoreError } from './error.ts'
+import type { FileWatch } from './files.ts'
+import { createIds } from './ids.ts'
+import { createKeyReader, createSecretFinder, type FindSecret, type KeyVersion } from './keys.ts'
+import type { LocalKeys, LocalStore } from './local-store.ts'
+import { createPeople } from './people-service.ts'
+import { type Promised, promised } from './promised.ts'
+import { createReadiness } from './readiness.ts'
+import { createRecoveryReads, type RecoveryReads, recover } from './recovery.ts'
+import { createResponseReads, createResponses, type ResponseReads } from './responses-service.ts'
+import type { ServedStore, StoreThreads } from './served-store.ts'
+import { createSpool, type Spool } from './spool.ts'
+import type { LostCommits, Store, StoreReads } from './store.ts'
+import { createReads } from './store-reads.ts'
+import type { ThreadHost } from './thread-host.ts'
+import { digestKey } from './token.ts'
+import { createVault } from './vault.ts'
+import {
+  createAccountService,
+  createAccounts,
+  createKeyService,
+  createLedger,
+  type WriteParts,
+  watched,
+} from './write-services.ts'
+import type { Writer } from './writer.ts'
+
+/** What is read of the database, wherever that is done. */
+export interface Reading {
+  readonly reads: Promised<StoreReads>
+  /** The same without promises, where this thread waits for the database. */
+  readonly local: StoreReads | null
+  readonly secrets: FindSecret
+  readonly boxes: ResponseReads | Promised<ResponseReads>
+  readonly recovery: RecoveryReads | Promised<RecoveryReads>
+  close(): Promise<void>
+}
+
+/** What only a store in a file has. */
+export interface StoreFile {
+  readonly path: string
+  readonly watch: FileWatch
+  readonly lostCommits: LostCommits | null
+}
+
+/** Files in which settles wait that the database did not take. */
+export interface Spools {
+  readonly own: Spool
+  /** Where a thread of this number spools. */
+  of(lane: number): string
+  /** Those of other threads that are there. */
+  left(): readonly string[]
+}
+
+export interface StoreParts {
+  readonly secret: string
+  readonly clock: Clock
+  readonly mostRemembered?: number
+  readonly log?: Log
+  readonly reserve?: () => number
+  readonly writer: Writer
+  readonly reading: Reading
+  /** Null: what cannot be written waits in memory. */
+  readonly spools: Spools | null
+  readonly file: StoreFile | null
+  readonly version: KeyVersion
+  /** Of the owner of the ledger's thread. */
+  readonly threads: { readonly host: ThreadHost; readonly url: string } | null
+}
+
+const SILENT: Log = { info() {}, warn() {}, error() {} }
+const NONE = () => 0
+
+/** Reads in this thread. @param path of the database's file; null: none */
+export function readHere(
+  { secret, clock }: Pick<StoreParts, 'secret' | 'clock'>,
+  reader: Database,
+  path: string | null,
+  close = () => reader.close(),
+) {
+  const hmacKey = digestKey(secret)
+  const local = createReads({ database: reader, hmacKey, clock, path })
+  return {
+    reads: promised(local),
+    local,
+    secrets: createSecretFinder(reader, hmacKey),
+    boxes: createResponseReads(reader),
+    recovery: createRecoveryReads(reader),
+    close: async () => close(),
+  } satisfies Reading
+}
+
+/** A store that is read in this thread, and says so. */
+export function assembleLocal(parts: StoreParts & { readonly reading: Reading & { local: StoreReads } }): LocalStore {
+  const store = assemble(parts)
+  return { ...store, reads: parts.reading.local, keys: store.keys as LocalKeys }
+}
+
+export function assemble(parts: StoreParts): ServedStore {
+  const { secret, clock, reading, spools, file, version, mostRemembered, log = SILENT, reserve = NONE } = parts
+  const writer = file === null ? parts.writer : watched(parts.writer, file.watch)
+  const spool = spools?.own ?? null
+  const hmacKey = digestKey(secret)
+  const vault = createVault(secret)
+  const ids = createIds(clock)
+  const { reads, local } = reading
+  const keys = createKeyReader(reading.secrets, version, mostRemembered)
+  let closing: Promise<void> | undefined
+  let held = false
+  const backlog = createBacklog({ writer, spool, log, clock })
+  const readiness = createReadiness({ writer, spool, backlog, log, clock, reserve })
+
+  const lostFiles = () => file?.watch.look() ?? null
+  const problem = () => lostFiles() ?? readiness.problem()
+  const ledger = createLedger(writer, backlog, () => void (held = true))
+
+  /** A write that changes what a key may do: what was read before counts no more, however the write ended. */
+  async function changing<Result>(write: () => Promise<Result>): Promise<Result> {
+    try {
+      return await write()
+    } finally {
+      keys.forget()
+    }
+  }
+
+  const writes: WriteParts = { reads, writer, hmacKey, ids, clock, changing }
+  return {
+    ...reads,
+    keys,
+    accounts: createAccounts(local ?? reads),
+    ledger,
+    people: createPeople(writes),
+    vault,
+    responses: createResponses({ reads: reading.boxes, writer, vault, clock }),
+    ...createAccountService(writes),
+    ...createKeyService(writes),
+    openHolds: () => writer.openHolds(),
+    unwritten: () => backlog.count(),
+    safe: () => backlog.safe(),
+    healthy() {
+      void readiness.look()
+      return problem() === null
+    },
+    look: readiness.look,
+    problem,
+    async recover() {
+      if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
+      const orphans = (spools?.left() ?? []).map(createSpool)
+      const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, lane: null })
+      readiness.reserve()
+      return report
+    },
+    threads: createThreads(parts, ledger.settle),
+    lostFiles,
+    lostCommits: file?.lostCommits ?? null,
+    close: () => (closing ??= close()),
+  }
+
+  async function close(): Promise<void> {
+    const lost = await backlog.close()
+    await writer.close()
+    await reading.close()
+    if (lost > 0) throw new StoreError(`${lost} settles could not be written; the log names each.`)
+  }
+}
+
+function createThreads(
+  { threads, writer, reading, spools, version }: StoreParts,
+  settle: Store['ledger']['settle'],
+): StoreThreads | null {
+  if (threads === null || spools === null) return null
+  const { host, url } = threads
+  return {
+    attach: lane => ({ url, lane, version, spool: spools.of(lane), client: host.client(lane) }),
+    async detach(lane) {
+      host.forget(lane)
+      await writer.op('detach', lane)
+      const orphans = [createSpool(spools.of(lane))]
+      return recover({ reads: reading.recovery, spool: null, orphans, settle, lane })
+    },
+  }
+}

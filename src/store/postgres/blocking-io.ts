@@ -1,0 +1,138 @@
+/**
+ * A connection to PostgreSQL on which a statement blocks its thread, as SQLite's do. All connections of a thread share one
+ * I/O thread (io-thread.ts), which has the sockets. Nothing is waited for without an end when the caller names one.
+ */
+import { getCompileCacheDir } from 'node:module'
+import { dirname, extname } from 'node:path'
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
+import type { Row, Value } from '../database.ts'
+
+export type Wire = Row
+
+export interface IoParts {
+  readonly port: MessagePort
+  /** How many answers there were. */
+  readonly answered: Int32Array<SharedArrayBuffer>
+}
+
+export interface OpenCall {
+  readonly kind: 'open'
+  readonly connection: number
+  readonly url: string
+  readonly timeoutMs: number
+  /** As the server's list of connections shows it. */
+  readonly name: string
+}
+
+export interface WireStatement {
+  readonly text: string
+  /** Under which the server keeps it; null: it is not kept. */
+  readonly name: string | null
+  readonly values: readonly Value[]
+  /** Integers are read as `bigint`. */
+  readonly wide: boolean
+}
+
+export interface QueryCall {
+  readonly kind: 'query'
+  readonly connection: number
+  /** Sent together; the answer is that of the last one. */
+  readonly statements: readonly WireStatement[]
+  /** Null: it may take as long as it takes. */
+  readonly timeoutMs: number | null
+}
+
+export interface CloseCall {
+  readonly kind: 'close'
+  readonly connection: number
+}
+
+export type Call = OpenCall | QueryCall | CloseCall
+
+export interface WireError {
+  readonly message: string
+  /** SQLSTATE, or that of the operating system. */
+  readonly code: string | null
+  /** There is no connection any more; what was under way is in doubt. */
+  readonly lost: boolean
+  /** Nothing was answered in time: another try would wait as long. */
+  readonly late: boolean
+}
+
+export interface Answered {
+  readonly rows: Row[]
+  readonly changes: number
+  /** `I` none, `T` in a transaction, `E` in one that has failed. */
+  readonly status: string
+}
+
+export type Answer = Answered | { readonly error: WireError; readonly open: boolean }
+
+/** What the server, or the way to it, said. `code` is the SQLSTATE, or the operating system's. */
+export class PostgresError extends Error {
+  override readonly name = 'PostgresError'
+  readonly code: string | null
+  readonly lost: boolean
+  readonly late: boolean
+  /** Whether the connection can be used on. */
+  readonly open: boolean
+
+  constructor({ message, code, lost, late }: WireError, open: boolean) {
+    super(message)
+    this.code = code
+    this.lost = lost
+    this.late = late
+    this.open = open
+  }
+
+  /** Not the caller's mistake: the server is away, ends, is full, cannot write, or asks to try again. */
+  get isStorageFailure(): boolean {
+    return this.lost || this.code === null || !/^(?:2[0-4]|2[6-9]|42|P0|0A|0[12])/.test(this.code)
+  }
+}
+
+interface Io {
+  call(call: Call): Answered
+  next(): number
+}
+
+let io: Io | undefined
+
+/** That of this thread; it is started when first needed, and does not keep the process alive. */
+export function ioOfThread(): Io {
+  io ??= startIo()
+  return io
+}
+
+function startIo(): Io {
+  const { port1: port, port2 } = new MessageChannel()
+  const answered = new Int32Array(new SharedArrayBuffer(4))
+  const cache = getCompileCacheDir()
+  const worker = new Worker(new URL(`./io-thread${extname(import.meta.url)}`, import.meta.url), {
+    name: 'tollgate-postgres',
+    workerData: { port: port2, answered } satisfies IoParts,
+    transferList: [port2],
+    stdout: true,
+    stderr: true,
+    // Not the process's: the client would take a server's name and password from there.
+    env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
+  })
+  worker.unref()
+  port.unref()
+  // Nobody would answer any more: the next call starts another one.
+  worker.once('exit', () => {
+    io = undefined
+  })
+  let connections = 0
+  return {
+    next: () => ++connections,
+    call(call) {
+      const seen = Atomics.load(answered, 0)
+      port.postMessage(call)
+      Atomics.wait(answered, 0, seen)
+      const { message } = receiveMessageOnPort(port) as { message: Answer }
+      if ('error' in message) throw new PostgresError(message.error, message.open)
+      return message
+    },
+  }
+}

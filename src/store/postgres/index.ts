@@ -1,0 +1,6 @@
+/** PostgreSQL for the rest of the store: loaded only when the configuration names it. */
+
+export { placeOf } from './postgres-address.ts'
+export { openPostgres } from './postgres-database.ts'
+export { migratePostgres } from './postgres-schema.ts'
+export { loadPostgresSecret } from './postgres-secret.ts'

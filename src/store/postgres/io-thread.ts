@@ -1,0 +1,154 @@
+/**
+ * The connections to PostgreSQL of one thread that blocks: it sleeps until its statements are answered, so that somebody
+ * else has to have the event loop in which the client's sockets live. One request is under way at a time.
+ *
+ * Started by blocking-io.ts.
+ */
+import { workerData } from 'node:worker_threads'
+import { Client, types } from 'pg'
+import type { Answer, Call, IoParts, OpenCall, QueryCall, Wire, WireError } from './blocking-io.ts'
+
+const { port, answered } = workerData as IoParts
+const END_MS = 500
+const clients = new Map<number, Client>()
+/** Why a connection is gone, for the statements that still come. */
+const lost = new Map<number, Error>()
+
+port.on('message', (call: Call) => {
+  void perform(call).then(answer, (error: Error) => answer({ error: wireError(error), open: isOpen(call.connection) }))
+})
+
+function answer(answer: Answer): void {
+  port.postMessage(answer)
+  Atomics.add(answered, 0, 1)
+  Atomics.notify(answered, 0)
+}
+
+function isOpen(connection: number): boolean {
+  return clients.has(connection) && !lost.has(connection)
+}
+
+async function perform(call: Call): Promise<Answer> {
+  if (call.kind === 'open') return open(call)
+  if (call.kind === 'query') return query(call)
+  const client = clients.get(call.connection)
+  clients.delete(call.connection)
+  if (!lost.delete(call.connection) && client !== undefined) await end(client)
+  return { rows: [], changes: 0, status: 'I' }
+}
+
+/** In order; a server that does not answer any more is left. */
+async function end(client: Client): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>(resolve => {
+    timer = setTimeout(() => {
+      destroy(client, new Error('it was closed'))
+      resolve()
+    }, END_MS)
+  })
+  await Promise.race([client.end().catch(() => {}), late])
+  clearTimeout(timer)
+}
+
+async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Answer> {
+  const client = new Client({
+    connectionString: url,
+    application_name: name,
+    connectionTimeoutMillis: timeoutMs,
+    keepAlive: true,
+    pipeline: true,
+  })
+  // Without a listener a connection that is cut between two statements would end the thread.
+  client.on('error', error => {
+    lost.set(connection, error)
+  })
+  client.on('end', () => {
+    if (clients.get(connection) === client && !lost.has(connection)) lost.set(connection, new Error('it was closed'))
+  })
+  await client.connect()
+  lost.delete(connection)
+  clients.set(connection, client)
+  return { rows: [], changes: 0, status: 'I' }
+}
+
+async function query({ connection, statements, timeoutMs }: QueryCall): Promise<Answer> {
+  const client = clients.get(connection)
+  const reason = client ? lost.get(connection) : new Error('it was closed')
+  if (reason) throw connectionError(reason)
+  const timer =
+    timeoutMs === null
+      ? null
+      : setTimeout(() => {
+          const error = Object.assign(new Error(`no answer within ${timeoutMs} ms`), { late: true })
+          lost.set(connection, error)
+          destroy(client!, error)
+        }, timeoutMs)
+  try {
+    const sent = statements.map(({ text, name, values, wide }) =>
+      client!.query({
+        text,
+        ...(name === null ? {} : { name }),
+        values: values.map(toParameter),
+        types: wide ? WIDE : NARROW,
+      }),
+    )
+    // All of them are waited for: an error must not leave the answers of the others behind.
+    const settled = await Promise.allSettled(sent)
+    for (const each of settled) if (each.status === 'rejected') throw each.reason
+    const { value } = settled.at(-1) as PromiseFulfilledResult<Result | Result[]>
+    // Of several statements in one text, the last one.
+    const last = Array.isArray(value) ? value.at(-1)! : value
+    return { rows: last.rows, changes: last.rowCount ?? 0, status: client!.getTransactionStatus() ?? 'I' }
+  } catch (error) {
+    const gone = lost.get(connection)
+    throw gone === undefined ? error : connectionError(gone)
+  } finally {
+    if (timer !== null) clearTimeout(timer)
+  }
+}
+
+function destroy(client: Client, error: Error): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(error: Error): void } } }
+  connection.stream.destroy(error)
+}
+
+function connectionError(cause: Error & { late?: boolean }): Error {
+  const error = new Error(`the connection to the database is lost: ${cause.message}`)
+  return Object.assign(error, { lost: true, late: cause.late === true })
+}
+
+function wireError(error: Error & Partial<Omit<WireError, 'code'>> & { code?: unknown }): WireError {
+  const code = typeof error.code === 'string' ? error.code : null
+  return {
+    message: error.message || String(code ?? error.name),
+    code,
+    lost: error.lost === true,
+    late: error.late === true,
+  }
+}
+
+const toParameter = (value: unknown) => (value instanceof Uint8Array ? Buffer.from(value) : value)
+
+interface Result {
+  readonly rows: Wire[]
+  readonly rowCount: number | null
+}
+
+type Parse = (text: string) => unknown
+
+const { builtins } = types
+const asBytes: Parse = text => Uint8Array.from(Buffer.from(text.slice(2), 'hex'))
+const NUMBERS: readonly number[] = [builtins.INT2, builtins.INT4, builtins.INT8, builtins.NUMERIC, builtins.FLOAT8]
+
+/** Texts are what they are, also JSON; numbers as `number`, and as SQLite has them: true is 1. */
+const NARROW = parsers(Number, text => (text === 't' ? 1 : 0))
+/** The same with every integer as `bigint`. */
+const WIDE = parsers(BigInt, text => (text === 't' ? 1n : 0n))
+
+function parsers(toNumber: Parse, toBoolean: Parse) {
+  const byType = new Map<number, Parse>(NUMBERS.map(type => [type, toNumber]))
+  byType.set(builtins.BOOL, toBoolean)
+  byType.set(builtins.BYTEA, asBytes)
+  const asText: Parse = text => text
+  return { getTypeParser: (type: number) => byType.get(type) ?? asText } as never
+}

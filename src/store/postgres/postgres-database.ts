@@ -1,0 +1,265 @@
+/** PostgreSQL as a `Database`: the same statements as SQLite's, on a connection that is opened again when it was lost. */
+import type { Database, Row, Statement, Value } from '../database.ts'
+import { StoreError } from '../error.ts'
+import { type Answered, ioOfThread, PostgresError, type WireStatement } from './blocking-io.ts'
+import { placeOf, sentenceOf } from './postgres-address.ts'
+import { POSTGRES } from './postgres-dialect.ts'
+
+export interface PostgresOptions {
+  readonly readOnly?: boolean
+  /** How long a statement may take; null: as long as it takes. */
+  readonly statementMs?: number | null
+  /** The number of the advisory lock that this connection has for its life; it is refused while another one has it. */
+  readonly lock?: bigint
+}
+
+const CONNECT_MS = 1000
+/** A server that did not answer is not waited for again at once: so long every statement fails with the same error. */
+const PAUSE_MS = 200
+const OLDEST = 14
+const FETCHED = 1000
+/** What a statement carries takes its time on the way: 4 MiB/s. */
+const MS_PER_MIB = 250
+/** A lock that is not free is asked for so often, so many milliseconds apart. */
+const LOCK_ROUNDS = 20
+const LOCK_ROUND_MS = 50
+
+/**
+ * Opens a connection. Throws a `StoreError`, in a sentence without the password, for a server that cannot be reached or
+ * used, and, without `readOnly`, for one that cannot be written.
+ */
+export function openPostgres(url: string, options: PostgresOptions = {}): Database {
+  const connection = new Connection(url, options)
+  try {
+    connection.open()
+  } catch (error) {
+    connection.close()
+    if (error instanceof StoreError) throw error
+    throw new StoreError(sentenceOf(error as Error, url), { cause: error })
+  }
+  return databaseOf(connection)
+}
+
+function databaseOf(connection: Connection): Database {
+  const prepare = (wide: boolean) => (sql: string) => createStatement(connection, numbered(sql), wide)
+  return {
+    dialect: POSTGRES,
+    copies: null,
+    exec: sql => void connection.send({ text: sql, name: null, values: [], wide: false }),
+    prepare: prepare(false),
+    prepareMoney: prepare(true),
+    inTransaction: () => connection.inTransaction(),
+    close: () => connection.close(),
+  }
+}
+
+/** BEGIN waits for the statement behind it, and they go together. */
+const BEGINS = /^BEGIN\b/
+
+function createStatement(connection: Connection, text: string, wide: boolean): Statement {
+  const name = `t${connection.statements++}`
+  const statement = (values: readonly Value[]): WireStatement => ({ text, name, values, wide })
+  if (BEGINS.test(text)) {
+    const begin = () => {
+      connection.begin(text)
+      return { rows: [], changes: 0 }
+    }
+    return { run: begin, get: () => void begin(), all: () => begin().rows, iterate: () => begin().rows }
+  }
+  return {
+    run: (...values) => connection.send(statement(values)),
+    get: (...values) => connection.send(statement(values)).rows[0],
+    all: (...values) => connection.send(statement(values)).rows,
+    iterate: () => connection.fetch(text, wide),
+  }
+}
+
+class Connection {
+  readonly #io = ioOfThread()
+  readonly #id = this.#io.next()
+  readonly #url: string
+  readonly #options: PostgresOptions
+  /** How many statements were prepared: each has a name of its own. */
+  statements = 0
+  #isOpen = false
+  #isClosed = false
+  #status = 'I'
+  #beginning: string | null = null
+  #failure: Error | null = null
+  #failedAtMs = 0
+
+  constructor(url: string, options: PostgresOptions) {
+    this.#url = url
+    this.#options = options
+  }
+
+  open(): void {
+    const { readOnly = false, lock } = this.#options
+    const name = readOnly ? 'tollgate (reads)' : 'tollgate'
+    this.#io.call({ kind: 'open', connection: this.#id, url: this.#url, timeoutMs: CONNECT_MS, name })
+    this.#isOpen = true
+    this.#status = 'I'
+    this.#call([plain(sessionSql(readOnly))])
+    this.#check(readOnly)
+    if (lock !== undefined) this.#take(lock)
+  }
+
+  begin(text: string): void {
+    if (!this.#isOpen) this.#openAgain()
+    this.#beginning = text
+  }
+
+  send(statement: WireStatement): Answered {
+    // A lost connection takes its transaction with it: only what begins anew may open another one.
+    if (!this.#isOpen && this.#beginning === null) this.#openAgain()
+    const beginning = this.#beginning
+    this.#beginning = null
+    const isAlone = this.#status === 'I'
+    const statements = beginning === null ? [statement] : [plain(beginning), statement]
+    try {
+      return this.#call(statements)
+    } catch (error) {
+      // A connection that was cut while nobody used it shows at its next statement. Reading again changes nothing.
+      const { readOnly = false } = this.#options
+      if (!(readOnly && isAlone && error instanceof PostgresError && !error.open && !error.late)) throw error
+      this.#openAgain()
+      return this.#call(statements)
+    }
+  }
+
+  /** A million rows, a thousand at a time. */
+  *fetch(text: string, wide: boolean): Generator<Row> {
+    const isInside = this.inTransaction()
+    if (!isInside) this.begin('BEGIN')
+    this.send(plain(`DECLARE walk NO SCROLL CURSOR FOR ${text}`))
+    try {
+      for (;;) {
+        const { rows } = this.send({ ...plain(`FETCH ${FETCHED} FROM walk`), wide })
+        yield* rows
+        if (rows.length < FETCHED) return
+      }
+    } finally {
+      if (this.inTransaction() && this.#status === 'T') this.send(plain(isInside ? 'CLOSE walk' : 'COMMIT'))
+    }
+  }
+
+  inTransaction(): boolean {
+    return this.#beginning !== null || (this.#isOpen && this.#status !== 'I')
+  }
+
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    try {
+      // The server ends a connection some time later, and the next owner need not wait for that.
+      if (this.#isOpen && this.#options.lock !== undefined) this.#call([plain('SELECT pg_advisory_unlock_all()')])
+    } catch {
+      // It is gone, and its locks with it.
+    }
+    this.#isOpen = false
+    this.#io.call({ kind: 'close', connection: this.#id })
+  }
+
+  #call(statements: readonly WireStatement[]): Answered {
+    const { statementMs = null } = this.#options
+    const timeoutMs = statementMs && statementMs + MS_PER_MIB * mebibytes(statements)
+    try {
+      const answer = this.#io.call({ kind: 'query', connection: this.#id, statements, timeoutMs })
+      this.#status = answer.status
+      return answer
+    } catch (error) {
+      if (this.inTransaction() || statements.length > 1) this.#status = 'E'
+      if (error instanceof PostgresError && !error.open) this.#fail(error, error.late)
+      throw error
+    }
+  }
+
+  #fail(error: Error, isAway: boolean): void {
+    this.#isOpen = false
+    this.#status = 'I'
+    this.#failure = isAway ? error : null
+    this.#failedAtMs = performance.now()
+  }
+
+  #openAgain(): void {
+    if (this.#isClosed) throw new StoreError('The store is closed.')
+    if (this.#failure !== null && performance.now() - this.#failedAtMs < PAUSE_MS) throw this.#failure
+    try {
+      this.#io.call({ kind: 'close', connection: this.#id })
+      this.open()
+      this.#failure = null
+    } catch (error) {
+      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true }
+      const failure = new PostgresError(said, false)
+      this.#fail(failure, true)
+      throw failure
+    }
+  }
+
+  #check(readOnly: boolean): void {
+    const [found] = this.#call([plain(SERVER_SQL)]).rows
+    const { version, encoding, written } = found as Record<string, string>
+    const place = placeOf(this.#url)
+    if (Number(version) < OLDEST * 10_000) {
+      const major = Math.floor(Number(version) / 10_000)
+      throw new StoreError(`The server of ${place} is PostgreSQL ${major}. Tollgate needs ${OLDEST} or newer.`)
+    }
+    if (encoding !== 'UTF8') {
+      throw new StoreError(`The database ${place} has the encoding ${encoding}. Create it with the encoding UTF8.`)
+    }
+    if (!readOnly && written === 'on') {
+      throw new StoreError(`The database ${place} is read-only. Name the primary server, and a role that may write.`)
+    }
+  }
+
+  /** Whoever has it may just be closing. */
+  #take(lock: bigint): void {
+    for (let round = 0; !this.#tryToTake(lock); round++) {
+      if (round === LOCK_ROUNDS) throw new StoreError(inUse(this.#url), { code: 'conflict' })
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_ROUND_MS)
+    }
+  }
+
+  #tryToTake(lock: bigint): boolean {
+    const text = 'SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1 ELSE 0 END AS taken'
+    return this.#call([{ ...plain(text), values: [lock] }]).rows[0]!['taken'] === 1
+  }
+}
+
+const inUse = (url: string) =>
+  `The store ${placeOf(url)} is in use by another gateway or command. Stop that one first, or name another store.`
+
+const SERVER_SQL = `
+  SELECT current_setting('server_version_num') AS version, current_setting('server_encoding') AS encoding,
+    current_setting('transaction_read_only') AS written`
+
+/** A commit that was acknowledged is on disk, whatever the server's default is; a dead client's locks end soon. */
+function sessionSql(readOnly: boolean): string {
+  const settings = readOnly
+    ? 'SET default_transaction_read_only = on'
+    : `SET idle_in_transaction_session_timeout = '10s'; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;
+       SET tcp_keepalives_count = 3`
+  return `${settings}; SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')`
+}
+
+function mebibytes(statements: readonly WireStatement[]): number {
+  let bytes = 0
+  for (const { values } of statements) {
+    for (const value of values) if (value instanceof Uint8Array) bytes += value.length
+  }
+  return bytes / 2 ** 20
+}
+
+function plain(text: string): WireStatement {
+  return { text, name: null, values: [], wide: false }
+}
+
+/** `?` and `?1`, as SQLite has them, as `$1`. Texts in quotes stay as they are. */
+export function numbered(sql: string): string {
+  let next = 0
+  return sql.replace(/'[^']*'|\?(\d*)/g, (found, number: string | undefined) => {
+    if (number === undefined) return found
+    return `$${number === '' ? ++next : number}`
+  })
+}

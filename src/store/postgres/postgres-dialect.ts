@@ -1,0 +1,15 @@
+/** What PostgreSQL calls what SQLite calls otherwise. */
+import type { Dialect } from '../sql-dialect.ts'
+
+export const POSTGRES: Dialect = {
+  engine: 'postgres',
+  begin: 'BEGIN',
+  snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+  like: 'ILIKE',
+  total: 'sum',
+  // The columns have the collation "C", which folds a to z alone.
+  folded: text => `lower(${text})`,
+  listed: json => `SELECT jsonb_array_elements_text(CAST(${json} AS JSONB))`,
+  // A column of the type JSON takes nothing else.
+  isJson: () => 'TRUE',
+}

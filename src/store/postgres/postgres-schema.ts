@@ -1,0 +1,94 @@
+/**
+ * Brings a database in PostgreSQL to the newest schema: numbered files, each applied once, in the transaction that records its
+ * number. An advisory lock lets one process at a time do it.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Database, transaction } from '../database.ts'
+import { StoreError } from '../error.ts'
+import { migrationFiles } from '../migrate.ts'
+
+const FOLDER = join(import.meta.dirname, 'migrations')
+/** The letters TOLLGATE: of the lock of whoever owns the store, and, one more, of whoever migrates it. */
+export const OWNER_LOCK = 0x544f_4c4c_4741_5445n
+const MIGRATION_LOCK = OWNER_LOCK + 1n
+
+/**
+ * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version, one whose
+ * list of versions has a gap, one of another program, and one that names the file when a migration fails.
+ *
+ * @param canWrite false: only looks whether the schema is the newest
+ */
+export function migratePostgres(database: Database, { canWrite = true, folder = FOLDER } = {}): number {
+  const files = migrationFiles(folder)
+  if (!canWrite) {
+    const version = versionOf(database, files)
+    if (version === files.length) return version
+    throw new StoreError(
+      `This store has schema ${version}, and this Tollgate has schema ${files.length}. Start the gateway once: it brings the store up to date.`,
+    )
+  }
+  database.prepare('SELECT pg_advisory_lock(?)').get(MIGRATION_LOCK)
+  try {
+    const version = versionOf(database, files)
+    if (version === 0) claim(database)
+    for (const [index, file] of files.entries()) if (index >= version) apply(database, folder, file, index + 1)
+  } finally {
+    if (!database.inTransaction()) database.prepare('SELECT pg_advisory_unlock(?)').get(MIGRATION_LOCK)
+  }
+  return files.length
+}
+
+function apply(database: Database, folder: string, file: string, number: number): void {
+  const sql = readFileSync(join(folder, file), 'utf8')
+  try {
+    transaction(database, () => {
+      database.exec(sql)
+      database.prepare('INSERT INTO tollgate_schema (version, file) VALUES (?, ?)').run(number, file)
+    })
+  } catch (error) {
+    throw new StoreError(`Migration ${file} failed, and nothing of it was kept: ${(error as Error).message}.`, {
+      cause: error,
+    })
+  }
+}
+
+/** 0 when nothing was ever applied. */
+function versionOf(database: Database, files: readonly string[]): number {
+  const isThere = database.prepare("SELECT to_regclass('tollgate_schema') IS NOT NULL AS found").get()?.['found'] === 1
+  if (!isThere) return 0
+  const applied = database.prepare('SELECT version, file FROM tollgate_schema ORDER BY version').all()
+  const newest = Number(applied.at(-1)?.['version'] ?? 0)
+  if (newest > files.length) {
+    throw new StoreError(
+      `This store has schema ${newest}, and this Tollgate knows schemas up to ${files.length}. Run the newer version that wrote it.`,
+    )
+  }
+  for (const [index, { version, file }] of applied.entries()) {
+    if (Number(version) === index + 1 && file === files[index]) continue
+    throw new StoreError(
+      `The table tollgate_schema says that migration ${version} was ${file}; here migration ${index + 1} is ${files[index]}. Restore a backup of the database.`,
+    )
+  }
+  return newest
+}
+
+/** Takes an empty database; refuses one in which somebody else keeps tables. */
+function claim(database: Database): void {
+  const tables = database
+    .prepare(
+      "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_name <> 'tollgate_schema'",
+    )
+    .all()
+  if (tables.length > 0) {
+    throw new StoreError(
+      `The database has tables of another program (${tables[0]!['table_name']}). Create a database for Tollgate alone: createdb tollgate.`,
+    )
+  }
+  database.exec(`
+    CREATE TABLE IF NOT EXISTS tollgate_schema (
+      version    BIGINT NOT NULL PRIMARY KEY,
+      file       TEXT NOT NULL,
+      applied_at TIMESTAMPTZ NOT NULL DEFAULT now()
+    )`)
+}

@@ -1,0 +1,29 @@
+/** A store that serves, and how other threads of the process get at it. */
+import type { RecoveryReport, Store } from './store.ts'
+import type { ClientParts } from './thread-host.ts'
+
+/** What a serving thread needs to open the store: sent to it once, with the client's port in the list of transfers. */
+export interface StoreHandle {
+  /** As `StoreOptions` has it. */
+  readonly url: string
+  /** The thread's number, which its exchanges' ids carry. */
+  readonly lane: number
+  /** As keys.ts says. */
+  readonly version: Int32Array<SharedArrayBuffer>
+  /** The file in which its settles wait that the database did not take. */
+  readonly spool: string
+  readonly client: ClientParts
+}
+
+/** The threads of this process that serve with the same store. */
+export interface StoreThreads {
+  /** Prepares the store for a thread. @param lane a number from 1 that no other thread has had for a minute */
+  attach(lane: number): StoreHandle
+  /** A thread is gone: what it has left open is settled at the last checkpoint, and what it has spooled is written. */
+  detach(lane: number): Promise<RecoveryReport>
+}
+
+export interface ServedStore extends Store {
+  /** Of the main thread of a store that outlives it; null elsewhere. */
+  readonly threads: StoreThreads | null
+}

@@ -1,0 +1,130 @@
+/** What a store does when it is asked to write: requests are checked here, and become operations of the writer. */
+import type { Account, AccountBalance, Accounts, Ledger } from '#contract'
+import { ACCOUNT_PREFIX, checkAccount } from './accounts.ts'
+import type { Backlog } from './backlog.ts'
+import type { FileWatch } from './files.ts'
+import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './keys.ts'
+import { settleRecord } from './ledger.ts'
+import type { PeopleParts } from './people-service.ts'
+import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './preconditions.ts'
+import type { Promised } from './promised.ts'
+import { type IssuedKey, type Store, type StoreReads, StoreUnavailable } from './store.ts'
+import { createToken, digest, last4 } from './token.ts'
+import type { Writer } from './writer.ts'
+
+/** The ledger with its checks. @param onHold is told that a hold is asked for */
+export function createLedger(writer: Writer, backlog: Backlog, onHold: () => void): Ledger {
+  return {
+    async hold(request) {
+      checkHold(request)
+      onHold()
+      if (!backlog.isEmpty() && !(await backlog.attempt())) {
+        throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
+      }
+      return writer.op('hold', request)
+    },
+    async settle(request) {
+      checkSettle(request)
+      const result = await writer.op('settle', settleRecord(request))
+      // The ledger is back: then what had to wait is written too.
+      if (!backlog.isEmpty()) void backlog.catchUp()
+      return result
+    },
+    async checkpoint(checkpoints) {
+      checkpoints.forEach(checkCheckpoint)
+      if (checkpoints.length > 0) await writer.op('checkpoint', checkpoints)
+    },
+    spool(request) {
+      checkSettle(request)
+      return backlog.keep(request)
+    },
+    abandon(request) {
+      checkSettle(request)
+      backlog.abandon(request)
+    },
+  }
+}
+
+export interface WriteParts extends PeopleParts {
+  /** Runs a write that changes what a key may do. */
+  changing<Result>(write: () => Promise<Result>): Promise<Result>
+}
+
+/** Who they are, without what they own: money is the ledger's. */
+export function createAccounts({ findAccount }: Pick<StoreReads | Promised<StoreReads>, 'findAccount'>): Accounts {
+  function withoutMoney(found: AccountBalance | undefined): Account | undefined {
+    if (found === undefined) return undefined
+    const { id, name, plan, frozen, createdAt } = found
+    return { id, name, plan, frozen, createdAt }
+  }
+
+  return {
+    find(idOrName) {
+      const found = findAccount(idOrName)
+      return found instanceof Promise ? found.then(withoutMoney) : withoutMoney(found)
+    },
+  }
+}
+
+type AccountService = Pick<Store, 'createAccount' | 'credit' | 'freeze' | 'setPlan'>
+
+export function createAccountService({ reads, writer, ids, changing }: WriteParts): AccountService {
+  return {
+    createAccount: async account =>
+      writer.op('createAccount', { id: ids.next(ACCOUNT_PREFIX), ...checkAccount(account) }),
+    async credit(grant) {
+      checkCredit(grant)
+      const granted = await writer.op('credit', grant)
+      return { granted, balance: (await reads.findAccount(grant.account))! }
+    },
+    freeze: (account, frozen) => changing(() => writer.op('freeze', { account, frozen })),
+    setPlan: async (account, plan) => {
+      text('account', 'plan', plan)
+      return changing(() => writer.op('setPlan', { account, plan }))
+    },
+  }
+}
+
+type KeyService = Pick<Store, 'createKey' | 'changeKey' | 'rotateKey' | 'revokeKey'>
+
+export function createKeyService({ reads, writer, hmacKey, ids, clock, changing }: WriteParts): KeyService {
+  function issue(): { token: string; digest: Uint8Array; last4: string } {
+    const token = createToken()
+    return { token, digest: digest(hmacKey, token), last4: last4(token) }
+  }
+
+  return {
+    async createKey(key): Promise<IssuedKey> {
+      checkKey(key, clock.now())
+      const { account, name, models = null, expiresAt = null, spendingCap = null, purpose = null } = key
+      const { token, ...secret } = issue()
+      const fields = { id: ids.next(KEY_PREFIX), account, name, models, expiresAt, spendingCap, purpose }
+      return { key: await writer.op('createKey', { ...fields, ...secret }), token }
+    },
+    async changeKey(change) {
+      checkKeyChange(change, clock.now())
+      await changing(() => writer.op('changeKey', change))
+      return (await reads.findKey(change.id))!
+    },
+    async rotateKey(id, graceMs, expiresAt): Promise<IssuedKey> {
+      checkGrace(graceMs)
+      checkExpiry(expiresAt, clock.now())
+      const { token, ...secret } = issue()
+      return { key: await changing(() => writer.op('rotateKey', { id, graceMs, expiresAt, ...secret })), token }
+    },
+    revokeKey: id => changing(() => writer.op('revokeKey', id)),
+  }
+}
+
+/** Takes no operation once the files are not those in the folder any more: what it writes would be lost. */
+export function watched(writer: Writer, files: FileWatch): Writer {
+  return {
+    op(name, request) {
+      if (files.found === null) return writer.op(name, request)
+      return Promise.reject(new StoreUnavailable('not_written', new Error(files.found)))
+    },
+    openHolds: () => writer.openHolds(),
+    healthy: () => writer.healthy(),
+    close: () => writer.close(),
+  }
+}

@@ -1,0 +1,101 @@
+/** A gateway whose store is in PostgreSQL: requests, keys, the ledger, the commands, and a database that is away. */
+import { renameSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { Client } from 'pg'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { startGateway, tollgate } from '../helpers/gateway.ts'
+import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+
+if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
+
+async function start(): Promise<{ gateway: InProcess; database: TestDatabase }> {
+  const database = await testDatabase()
+  const gateway = await startInProcess({ store: database.url })
+  onTestFinished(async () => void (await gateway.stop()))
+  return { gateway, database }
+}
+
+const body = { model: 'm', messages: [{ role: 'user', content: 'hello' }] }
+
+describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway on PostgreSQL', () => {
+  test('answers, charges exactly, and lets no revoked key in from the next request on', async () => {
+    const { gateway } = await start()
+    const { store } = gateway.running
+    for (const stream of [false, true]) {
+      const answer = await gateway.chat({ ...body, stream })
+      expect(answer.status).toBe(200)
+      await answer.text()
+      await gateway.exchangeLine(answer.headers.get('x-request-id')!)
+      const receipt = await store.findReceipt(answer.headers.get('x-request-id')!)
+      expect(receipt?.charged).toBeGreaterThan(0n)
+    }
+    const report = await store.verify()
+    expect(report).toMatchObject({ accounts: 1, openHolds: 0, violations: [] })
+    const [key] = await store.listKeys()
+    await store.revokeKey(key!.id)
+    expect((await gateway.chat(body)).status).toBe(401)
+  })
+
+  test('waits for nothing in the thread that serves', async () => {
+    const { gateway, database } = await start()
+    const holder = new Client(database.url)
+    await holder.connect()
+    onTestFinished(() => holder.end())
+    await holder.query('BEGIN; LOCK TABLE secret')
+    // The token has to be looked up, and the table is locked.
+    const asked = gateway.chat(body)
+    const began = performance.now()
+    expect((await fetch(`${gateway.url}/livez`)).status).toBe(200)
+    expect(performance.now() - began).toBeLessThan(500)
+    await holder.query('COMMIT')
+    expect((await asked).status).toBe(200)
+  })
+
+  test('whose database is away refuses what is paid in time, and serves again when it is back', async () => {
+    const { gateway, database } = await start()
+    await (await gateway.chat(body)).text()
+    await database.allow(false)
+    const began = performance.now()
+    const refused = await gateway.chat(body)
+    expect(refused.status).toBe(503)
+    expect(((await refused.json()) as { error: { code: string } }).error.code).toBe('store_unavailable')
+    expect(performance.now() - began).toBeLessThan(1500)
+    await database.allow(true)
+    await expect.poll(async () => (await gateway.chat(body)).status, { timeout: 10_000 }).toBe(200)
+    expect((await gateway.running.store.verify()).violations).toEqual([])
+  })
+
+  test('is told and asked by the commands, while it runs and after it has ended', async () => {
+    const database = await testDatabase()
+    const yaml = {
+      version: 1,
+      listen: '127.0.0.1:0',
+      store: database.url,
+      providers: { p: { dialect: 'openai', base_url: 'http://127.0.0.1:9' } },
+      models: { m: { targets: [{ provider: 'p', model: 'm' }], price: PRICE, context: 8192, max_output: 1000 } },
+      routes: [{ path: '/v1/chat/completions', policy: 'test' }],
+    }
+    const gateway = await startGateway({ yaml, policies: { test: { steps: FIVE_STEPS } } })
+    onTestFinished(async () => void (await gateway.stop()))
+    for (const command of [
+      ['account', 'create', 'alice'],
+      ['account', 'credit', 'alice', '--amount', '5', '--reference', 'first'],
+      ['ledger', 'verify'],
+    ]) {
+      const { code, stderr } = await tollgate(command, gateway)
+      expect(stderr).toBe('')
+      expect(code).toBe(0)
+    }
+    await gateway.stop()
+    const secret = join(dirname(gateway.config), '.tollgate', 'secret')
+    renameSync(secret, `${secret}.moved`)
+    expect((await tollgate(['account', 'list'], gateway)).stderr).toMatch(
+      /The secret under which the keys of .* is missing/,
+    )
+    renameSync(`${secret}.moved`, secret)
+    const listed = await tollgate(['account', 'list'], gateway)
+    expect(listed.stdout).toContain('alice')
+    expect((await tollgate(['ledger', 'verify'], gateway)).stdout).toContain('OK: 1 account, 1 event, 0 open holds')
+  })
+})

@@ -1,0 +1,30 @@
+/** The server that the store's tests share. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { testDatabase, testServer, WITHOUT_POSTGRES } from './postgres.ts'
+
+if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
+
+describe.skipIf(WITHOUT_POSTGRES !== null)('the server of a test run', () => {
+  test('is started once, by an ordinary user', async () => {
+    const [first, second] = await Promise.all([testServer(), testServer()])
+    expect(second).toEqual(first)
+    expect(/^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${first.pid}/status`, 'utf8'))?.[1]).not.toBe('0')
+  })
+
+  test('each test has a database of its own; a cut ends its connections and no others', async () => {
+    const [one, other] = [await testDatabase(), await testDatabase()]
+    expect(one.name).not.toBe(other.name)
+    const { Client } = await import('pg')
+    const ended = [one, other].map(({ url }) => {
+      const client = new Client(url)
+      onTestFinished(() => client.end())
+      const end = new Promise<string>(resolve => client.on('error', error => resolve(error.message)))
+      return client.connect().then(() => ({ client, end }))
+    })
+    const [cut, kept] = [await ended[0]!, await ended[1]!]
+    await one.cut()
+    expect(await cut.end).toContain('terminating connection')
+    expect((await kept.client.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  })
+})

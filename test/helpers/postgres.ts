@@ -1,0 +1,225 @@
+/**
+ * A PostgreSQL server for tests: the one that is installed here, on a port of its own, in a temporary folder. The first test
+ * file that needs it starts it, the others of the run share it, and a shell beside it stops it when the run has ended,
+ * however it ended. It keeps nothing through a power cut, which no test waits for.
+ */
+import { execFileSync, spawn } from 'node:child_process'
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Client } from 'pg'
+import { onTestFinished } from 'vitest'
+import { openPostgres } from '../../src/store/postgres/index.ts'
+
+const PROGRAMS = newest('/usr/lib/postgresql')
+
+/** Null: none is installed, and tests that need one say so. */
+export const WITHOUT_POSTGRES =
+  PROGRAMS === null ? 'left out: there is no PostgreSQL here (apt-get install postgresql)' : null
+
+/** The run that this process belongs to (test/vitest.config.ts), or this process by itself. */
+const RUN = Number(process.env.TOLLGATE_TEST_RUN ?? process.pid)
+const FOLDER = join(tmpdir(), `tollgate-postgres-${RUN}`)
+const ADDRESS = join(FOLDER, 'address')
+/** With a password; everybody else is trusted. */
+export const LOCKED = { user: 'locked', password: 'correct horse' } as const
+const STARTS = 3
+
+export interface TestServer {
+  readonly port: number
+  /** Of its first process. */
+  readonly pid: number
+}
+
+/** Of a database's address, the name. */
+const nameIn = (url: string) => new URL(url).pathname.slice(1)
+
+export interface TestDatabase {
+  readonly url: string
+  readonly name: string
+  /** Runs statements as the owner of the server, on a connection of its own. */
+  run(sql: string, values?: readonly unknown[]): Promise<Record<string, unknown>[]>
+  /** Ends every connection to the database, as a crash of the server does to its clients. */
+  cut(): Promise<void>
+  /** Whether it lets anybody in; with false also those who are in are cut. */
+  allow(isAllowed: boolean): Promise<void>
+}
+
+/** The run's server. */
+export async function testServer(): Promise<TestServer> {
+  try {
+    mkdirSync(FOLDER)
+  } catch {
+    return await started()
+  }
+  const user = ordinaryUser()
+  if (user) chownSync(FOLDER, user.uid, user.gid)
+  const data = join(FOLDER, 'data')
+  const as = user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']
+  const initdb = ['-D', data, '-U', 'postgres', '--no-sync', '--no-instructions', '-E', 'UTF8', '--locale=C.UTF-8']
+  // Texts of a collation other than "C" sort otherwise than SQLite's: what relies on the default is found out.
+  execute(as, 'initdb', [...initdb, '--locale-provider=icu', '--icu-locale=en-US', '--auth=trust'])
+  const hosts = `host all ${LOCKED.user} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`
+  writeFileSync(join(data, 'pg_hba.conf'), `local all all trust\n${hosts}`)
+  for (let start = 1; ; start++) {
+    const server = await startServer(as, data)
+    if (server !== null) {
+      await onServer(server, `CREATE ROLE ${LOCKED.user} LOGIN PASSWORD '${LOCKED.password}'`)
+      writeFileSync(`${ADDRESS}.new`, JSON.stringify(server))
+      renameSync(`${ADDRESS}.new`, ADDRESS)
+      return server
+    }
+    if (start === STARTS) throw new Error(`PostgreSQL does not start: ${readFileSync(join(FOLDER, 'log'), 'utf8')}`)
+  }
+}
+
+let numbered = 0
+
+/** An empty database that is gone after the test. */
+export async function testDatabase(like = 'template0'): Promise<TestDatabase> {
+  const server = await testServer()
+  const name = `test_${process.pid}_${++numbered}`
+  await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like}`)
+  onTestFinished(async () => void (await onServer(server, `DROP DATABASE ${name} WITH (FORCE)`)))
+  const url = `postgres://postgres@127.0.0.1:${server.port}/${name}`
+  return {
+    url,
+    name,
+    run: (sql, values) => onServer(server, sql, values, name),
+    cut: () => cut(server, name),
+    allow: isAllowed => allow(server, name, isAllowed),
+  }
+}
+
+async function allow(server: TestServer, name: string, isAllowed: boolean): Promise<void> {
+  await onServer(server, `ALTER DATABASE ${name} WITH ALLOW_CONNECTIONS ${isAllowed}`)
+  if (!isAllowed) await cut(server, name)
+}
+
+async function cut(server: TestServer, name: string): Promise<void> {
+  await onServer(server, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [name])
+}
+
+/**
+ * What is in a database now, as another one: what the next owner finds when its clients are killed. The first one lets nobody
+ * in any more, so that whoever has it open cannot go on.
+ */
+export function copyDatabase(url: string): string {
+  const [from, to] = [nameIn(url), `test_${process.pid}_${++numbered}`]
+  const place = new URL(url)
+  place.pathname = '/postgres'
+  // All at once, in this thread: those who are about to die do nothing more.
+  const server = openPostgres(place.href)
+  server.exec(`ALTER DATABASE ${from} WITH ALLOW_CONNECTIONS false`)
+  server.prepare('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ?').all(from)
+  server.exec(`CREATE DATABASE ${to} TEMPLATE ${from}`)
+  server.close()
+  onTestFinished(async () => void (await onServer(await testServer(), `DROP DATABASE ${to} WITH (FORCE)`)))
+  place.pathname = `/${to}`
+  return place.href
+}
+
+async function onServer(server: TestServer, sql: string, values: readonly unknown[] = [], database = 'postgres') {
+  const client = new Client({ host: '127.0.0.1', port: server.port, user: 'postgres', database })
+  await client.connect()
+  try {
+    return (await client.query(sql, [...values])).rows as Record<string, unknown>[]
+  } finally {
+    await client.end()
+  }
+}
+
+/** Another process of the run starts it. */
+async function started(): Promise<TestServer> {
+  for (let round = 0; round < 600; round++) {
+    if (existsSync(ADDRESS)) return JSON.parse(readFileSync(ADDRESS, 'utf8'))
+    await wait(50)
+  }
+  throw new Error(`PostgreSQL is not started within 30 s; see ${FOLDER}/log`)
+}
+
+/** Null when it has ended: somebody else has taken the port meanwhile. */
+async function startServer(as: readonly string[], data: string): Promise<TestServer | null> {
+  const port = await freePort()
+  const settings = Object.entries({
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: FOLDER,
+    fsync: 'off',
+    max_connections: '300',
+    shared_buffers: '32MB',
+    // Clients of a test that was broken off would keep it from its end.
+    tcp_keepalives_idle: '60',
+  }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const script = `
+    ${[...as, join(PROGRAMS!, 'postgres'), '-D', data, '-p', String(port), ...settings].join(' ')} > ${FOLDER}/log 2>&1 &
+    server=$!
+    while kill -0 ${RUN} 2> /dev/null && kill -0 $server 2> /dev/null; do sleep 0.2; done
+    kill -0 ${RUN} 2> /dev/null && exit
+    kill -INT $server 2> /dev/null
+    wait $server
+    rm -rf ${FOLDER}`
+  const shell = spawn('sh', ['-c', script], { detached: true, stdio: 'ignore', cwd: '/' })
+  shell.unref()
+  for (;;) {
+    await wait(20)
+    const pid = Number(textOf(join(data, 'postmaster.pid')).split('\n')[0])
+    if (pid > 0 && (await answers(port))) return { port, pid }
+    if (shell.exitCode !== null) return null
+  }
+}
+
+async function answers(port: number): Promise<boolean> {
+  const client = new Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' })
+  client.on('error', () => {})
+  return client.connect().then(
+    () => client.end().then(() => true),
+    () => false,
+  )
+}
+
+function execute(as: readonly string[], program: string, args: readonly string[]): void {
+  const [command, ...first] = as
+  execFileSync(command!, [...first, join(PROGRAMS!, program), ...args], { stdio: 'pipe', cwd: '/' })
+}
+
+/** The server refuses to run as root. */
+function ordinaryUser(): { readonly uid: number; readonly gid: number } | null {
+  if (process.getuid?.() !== 0) return null
+  const users = readFileSync('/etc/passwd', 'utf8')
+  const line = /^(?:postgres|nobody):[^:]*:(\d+):(\d+):/m.exec(users)!
+  return { uid: Number(line[1]), gid: Number(line[2]) }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** The folder with the programs of the newest version. */
+function newest(folder: string): string | null {
+  const versions = existsSync(folder)
+    ? readdirSync(folder)
+        .map(Number)
+        .sort((a, b) => b - a)
+    : []
+  const found = versions
+    .map(version => join(folder, String(version), 'bin'))
+    .find(bin => existsSync(join(bin, 'initdb')))
+  return found ?? null
+}
