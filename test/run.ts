@@ -13,19 +13,32 @@ interface Ended {
 }
 
 function run(script: string, args: readonly string[], stdio: 'inherit' | 'pipe'): Promise<Ended> {
-  const child = spawn('npm', ['run', '--silent', script, '--', ...args], { stdio: ['inherit', stdio, stdio] })
+  const isAlone = stdio === 'pipe'
+  const child = spawn('npm', ['run', '--silent', script, '--', ...args], {
+    stdio: [isAlone ? 'ignore' : 'inherit', stdio, stdio],
+    // npm passes no signal on before it has started the script, so the others are a group each, which gets it whole.
+    detached: isAlone,
+  })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', text => (output += text))
-  // A terminal sends Ctrl-C to all of them; a signal to this process alone has to be passed on.
+  // A terminal sends Ctrl-C to the main one too; a signal to this process alone has to be passed on.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       stopped = signal
-      child.kill(signal)
+      if (isAlone) tryToKill(-child.pid!, signal)
+      else child.kill(signal)
     })
   }
   return new Promise((resolve, reject) => {
     child.once('error', reject).once('close', code => resolve({ code: code ?? 1, output }))
   })
+}
+
+/** Nobody may be left of a group. */
+function tryToKill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {}
 }
 
 let stopped: 'SIGINT' | 'SIGTERM' | null = null

@@ -1,9 +1,11 @@
 /**
  * Connections to PostgreSQL of which the writing ones go through a proxy that cuts each at some byte, on its way there or
- * back. The proxy has a thread of its own: whoever writes may block the test's.
+ * back. The proxy is a process of its own: whoever writes may block the test's, and a thread that has reset connections
+ * does not always end (Node.js 26 waits for a request that is never over).
  */
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { Worker, workerData } from 'node:worker_threads'
+import { fileURLToPath } from 'node:url'
 import type { Connector, Database, DatabaseOptions } from '../../src/store/database.ts'
 import { openDatabase as open } from '../../src/store/postgres/connector.ts'
 import { type Direction, startFaultProxy } from '../helpers/fault-proxy.ts'
@@ -12,12 +14,8 @@ import { seeded } from '../helpers/seeded.ts'
 /** Bytes after which one is cut: enough to sign in, and for some exchanges. */
 const [LEAST, MOST] = [1500, 20_000]
 
-interface ProxyParts {
-  readonly target: string
-  readonly seed: number
-  /** The port, and how many connections there were. */
-  readonly words: Int32Array<SharedArrayBuffer>
-}
+/** What the proxy tells: its port, then each connection. */
+type Told = { readonly port: number } | 'connection'
 
 export interface Cutting {
   readonly connector: Connector
@@ -26,15 +24,18 @@ export interface Cutting {
 }
 
 export async function cuttingConnector(url: string, seed: number): Promise<Cutting> {
-  const words = new Int32Array(new SharedArrayBuffer(8))
-  const target = url.replace('postgres:', 'http:')
-  const parts: ProxyParts = { target, seed, words }
-  const worker = new Worker(new URL(import.meta.url), { workerData: { cutting: parts } })
-  await once(worker, 'message')
+  const proxy = fork(fileURLToPath(import.meta.url), [url.replace('postgres:', 'http:'), String(seed)])
+  const [{ port }] = (await once(proxy, 'message')) as [{ port: number }]
+  let connections = 0
+  proxy.on('message', () => connections++)
   return {
-    connector: { module: import.meta.url, data: words[0] },
-    cuts: () => Math.max(0, Atomics.load(words, 1) - 1),
-    close: () => worker.terminate(),
+    connector: { module: import.meta.url, data: port },
+    cuts: () => Math.max(0, connections - 1),
+    async close() {
+      const ended = once(proxy, 'exit')
+      proxy.kill('SIGKILL')
+      await ended
+    },
   }
 }
 
@@ -46,21 +47,21 @@ export function openDatabase(url: string, options: DatabaseOptions | undefined, 
   return open(cut.href, options)
 }
 
-async function startProxy({ target, seed, words }: ProxyParts): Promise<void> {
-  const { parentPort } = await import('node:worker_threads')
+async function startProxy(target: string, seed: number): Promise<void> {
+  const tell = (told: Told) => process.send!(told)
   const random = seeded(seed)
   const proxy = await startFaultProxy({
     target,
     faults() {
-      Atomics.add(words, 1, 1)
+      tell('connection')
       const afterBytes = LEAST + Math.floor(random() * (MOST - LEAST))
       const direction: Direction = { cut: { afterBytes, how: random() < 0.5 ? 'fin' : 'rst' } }
       return random() < 0.5 ? { up: direction } : { down: direction }
     },
   })
-  Atomics.store(words, 0, proxy.port)
-  parentPort!.postMessage('ready')
+  // The test's process may be killed.
+  process.once('disconnect', () => process.exit())
+  tell({ port: proxy.port })
 }
 
-const cutting = (workerData as { readonly cutting?: ProxyParts } | null)?.cutting
-if (cutting !== undefined) await startProxy(cutting)
+if (import.meta.main) await startProxy(process.argv[2]!, Number(process.argv[3]))

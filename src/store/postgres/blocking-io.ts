@@ -66,6 +66,11 @@ export interface Answered {
   readonly status: string
 }
 
+export interface Numbered<Value> {
+  readonly id: number
+  readonly value: Value
+}
+
 export type Answer = Answered | { readonly error: WireError; readonly open: boolean }
 
 /** What the server, or the way to it, said. `code` is the SQLSTATE, or the operating system's. */
@@ -124,15 +129,26 @@ function startIo(): Io {
     io = undefined
   })
   let connections = 0
+  let calls = 0
+
+  /** Sleeps until the call of this number is answered. What came too late for an earlier one is passed over. */
+  function answerTo(id: number): Answer {
+    for (;;) {
+      const seen = Atomics.load(answered, 0)
+      const received = receiveMessageOnPort(port) as { readonly message: Numbered<Answer> } | undefined
+      if (received === undefined) Atomics.wait(answered, 0, seen)
+      else if (received.message.id === id) return received.message.value
+    }
+  }
+
   return {
     next: () => ++connections,
     call(call) {
-      const seen = Atomics.load(answered, 0)
-      port.postMessage(call)
-      Atomics.wait(answered, 0, seen)
-      const { message } = receiveMessageOnPort(port) as { message: Answer }
-      if ('error' in message) throw new PostgresError(message.error, message.open)
-      return message
+      const id = ++calls
+      port.postMessage({ id, value: call } satisfies Numbered<Call>)
+      const answer = answerTo(id)
+      if ('error' in answer) throw new PostgresError(answer.error, answer.open)
+      return answer
     },
   }
 }

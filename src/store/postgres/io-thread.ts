@@ -6,7 +6,7 @@
  */
 import { workerData } from 'node:worker_threads'
 import { Client, types } from 'pg'
-import type { Answer, Call, IoParts, OpenCall, QueryCall, Wire, WireError } from './blocking-io.ts'
+import type { Answer, Call, IoParts, Numbered, OpenCall, QueryCall, Wire, WireError } from './blocking-io.ts'
 
 const { port, answered } = workerData as IoParts
 const END_MS = 500
@@ -14,11 +14,14 @@ const clients = new Map<number, Client>()
 /** Why a connection is gone, for the statements that still come. */
 const lost = new Map<number, Error>()
 
-port.on('message', (call: Call) => {
-  void perform(call).then(answer, (error: Error) => answer({ error: wireError(error), open: isOpen(call.connection) }))
+port.on('message', ({ id, value: call }: Numbered<Call>) => {
+  void perform(call).then(
+    value => answer({ id, value }),
+    (error: Error) => answer({ id, value: { error: wireError(error), open: isOpen(call.connection) } }),
+  )
 })
 
-function answer(answer: Answer): void {
+function answer(answer: Numbered<Answer>): void {
   port.postMessage(answer)
   Atomics.add(answered, 0, 1)
   Atomics.notify(answered, 0)
