@@ -13,34 +13,41 @@ interface Ended {
 }
 
 function run(script: string, args: readonly string[], stdio: 'inherit' | 'pipe'): Promise<Ended> {
-  const isAlone = stdio === 'pipe'
+  // A group of its own gets a signal whole: npm passes none on before it has started the script. Only what reads from a
+  // terminal has to stay in the terminal's group.
+  const isGroup = stdio === 'pipe' || !process.stdin.isTTY
   const child = spawn('npm', ['run', '--silent', script, '--', ...args], {
-    stdio: [isAlone ? 'ignore' : 'inherit', stdio, stdio],
-    // npm passes no signal on before it has started the script, so the others are a group each, which gets it whole.
-    detached: isAlone,
+    stdio: [stdio === 'pipe' ? 'ignore' : 'inherit', stdio, stdio],
+    detached: isGroup,
   })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', text => (output += text))
-  // A terminal sends Ctrl-C to the main one too; a signal to this process alone has to be passed on.
+  let repeating: NodeJS.Timeout | undefined
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       stopped = signal
-      if (isAlone) tryToKill(-child.pid!, signal)
-      else child.kill(signal)
+      const pass = () => tryToKill(isGroup ? -child.pid! : child.pid!, signal)
+      pass()
+      // One that comes while npm starts the script may be lost.
+      if (isGroup) repeating ??= setInterval(pass, REPEAT_MS)
     })
   }
   return new Promise((resolve, reject) => {
-    child.once('error', reject).once('close', code => resolve({ code: code ?? 1, output }))
+    child.once('error', reject).once('close', code => {
+      clearInterval(repeating)
+      resolve({ code: code ?? 1, output })
+    })
   })
 }
 
-/** Nobody may be left of a group. */
+/** Nobody may be left. */
 function tryToKill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {}
 }
 
+const REPEAT_MS = 250
 let stopped: 'SIGINT' | 'SIGTERM' | null = null
 const others = beside.split(',').map(async script => ({ script, ...(await run(script, [], 'pipe')) }))
 const { code } = await run(main, args, 'inherit')
