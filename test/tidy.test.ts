@@ -189,6 +189,11 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   ],
   'src/store/postgres/postgres-database.ts': [['performance.now'], 'a server that is away is not asked again at once'],
   'src/store/postgres/io-thread.ts': [['setTimeout'], 'a statement that is not answered in time'],
+  'src/store/postgres/key-changes.ts': [
+    ['setTimeout', 'performance.now'],
+    'a look each second, and a connection that is dead',
+  ],
+  'src/store/replica-keeper.ts': [['setTimeout', 'node:timers'], 'leases are renewed by the time of the database'],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
   'src/runtime/shutdown.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
   'src/observe/log.ts': [['Date.now', 'setTimeout'], 'a default that tests replace'],

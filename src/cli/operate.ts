@@ -35,7 +35,7 @@ export async function operate<Name extends VerbName>(
     if (result !== null) return result
     if (place.store === 'memory') throw new CommandError(nobodyRemembers(terminal))
     const isLast = Date.now() >= deadline
-    const owned = await (place.database === null ? tryPostgres(place, isLast) : tryToOwn(place, place.database, isLast))
+    const owned = await (place.database === null ? usePostgres(place) : tryToOwn(place, place.database, isLast))
     if (owned) return await owned.use(store => runVerb(store, verb, args))
     await wait(ROUND_MS)
   }
@@ -150,30 +150,22 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
   }
 }
 
-/** The store in PostgreSQL, when nobody else has it; the connection that writes takes its lock. */
-async function tryPostgres(place: StorePlace, isLast: boolean): Promise<Owned | undefined> {
-  const [{ openStore }, { secretPlace }, { loadPostgresSecret }, { storeFolder }, { StoreError }] = await Promise.all([
+/** The store in PostgreSQL, which gateways and commands share. */
+async function usePostgres(place: StorePlace): Promise<Owned> {
+  const [{ openStore }, { secretPlace }, { loadPostgresSecret }, { storeFolder }] = await Promise.all([
     import('../store/sqlite.ts'),
     import('../store/secret.ts'),
     import('../store/postgres/index.ts'),
     import('../store/store-address.ts'),
-    import('../store/error.ts'),
   ])
   const [configured, folder] = [place.secret(), storeFolder(place.configFile)]
   const secret = loadPostgresSecret(configured, folder, place.store)
-  const where = secretPlace(configured, folder)
+  const secretIn = secretPlace(configured, folder)
   const clock = { now: () => Date.now() }
-  const options = { url: place.store, secret, secretPlace: where, folder, clock, writes: 'here' } as const
-  const store = await openStore(options).catch((error: Error) => {
-    if (!(error instanceof StoreError) || error.code !== 'conflict') throw error
-    if (isLast) throw new CommandError(`${error.message} It does not answer at its control socket either.`)
-    return undefined
-  })
-  if (store === undefined) return undefined
+  const store = await openStore({ url: place.store, secret, secretPlace: secretIn, clock, writes: 'here' })
   return {
     async use(work) {
       try {
-        await store.recover()
         return await work(store)
       } finally {
         await store.close()

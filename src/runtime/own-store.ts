@@ -1,8 +1,11 @@
 /** Opens the store of a gateway and takes the right to be the only one that writes to it. */
-import { dirname } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import type { Clock } from '#contract'
+import { VERSION } from '../common/version.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
+import { StoreError } from '../store/error.ts'
 import { realPath } from '../store/files.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
@@ -36,19 +39,40 @@ export async function openOwnStore(
   }
 }
 
-/** The database has the lock: the connection that writes takes it. */
+/** The database is for all replicas; the folder, with the spool, is for one. */
 async function openInPostgres(
   configuration: Configuration,
   clock: Clock,
   log: Logger,
   open: typeof openServedStore,
-): Promise<{ store: ServedStore; lock: null; secret: string }> {
+): Promise<{ store: ServedStore; lock: Lock; secret: string }> {
   log.learn(passwordsIn(configuration.store))
   const folder = storeFolder(configuration.file)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const lock = await takeLock(join(folder, 'tollgate.replica'), clock, 'serve').catch((error: Error) => {
+    throw new StoreError(`${error.message} Replicas on one machine need a folder each, with gateway.yaml in it.`, {
+      cause: error,
+    })
+  })
+  try {
+    return { ...(await openIn(folder, configuration, clock, log, open)), lock }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+async function openIn(
+  folder: string,
+  configuration: Configuration,
+  clock: Clock,
+  log: Logger,
+  open: typeof openServedStore,
+): Promise<{ store: ServedStore; secret: string }> {
   const { loadPostgresSecret } = await import('../store/postgres/index.ts')
   const secret = loadPostgresSecret(configuration.secret, folder, configuration.store)
   log.learn([secret])
   const place = secretPlace(configuration.secret, folder)
-  const store = await open({ url: configuration.store, folder, secret, secretPlace: place, clock })
-  return { store, lock: null, secret }
+  const store = await open({ url: configuration.store, folder, secret, secretPlace: place, clock, version: VERSION })
+  return { store, secret }
 }

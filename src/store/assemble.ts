@@ -10,7 +10,8 @@ import type { LocalKeys, LocalStore } from './local-store.ts'
 import { createPeople } from './people-service.ts'
 import { type Promised, promised } from './promised.ts'
 import { createReadiness } from './readiness.ts'
-import { createRecoveryReads, type RecoveryReads, recover } from './recovery.ts'
+import { createRecoveryReads, type Dead, type RecoveryReads, recover } from './recovery.ts'
+import { type KeeperParts, ReplicaKeeper } from './replica-keeper.ts'
 import { createResponseReads, createResponses, type ResponseReads } from './responses-service.ts'
 import type { ServedStore, StoreThreads } from './served-store.ts'
 import { createSpool, type Spool } from './spool.ts'
@@ -70,9 +71,17 @@ export interface StoreParts {
   readonly version: KeyVersion
   /** Of the owner of the ledger's thread. */
   readonly threads: { readonly host: ThreadHost; readonly url: string } | null
+  /** Whether other processes write to it too. */
+  readonly isShared: boolean
+  /** As which of them this one takes holds; null: as none. */
+  readonly replica: ReplicaParts | null
 }
 
-const SILENT: Log = { info() {}, warn() {}, error() {} }
+export interface ReplicaParts extends Pick<KeeperParts, 'former' | 'roundMs'> {
+  readonly id: number
+}
+
+export const SILENT: Log = { info() {}, warn() {}, error() {} }
 const NONE = () => 0
 
 /** Reads in this thread. @param path of the database's file; null: none */
@@ -117,6 +126,7 @@ export function assemble(parts: StoreParts): ServedStore {
   const lostFiles = () => file?.watch.look() ?? null
   const problem = () => lostFiles() ?? readiness.problem()
   const ledger = createLedger(writer, backlog, () => void (held = true))
+  const keeper = createKeeper(parts, writer, ledger.settle, log)
 
   /** A write that changes what a key may do: what was read before counts no more, however the write ended. */
   async function changing<Result>(write: () => Promise<Result>): Promise<Result> {
@@ -150,9 +160,13 @@ export function assemble(parts: StoreParts): ServedStore {
     async recover() {
       if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
       const orphans = (spools?.left() ?? []).map(createSpool)
-      const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, lane: null })
+      const dead: Dead | null = parts.isShared ? null : { replica: null, lane: null }
+      // First what was spooled: it knows more than the last checkpoint.
+      const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, dead })
+      const former = await keeper?.start()
       readiness.reserve()
-      return report
+      if (!former) return report
+      return { ...report, settled: former.settled, charged: report.charged + former.charged }
     },
     threads: createThreads(parts, ledger.settle),
     lostFiles,
@@ -161,6 +175,7 @@ export function assemble(parts: StoreParts): ServedStore {
   }
 
   async function close(): Promise<void> {
+    await keeper?.stop()
     const lost = await backlog.close()
     await writer.close()
     await reading.close()
@@ -168,8 +183,18 @@ export function assemble(parts: StoreParts): ServedStore {
   }
 }
 
+function createKeeper(
+  { replica, reading, clock }: StoreParts,
+  writer: Writer,
+  settle: Store['ledger']['settle'],
+  log: Log,
+): ReplicaKeeper | null {
+  if (replica === null) return null
+  return new ReplicaKeeper({ ...replica, writer, reads: reading.recovery, settle, clock, log })
+}
+
 function createThreads(
-  { threads, writer, reading, spools, version }: StoreParts,
+  { threads, writer, reading, spools, version, replica }: StoreParts,
   settle: Store['ledger']['settle'],
 ): StoreThreads | null {
   if (threads === null || spools === null) return null
@@ -180,7 +205,8 @@ function createThreads(
       host.forget(lane)
       await writer.op('detach', lane)
       const orphans = [createSpool(spools.of(lane))]
-      return recover({ reads: reading.recovery, spool: null, orphans, settle, lane })
+      const dead = { replica: replica?.id ?? null, lane }
+      return recover({ reads: reading.recovery, spool: null, orphans, settle, dead })
     },
   }
 }

@@ -37,6 +37,8 @@ export interface DatabaseOptions {
   readonly readOnly?: boolean
   /** How long a statement waits for another process's lock, in milliseconds. The event loop waits with it. */
   readonly busyMs?: number
+  /** In PostgreSQL, as which replica it writes; null or left out: as none, and it takes no holds. */
+  readonly replica?: number | null
 }
 
 /** A module whose `openDatabase` opens the connections: by name, for the ledger's thread has to load it too. */

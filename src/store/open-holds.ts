@@ -1,7 +1,8 @@
 /**
  * Which holds are open, and from where recovery must look for them.
  *
- * A million events must not be read to find ten open holds. So `meta.open_from` says: no open hold has a smaller exchange
+ * A million events must not be read to find ten open holds. So `meta.open_from` (in PostgreSQL `replica.open_from`, for the
+ * holds of one replica) says: no open hold has a smaller exchange
  * id. It is moved forward once a minute, within a commit that happens anyway, and moved back at once, in the same
  * transaction, by a hold with a smaller id; so it is true after every commit, whatever the clock does. Ids are
  * time-ordered, hence there is at most about a minute of events behind it.
@@ -30,6 +31,8 @@ export interface OpenHolds {
   uncertain(): void
   /** Makes the next commit move `open_from` forward: at close. */
   moveForward(): void
+  /** What it says on disk is not known any more: the next commit writes it. */
+  lost(): void
 }
 
 const EVERY_MS = 60_000
@@ -41,24 +44,50 @@ export const OPEN_HOLDS_SQL = `
   WHERE hold.id >= ? AND hold.kind = 0
     AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`
 
-/** What recovery settles: every open hold on disk. */
-export function readOpenHolds(database: Database): OpenHold[] {
-  return database.prepareMoney(OPEN_HOLDS_SQL).all(readOpenFrom(database)) as unknown as OpenHold[]
+/** The same of one replica; of one that is not there none. */
+const OPEN_HOLDS_OF_SQL = `
+  SELECT hold.id AS exchange, hold.account AS account, hold.amount AS amount
+  FROM replica JOIN event AS hold ON hold.replica = replica.id AND hold.id >= replica.open_from AND hold.kind = 0
+  WHERE replica.id = ?
+    AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`
+
+/**
+ * What recovery settles: every open hold on disk.
+ * @param replica those of one replica; null: all, where there are no replicas
+ */
+export function readOpenHolds(database: Database, replica: number | null): OpenHold[] {
+  if (replica === null) {
+    return database.prepareMoney(OPEN_HOLDS_SQL).all(readOpenFrom(database, null)) as unknown as OpenHold[]
+  }
+  return database.prepareMoney(OPEN_HOLDS_OF_SQL).all(replica) as unknown as OpenHold[]
 }
 
 /** An empty text, before which nothing sorts, when none was ever written. */
-export function readOpenFrom(database: Database): string {
-  return String(database.prepare("SELECT value FROM meta WHERE name = 'open_from'").get()?.['value'] ?? '')
+export function readOpenFrom(database: Database, replica: number | null): string {
+  const row =
+    replica === null
+      ? database.prepare("SELECT value FROM meta WHERE name = 'open_from'").get()
+      : database.prepare('SELECT open_from AS value FROM replica WHERE id = ?').get(replica)
+  return String(row?.['value'] ?? '')
 }
 
-export function createOpenHolds(database: Database): OpenHolds {
-  const write = database.prepare(
+function createPut(database: Database, replica: number | null): (from: string) => void {
+  if (replica !== null) {
+    const update = database.prepare('UPDATE replica SET open_from = ? WHERE id = ?')
+    return from => void update.run(from, replica)
+  }
+  const insert = database.prepare(
     "INSERT INTO meta (name, value) VALUES ('open_from', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   )
-  const open = new Set(readOpenHolds(database).map(hold => hold.exchange))
+  return from => void insert.run(from)
+}
+
+export function createOpenHolds(database: Database, replica: number | null): OpenHolds {
+  const put = createPut(database, replica)
+  const open = new Set(readOpenHolds(database, replica).map(hold => hold.exchange))
   let newest = [...open].reduce(larger, '')
   // Undefined after an uncertain commit that moved it: the next one has to say it again.
-  let onDisk: string | undefined = readOpenFrom(database)
+  let onDisk: string | undefined = readOpenFrom(database, replica)
   let movedAtMs = Number.NEGATIVE_INFINITY
   // What the running transaction has done, in order: open (true) or not any more. `written` is what it says about open_from.
   const pending: [exchange: string, isOpen: boolean][] = []
@@ -93,7 +122,7 @@ export function createOpenHolds(database: Database): OpenHolds {
       movedAtMs = nowMs
       const value = smallest()
       if (value === onDisk) return
-      write.run(value)
+      put(value)
       written = value
     },
     committed() {
@@ -113,6 +142,9 @@ export function createOpenHolds(database: Database): OpenHolds {
     },
     moveForward() {
       movedAtMs = Number.NEGATIVE_INFINITY
+    },
+    lost() {
+      onDisk = undefined
     },
   }
 }

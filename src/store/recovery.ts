@@ -24,10 +24,19 @@ interface Checkpointed {
   readonly completion_tokens: bigint
 }
 
+/** Who has died. */
+export interface Dead {
+  /** The replica's number, where several processes share a store; null elsewhere. */
+  readonly replica: number | null
+  /** The thread's, when only one of a process has; null: all of it. */
+  readonly lane: number | null
+}
+
 /** What recovery reads. */
 export interface RecoveryReads {
-  /** @param lane of the thread whose holds they are; null: all */
-  left(lane: number | null): readonly LeftHold[]
+  left(dead: Dead): readonly LeftHold[]
+  /** Whether there is still something of a replica. */
+  isReplica(id: number): boolean
 }
 
 export function createRecoveryReads(reader: Database): RecoveryReads {
@@ -35,8 +44,10 @@ export function createRecoveryReads(reader: Database): RecoveryReads {
     'SELECT amount, prompt_tokens, completion_tokens FROM checkpoint WHERE exchange = ? ORDER BY seq DESC LIMIT 1',
   )
   return {
-    left(lane) {
-      const holds = readOpenHolds(reader).filter(({ exchange }) => lane === null || laneOf(exchange) === lane)
+    isReplica: id => reader.prepare('SELECT 1 FROM replica WHERE id = ?').get(id) !== undefined,
+    left({ replica, lane }) {
+      const all = readOpenHolds(reader, replica)
+      const holds = lane === null ? all : all.filter(({ exchange }) => laneOf(exchange) === lane)
       return holds.map(hold => ({
         ...hold,
         checkpoint: (lastCheckpoint.get(hold.exchange) as Checkpointed | undefined) ?? null,
@@ -53,8 +64,8 @@ export interface RecoveryParts {
   settle(request: SettleRequest): Promise<SettleResult>
   /** Of threads that are gone; each is removed when all of it is in the ledger. */
   readonly orphans: readonly Spool[]
-  /** Which thread's holds are dead; null: all. */
-  readonly lane: number | null
+  /** Whose holds are dead; null: nobody's. */
+  readonly dead: Dead | null
 }
 
 /** Settled together, so that ten thousand open holds share a few commits without ten thousand promises. */
@@ -69,8 +80,10 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
     report.rejected += more.rejected
     report.charged += more.charged
   }
-  const dead = await settleOpenHolds(parts)
-  return { ...report, settled: dead.settled, charged: report.charged + dead.charged }
+  const { reads, settle, dead } = parts
+  if (dead === null) return { ...report, settled: 0 }
+  const left = await settleLeft({ reads, settle, dead })
+  return { ...report, settled: left.settled, charged: report.charged + left.charged }
 }
 
 /**
@@ -114,9 +127,14 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
   }
 }
 
-async function settleOpenHolds({ reads, settle, lane }: RecoveryParts) {
+/** Settles open holds of the dead at their last checkpoint. */
+export async function settleLeft({
+  reads,
+  settle,
+  dead,
+}: Pick<RecoveryParts, 'reads' | 'settle'> & { readonly dead: Dead }) {
   const report = { settled: 0, charged: 0n }
-  const holds = await reads.left(lane)
+  const holds = await reads.left(dead)
   for (let start = 0; start < holds.length; start += BATCH) {
     const requests = holds.slice(start, start + BATCH).map(settleAt)
     const results = await Promise.all(requests.map(settle))

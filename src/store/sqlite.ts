@@ -7,9 +7,19 @@
  * synchronous, so reads fall between them.
  */
 import { mkdirSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import type { Clock, Log } from '#contract'
-import { assemble, assembleLocal, type Reading, readHere, type Spools, type StoreFile } from './assemble.ts'
+import {
+  assemble,
+  assembleLocal,
+  type Reading,
+  type ReplicaParts,
+  readHere,
+  SILENT,
+  type Spools,
+  type StoreFile,
+} from './assemble.ts'
 import { findLostCommits } from './commit-count.ts'
 import { type Connector, type Database, loadConnector, type openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
@@ -18,6 +28,7 @@ import { createKeyVersion } from './keys.ts'
 import type { LocalStore } from './local-store.ts'
 import { migrate } from './migrate.ts'
 import { createRemoteReads } from './remote-reads.ts'
+import { readFormer, writeFormer } from './replica-keeper.ts'
 import type { ServedStore, StoreHandle } from './served-store.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
 import type { Store } from './store.ts'
@@ -26,7 +37,7 @@ import { ThreadClient } from './thread-client.ts'
 import { ThreadHost } from './thread-host.ts'
 import { digest, digestKey } from './token.ts'
 import { createThreadWriter } from './worker.ts'
-import { createWriter } from './writer.ts'
+import { createWriter, type Replica } from './writer.ts'
 
 export interface StoreOptions {
   /** `memory`, `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`. */
@@ -36,8 +47,15 @@ export interface StoreOptions {
   /** Where that was found, for the error that says it is another one: `secretPlace`. */
   readonly secretPlace?: string
   readonly clock: Clock
-  /** Where a store in PostgreSQL keeps its spool; left out: settles that cannot be written wait in memory. */
+  /**
+   * What a process that serves from a store in PostgreSQL has of its own: its spool, and its number among the replicas. Left out:
+   * it takes no holds.
+   */
   readonly folder?: string
+  /** Of the gateway, as the list of replicas shows it. */
+  readonly version?: string
+  /** Milliseconds between two renewals of a replica's lease. */
+  readonly roundMs?: number
   /** When the next group is committed; `setImmediate` unless a test wants to say. */
   readonly schedule?: (fn: () => void) => void
   /**
@@ -57,6 +75,7 @@ export interface StoreOptions {
 
 /** Of a store that is no file, in its folder. */
 const SPOOL = 'tollgate'
+const REPLICA = 'tollgate.replica'
 
 /**
  * Opens a store, and creates or migrates it when needed. Throws a `StoreError` for an address it does not know, a
@@ -65,9 +84,9 @@ const SPOOL = 'tollgate'
  */
 export async function openStore(options: StoreOptions): Promise<LocalStore> {
   if (isPostgres(options.url)) {
-    const { connector, connect } = await preparePostgres(options)
-    const reading = readHere(options, connect(options.url, { readOnly: true }), null)
-    return assembleLocal({ ...(await writeToPostgres(options, connector, connect, reading)), reading })
+    const place = await preparePostgres(options)
+    const reading = readHere(options, place.connect(options.url, { readOnly: true }), null)
+    return assembleLocal({ ...(await writeToPostgres(options, place, reading)), reading })
   }
   const { clock, schedule = setImmediate, connector = null } = options
   const path = pathOf(options.url)
@@ -77,7 +96,7 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   try {
     migrate(database)
     checkSecret(database, options, path)
-    const parts = { ...options, version: createKeyVersion(), threads: null }
+    const parts = { ...options, version: createKeyVersion(), threads: null, isShared: false, replica: null }
     if (path === ':memory:') {
       const writer = createWriter(database, clock, schedule)
       // There is one connection, and the writer closes it.
@@ -89,9 +108,9 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
     opened.push(reader)
     const inFile = { ...parts, reading: readHere(options, reader, path), spools: spoolsBeside(path, 0), file }
     if (options.writes === 'here') {
-      return assembleLocal({ ...inFile, writer: createWriter(database, clock, schedule, path) })
+      return assembleLocal({ ...inFile, writer: createWriter(database, clock, schedule, { path }) })
     }
-    const host = new ThreadHost(path, connector)
+    const host = new ThreadHost(path, connector, null)
     const writer = await createThreadWriter({ source: host, clock, schedule })
     database.close()
     return assembleLocal({ ...inFile, writer, threads: { host, url: options.url } })
@@ -107,9 +126,14 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
  */
 export async function openServedStore(options: StoreOptions): Promise<ServedStore> {
   if (!isPostgres(options.url)) return openStore(options)
-  const { connector, connect } = await preparePostgres(options)
-  const reading = await readElsewhere(options, connector)
-  return assemble({ ...(await writeToPostgres(options, connector, connect, reading)), reading })
+  const place = await preparePostgres(options)
+  const reading = await readElsewhere(options, place.connector)
+  const parts = await writeToPostgres(options, place, reading)
+  const { KeyChanges } = await import('./postgres/key-changes.ts')
+  const { url, log = SILENT } = options
+  const changes = new KeyChanges({ url, log, forget: () => void Atomics.add(parts.version, 0, 1) })
+  const close = async () => void (await Promise.all([changes.close(), reading.close()]))
+  return assemble({ ...parts, reading: { ...reading, close } })
 }
 
 /**
@@ -131,7 +155,8 @@ export async function attachStore(
     const writer = await createThreadWriter({ source: new ThreadClient(client), clock, schedule })
     const file = path === null ? null : { path, watch: watchFiles(path), lostCommits: null }
     const spools: Spools = { own: createSpool(spool), of: () => spool, left: () => [] }
-    return assemble({ ...options, writer, reading, spools, file, version, threads: null })
+    const alone = { threads: null, isShared: isServer, replica: null }
+    return assemble({ ...options, ...alone, writer, reading, spools, file, version })
   } catch (error) {
     await reading.close()
     throw error
@@ -148,36 +173,52 @@ function spoolsBeside(path: string, lane: number): Spools {
 
 const postgresConnector = async () => (await import('./postgres/connector.ts')).POSTGRES_CONNECTOR
 
+/** Where a store in PostgreSQL is opened, and by whom. */
+interface PostgresPlace {
+  readonly connector: Connector
+  readonly connect: typeof openDatabase
+  readonly replica: (Replica & ReplicaParts) | null
+}
+
 /** Brings the database up to date; what is opened afterwards is opened by the connector. */
-async function preparePostgres(options: StoreOptions) {
-  const { url, connector = await postgresConnector() } = options
-  const { migratePostgres, openPostgres, placeOf } = await import('./postgres/index.ts')
+async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
+  const { url, folder, version = '', roundMs, connector = await postgresConnector() } = options
+  const { migratePostgres, openPostgres, placeOf, registerReplica } = await import('./postgres/index.ts')
   const connect = await loadConnector(connector)
   const first = openPostgres(url)
   try {
     migratePostgres(first)
     checkSecret(first, options, placeOf(url))
+    if (folder === undefined) return { connector, connect, replica: null }
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const file = join(folder, REPLICA)
+    const former = readFormer(file)
+    const name = { host: hostname(), version }
+    const id = registerReplica(first, name)
+    writeFormer(file, id)
+    return { connector, connect, replica: { id, ...name, former, ...(roundMs === undefined ? {} : { roundMs }) } }
   } finally {
     first.close()
   }
-  return { connector, connect }
 }
 
 /** The parts of a store that writes to PostgreSQL. Closes what reads when it cannot. */
 async function writeToPostgres(
   options: StoreOptions,
-  connector: Connector,
-  connect: typeof openDatabase,
+  { connector, connect, replica }: PostgresPlace,
   reading: Reading,
 ) {
   const { url, clock, schedule = setImmediate, folder } = options
   try {
-    if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 })
     const spools = folder === undefined ? null : spoolsBeside(join(folder, SPOOL), 0)
-    const parts = { ...options, spools, file: null, version: createKeyVersion() }
+    const parts = { ...options, spools, file: null, version: createKeyVersion(), isShared: true, replica }
     if (options.writes === 'here')
-      return { ...parts, writer: createWriter(connect(url), clock, schedule, url), threads: null }
-    const host = new ThreadHost(url, connector)
+      return {
+        ...parts,
+        writer: createWriter(connect(url, { replica: replica?.id ?? null }), clock, schedule, { path: url, replica }),
+        threads: null,
+      }
+    const host = new ThreadHost(url, connector, replica)
     const writer = await createThreadWriter({ source: host, clock, schedule })
     return { ...parts, writer, threads: { host, url } }
   } catch (error) {

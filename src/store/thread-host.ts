@@ -9,11 +9,13 @@ import type { Connector } from './database.ts'
 import { createPair, createThreadState, LinkEnd, type LinkEvents, type ThreadState } from './link.ts'
 import { startWorker } from './start-worker.ts'
 import type { LinkSource, ThreadOwner } from './worker.ts'
+import type { Replica } from './writer.ts'
 
 /** What the thread is given at its birth. */
 export interface ThreadParts {
   readonly path: string
   readonly connector: Connector | null
+  readonly replica: Replica | null
   readonly state: ThreadState
   /** Of its first client, the main thread. */
   readonly pair: Pair
@@ -33,6 +35,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   readonly owner = this
   readonly #path: string
   readonly #connector: Connector | null
+  readonly #replica: Replica | null
   readonly #state = createThreadState()
   /** By their numbers: the port of each client, and the pair that the thread has not been given yet. */
   readonly #clients = new Map<number, { readonly port: MessagePort; waiting: Pair | null }>()
@@ -40,15 +43,23 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   #isOpen = false
   #wanted: () => void = () => {}
 
-  constructor(path: string, connector: Connector | null) {
+  /** @param replica as which one the thread writes, see writer.ts */
+  constructor(path: string, connector: Connector | null, replica: Replica | null) {
     this.#path = path
     this.#connector = connector
+    this.#replica = replica
   }
 
   /** Starts a life of the thread; its first reply, to the operation 0, is that the database is open, or why it is not. */
   start(events: LinkEvents): LinkEnd {
     const { here, there } = createPair()
-    const parts: ThreadParts = { path: this.#path, connector: this.#connector, state: this.#state, pair: there }
+    const parts: ThreadParts = {
+      path: this.#path,
+      connector: this.#connector,
+      replica: this.#replica,
+      state: this.#state,
+      pair: there,
+    }
     // Where types are not stripped, both files are compiled ones.
     const worker = startWorker(new URL(`./thread${extname(import.meta.url)}`, import.meta.url), {
       name: 'tollgate-ledger',

@@ -96,7 +96,7 @@ class Client {
   }
 }
 
-const { path, connector, state, pair } = workerData as ThreadParts
+const { path, connector, replica, state, pair } = workerData as ThreadParts
 const main = new Client(pair)
 /** By their numbers; the main thread has none. */
 const others = new Map<number, Client>()
@@ -124,7 +124,7 @@ if (database !== undefined) {
   const schedule = (group: () => void) => {
     nextGroup = group
   }
-  writer = createWriter(database, { now: () => nowMs }, schedule, path)
+  writer = createWriter(database, { now: () => nowMs }, schedule, { path, replica })
   main.answer({ write: writeResult, operation: OPENED, value: undefined })
   publish()
   serve(writer)
@@ -134,7 +134,7 @@ if (database !== undefined) {
 /** A database that cannot be opened is told like an operation's failure, so that the error keeps its class. */
 function open(): Database | undefined {
   try {
-    return connect(path)
+    return connect(path, { replica: replica?.id ?? null })
   } catch (error) {
     main.answer({ write: writeFailure, operation: OPENED, value: error })
     publish()

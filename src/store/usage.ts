@@ -116,7 +116,8 @@ export function createUsageWriter(database: Database): UsageWriter {
           addCounts(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
         }
       }
-      for (const sum of rows.values()) {
+      // In one order, so that two processes that write at once never wait for each other.
+      for (const sum of [...rows].sort(byName).map(([, row]) => row)) {
         const { account, grain, at, key, model, requests, failed } = sum
         const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
         const charged = sum.charged < LARGEST ? sum.charged : LARGEST
@@ -188,3 +189,5 @@ function toUsageRow(row: Row): UsageRow {
     charged: (row['charged_high'] as NanoUsd) * HALF + (row['charged_low'] as NanoUsd),
   }
 }
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1)

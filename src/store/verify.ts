@@ -80,6 +80,7 @@ export function verify(
     checkUsage(database, audit, journal.sums)
     checkKeys(database, audit, journal.keys)
     checkCheckpoints(database, audit)
+    if (database.dialect.engine === 'postgres') checkReplicas(database, audit)
     report = { accounts, events: journal.events, openHolds: journal.openHolds }
   } catch (error) {
     // A damaged page ends the reading: what was found until then still counts.
@@ -88,6 +89,15 @@ export function verify(
     if (database.inTransaction()) database.exec('COMMIT')
   }
   return { ...report, violations: audit.violations }
+}
+
+/** Where replicas share the store, recovery finds an open hold by its replica. */
+function checkReplicas(database: Database, audit: Audit): void {
+  const unseen = database.prepare(`
+    SELECT hold.id FROM event AS hold LEFT JOIN replica ON replica.id = hold.replica
+    WHERE hold.kind = 0 AND (replica.id IS NULL OR hold.id < replica.open_from)
+      AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`)
+  for (const { id } of unseen.all()) audit.found('I8', String(id), 'It is open, and no replica is known whose it is.')
 }
 
 type Audit = ReturnType<typeof createAudit>
@@ -114,7 +124,7 @@ function checkFile(database: Database, audit: Audit): void {
 /** Reads the events once, in the order of their key: a hold is followed by its settle. */
 function readJournal(database: Database, audit: Audit, onProgress: (done: number, total: number) => void) {
   const total = Number(database.prepare('SELECT count(*) AS count FROM event').get()?.['count'])
-  const openFrom = readOpenFrom(database)
+  const openFrom = database.dialect.engine === 'sqlite' ? readOpenFrom(database, null) : ''
   const sums = new Map<string, Sums>()
   const keys = new Map<string, KeySums>()
   let events = 0

@@ -16,13 +16,22 @@ import { createGroup, type Waiter } from './group.ts'
 import { createKeyOperations, type KeyOperations } from './keys.ts'
 import { createLedgerOperations, type LedgerOperations } from './ledger.ts'
 import { createLinkOperations, type LinkOperations } from './links.ts'
-import { createOpenHolds } from './open-holds.ts'
+import { createOpenHolds, type OpenHolds } from './open-holds.ts'
 import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
 import { createPersonOperations, type PersonOperations } from './persons.ts'
-import { type BatchParts, createBatches, type NamedOperation } from './postgres/ledger-batches.ts'
+import { createBatches, type NamedOperation } from './postgres/ledger-batches.ts'
+import {
+  createFence,
+  createReplicaOperations,
+  type Fence,
+  NO_REPLICAS,
+  probeName,
+  type ReplicaName,
+  type ReplicaOperations,
+} from './postgres/replica-writes.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
-import { createUsageWriter } from './usage.ts'
+import { createUsageWriter, type UsageWriter } from './usage.ts'
 
 /** Every operation: its request, and what it answers once it is on disk. */
 export interface Operations
@@ -33,7 +42,8 @@ export interface Operations
     SessionOperations,
     LinkOperations,
     OperatorTokenOperations,
-    ResponseOperations {
+    ResponseOperations,
+    ReplicaOperations {
   /** Writes as much as an exchange does, to see whether there is room for one. */
   probe(nowMs: number): void
   /** A serving thread is gone: resolves when everything that it had asked for is committed or has failed. */
@@ -66,64 +76,55 @@ export interface DirectWriter extends Writer {
   add(operation: Operation, waiter: Waiter<Operation, unknown>): void
 }
 
+type Apply = (operation: NamedOperation) => unknown
+
+/** No replica has this number. */
+const NOBODY = 0
 /** Half of what a probe writes: eight pages and its row. Measured: a hold changes three to six pages, a settle five to eight. */
 const PROBE_BYTES = 16 * 1024
 
-/** @param path of the database; null for one in memory */
+/** As which of several processes it writes, in a database that they share. */
+export interface Replica extends ReplicaName {
+  readonly id: number
+}
+
+export interface WriterOptions {
+  /** Of the database; null: it is in memory. */
+  readonly path?: string | null
+  /** Null: as the only one, or, in PostgreSQL, as one that takes no holds. */
+  readonly replica?: Replica | null
+}
+
 export function createWriter(
   database: Database,
   clock: Clock,
   schedule: (fn: () => void) => void,
-  path: string | null = null,
+  { path = null, replica = null }: WriterOptions = {},
 ): DirectWriter {
-  const open = createOpenHolds(database)
+  const isShared = database.dialect.engine === 'postgres'
+  const open = createOpenHolds(database, isShared ? (replica?.id ?? NOBODY) : null)
+  const fence = replica && createFence(database, replica.id, replica, open)
   const usage = createUsageWriter(database)
   const count = createCommitCount(database, path)
-  const operations = createOperations()
-  const begin = database.prepare(database.dialect.begin)
+  const operations = createOperations(database, clock, { open, usage, fence, replica })
+  const begin = database.prepare(fence?.begin ?? database.dialect.begin)
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
   let closed = false
 
-  function createOperations(): Operations {
-    const probe = database.prepare(`
-      INSERT INTO meta (name, value) VALUES ('probe', ?)
-      ON CONFLICT (name) DO UPDATE SET value = excluded.value`)
-    const ledger = createLedgerOperations(database, open, usage, clock)
-    const accounts = createAccountOperations(database, clock)
-    const sessions = createSessionOperations(database, clock)
-    const makers = createMakers(database, clock)
-    const links = createLinkOperations(database, clock, makers)
-    const tokens = createOperatorTokenOperations(database, clock, { makers, links })
-    return {
-      ...ledger,
-      ...accounts,
-      ...createKeyOperations(database, clock),
-      ...sessions,
-      createLink: links.createLink,
-      revokeLink: links.revokeLink,
-      createOperatorToken: tokens.createOperatorToken,
-      revokeOperatorToken: tokens.revokeOperatorToken,
-      ...createResponseOperations(database),
-      ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
-      detach() {},
-      probe: nowMs => void probe.run(`${nowMs} ${randomBytes(PROBE_BYTES).toString('hex')}`),
-      last(nowMs) {
-        open.moveForward()
-        probe.run(`${nowMs} `)
-      },
-    }
-  }
-
   const apply = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
+  const batches = isShared ? createBatches(database, { ledger: operations, open, usage, clock }, apply as Apply) : null
   const group = createGroup<Operation, unknown>(
     {
       begin() {
         count.begin()
+        fence?.mend()
         begin.run()
       },
       apply,
-      ...inBatches(database, { ledger: operations, open, usage, clock }, apply),
+      ...(batches && {
+        applyAll: (all: readonly Operation[]) => (fence ? fence.within(() => batches(all)) : batches(all)),
+      }),
       commit() {
         usage.beforeCommit()
         open.beforeCommit(clock.now())
@@ -169,8 +170,46 @@ export function createWriter(
   }
 }
 
-/** A server that is a way off is asked for a whole group at once. */
-function inBatches(database: Database, parts: BatchParts, apply: (operation: Operation) => unknown) {
-  const applyNamed = apply as (operation: NamedOperation) => unknown
-  return database.dialect.engine === 'postgres' ? { applyAll: createBatches(database, parts, applyNamed) } : {}
+interface OperationParts {
+  readonly open: OpenHolds
+  readonly usage: UsageWriter
+  readonly fence: Fence | null
+  readonly replica: Replica | null
+}
+
+function createOperations(
+  database: Database,
+  clock: Clock,
+  { open, usage, fence, replica }: OperationParts,
+): Operations {
+  const isShared = database.dialect.engine === 'postgres'
+  const probe = database.prepare(`
+    INSERT INTO meta (name, value) VALUES ('${isShared ? probeName(replica?.id ?? NOBODY) : 'probe'}', ?)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value`)
+  const ledger = createLedgerOperations(database, open, usage, clock)
+  const accounts = createAccountOperations(database, clock)
+  const sessions = createSessionOperations(database, clock)
+  const makers = createMakers(database, clock)
+  const links = createLinkOperations(database, clock, makers)
+  const tokens = createOperatorTokenOperations(database, clock, { makers, links })
+  return {
+    ...ledger,
+    ...accounts,
+    ...createKeyOperations(database, clock),
+    ...sessions,
+    createLink: links.createLink,
+    revokeLink: links.revokeLink,
+    createOperatorToken: tokens.createOperatorToken,
+    revokeOperatorToken: tokens.revokeOperatorToken,
+    ...createResponseOperations(database),
+    ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
+    ...(replica ? createReplicaOperations(database, replica.id) : NO_REPLICAS),
+    detach() {},
+    probe: nowMs => void probe.run(`${nowMs} ${randomBytes(PROBE_BYTES).toString('hex')}`),
+    last(nowMs) {
+      open.moveForward()
+      if (isShared) fence?.leave()
+      else probe.run(`${nowMs} `)
+    },
+  }
 }

@@ -86,8 +86,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'recovery-forgets-holds-without-checkpoints',
     'a hold of a dead process without a checkpoint stays',
     RECOVERY,
-    'const holds = await reads.left(lane)',
-    'const holds = (await reads.left(lane)).filter(({ checkpoint }) => checkpoint)',
+    'const holds = await reads.left(dead)',
+    'const holds = (await reads.left(dead)).filter(({ checkpoint }) => checkpoint)',
   ),
   one(
     'first-checkpoint-wins',

@@ -2,10 +2,9 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { StoreError } from '../../src/store/error.ts'
 import { createGroup } from '../../src/store/group.ts'
-import { readOpenFrom } from '../../src/store/open-holds.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { faultyConnector } from './faulty.ts'
-import { aHold, aSettle, fund, onEveryEngine, testStore } from './helpers.ts'
+import { aHold, aSettle, fund, onEveryEngine, openFrom, testStore } from './helpers.ts'
 
 const WRITES = ['thread', 'here'] as const
 
@@ -139,9 +138,9 @@ onEveryEngine(engine => {
       await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_5' }))).rejects.toThrow()
       const reader = store.connect({ readOnly: true })
       onTestFinished(() => reader.close())
-      expect(readOpenFrom(reader)).toBe('req_5')
+      expect(openFrom(reader)).toBe('req_5')
       await store.ledger.hold(aHold({ accountId, exchange: 'req_3' }))
-      expect(readOpenFrom(reader)).toBe('req_3')
+      expect(openFrom(reader)).toBe('req_3')
     })
 
     test('is unhealthy until a commit succeeds; asking sets off a try, at most once a second', async () => {

@@ -1,11 +1,12 @@
 /** Stores in temporary folders, and a clock that stands still. */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { beforeEach, describe, onTestFinished } from 'vitest'
 import type { Clock } from '#contract'
 import { connect, type Database } from '../../src/store/database.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
+import { readOpenFrom } from '../../src/store/open-holds.ts'
 import { openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore, type StoreOptions } from '../../src/store/sqlite.ts'
 import { copyDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
@@ -108,7 +109,7 @@ export async function leftBy(path: string, spool: string, parent?: string): Prom
   const beside = folder(parent)
   const isPostgres = path.startsWith('postgres:')
   const copies = isPostgres
-    ? [[spool, 'tollgate.spool']]
+    ? ['spool', 'replica'].map(end => [join(dirname(spool), `tollgate.${end}`), `tollgate.${end}`])
     : ['', '-wal', '.spool'].map(end => [path + end, `tollgate.db${end}`])
   const copied = isPostgres ? copyDatabase(path) : join(beside, 'tollgate.db')
   for (const [from, to] of copies) if (existsSync(from!)) copyFileSync(from!, join(beside, to!))
@@ -147,6 +148,13 @@ export const UNGUARDED: Readonly<Record<Engine, string>> = {
 
 function ignoreLoss(error: Error): void {
   if (!/settles could not be written/.test(error.message)) throw error
+}
+
+/** From where the next recovery looks for what is open; in PostgreSQL for what the newest replica has open, if there is one. */
+export function openFrom(database: Database): string {
+  if (database.dialect.engine === 'sqlite') return readOpenFrom(database, null)
+  const newest = database.prepare('SELECT open_from FROM replica ORDER BY id DESC LIMIT 1').get()
+  return String(newest?.['open_from'] ?? '~')
 }
 
 /** An account with credit. */

@@ -243,7 +243,8 @@ function usageOf({ store, ids }: Real): Map<string, bigint[]> {
   return rows
 }
 
-function compare(model: Model, real: Real): void {
+/** @param open how many holds the store knows of that are open */
+function compare(model: Model, real: Real, open = model.open().length): void {
   const { store, ids } = real
   expect(usageOf(real)).toEqual(model.usage)
   for (const [name, { cap, spent, requests }] of model.keys) {
@@ -252,7 +253,7 @@ function compare(model: Model, real: Real): void {
   for (const [name, { posted, held, frozen }] of model.accounts) {
     expect(store.reads.findAccount(name)).toMatchObject({ posted, held, frozen })
   }
-  expect(store.openHolds()).toBe(model.open().length)
+  expect(store.openHolds()).toBe(open)
   for (const exchange of EXCHANGES) {
     const hold = model.holds.get(exchange)
     expect(store.reads.findReceipt(exchange)?.held).toBe(hold?.amount)
@@ -284,7 +285,8 @@ class Crash implements Command {
   check = () => true
   async run(model: Model, real: Real): Promise<void> {
     await real.crash()
-    compare(model, real)
+    // Of those of another replica this one knows only when it takes them over.
+    compare(model, real, real.engine === 'sqlite' ? model.open().length : 0)
     expect(await real.store.recover()).toEqual(model.recover(real.clock.ms))
     compare(model, real)
     expect(real.store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })

@@ -17,7 +17,7 @@ async function link() {
     while (looks.flat().length < count) await new Promise<void>(resolve => (told = resolve))
   }
   const ended = Promise.withResolvers<void>()
-  const thread = new ThreadHost(store.path, connector).start({
+  const thread = new ThreadHost(store.path, connector, null).start({
     onReply: reply => void found.push(reply),
     onReplies() {
       looks.push(found)

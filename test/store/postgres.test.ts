@@ -11,7 +11,7 @@ import { StoreUnavailable } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
 import { LOCKED, testDatabase, testServer } from '../helpers/postgres.ts'
 import { cuttingConnector } from './cutting.ts'
-import { aHold, aSettle, folder, onPostgres, SECRET, testClock, testStore } from './helpers.ts'
+import { aHold, aSettle, folder, onPostgres, SECRET, testClock } from './helpers.ts'
 
 const open = (url: string, secret = SECRET) =>
   openStore({ url, secret, secretPlace: 'the file /x/secret', clock: testClock(), writes: 'here', folder: folder() })
@@ -197,13 +197,6 @@ onPostgres(() => {
       )
       database.close()
     })
-  })
-
-  test('one process owns it: another one is refused, until the first has ended', async () => {
-    const store = await testStore()
-    await expect(open(store.path)).rejects.toThrow(/is in use by another gateway or command\. Stop that one first/)
-    await store.close()
-    await (await open(store.path)).close()
   })
 
   test.each(['here', 'thread'] as const)(

@@ -232,7 +232,7 @@ describe('no statement of a request, a write or a start reads a table from end t
       spool: null,
       orphans: [],
       settle: async () => 'settled',
-      lane: null,
+      dead: { replica: null, lane: null },
     })
     const plans = [...statements]
       .filter(sql => !/^(BEGIN|COMMIT|ROLLBACK)/.test(sql))

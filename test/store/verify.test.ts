@@ -102,7 +102,13 @@ onEveryEngine(engine => {
         "INSERT INTO event (id, kind, account, amount, at) VALUES ('req_9', 7, 'BOB', 9, 1)",
         ['corrupt req_9'],
       ],
-      ['recovery looking too late', "INSERT INTO meta VALUES ('open_from', 'req_9')", ['I8 req_2']],
+      [
+        'recovery looking too late',
+        engine === 'sqlite'
+          ? "INSERT INTO meta VALUES ('open_from', 'req_9')"
+          : "UPDATE replica SET open_from = 'req_9'",
+        ['I8 req_2'],
+      ],
       ['a checkpoint of nothing', "INSERT INTO checkpoint VALUES ('req_9', 1, 1, 1, 1, 1)", ['I7 req_9']],
       ['usage that never was', "UPDATE usage SET requests = 9 WHERE account = 'ALICE' AND grain = 0", ['I11 ALICE']],
       [

@@ -1,7 +1,6 @@
 /** Opens connections to PostgreSQL where SQLite's are opened otherwise, see `Connector`: the path is the address. */
 import type { Connector, Database, DatabaseOptions } from '../database.ts'
 import { openPostgres } from './postgres-database.ts'
-import { OWNER_LOCK } from './postgres-schema.ts'
 
 /** A statement that takes longer is as good as none: whoever waits for a hold is told so in time. */
 const STATEMENT_MS = 1000
@@ -10,8 +9,7 @@ const READ_MS = 60_000
 
 export const POSTGRES_CONNECTOR: Connector = { module: import.meta.url, data: null }
 
-/** A connection that writes owns the store: there is no other one. */
-export function openDatabase(url: string, { readOnly = false }: DatabaseOptions = {}): Database {
+export function openDatabase(url: string, { readOnly = false, replica = null }: DatabaseOptions = {}): Database {
   if (readOnly) return openPostgres(url, { readOnly, statementMs: READ_MS })
-  return openPostgres(url, { statementMs: STATEMENT_MS, lock: OWNER_LOCK })
+  return openPostgres(url, { statementMs: STATEMENT_MS, replica })
 }

@@ -8,6 +8,7 @@ import type { LedgerOperations } from '../ledger.ts'
 import type { OpenHolds } from '../open-holds.ts'
 import type { SettleRecord } from '../settle-record.ts'
 import type { UsageWriter } from '../usage.ts'
+import { WRITE_LOCK } from './postgres-schema.ts'
 
 /** As it waits in a group: one of the ledger's by name, or any other. */
 export interface NamedOperation {
@@ -37,6 +38,13 @@ type Done = {
   readonly model: string
 }
 
+/** How often keys or accounts were changed, in `meta`; and the channel on which a change is told. */
+export const KEY_CHANGES = 'key_changes'
+/** What a key may do is read again after these. */
+const CHANGES_KEYS: ReadonlySet<string> = new Set(['changeKey', 'rotateKey', 'revokeKey', 'freeze', 'setPlan'])
+/** These write what only their replica does. */
+const OF_REPLICA: ReadonlySet<string> = new Set(['renewLease', 'takeOver', 'forgetReplica', 'probe', 'detach', 'last'])
+
 const isBatched = ({ name }: NamedOperation): boolean => name === 'hold' || name === 'settle' || name === 'checkpoint'
 
 /** @param apply does one operation by itself */
@@ -46,6 +54,12 @@ export function createBatches(
   apply: (operation: NamedOperation) => unknown,
 ): (operations: readonly NamedOperation[]) => unknown[] {
   const write = database.prepareMoney('SELECT * FROM write_many(CAST(? AS JSON), ?)')
+  // One writer at a time, as in SQLite: these operations look before they write.
+  const lock = database.prepare('SELECT pg_advisory_xact_lock(?)')
+  const tell = database.prepare(`
+    INSERT INTO meta (name, value) VALUES ('${KEY_CHANGES}', '1')
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)
+    RETURNING pg_notify('${KEY_CHANGES}', '')`)
 
   /** From one place on, as far as it goes; the index of the first operation that is not done. */
   function writeFrom(operations: readonly NamedOperation[], first: number, end: number, results: unknown[]): number {
@@ -83,6 +97,9 @@ export function createBatches(
 
   return operations => {
     const results: unknown[] = new Array(operations.length).fill(undefined)
+    // Before anything else is locked, so that no two wait for each other.
+    if (operations.some(operation => !isBatched(operation) && !OF_REPLICA.has(operation.name))) lock.get(WRITE_LOCK)
+    if (operations.some(({ name }) => CHANGES_KEYS.has(name))) tell.get()
     for (let index = 0; index < operations.length; ) {
       let end = index
       while (end < operations.length && isBatched(operations[end]!)) end++

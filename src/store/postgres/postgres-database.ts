@@ -9,8 +9,8 @@ export interface PostgresOptions {
   readonly readOnly?: boolean
   /** How long a statement may take; null: as long as it takes. */
   readonly statementMs?: number | null
-  /** The number of the advisory lock that this connection has for its life; it is refused while another one has it. */
-  readonly lock?: bigint
+  /** As which replica it writes; null or left out: as none. */
+  readonly replica?: number | null
 }
 
 const CONNECT_MS = 1000
@@ -20,9 +20,6 @@ const OLDEST = 14
 const FETCHED = 1000
 /** What a statement carries takes its time on the way: 4 MiB/s. */
 const MS_PER_MIB = 250
-/** A lock that is not free is asked for so often, so many milliseconds apart. */
-const LOCK_ROUNDS = 20
-const LOCK_ROUND_MS = 50
 
 /**
  * Opens a connection. Throws a `StoreError`, in a sentence without the password, for a server that cannot be reached or
@@ -94,14 +91,13 @@ class Connection {
   }
 
   open(): void {
-    const { readOnly = false, lock } = this.#options
-    const name = readOnly ? 'tollgate (reads)' : 'tollgate'
+    const { readOnly = false, replica = null } = this.#options
+    const name = readOnly ? 'tollgate (reads)' : connectionName(replica)
     this.#io.call({ kind: 'open', connection: this.#id, url: this.#url, timeoutMs: CONNECT_MS, name })
     this.#isOpen = true
     this.#status = 'I'
-    this.#call([plain(sessionSql(readOnly))])
+    this.#call([plain(sessionSql(readOnly, replica))])
     this.#check(readOnly)
-    if (lock !== undefined) this.#take(lock)
   }
 
   begin(text: string): void {
@@ -150,12 +146,6 @@ class Connection {
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
-    try {
-      // The server ends a connection some time later, and the next owner need not wait for that.
-      if (this.#isOpen && this.#options.lock !== undefined) this.#call([plain('SELECT pg_advisory_unlock_all()')])
-    } catch {
-      // It is gone, and its locks with it.
-    }
     this.#isOpen = false
     this.#io.call({ kind: 'close', connection: this.#id })
   }
@@ -211,34 +201,22 @@ class Connection {
       throw new StoreError(`The database ${place} is read-only. Name the primary server, and a role that may write.`)
     }
   }
-
-  /** Whoever has it may just be closing. */
-  #take(lock: bigint): void {
-    for (let round = 0; !this.#tryToTake(lock); round++) {
-      if (round === LOCK_ROUNDS) throw new StoreError(inUse(this.#url), { code: 'conflict' })
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_ROUND_MS)
-    }
-  }
-
-  #tryToTake(lock: bigint): boolean {
-    const text = 'SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1 ELSE 0 END AS taken'
-    return this.#call([{ ...plain(text), values: [lock] }]).rows[0]!['taken'] === 1
-  }
 }
 
-const inUse = (url: string) =>
-  `The store ${placeOf(url)} is in use by another gateway or command. Stop that one first, or name another store.`
+/** As the server's list of connections shows one that writes. */
+export const connectionName = (replica: number | null): string =>
+  replica === null ? 'tollgate' : `tollgate replica ${replica}`
 
 const SERVER_SQL = `
   SELECT current_setting('server_version_num') AS version, current_setting('server_encoding') AS encoding,
     current_setting('transaction_read_only') AS written`
 
 /** A commit that was acknowledged is on disk, whatever the server's default is; a dead client's locks end soon. */
-function sessionSql(readOnly: boolean): string {
+function sessionSql(readOnly: boolean, replica: number | null): string {
   const settings = readOnly
     ? 'SET default_transaction_read_only = on'
     : `SET idle_in_transaction_session_timeout = '10s'; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;
-       SET tcp_keepalives_count = 3`
+       SET tcp_keepalives_count = 3; SET tollgate.replica = '${replica ?? ''}'`
   return `${settings}; SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')`
 }

@@ -9,9 +9,9 @@ import { StoreError } from '../error.ts'
 import { migrationFiles } from '../migrate.ts'
 
 const FOLDER = join(import.meta.dirname, 'migrations')
-/** The letters TOLLGATE: of the lock of whoever owns the store, and, one more, of whoever migrates it. */
-export const OWNER_LOCK = 0x544f_4c4c_4741_5445n
-const MIGRATION_LOCK = OWNER_LOCK + 1n
+/** The letters TOLLGATE: of the lock of whoever changes more than the ledger, and, one more, of whoever migrates it. */
+export const WRITE_LOCK = 0x544f_4c4c_4741_5445n
+const MIGRATION_LOCK = WRITE_LOCK + 1n
 
 /**
  * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version, one whose

@@ -1,0 +1,101 @@
+/**
+ * Hears that keys or accounts were changed by another process: what is remembered of keys is forgotten then. The server tells of
+ * a change at once (LISTEN). A look each second finds what was not heard, and that the connection is dead.
+ */
+import { Client } from 'pg'
+import type { Log } from '#contract'
+import { KEY_CHANGES } from './ledger-batches.ts'
+
+export interface KeyChangesParts {
+  readonly url: string
+  readonly log: Log
+  /** Forgets what is remembered of keys. */
+  forget(): void
+}
+
+const LOOK_EVERY_MS = 1000
+/** An answer that takes longer is none. */
+const PATIENCE_MS = 1000
+/** So long what is remembered counts although nobody can say whether it was changed. */
+const TRUSTED_MS = 5000
+
+export class KeyChanges {
+  readonly #parts: KeyChangesParts
+  #client: Client | null = null
+  #timer: NodeJS.Timeout | undefined
+  #looking: Promise<void> = Promise.resolve()
+  /** How many changes there were at the last look. */
+  #seen: string | null = null
+  #lookedAtMs = performance.now()
+  #isLost = false
+  #isClosed = false
+
+  constructor(parts: KeyChangesParts) {
+    this.#parts = parts
+    this.#look()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    await this.#looking
+    await this.#client?.end().catch(() => {})
+  }
+
+  #look(): void {
+    this.#looking = this.#lookOnce().then(() => {
+      if (this.#isClosed) return
+      this.#timer = setTimeout(() => this.#look(), LOOK_EVERY_MS)
+      this.#timer.unref()
+    })
+  }
+
+  async #lookOnce(): Promise<void> {
+    const { forget, log } = this.#parts
+    try {
+      this.#client ??= await this.#connect()
+      const { rows } = await this.#client.query<{ value: string }>('SELECT value FROM meta WHERE name = $1', [
+        KEY_CHANGES,
+      ])
+      const value = rows[0]?.value ?? ''
+      if (value !== this.#seen) forget()
+      this.#seen = value
+      this.#lookedAtMs = performance.now()
+      if (this.#isLost) log.info({}, 'changes of keys are heard of again')
+      this.#isLost = false
+    } catch (error) {
+      this.#drop()
+      if (performance.now() - this.#lookedAtMs < TRUSTED_MS) return
+      forget()
+      if (!this.#isLost) log.warn({ error: String(error) }, 'changes of keys are not heard of: each key is read again')
+      this.#isLost = true
+    }
+  }
+
+  async #connect(): Promise<Client> {
+    const client = new Client({
+      connectionString: this.#parts.url,
+      application_name: 'tollgate (changes)',
+      connectionTimeoutMillis: PATIENCE_MS,
+      query_timeout: PATIENCE_MS,
+      keepAlive: true,
+    })
+    // The next look finds out, and connects again.
+    client.on('error', () => this.#drop())
+    client.on('notification', () => this.#parts.forget())
+    try {
+      await client.connect()
+      await client.query(`LISTEN ${KEY_CHANGES}`)
+      return client
+    } catch (error) {
+      void client.end().catch(() => {})
+      throw error
+    }
+  }
+
+  #drop(): void {
+    const client = this.#client
+    this.#client = null
+    void client?.end().catch(() => {})
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * Replicas in the database: several processes write to it, each with a lease. Whoever finds one that has ended takes its holds
+ * over, and the process that had it writes nothing any more until that is done (`fence` in the schema).
+ */
+import type { Database } from '../database.ts'
+import type { OpenHolds } from '../open-holds.ts'
+import { connectionName } from './postgres-database.ts'
+
+/** Of a lease that its replica has just renewed. */
+const LEASE = "clock_timestamp() + interval '60 s'"
+/** Of one that has ended by itself: nobody need wait. */
+const LEFT = "'-infinity'"
+/** After every open hold: the first hold says from where recovery looks. */
+const NOTHING_OPEN = '~'
+const FENCED = 'TG001'
+
+export interface ReplicaOperations {
+  /** Renews the lease. */
+  renewLease(nowMs: number): void
+  /**
+   * Takes over one replica: what it holds is to be settled. Answers with its number, or null when there is none.
+   * @param which whose lease has ended, who has left, or the number of one whose process is known to be dead
+   */
+  takeOver(which: 'ended' | 'left' | number): number | null
+  /** Its holds are settled: nothing is left of it. */
+  forgetReplica(id: number): void
+}
+
+/** Without replicas there is one owner of the store, and a lock says who it is. */
+export const NO_REPLICAS: ReplicaOperations = { renewLease() {}, takeOver: () => null, forgetReplica() {} }
+
+/** Who a replica is, for people. */
+export interface ReplicaName {
+  readonly host: string
+  readonly version: string
+}
+
+/** Adds a replica and answers with its number, which no other one ever had. */
+export function registerReplica(database: Database, { host, version }: ReplicaName): number {
+  const added = database.prepare(
+    `INSERT INTO replica (host, version, lease_until, open_from) VALUES (?, ?, ${LEASE}, ?) RETURNING id`,
+  )
+  return Number(added.get(host, version, NOTHING_OPEN)!['id'])
+}
+
+/** @param self the number of this replica */
+export function createReplicaOperations(database: Database, self: number): ReplicaOperations {
+  const renew = database.prepare(`UPDATE replica SET lease_until = ${LEASE} WHERE id = ? AND taken_by IS NULL`)
+  const takeOne = (until: string) =>
+    database.prepare(`
+      UPDATE replica SET taken_by = ?, lease_until = ${LEASE}
+      WHERE id = (SELECT id FROM replica WHERE ${until} AND id <> ? ORDER BY id LIMIT 1 FOR UPDATE)
+      RETURNING id`)
+  const takeEnded = takeOne('lease_until < clock_timestamp()')
+  const takeLeft = takeOne(`lease_until = ${LEFT}`)
+  // A process that is dead has no connection; one that only lost its lock on the folder would still have it.
+  const takeFormer = database.prepare(`
+    UPDATE replica SET taken_by = ?, lease_until = ${LEASE}
+    WHERE id = ? AND NOT EXISTS (
+      SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = ?)
+    RETURNING id`)
+  const forget = database.prepare('DELETE FROM replica WHERE id = ? AND taken_by = ?')
+  const forgetProbe = database.prepare('DELETE FROM meta WHERE name = ?')
+  return {
+    renewLease: () => void renew.run(self),
+    takeOver(which) {
+      const row =
+        typeof which === 'number'
+          ? takeFormer.get(self, which, connectionName(which))
+          : (which === 'left' ? takeLeft : takeEnded).get(self, self)
+      return row === undefined ? null : Number(row['id'])
+    },
+    forgetReplica(id) {
+      forget.run(id, self)
+      forgetProbe.run(probeName(id))
+    },
+  }
+}
+
+/** Under which name in `meta` a replica looks whether it can write: no two of them wait for each other. */
+export const probeName = (replica: number): string => `probe ${replica}`
+
+/** Keeps a replica from writing once it was taken over. */
+export interface Fence {
+  /** Begins a transaction, and says as whom. */
+  readonly begin: string
+  /** Runs work of a transaction; takes notice when the fence has kept it. */
+  within<Result>(work: () => Result): Result
+  /** Before a transaction: makes the replica's row anew, when its holds have been settled meanwhile. */
+  mend(): void
+  /** The end of this replica, after which nothing of it is open: another one need not wait for its lease. */
+  leave(): void
+}
+
+export function createFence(database: Database, self: number, name: ReplicaName, open: OpenHolds): Fence {
+  const again = database.prepare(`
+    INSERT INTO replica (id, host, version, lease_until, open_from) VALUES (?, ?, ?, ${LEASE}, '')
+    ON CONFLICT (id) DO UPDATE SET taken_by = NULL, lease_until = excluded.lease_until
+    WHERE replica.taken_by IS NOT NULL AND replica.lease_until < clock_timestamp()`)
+  const remove = database.prepare('DELETE FROM replica WHERE id = ?')
+  const end = database.prepare(`UPDATE replica SET lease_until = ${LEFT} WHERE id = ?`)
+  let isFenced = false
+  return {
+    begin: `${database.dialect.begin}; SELECT fence(${self})`,
+    within(work) {
+      try {
+        return work()
+      } catch (error) {
+        isFenced ||= (error as { readonly code?: unknown }).code === FENCED
+        throw error
+      }
+    },
+    mend() {
+      if (!isFenced) return
+      again.run(self, name.host, name.version)
+      isFenced = false
+      open.lost()
+    },
+    leave() {
+      if (open.count() === 0) remove.run(self)
+      else end.run(self)
+    },
+  }
+}

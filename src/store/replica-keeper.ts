@@ -1,0 +1,138 @@
+/**
+ * Keeps this process's lease in a store that several processes share, and settles what dead ones have left open. A lease lasts
+ * a minute by the database's clock (postgres/replica-writes.ts).
+ *
+ * After the database was away all leases may have ended at once. So a process takes others over only when it has renewed its own
+ * twice in a row: until then each that is alive has done so too.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Clock, Log, SettleRequest, SettleResult } from '#contract'
+import type { Promised } from './promised.ts'
+import { type RecoveryReads, settleLeft } from './recovery.ts'
+import type { Writer } from './writer.ts'
+
+export interface KeeperParts {
+  /** The number of the process that used this folder before; null: none is known. */
+  readonly former: number | null
+  readonly writer: Writer
+  readonly reads: RecoveryReads | Promised<RecoveryReads>
+  settle(request: SettleRequest): Promise<SettleResult>
+  readonly clock: Clock
+  readonly log: Log
+  /** Milliseconds between two renewals. */
+  readonly roundMs?: number
+}
+
+export interface Settled {
+  settled: number
+  charged: bigint
+}
+
+/** A sixth of a lease: some may fail. */
+const ROUND_MS = 10_000
+/** After a renewal that failed: a process that is alive must be seen before the others take it over. */
+const RETRY_MS = 1000
+const ROUNDS_TO_TAKE_OVER = 2
+/** The server notices the end of a process's connection a moment later. */
+const FORMER_TRIES = 10
+const FORMER_PAUSE_MS = 100
+
+export class ReplicaKeeper {
+  readonly #parts: KeeperParts
+  readonly #roundMs: number
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<void> | undefined
+  /** Renewals without a failure. */
+  #rounds = 0
+  #isEnded = false
+
+  constructor(parts: KeeperParts) {
+    this.#parts = parts
+    this.#roundMs = parts.roundMs ?? ROUND_MS
+  }
+
+  /** Settles what this process's former life, and others that have ended by themselves, have left open; keeps the lease. */
+  async start(): Promise<Settled> {
+    const report = await this.#settleFormer()
+    for (;;) {
+      const more = await this.#takeOver('left')
+      if (more === null) break
+      report.settled += more.settled
+      report.charged += more.charged
+    }
+    this.#arm(this.#roundMs)
+    return report
+  }
+
+  async stop(): Promise<void> {
+    this.#isEnded = true
+    clearTimeout(this.#timer)
+    await this.#running
+  }
+
+  async #settleFormer(): Promise<Settled> {
+    const { former } = this.#parts
+    for (let tries = FORMER_TRIES; former !== null && tries > 0; tries--) {
+      const settled = await this.#takeOver(former)
+      if (settled !== null) return settled
+      if (!(await this.#parts.reads.isReplica(former))) break
+      await wait(FORMER_PAUSE_MS)
+    }
+    return { settled: 0, charged: 0n }
+  }
+
+  #arm(ms: number): void {
+    if (this.#isEnded) return
+    this.#timer = setTimeout(() => {
+      this.#running = this.#round().then(next => this.#arm(next))
+    }, ms)
+    this.#timer.unref()
+  }
+
+  /** Answers with the pause until the next one. */
+  async #round(): Promise<number> {
+    const { writer, clock, log } = this.#parts
+    try {
+      await writer.op('renewLease', clock.now())
+      if (++this.#rounds >= ROUNDS_TO_TAKE_OVER) {
+        for (;;) {
+          const settled = this.#isEnded ? null : await this.#takeOver('ended')
+          if (settled === null) break
+          log.warn({ ...settled }, 'settled what a dead replica left open')
+        }
+      }
+      return this.#roundMs
+    } catch (error) {
+      // The writer's failures are told by readiness.
+      if (this.#rounds > 0)
+        log.warn({ error: String(error) }, 'the lease of this replica was not renewed; trying again')
+      this.#rounds = 0
+      return Math.min(RETRY_MS, this.#roundMs)
+    }
+  }
+
+  /** Null when there is none to take over. */
+  async #takeOver(which: 'ended' | 'left' | number): Promise<(Settled & { readonly replica: number }) | null> {
+    const { writer, reads, settle } = this.#parts
+    const replica = await writer.op('takeOver', which)
+    if (replica === null) return null
+    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null } })
+    await writer.op('forgetReplica', replica)
+    return { replica, ...settled }
+  }
+}
+
+/** The number of the replica that used a folder last; null when none did. */
+export function readFormer(file: string): number | null {
+  try {
+    return Number.parseInt(readFileSync(file, 'utf8'), 10) || null
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+export function writeFormer(file: string, replica: number): void {
+  writeFileSync(file, `${replica}\n`, { mode: 0o600, flush: true })
+}

@@ -1,0 +1,211 @@
+/** Several processes with one store in PostgreSQL: leases, what a dead one has left open, and who may still write. */
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { openServedStore, type StoreOptions } from '../../src/store/sqlite.ts'
+import type { Store } from '../../src/store/store.ts'
+import { counts } from '../helpers/counts.ts'
+import { aHold, aSettle, folder, fund, onPostgres, SECRET, type TestStore, testStore } from './helpers.ts'
+
+/** Rounds of leases so short that a test can wait for some. */
+const QUICK: Partial<StoreOptions> = { writes: 'thread', roundMs: 20 }
+
+const PATIENT = { timeout: 10_000 }
+
+/** Another process's store, as far as the database knows. */
+const beside = (store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> =>
+  testStore({ ...QUICK, path: store.path, clock: store.clock, ...options })
+
+/** Runs a statement on a connection of its own. */
+function run(store: TestStore, sql: string): Record<string, unknown>[] {
+  const database = store.connect()
+  try {
+    return database.prepare(sql).all()
+  } finally {
+    database.close()
+  }
+}
+
+const replicas = (store: TestStore) => run(store, 'SELECT id, taken_by FROM replica ORDER BY id')
+const endLease = (store: TestStore, id: number) =>
+  run(store, `UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = ${id}`)
+
+onPostgres(() => {
+  describe('a lease', () => {
+    test('is had while the process lives, and given back at its end', async () => {
+      const one = await testStore(QUICK)
+      const two = await beside(one)
+      expect(replicas(one).map(({ id }) => id)).toEqual([1, 2])
+      await two.close()
+      expect(replicas(one).map(({ id }) => id)).toEqual([1])
+    })
+
+    test('is renewed: it ends later and later', async () => {
+      const one = await testStore(QUICK)
+      await one.recover()
+      const until = () => String(run(one, 'SELECT lease_until FROM replica')[0]!['lease_until'])
+      const before = until()
+      await expect.poll(until, PATIENT).not.toBe(before)
+    })
+
+    test('that has ended: others settle what is open at its last checkpoint, once', async () => {
+      const one = await testStore({ writes: 'thread' })
+      const accountId = await fund(one, 1000n)
+      for (const exchange of ['req_1', 'req_2']) {
+        await one.ledger.hold(aHold({ accountId, exchange, amount: 100n }))
+      }
+      await one.ledger.checkpoint([{ exchange: 'req_1', amount: 40n, promptTokens: 1, completionTokens: 1 }])
+      const others = await Promise.all([beside(one), beside(one)])
+      for (const other of others) await other.recover()
+      endLease(one, 1)
+      await expect.poll(() => others[0]!.reads.findAccount('alice'), PATIENT).toMatchObject({ posted: 960n, held: 0n })
+      await expect.poll(() => replicas(one).map(({ id }) => id), PATIENT).toEqual([2, 3])
+      expect(others[0]!.reads.findReceipt('req_1')).toMatchObject({ charged: 40n, source: 'recovered' })
+      expect(others[0]!.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    })
+
+    test('that has ended: its process settles nothing twice, and serves again when the others are done', async () => {
+      const one = await testStore(QUICK)
+      const accountId = await fund(one, 1000n)
+      await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
+      // It sleeps: no renewal of its own. Another one is in the middle of taking it over.
+      run(one, "UPDATE replica SET taken_by = 99, lease_until = clock_timestamp() + interval '60 s' WHERE id = 1")
+      await expect(one.ledger.hold(aHold({ accountId, exchange: 'req_2', amount: 100n }))).rejects.toThrow(
+        /the lease of this replica \(1\) has ended/,
+      )
+      // It is done with it.
+      const two = await beside(one)
+      await two.ledger.settle({ ...aSettle({ exchange: 'req_1', amount: 40n }), source: 'recovered' })
+      run(one, 'DELETE FROM replica WHERE id = 1 RETURNING id')
+      await expect
+        .poll(async () => one.ledger.hold(aHold({ accountId, exchange: 'req_3', amount: 100n })).catch(() => null))
+        .toMatchObject({ held: true })
+      expect(await one.ledger.settle(aSettle({ exchange: 'req_1', amount: 90n }))).not.toBe('settled')
+      expect(one.reads.findAccount('alice')).toMatchObject({ posted: 960n, held: 100n })
+      // Whoever takes it over later finds the new hold.
+      expect(one.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
+    })
+
+    test('that was taken over by one that died in the middle is taken over again', async () => {
+      const one = await testStore({ writes: 'thread' })
+      const accountId = await fund(one, 1000n)
+      await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
+      run(one, "UPDATE replica SET taken_by = 99, lease_until = clock_timestamp() - interval '1 s' WHERE id = 1")
+      const two = await beside(one)
+      await two.recover()
+      await expect.poll(() => two.reads.findAccount('alice'), PATIENT).toMatchObject({ posted: 1000n, held: 0n })
+    })
+
+    test('of one that has closed with open holds is over at once', async () => {
+      const one = await testStore({ writes: 'thread' })
+      const accountId = await fund(one, 1000n)
+      await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
+      await one.close()
+      const two = await beside(one)
+      expect(await two.recover()).toMatchObject({ settled: 1 })
+    })
+
+    test('of all has ended while the database was away: nobody takes over who comes back', async () => {
+      // Long enough for each of them to have its turn.
+      const slow = { roundMs: 500 }
+      const all = [await testStore({ ...QUICK, ...slow })]
+      all.push(await beside(all[0]!, slow), await beside(all[0]!, slow))
+      const accountId = await fund(all[0]!, 10_000n)
+      for (const [index, store] of all.entries()) {
+        await store.recover()
+        await store.ledger.hold(aHold({ accountId, exchange: `req_${index}`, amount: 100n }))
+      }
+      for (let times = 0; times < counts(1, 20); times++) {
+        run(all[0]!, "UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' RETURNING id")
+        // Each of them has lost its connection too, as when the server was away.
+        run(
+          all[0]!,
+          `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE datname = current_database() AND application_name LIKE 'tollgate replica %'`,
+        )
+        await expect
+          .poll(() => run(all[0]!, 'SELECT id FROM replica WHERE lease_until > clock_timestamp()').length, PATIENT)
+          .toBe(3)
+      }
+      expect(all[0]!.reads.findAccount('alice')?.held).toBe(300n)
+    })
+  })
+
+  describe('a key that another process revokes', () => {
+    async function served(store: TestStore): Promise<Store> {
+      const opened = await openServedStore({ url: store.path, secret: SECRET, clock: store.clock, folder: folder() })
+      onTestFinished(() => opened.close())
+      return opened
+    }
+
+    test('is refused within a second', async () => {
+      const one = await testStore(QUICK)
+      const two = await served(one)
+      const account = await fund(one, 1000n)
+      for (let round = 0; round < counts(3, 50); round++) {
+        const { key, token } = await one.createKey({ account, name: `k${round}` })
+        const found = async () => (await two.keys.find(token, one.clock.now())).found
+        expect(await found()).toBe('live')
+        await one.revokeKey(key.id)
+        await expect.poll(found, { timeout: 5000, interval: 10 }).toBe('revoked')
+      }
+    })
+
+    test('is refused although nobody heard of it: the connection was dead', async () => {
+      const one = await testStore(QUICK)
+      const two = await served(one)
+      const account = await fund(one, 1000n)
+      const { key, token } = await one.createKey({ account, name: 'k' })
+      const found = async () => (await two.keys.find(token, one.clock.now())).found
+      expect(await found()).toBe('live')
+      run(
+        one,
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE datname = current_database() AND application_name = 'tollgate (changes)'`,
+      )
+      await one.revokeKey(key.id)
+      await expect.poll(found, { timeout: 5000, interval: 10 }).toBe('revoked')
+    })
+  })
+
+  test('one balance for exactly ten requests, hundreds at once from three processes', async () => {
+    const one = await testStore(QUICK)
+    const all = [one, await beside(one), await beside(one)]
+    for (let round = 0; round < counts(2, 50); round++) {
+      const accountId = await fund(one, 1000n, `account ${round}`)
+      const asked = Array.from({ length: counts(100, 334) }).flatMap((_, index) =>
+        all.map((store, place) =>
+          store.ledger.hold(aHold({ accountId, exchange: `req_${round}_${place}_${index}`, amount: 100n })),
+        ),
+      )
+      const held = (await Promise.all(asked)).filter(({ held }) => held)
+      expect(held).toHaveLength(10)
+      expect(one.reads.findAccount(accountId)).toMatchObject({ posted: 1000n, held: 1000n })
+    }
+    expect(one.reads.verify().violations).toEqual([])
+  })
+
+  test('two processes that write the same rows in other orders wait, and none of them fails', async () => {
+    const one = await testStore(QUICK)
+    const two = await beside(one)
+    const accounts = [await fund(one, 1_000_000n, 'a'), await fund(one, 1_000_000n, 'b')]
+    const orders = [accounts, accounts.toReversed()]
+    const work = [one, two].map(async (store, place) => {
+      for (let index = 0; index < counts(30, 500); index++) {
+        await Promise.all(
+          orders[place]!.map(async (accountId, turn) => {
+            const exchange = `req_${place}_${index}_${turn}`
+            const model = `m${(place + turn) % 2}`
+            expect(await store.ledger.hold(aHold({ accountId, exchange, model, amount: 10n }))).toMatchObject({
+              held: true,
+            })
+            expect(await store.ledger.settle(aSettle({ exchange, amount: 1n }))).toBe('settled')
+          }),
+        )
+        if (index % 10 === 0)
+          await store.credit({ account: accounts[place]!, amount: 1n, reference: `${place} ${index}`, actor: 'test' })
+      }
+    })
+    onTestFinished(() => void Promise.allSettled(work))
+    await Promise.all(work)
+    expect(one.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+  })
+})
