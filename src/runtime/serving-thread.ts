@@ -2,7 +2,7 @@
  * A serving thread: one unit that serves clients (serving.ts), with its own listener, steps and connections. The main thread
  * (threads.ts) tells it what to serve and when to end, and it calls the main thread for what only that one knows.
  */
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { type MessagePort, workerData } from 'node:worker_threads'
 import type { Clock } from '#contract'
 import type { ExchangeView, ProviderView } from '../api/views.ts'
 import type { About, Readiness } from '../app.ts'
@@ -73,7 +73,7 @@ export type ThreadHandlers = {
   idle(): Promise<void>
   waiting(): Promise<number>
   safe(): Promise<void>
-  /** Lets go of everything; the thread ends by itself then. Answers whether all went well. */
+  /** Lets go of everything; the main thread ends this one then. Answers whether all went well. */
   end(): Promise<boolean>
 }
 
@@ -215,10 +215,6 @@ function handlersOf(): ThreadHandlers {
       await closeNow(unit.server)
       const isOrderly = await undoAll(undo, log)
       log.flush()
-      setImmediate(() => {
-        calls.close()
-        parentPort?.close()
-      })
       return isOrderly
     },
   }

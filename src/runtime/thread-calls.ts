@@ -13,6 +13,8 @@ type Message =
 export class Calls<Other extends Handlers> {
   readonly #port: MessagePort
   readonly #waiting = new Map<number, { resolve(result: unknown): void; reject(error: unknown): void }>()
+  /** Resolves when the other thread has ended, and all that it has said is heard. */
+  readonly closed: Promise<void>
   #last = 0
   #isClosed = false
 
@@ -22,10 +24,13 @@ export class Calls<Other extends Handlers> {
       if ('name' in message) void this.#handle(message, handlers)
       else this.#settle(message)
     })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.closed = promise
     port.on('close', () => {
       this.#isClosed = true
       for (const { reject } of this.#waiting.values()) reject(new Error('the other thread has ended'))
       this.#waiting.clear()
+      resolve()
     })
   }
 
@@ -45,10 +50,6 @@ export class Calls<Other extends Handlers> {
   /** The same where nobody waits for an answer. */
   tell<Name extends keyof Other & string>(name: Name, ...values: Parameters<Other[Name]>): void {
     this.#port.postMessage({ name, value: values[0], id: null })
-  }
-
-  close(): void {
-    this.#port.close()
   }
 
   async #handle({ name, value, id }: Extract<Message, { name: string }>, handlers: Handlers): Promise<void> {

@@ -65,6 +65,7 @@ export function serveState(state: State): { readonly handlers: StateHandlers; en
       give: ({ name, shape, amount }) => void state.buckets.give(name, shape, amount),
       enter: async ({ name, limit }) => hold(await state.slots.enter(name, limit)),
       async wait({ id, name, limit, queue }) {
+        if (isOver) return null
         const gone = new AbortController()
         waiting.set(id, gone)
         const slot = await state.slots.wait(name, limit, queue, gone.signal)

@@ -65,7 +65,10 @@ export class ServingThreads implements ServingSet {
   #lastDeath = ''
   #lane = 0
   #address: Address | null = null
-  #isEnding = false
+  /** Whether one that dies is replaced. */
+  #isKept = false
+  /** What follows the ends of threads, as long as it is under way. */
+  readonly #settling = new Set<Promise<void>>()
 
   private constructor(parts: ThreadsParts) {
     this.#parts = parts
@@ -80,6 +83,7 @@ export class ServingThreads implements ServingSet {
     for (let index = 0; index < parts.count; index++) threads.#start(index)
     try {
       await Promise.all(threads.#all().map(({ calls }) => calls.call('waiting')))
+      threads.#isKept = true
       return threads
     } catch (error) {
       await threads.close()
@@ -134,7 +138,7 @@ export class ServingThreads implements ServingSet {
   }
 
   drain(): void {
-    this.#isEnding = true
+    this.#isKept = false
     for (const { calls } of this.#all()) calls.tell('drain')
   }
 
@@ -158,20 +162,21 @@ export class ServingThreads implements ServingSet {
     return false
   }
 
-  /** Ends all of them. Rejects when something was not let go of. */
+  /** Ends all of them, and settles what they have left open. Rejects when something was not let go of. */
   async close(): Promise<void> {
-    this.#isEnding = true
-    const gone = await Promise.all(
-      this.#all().map(async thread => {
-        thread.isEnding = true
-        const exit = new Promise<void>(resolve => thread.worker.once('exit', () => resolve()))
-        const isOrderly = await thread.calls.call('end').catch(() => false)
-        if (!isOrderly) await thread.worker.terminate()
-        await exit
-        return isOrderly
-      }),
-    )
-    if (gone.includes(false)) throw new Error('a serving thread did not end in order')
+    this.#isKept = false
+    const ends = await Promise.all(this.#all().map(thread => this.#end(thread)))
+    await Promise.all(this.#settling)
+    if (ends.includes(false)) throw new Error('a serving thread did not end in order')
+  }
+
+  /** Answers whether it has let go of everything. */
+  async #end(thread: Thread): Promise<boolean> {
+    // One that dies before it answers is one more death: what it has left open is settled.
+    const isOrderly = await thread.calls.call('end').catch(() => true)
+    thread.isEnding = true
+    await thread.worker.terminate()
+    return isOrderly
   }
 
   #all(): Thread[] {
@@ -241,13 +246,18 @@ export class ServingThreads implements ServingSet {
     worker.once('error', error => {
       failure = error as Error
     })
-    worker.once('exit', code => void this.#ended(thread, failure ?? new Error(`it ended with code ${code}`)))
+    worker.once('exit', code => {
+      const settling = this.#ended(thread, failure ?? new Error(`it ended with code ${code}`))
+      this.#settling.add(settling)
+      void settling.then(() => this.#settling.delete(settling))
+    })
     return thread
   }
 
   async #ended(thread: Thread, error: Error): Promise<void> {
     const { log, store, now } = this.#parts
-    thread.calls.close()
+    // Its exit may be told before the last that it has said.
+    await thread.calls.closed
     thread.endState()
     if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
     this.#admitted.forget(thread.index)
@@ -256,7 +266,7 @@ export class ServingThreads implements ServingSet {
       this.#deaths.push(now())
       this.#lastDeath = error.message
       log.log.error({ thread: thread.index + 1, error }, 'a serving thread has ended')
-      if (!this.#isEnding) this.#replace(thread.index)
+      if (this.#isKept) this.#replace(thread.index)
     }
     try {
       const { settled, replayed } = await store.detach(thread.lane)

@@ -78,6 +78,13 @@ const statuses = (answers: readonly Response[]) => {
 
 const laneOfAnswer = (answer: Response) => laneOf(answer.headers.get('x-request-id')!)
 
+/** Ends the gateway, and expects that it found nothing wrong with its end. */
+async function expectOrderlyEnd(gateway: Gateway): Promise<void> {
+  const code = await gateway.stop()
+  const wrong = gateway.logs().filter(line => ['warn', 'error'].includes(String(line['level'])))
+  expect(code, wrong.map(line => JSON.stringify(line)).join('\n')).toBe(0)
+}
+
 /** The number of a metric without labels, or of all its label sets together. */
 async function metric(gateway: Gateway, name: string): Promise<number> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
@@ -106,7 +113,7 @@ test('every thread serves; one balance, one view of them all', async () => {
     })
     expect(receipt.status).toBe(200)
   }
-  expect(await gateway.stop()).toBe(0)
+  await expectOrderlyEnd(gateway)
 })
 
 test('limits are those of the process, and a revoked key is refused by every thread', async () => {
@@ -171,12 +178,23 @@ test('a thread that dies is replaced; what it held is settled, and the others no
   }
   await gateway.waitForLog(line => line['msg'] === 'recovered what a serving thread left open')
   // The next one has another number, and takes its part of the connections.
-  await vi.waitFor(async () => expect(laneOfAnswer(await ask(gateway, key))).toBeGreaterThan(2), 5_000)
+  await vi.waitFor(async () => expect(laneOfAnswer(await ask(gateway, key))).toBeGreaterThan(2), 20_000)
   await vi.waitFor(async () => {
     const { stdout } = await tollgate(['account', 'show', accountId, '--json'], { config: gateway.config })
     expect(JSON.parse(stdout).account.held).toBe('0.000000000')
   }, 5_000)
-  expect(await gateway.stop()).toBe(0)
+  await expectOrderlyEnd(gateway)
+  const verified = await tollgate(['ledger', 'verify'], { config: gateway.config })
+  expect(verified.code, verified.stdout + verified.stderr).toBe(0)
+})
+
+test('an end that comes as a thread dies is orderly, and leaves no hold open', async () => {
+  const gateway = await start(2)
+  const { key } = await createAccount(gateway, { credit: 1000 })
+  await expect(ask(gateway, key, { 'x-die': 'before' })).rejects.toThrow()
+  await gateway.waitForLog(line => line['msg'] === 'a serving thread has ended')
+  await expectOrderlyEnd(gateway)
+  expect(gateway.logs().map(line => line['msg'])).toContain('recovered what a serving thread left open')
   const verified = await tollgate(['ledger', 'verify'], { config: gateway.config })
   expect(verified.code, verified.stdout + verified.stderr).toBe(0)
 })
@@ -197,7 +215,7 @@ test('threads that die again and again make /readyz say so', async () => {
     503,
     { status: 'not ready', reason: expect.stringMatching(/^\d+ serving threads have ended within a minute/) },
   ])
-  expect(await gateway.stop()).toBe(0)
+  await expectOrderlyEnd(gateway)
 })
 
 test('the end waits for the streams of every thread', async () => {

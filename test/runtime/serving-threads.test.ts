@@ -1,0 +1,54 @@
+/** What comes at the wrong moment for serving threads. */
+import { expect, test, vi } from 'vitest'
+import { createIds } from '../../src/store/ids.ts'
+import { faultyConnector } from '../store/faulty.ts'
+import { aHold, fund } from '../store/helpers.ts'
+import { ADDRESS, startThreads, type TestThreads } from './serving-threads.ts'
+
+/** The thread that asks does nothing else meanwhile. */
+const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+
+const deaths = ({ log }: TestThreads) => log.filter(({ msg }) => msg === 'a serving thread has ended').length
+
+/** Ends the thread that the connection comes to. */
+async function kill(all: TestThreads, port: number): Promise<void> {
+  const before = deaths(all)
+  const asked = fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'x-die': 'now', 'content-type': 'application/json', connection: 'close' },
+    body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
+  })
+  await expect(asked).rejects.toThrow()
+  await vi.waitFor(() => expect(deaths(all)).toBe(before + 1), 20_000)
+}
+
+test('an end is orderly however late the main thread hears of it', async () => {
+  const { threads, log } = await startThreads(2)
+  await threads.listen(ADDRESS)
+  threads.drain()
+  await threads.idle()
+  const closing = threads.close()
+  block(1000)
+  await closing
+  expect(log.filter(({ level }) => level !== 'info')).toEqual([])
+})
+
+test('an end waits until what a dead thread has left open is settled', async () => {
+  const { connector, faults } = faultyConnector()
+  const all = await startThreads(1, { connector })
+  const { threads, store } = all
+  const port = await threads.listen(ADDRESS)
+  const accountId = await fund(store, 1000n)
+  await store.ledger.hold(aHold({ accountId, exchange: createIds(store.clock, { lane: 1 }).next('req_') }))
+  // Longer than another thread takes to start and to end.
+  faults.delayMs = 1000
+  await kill(all, port)
+  await threads.close()
+  faults.delayMs = 0
+  expect(store.openHolds()).toBe(0)
+})
+
+test('a thread that cannot be started says why', async () => {
+  const plugin = 'throw new Error("not in a thread")'
+  await expect(startThreads(2, { plugin })).rejects.toThrow('not in a thread')
+})

@@ -1,0 +1,88 @@
+/** Serving threads in the test's own process, without the gateway around them: for what comes at the wrong moment. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { builtinRegistry } from '../../src/loader/builtin.ts'
+import { createLog } from '../../src/observe/log.ts'
+import { createShadowFigures } from '../../src/observe/shadow.ts'
+import { createLoader, type Texts } from '../../src/runtime/loader.ts'
+import { ServingThreads } from '../../src/runtime/threads.ts'
+import type { Connector } from '../../src/store/database.ts'
+import { createLocalState } from '../../src/store/state/state.ts'
+import { type LogLine, temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
+import { SECRET, type TestStore, testStore } from '../store/helpers.ts'
+
+export const ADDRESS = { host: '127.0.0.1', port: 0 }
+
+export interface TestThreads {
+  readonly threads: ServingThreads
+  readonly store: TestStore
+  readonly log: readonly LogLine[]
+  readonly dir: string
+}
+
+/** A plugin that ends its thread when a request says so. */
+const DEADLY = `
+import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'own',
+  needsBody: false,
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => (ctx, next) => (ctx.get('x-die') === '' ? next() : process.exit(3)),
+})
+`
+
+export interface ThreadsOptions {
+  /** The text of the policy's own plugin. */
+  readonly plugin?: string
+  readonly connector?: Connector
+}
+
+export async function startThreads(count: number, options: ThreadsOptions = {}): Promise<TestThreads> {
+  const dir = await temporaryDirectory()
+  await mkdir(join(dir, 'plugins'))
+  await writeFile(join(dir, 'plugins/own.ts'), options.plugin ?? DEADLY)
+  const configFile = await writeConfiguration(dir, {
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      store: 'sqlite:./tollgate.db',
+      providers: { demo: { dialect: 'demo' } },
+      models: {
+        m: { price: 'free', context: 8192, max_output: 1024, targets: [{ provider: 'demo', model: 'demo-small' }] },
+      },
+      routes: [{ path: '/v1/chat/completions', policy: 'standard', public: true }],
+    },
+    policies: { standard: { steps: [{ use: 'schema' }, { use: '../plugins/own.ts' }, { use: 'route' }] } },
+  })
+  const clock = { now: () => Date.now() }
+  const { connector } = options
+  const path = join(dir, 'tollgate.db')
+  const store = await testStore({ writes: 'thread', clock, path, ...(connector ? { connector } : {}) })
+  const { load, textsOf } = createLoader(configFile, {}, builtinRegistry())
+  const loaded = await load()
+  const running: Texts = textsOf(loaded)
+  const log: LogLine[] = []
+  const write = (lines: string) => {
+    for (const line of lines.split('\n')) if (line !== '') log.push(JSON.parse(line) as LogLine)
+  }
+  const threads = await ServingThreads.start({
+    count,
+    store: store.threads!,
+    secret: SECRET,
+    configFile,
+    env: {},
+    logLevel: 'info',
+    stepGraceMs: 1000,
+    log: createLog({ level: 'info', secrets: [], destination: { write } }),
+    write,
+    figures: createShadowFigures(),
+    state: createLocalState(clock),
+    texts: () => running,
+    ready: async () => ({ ready: true }),
+    about: () => undefined,
+    now: () => performance.now(),
+  })
+  onTestFinished(() => threads.close().catch(() => {}))
+  return { threads, store, log, dir }
+}
