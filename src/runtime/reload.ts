@@ -67,7 +67,8 @@ export interface Reloads {
    * `prepare`, or `abandon`, lets go of it.
    */
   prepare(loaded: Loaded): Promise<void>
-  commit(): void
+  /** False when nothing is prepared. */
+  commit(): boolean
   abandon(): Promise<void>
 }
 
@@ -191,14 +192,16 @@ class Reloader {
     this.#next = { loaded, generation: await this.#parts.build(loaded.configuration, this.generation) }
   }
 
-  commit(): void {
-    const { loaded, generation: next } = this.#next!
+  commit(): boolean {
+    if (this.#next === null) return false
+    const { loaded, generation: next } = this.#next
     this.#next = null
     const old = this.generation
     this.#exchanges.set(next, 0)
     this.generation = next
     this.running = { ...loaded, at: this.#parts.now() }
     this.#release(old)
+    return true
   }
 
   async abandon(): Promise<void> {

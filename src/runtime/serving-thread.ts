@@ -2,6 +2,7 @@
  * A serving thread: one unit that serves clients (serving.ts), with its own listener, steps and connections. The main thread
  * (threads.ts) tells it what to serve and when to end, and it calls the main thread for what only that one knows.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { type MessagePort, workerData } from 'node:worker_threads'
 import type { Clock } from '#contract'
 import type { ExchangeView, ProviderView } from '../api/views.ts'
@@ -24,6 +25,7 @@ import { attachStore } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
 import { createGeneration } from './generation.ts'
+import type { Texts } from './loader.ts'
 import { createReloads, type Loaded, type Reloads } from './reload.ts'
 import { createServing, type Serving } from './serving.ts'
 import { undoAll } from './shutdown.ts'
@@ -35,7 +37,7 @@ export interface ServingThreadParts {
   readonly configFile: string
   readonly env: Readonly<Record<string, string | undefined>>
   /** The texts of all files that the configuration was read from, by absolute path. */
-  readonly texts: ReadonlyMap<string, string>
+  readonly texts: Texts
   readonly store: StoreHandle
   readonly secret: string
   readonly logLevel: string
@@ -61,8 +63,10 @@ export type MainHandlers = StateHandlers & {
 export type ThreadHandlers = {
   /** Answers with the port. */
   listen(address: Address): Promise<number>
-  prepare(texts: ReadonlyMap<string, string>): Promise<void>
-  commit(): Promise<void>
+  /** Builds what these texts describe, beside what serves. */
+  prepare(texts: Texts): Promise<void>
+  /** What these texts describe serves from now on. A thread that was started after `prepare` builds it only now. */
+  commit(texts: Texts): Promise<void>
   abandon(): Promise<void>
   exchanges(): Promise<readonly ExchangeView[]>
   providers(): Promise<readonly ProviderView[]>
@@ -81,6 +85,10 @@ const parts = workerData as ServingThreadParts
 const clock: Clock = { now: () => systemClock.now() }
 const undo: (() => unknown)[] = []
 const started = Promise.withResolvers<Started>()
+/** The last change of the configuration that was asked for: the next one comes after it. */
+let changing: Promise<unknown> = started.promise
+/** The texts of what serves. */
+let running = parts.texts
 const calls = new Calls<MainHandlers>(parts.port, handlersOf())
 void start().then(started.resolve, started.reject)
 
@@ -91,7 +99,7 @@ interface Started {
   readonly log: Logger
 }
 
-async function load(texts: ReadonlyMap<string, string>): Promise<Loaded> {
+async function load(texts: Texts): Promise<Loaded> {
   const loaded = await loadConfiguration(parts.configFile, {
     env: parts.env,
     registry: builtinRegistry(),
@@ -186,21 +194,35 @@ async function createFollower(
   return reloads
 }
 
+/** Changes the configuration when the changes before are over. */
+function inTurn(change: (thread: Started) => Promise<void>): Promise<void> {
+  const mine = changing.then(async () => change(await started.promise))
+  changing = mine.catch(() => {})
+  return mine
+}
+
+async function commit({ unit, reloads }: Started, texts: Texts): Promise<void> {
+  // A thread that was started meanwhile has prepared nothing. It began with these texts, or with the ones before.
+  if (!reloads.commit() && !isDeepStrictEqual(texts, running)) {
+    await reloads.prepare(await load(texts))
+    reloads.commit()
+  }
+  running = texts
+  unit.limit(reloads.generation().configuration.limits)
+}
+
 function handlersOf(): ThreadHandlers {
   const thread = started.promise
   const unit = thread.then(each => each.unit)
   return {
-    listen: async address => (await unit).listen(address, true),
-    async prepare(texts) {
-      const { reloads } = await thread
-      await reloads.prepare(await load(texts))
+    async listen(address) {
+      const { unit } = await thread
+      await changing
+      return unit.listen(address, true)
     },
-    async commit() {
-      const { unit, reloads } = await thread
-      reloads.commit()
-      unit.limit(reloads.generation().configuration.limits)
-    },
-    abandon: async () => (await thread).reloads.abandon(),
+    prepare: texts => inTurn(async ({ reloads }) => reloads.prepare(await load(texts))),
+    commit: texts => inTurn(started => commit(started, texts)),
+    abandon: () => inTurn(({ reloads }) => reloads.abandon()),
     exchanges: async () => (await unit).views.exchanges(),
     providers: async () => (await unit).views.providers(),
     metrics: async () => (await unit).views.metrics(),

@@ -9,6 +9,12 @@ type Message =
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: unknown }
 
+/** There is no answer: the other thread has ended. */
+export class ThreadEnded extends Error {
+  override readonly name = 'ThreadEnded'
+  override readonly message = 'the other thread has ended'
+}
+
 /** Calls the handlers of the other side, typed by them. */
 export class Calls<Other extends Handlers> {
   readonly #port: MessagePort
@@ -28,18 +34,18 @@ export class Calls<Other extends Handlers> {
     this.closed = promise
     port.on('close', () => {
       this.#isClosed = true
-      for (const { reject } of this.#waiting.values()) reject(new Error('the other thread has ended'))
+      for (const { reject } of this.#waiting.values()) reject(new ThreadEnded())
       this.#waiting.clear()
       resolve()
     })
   }
 
-  /** Rejects with what the handler throws, and when the other thread ends. */
+  /** Rejects with what the handler throws, and with `ThreadEnded` when the other thread ends. */
   call<Name extends keyof Other & string>(
     name: Name,
     ...values: Parameters<Other[Name]>
   ): Promise<Awaited<ReturnType<Other[Name]>>> {
-    if (this.#isClosed) return Promise.reject(new Error('the other thread has ended'))
+    if (this.#isClosed) return Promise.reject(new ThreadEnded())
     return new Promise((resolve, reject) => {
       const id = ++this.#last
       this.#waiting.set(id, { resolve: resolve as (result: unknown) => void, reject })

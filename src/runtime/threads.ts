@@ -15,9 +15,10 @@ import { LANES, laneOf } from '../store/ids.ts'
 import type { StoreThreads } from '../store/served-store.ts'
 import { startWorker } from '../store/start-worker.ts'
 import type { State } from '../store/state/state.ts'
+import type { Texts } from './loader.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
-import { Calls } from './thread-calls.ts'
+import { Calls, ThreadEnded } from './thread-calls.ts'
 import { serveState } from './thread-state.ts'
 
 export interface ThreadsParts {
@@ -35,7 +36,7 @@ export interface ThreadsParts {
   /** What services of steps keep between requests. */
   readonly state: State
   /** The texts of the configuration that serves. */
-  texts(): ReadonlyMap<string, string>
+  texts(): Texts
   readonly ready: MainHandlers['ready']
   readonly about: MainHandlers['about']
   /** Monotonic, in milliseconds. */
@@ -50,6 +51,8 @@ interface Thread {
   /** Gives back what it has held of the state. */
   endState(): void
   isEnding: boolean
+  /** Why it ended. */
+  failure: Error | undefined
 }
 
 /** So many deaths within a minute are a fault that lasts. */
@@ -120,7 +123,7 @@ export class ServingThreads implements ServingSet {
   }
 
   /** Rejects when one of them cannot use the configuration; then none does. */
-  async prepare(texts: ReadonlyMap<string, string>): Promise<void> {
+  async prepare(texts: Texts): Promise<void> {
     try {
       await Promise.all(this.#all().map(({ calls }) => calls.call('prepare', texts)))
     } catch (error) {
@@ -129,8 +132,12 @@ export class ServingThreads implements ServingSet {
     }
   }
 
+  /** The prepared configuration serves; `texts` answers with it by now. One that cannot follow is replaced. */
   changed(): void {
-    for (const { calls } of this.#all()) calls.tell('commit')
+    const texts = this.#parts.texts()
+    for (const thread of this.#all()) {
+      thread.calls.call('commit', texts).catch((error: Error) => this.#giveUp(thread, error))
+    }
   }
 
   inflight(): number {
@@ -177,6 +184,13 @@ export class ServingThreads implements ServingSet {
     thread.isEnding = true
     await thread.worker.terminate()
     return isOrderly
+  }
+
+  /** Ends one that cannot go on; what follows is the same as when it dies. */
+  #giveUp(thread: Thread, reason: Error): void {
+    if (reason instanceof ThreadEnded) return
+    thread.failure = reason
+    void thread.worker.terminate()
   }
 
   #all(): Thread[] {
@@ -240,14 +254,14 @@ export class ServingThreads implements ServingSet {
       calls: new Calls<ThreadHandlers>(port1, handlers),
       endState: state.end,
       isEnding: false,
+      failure: undefined,
     }
     this.#threads.set(index, thread)
-    let failure: Error | undefined
     worker.once('error', error => {
-      failure = error as Error
+      thread.failure = error as Error
     })
     worker.once('exit', code => {
-      const settling = this.#ended(thread, failure ?? new Error(`it ended with code ${code}`))
+      const settling = this.#ended(thread, thread.failure ?? new Error(`it ended with code ${code}`))
       this.#settling.add(settling)
       void settling.then(() => this.#settling.delete(settling))
     })

@@ -3,22 +3,25 @@ import { expect, test, vi } from 'vitest'
 import { createIds } from '../../src/store/ids.ts'
 import { faultyConnector } from '../store/faulty.ts'
 import { aHold, fund } from '../store/helpers.ts'
-import { ADDRESS, startThreads, type TestThreads } from './serving-threads.ts'
+import { ADDRESS, PLAIN_STEPS, startThreads, type TestThreads } from './serving-threads.ts'
 
 /** The thread that asks does nothing else meanwhile. */
 const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 
 const deaths = ({ log }: TestThreads) => log.filter(({ msg }) => msg === 'a serving thread has ended').length
 
-/** Ends the thread that the connection comes to. */
-async function kill(all: TestThreads, port: number): Promise<void> {
-  const before = deaths(all)
-  const asked = fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+/** A request that ends its thread, where the policy's own plugin serves. */
+function ask(port: number): Promise<Response> {
+  return fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'x-die': 'now', 'content-type': 'application/json', connection: 'close' },
     body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
   })
-  await expect(asked).rejects.toThrow()
+}
+
+async function kill(all: TestThreads, port: number): Promise<void> {
+  const before = deaths(all)
+  await expect(ask(port)).rejects.toThrow()
   await vi.waitFor(() => expect(deaths(all)).toBe(before + 1), 20_000)
 }
 
@@ -51,4 +54,32 @@ test('an end waits until what a dead thread has left open is settled', async () 
 test('a thread that cannot be started says why', async () => {
   const plugin = 'throw new Error("not in a thread")'
   await expect(startThreads(2, { plugin })).rejects.toThrow('not in a thread')
+})
+
+test.each([
+  ['is starting', async () => {}],
+  ['has started', (all: TestThreads) => all.threads.waiting()],
+])('a change of the configuration reaches a thread that replaces another one and %s', async (_when, started) => {
+  const all = await startThreads(1)
+  const port = await all.threads.listen(ADDRESS)
+  const texts = await all.read(PLAIN_STEPS)
+  await all.threads.prepare(texts)
+  await kill(all, port)
+  await started(all)
+  all.use(texts)
+  const answer = await vi.waitFor(() => ask(port), 20_000)
+  expect(answer.status).toBe(200)
+  // A change to what serves already is none.
+  all.use(texts)
+  expect((await ask(port)).status).toBe(200)
+  expect([deaths(all), all.log.filter(({ msg }) => msg === 'a rejection that nobody handled')]).toEqual([1, []])
+})
+
+test('a thread that cannot follow a change is replaced by one that begins with it', async () => {
+  const all = await startThreads(1)
+  const port = await all.threads.listen(ADDRESS)
+  const texts = await all.read(PLAIN_STEPS)
+  all.use(texts, new Map())
+  await vi.waitFor(() => expect(deaths(all)).toBe(1), 20_000)
+  expect((await vi.waitFor(() => ask(port), 20_000)).status).toBe(200)
 })

@@ -18,8 +18,14 @@ export interface TestThreads {
   readonly threads: ServingThreads
   readonly store: TestStore
   readonly log: readonly LogLine[]
-  readonly dir: string
+  /** Reads other steps of the policy. */
+  read(steps: readonly object[]): Promise<Texts>
+  /** Makes these texts the ones that serve. @param told what the threads are told, if it is something else */
+  use(texts: Texts, told?: Texts): void
 }
+
+/** Without the policy's own plugin. */
+export const PLAIN_STEPS: readonly object[] = [{ use: 'schema' }, { use: 'route' }]
 
 /** A plugin that ends its thread when a request says so. */
 const DEADLY = `
@@ -60,8 +66,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
   const path = join(dir, 'tollgate.db')
   const store = await testStore({ writes: 'thread', clock, path, ...(connector ? { connector } : {}) })
   const { load, textsOf } = createLoader(configFile, {}, builtinRegistry())
-  const loaded = await load()
-  const running: Texts = textsOf(loaded)
+  let running: Texts = textsOf(await load())
   const log: LogLine[] = []
   const write = (lines: string) => {
     for (const line of lines.split('\n')) if (line !== '') log.push(JSON.parse(line) as LogLine)
@@ -84,5 +89,18 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
     now: () => performance.now(),
   })
   onTestFinished(() => threads.close().catch(() => {}))
-  return { threads, store, log, dir }
+  return {
+    threads,
+    store,
+    log,
+    async read(steps) {
+      await writeFile(join(dir, 'policies/standard.yaml'), JSON.stringify({ steps }))
+      return textsOf(await load())
+    },
+    use(texts, told = texts) {
+      running = told
+      threads.changed()
+      running = texts
+    },
+  }
 }
