@@ -324,7 +324,7 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
     log,
     write: log.write,
     texts: () => textsOf(reloads.running()),
-    now: base.deadlineClock.now,
+    clock: base.deadlineClock,
   })
   return state.threads
 }

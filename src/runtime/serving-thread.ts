@@ -214,10 +214,12 @@ async function commit({ unit, reloads }: Started, texts: Texts): Promise<void> {
 function handlersOf(): ThreadHandlers {
   const thread = started.promise
   const unit = thread.then(each => each.unit)
+  let isDraining = false
   return {
     async listen(address) {
       const { unit } = await thread
       await changing
+      if (isDraining) throw new Error('the gateway is shutting down')
       return unit.listen(address, true)
     },
     prepare: texts => inTurn(async ({ reloads }) => reloads.prepare(await load(texts))),
@@ -227,7 +229,11 @@ function handlersOf(): ThreadHandlers {
     providers: async () => (await unit).views.providers(),
     metrics: async () => (await unit).views.metrics(),
     find: async id => (await unit).views.find(id),
-    drain: async () => (await unit).drain(),
+    async drain() {
+      isDraining = true
+      const { drain } = await unit
+      drain()
+    },
     cut: async () => (await unit).cut(),
     idle: async () => (await unit).idle(),
     waiting: async () => (await unit).waiting(),

@@ -5,6 +5,7 @@
 import { extname } from 'node:path'
 import { MessageChannel, type Worker } from 'node:worker_threads'
 import type { ExchangeView, ProviderView, TargetHealthView } from '../api/views.ts'
+import type { DeadlineClock } from '../common/clock.ts'
 import { SharedCount } from '../common/shared-count.ts'
 import type { Address, Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
@@ -39,8 +40,7 @@ export interface ThreadsParts {
   texts(): Texts
   readonly ready: MainHandlers['ready']
   readonly about: MainHandlers['about']
-  /** Monotonic, in milliseconds. */
-  now(): number
+  readonly clock: Pick<DeadlineClock, 'now' | 'watch'>
 }
 
 interface Thread {
@@ -58,6 +58,9 @@ interface Thread {
 /** So many deaths within a minute are a fault that lasts. */
 const MAX_DEATHS = 3
 const MINUTE_MS = 60_000
+/** Pauses before a thing is tried again. */
+const FIRST_PAUSE_MS = 100
+const MAX_PAUSE_MS = 10_000
 
 export class ServingThreads implements ServingSet {
   readonly #parts: ThreadsParts
@@ -107,18 +110,19 @@ export class ServingThreads implements ServingSet {
 
   /** Why requests may find nobody; null when all is well. */
   problem(): string | null {
-    const now = this.#parts.now()
-    while (this.#deaths.length > 0 && now - this.#deaths[0]! > MINUTE_MS) this.#deaths.shift()
-    if (this.#deaths.length < MAX_DEATHS) return null
-    return `${this.#deaths.length} serving threads have ended within a minute: ${this.#lastDeath}`
+    const deaths = this.#deathsOfMinute()
+    if (deaths < MAX_DEATHS) return null
+    return `${deaths} serving threads have ended within a minute: ${this.#lastDeath}`
   }
 
   /** All listen there; resolves with the port. */
   async listen(address: Address): Promise<number> {
-    const [first, ...others] = this.#all()
-    const port = await first!.calls.call('listen', address)
-    this.#address = { ...address, port }
-    await Promise.all(others.map(({ calls }) => calls.call('listen', this.#address!)))
+    const [first] = this.#all()
+    if (first === undefined) throw new Error(`no serving thread is left: ${this.#lastDeath}`)
+    const port = await first.calls.call('listen', address)
+    const all = { ...address, port }
+    this.#address = all
+    await Promise.all(this.#all().map(thread => thread !== first && thread.calls.call('listen', all)))
     return port
   }
 
@@ -180,8 +184,13 @@ export class ServingThreads implements ServingSet {
   /** Answers whether it has let go of everything. */
   async #end(thread: Thread): Promise<boolean> {
     // One that dies before it answers is one more death: what it has left open is settled.
-    const isOrderly = await thread.calls.call('end').catch(() => true)
-    thread.isEnding = true
+    const isOrderly = await thread.calls.call('end').then(
+      answer => {
+        thread.isEnding = true
+        return answer
+      },
+      () => true,
+    )
     await thread.worker.terminate()
     return isOrderly
   }
@@ -269,18 +278,17 @@ export class ServingThreads implements ServingSet {
   }
 
   async #ended(thread: Thread, error: Error): Promise<void> {
-    const { log, store, now } = this.#parts
+    const { log, store } = this.#parts
     // Its exit may be told before the last that it has said.
     await thread.calls.closed
     thread.endState()
     if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
     this.#admitted.forget(thread.index)
-    const isUnexpected = !thread.isEnding
-    if (isUnexpected) {
-      this.#deaths.push(now())
+    if (!thread.isEnding) {
+      this.#deaths.push(this.#parts.clock.now())
       this.#lastDeath = error.message
       log.log.error({ thread: thread.index + 1, error }, 'a serving thread has ended')
-      if (this.#isKept) this.#replace(thread.index)
+      void this.#replace(thread.index)
     }
     try {
       const { settled, replayed } = await store.detach(thread.lane)
@@ -292,11 +300,36 @@ export class ServingThreads implements ServingSet {
     }
   }
 
-  #replace(index: number): void {
-    const { calls } = this.#start(index)
+  /** The first within a minute is replaced at once, the next ones after growing pauses. One that cannot listen has ended too. */
+  async #replace(index: number): Promise<void> {
+    const before = this.#deathsOfMinute() - 1
+    if (before > 0) await this.#pause(pauseMs(before))
+    if (!this.#isKept) return
+    const thread = this.#start(index)
     const address = this.#address
-    // One that cannot start ends, and is replaced as others are.
-    if (address !== null) calls.call('listen', address).catch(() => {})
+    try {
+      await (address === null ? thread.calls.call('waiting') : thread.calls.call('listen', address))
+    } catch (error) {
+      if (this.#isKept) this.#giveUp(thread, error as Error)
+    }
+  }
+
+  #deathsOfMinute(): number {
+    const now = this.#parts.clock.now()
+    while (this.#deaths.length > 0 && now - this.#deaths[0]! > MINUTE_MS) this.#deaths.shift()
+    return this.#deaths.length
+  }
+
+  #pause(ms: number): Promise<void> {
+    const { clock } = this.#parts
+    const until = clock.now() + ms
+    return new Promise(resolve => {
+      const stop = clock.watch(now => {
+        if (now < until) return
+        stop()
+        resolve()
+      })
+    })
   }
 
   /** One that no thread has had for long: exchanges of a dead one are told apart by it. */
@@ -307,6 +340,9 @@ export class ServingThreads implements ServingSet {
     return this.#lane
   }
 }
+
+/** @param tries how often it was tried before; from 1 */
+const pauseMs = (tries: number) => Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1))
 
 /** How many threads serve. @param cores processors of the machine that the process may use */
 export function threadsOf({ threads }: Pick<Configuration, 'threads'>, cores: number): number {

@@ -1,4 +1,5 @@
 /** What comes at the wrong moment for serving threads. */
+import { createServer } from 'node:net'
 import { expect, test, vi } from 'vitest'
 import { createIds } from '../../src/store/ids.ts'
 import { faultyConnector } from '../store/faulty.ts'
@@ -10,19 +11,27 @@ const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(
 
 const deaths = ({ log }: TestThreads) => log.filter(({ msg }) => msg === 'a serving thread has ended').length
 
-/** A request that ends its thread, where the policy's own plugin serves. */
-function ask(port: number): Promise<Response> {
+/** @param die ends its thread, where the policy's own plugin serves */
+function ask(port: number, die = ''): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'x-die': 'now', 'content-type': 'application/json', connection: 'close' },
+    headers: { 'x-die': die, 'content-type': 'application/json', connection: 'close' },
     body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
   })
 }
 
+/** Asks until a thread listens. */
+const answer = (port: number, die = '') => vi.waitFor(() => ask(port, die), 20_000)
+
 async function kill(all: TestThreads, port: number): Promise<void> {
   const before = deaths(all)
-  await expect(ask(port)).rejects.toThrow()
-  await vi.waitFor(() => expect(deaths(all)).toBe(before + 1), 20_000)
+  await expect(ask(port, 'now')).rejects.toThrow()
+  await died(all, before + 1)
+}
+
+/** Resolves when so many have died. */
+async function died(all: TestThreads, count: number): Promise<void> {
+  await vi.waitFor(() => expect(deaths(all)).toBeGreaterThanOrEqual(count), 20_000)
 }
 
 test('an end is orderly however late the main thread hears of it', async () => {
@@ -67,11 +76,10 @@ test.each([
   await kill(all, port)
   await started(all)
   all.use(texts)
-  const answer = await vi.waitFor(() => ask(port), 20_000)
-  expect(answer.status).toBe(200)
+  expect((await answer(port, 'now')).status).toBe(200)
   // A change to what serves already is none.
   all.use(texts)
-  expect((await ask(port)).status).toBe(200)
+  expect((await ask(port, 'now')).status).toBe(200)
   expect([deaths(all), all.log.filter(({ msg }) => msg === 'a rejection that nobody handled')]).toEqual([1, []])
 })
 
@@ -80,6 +88,49 @@ test('a thread that cannot follow a change is replaced by one that begins with i
   const port = await all.threads.listen(ADDRESS)
   const texts = await all.read(PLAIN_STEPS)
   all.use(texts, new Map())
-  await vi.waitFor(() => expect(deaths(all)).toBe(1), 20_000)
-  expect((await vi.waitFor(() => ask(port), 20_000)).status).toBe(200)
+  await died(all, 1)
+  expect((await answer(port, 'now')).status).toBe(200)
+})
+
+test('a thread that cannot start is tried again after pauses that grow, and /readyz says why', async () => {
+  const all = await startThreads(1)
+  const port = await all.threads.listen(ADDRESS)
+  const texts = await all.read(PLAIN_STEPS)
+  all.begin(new Map())
+  await kill(all, port)
+  const pauses = [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+  for (const [index, pause] of pauses.entries()) {
+    await died(all, index + 2)
+    all.clock.advance(pause - 1)
+    expect(all.clock.watched).toBe(1)
+    if (index + 1 === pauses.length) all.begin(texts)
+    all.clock.advance(1)
+    expect(all.clock.watched).toBe(0)
+  }
+  expect((await answer(port)).status).toBe(200)
+  expect(deaths(all)).toBe(pauses.length + 1)
+  expect(all.threads.problem()).toMatch(/^\d+ serving threads have ended within a minute: .*gateway\.yaml/)
+  all.clock.advance(60_001)
+  expect(all.threads.problem()).toBe(null)
+})
+
+test('a thread that cannot listen is tried again', async () => {
+  const all = await startThreads(1)
+  const port = await all.threads.listen(ADDRESS)
+  await kill(all, port)
+  await answer(port)
+  await kill(all, port)
+  // In the pause before the next one another program takes the port.
+  const other = createServer()
+  await new Promise<void>(resolve => other.listen(port, ADDRESS.host, resolve))
+  all.clock.advance(100)
+  await died(all, 3)
+  await new Promise(resolve => other.close(resolve))
+  all.clock.advance(200)
+  expect((await answer(port)).status).toBe(200)
+  expect(all.log.flatMap(line => (line.msg === 'a serving thread has ended' ? [line.error] : [])).at(-1)).toMatchObject(
+    {
+      message: expect.stringContaining('EADDRINUSE'),
+    },
+  )
 })

@@ -10,6 +10,7 @@ import { ServingThreads } from '../../src/runtime/threads.ts'
 import type { Connector } from '../../src/store/database.ts'
 import { createLocalState } from '../../src/store/state/state.ts'
 import { type LogLine, temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
+import { type HandWatchman, handWatchman } from '../request/answer/wire.ts'
 import { SECRET, type TestStore, testStore } from '../store/helpers.ts'
 
 export const ADDRESS = { host: '127.0.0.1', port: 0 }
@@ -18,10 +19,14 @@ export interface TestThreads {
   readonly threads: ServingThreads
   readonly store: TestStore
   readonly log: readonly LogLine[]
+  /** The time of the pauses. */
+  readonly clock: HandWatchman
   /** Reads other steps of the policy. */
   read(steps: readonly object[]): Promise<Texts>
   /** Makes these texts the ones that serve. @param told what the threads are told, if it is something else */
   use(texts: Texts, told?: Texts): void
+  /** A thread that starts from now on begins with them. */
+  begin(texts: Texts): void
 }
 
 /** Without the policy's own plugin. */
@@ -67,6 +72,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
   const store = await testStore({ writes: 'thread', clock, path, ...(connector ? { connector } : {}) })
   const { load, textsOf } = createLoader(configFile, {}, builtinRegistry())
   let running: Texts = textsOf(await load())
+  const pauses = handWatchman()
   const log: LogLine[] = []
   const write = (lines: string) => {
     for (const line of lines.split('\n')) if (line !== '') log.push(JSON.parse(line) as LogLine)
@@ -86,13 +92,15 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
     texts: () => running,
     ready: async () => ({ ready: true }),
     about: () => undefined,
-    now: () => performance.now(),
+    clock: pauses,
   })
   onTestFinished(() => threads.close().catch(() => {}))
   return {
     threads,
     store,
     log,
+    clock: pauses,
+    begin: texts => void (running = texts),
     async read(steps) {
       await writeFile(join(dir, 'policies/standard.yaml'), JSON.stringify({ steps }))
       return textsOf(await load())
