@@ -147,3 +147,32 @@ export function playgroundRoute({ configuration }: Generation, port: number): Pl
 function timeView(ms: number): string {
   return new Date(ms).toISOString()
 }
+
+/** One view of each provider from those of several threads: their figures together, and the worst state of a target. */
+export function mergeProviders(all: readonly (readonly ProviderView[])[]): ProviderView[] {
+  const [first = [], ...others] = all
+  return first.map(provider => {
+    const same = others.flatMap(each => each.filter(({ name }) => name === provider.name))
+    const good = Math.min(provider.credentials.good, ...same.map(({ credentials }) => credentials.good))
+    const targets = provider.targets.map(target => {
+      const more = same.flatMap(each => each.targets.filter(other => other.target === target.target))
+      return more.reduce(mergeTargets, target)
+    })
+    return { ...provider, credentials: { ...provider.credentials, good }, targets }
+  })
+}
+
+const STATES: readonly TargetHealthView['state'][] = ['well', 'half_open', 'limited', 'ejected']
+
+function mergeTargets(one: TargetHealthView, other: TargetHealthView): TargetHealthView {
+  const worse = STATES.indexOf(other.state) > STATES.indexOf(one.state) ? other : one
+  const [latency, more] = [one.latency_ms, other.latency_ms]
+  return {
+    ...worse,
+    inflight: one.inflight + other.inflight,
+    failures_in_a_row: Math.max(one.failures_in_a_row, other.failures_in_a_row),
+    attempts: one.attempts + other.attempts,
+    failed: one.failed + other.failed,
+    latency_ms: latency === null || more === null ? (latency ?? more) : Math.round((latency + more) / 2),
+  }
+}

@@ -4,7 +4,7 @@
  */
 import { extname } from 'node:path'
 import { MessageChannel, type Worker } from 'node:worker_threads'
-import type { ExchangeView, ProviderView, TargetHealthView } from '../api/views.ts'
+import type { ExchangeView } from '../api/views.ts'
 import type { DeadlineClock } from '../common/clock.ts'
 import { SharedCount } from '../common/shared-count.ts'
 import type { Address, Configuration } from '../config/configuration.ts'
@@ -12,11 +12,12 @@ import type { Logger } from '../observe/log.ts'
 import type { MetricValues } from '../observe/metric-registry.ts'
 import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
-import { LANES, laneOf } from '../store/ids.ts'
+import { LANES, Lanes, laneOf } from '../store/ids.ts'
 import type { StoreThreads } from '../store/served-store.ts'
 import { startWorker } from '../store/start-worker.ts'
 import type { State } from '../store/state/state.ts'
 import type { Texts } from './loader.ts'
+import { mergeProviders } from './operator-views.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
 import { Calls, ThreadEnded } from './thread-calls.ts'
@@ -69,10 +70,11 @@ export class ServingThreads implements ServingSet {
   readonly #threads = new Map<number, Thread>()
   readonly #deaths: number[] = []
   #lastDeath = ''
-  #lane = 0
+  readonly #lanes = new Lanes()
   #address: Address | null = null
   /** Whether one that dies is replaced. */
   #isKept = false
+  #isClosing = false
   /** What follows the ends of threads, as long as it is under way. */
   readonly #settling = new Set<Promise<void>>()
 
@@ -86,7 +88,7 @@ export class ServingThreads implements ServingSet {
   /** Resolves when all of them have built what the configuration describes. Rejects when one cannot. */
   static async start(parts: ThreadsParts): Promise<ServingThreads> {
     const threads = new ServingThreads(parts)
-    for (let index = 0; index < parts.count; index++) threads.#start(index)
+    for (let index = 0; index < parts.count; index++) threads.#start(index, threads.#lanes.take()!)
     try {
       await Promise.all(threads.#all().map(({ calls }) => calls.call('waiting')))
       threads.#isKept = true
@@ -176,6 +178,7 @@ export class ServingThreads implements ServingSet {
   /** Ends all of them, and settles what they have left open. Rejects when something was not let go of. */
   async close(): Promise<void> {
     this.#isKept = false
+    this.#isClosing = true
     const ends = await Promise.all(this.#all().map(thread => this.#end(thread)))
     await Promise.all(this.#settling)
     if (ends.includes(false)) throw new Error('a serving thread did not end in order')
@@ -222,9 +225,8 @@ export class ServingThreads implements ServingSet {
     return thread?.calls.call('find', id).catch(() => undefined)
   }
 
-  #start(index: number): Thread {
+  #start(index: number, lane: number): Thread {
     const parts = this.#parts
-    const lane = this.#nextLane()
     const { port1, port2 } = new MessageChannel()
     const state = serveState(parts.state)
     const handlers: MainHandlers = {
@@ -278,25 +280,39 @@ export class ServingThreads implements ServingSet {
   }
 
   async #ended(thread: Thread, error: Error): Promise<void> {
-    const { log, store } = this.#parts
     // Its exit may be told before the last that it has said.
     await thread.calls.closed
     thread.endState()
     if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
     this.#admitted.forget(thread.index)
-    if (!thread.isEnding) {
-      this.#deaths.push(this.#parts.clock.now())
-      this.#lastDeath = error.message
-      log.log.error({ thread: thread.index + 1, error }, 'a serving thread has ended')
-      void this.#replace(thread.index)
-    }
-    try {
-      const { settled, replayed } = await store.detach(thread.lane)
-      if (settled + replayed > 0) {
-        log.log.warn({ thread: thread.index + 1, settled, replayed }, 'recovered what a serving thread left open')
+    if (!thread.isEnding) this.#died(thread.index, error)
+    await this.#settle(thread)
+  }
+
+  #died(index: number, error: Error): void {
+    this.#deaths.push(this.#parts.clock.now())
+    this.#lastDeath = error.message
+    this.#parts.log.log.error({ thread: index + 1, error }, 'a serving thread has ended')
+    void this.#replace(index)
+  }
+
+  /** Settles what a thread has left open, until that succeeds or the process ends. No other thread has its lane before that. */
+  async #settle({ index, lane }: Thread): Promise<void> {
+    const { store } = this.#parts
+    const { log } = this.#parts.log
+    const thread = index + 1
+    for (let tries = 1; ; tries++) {
+      try {
+        const { settled, replayed } = await store.detach(lane)
+        if (settled + replayed > 0) log.warn({ thread, settled, replayed }, 'recovered what a serving thread left open')
+        return this.#lanes.give(lane)
+      } catch (error) {
+        if (this.#isClosing) {
+          return log.error({ thread, error }, 'what a serving thread left open is settled at the next start')
+        }
+        if (tries === 1) log.error({ thread, error }, 'what a serving thread left open cannot be settled yet')
       }
-    } catch (error) {
-      log.log.error({ thread: thread.index + 1, error }, 'what a serving thread left open is settled at the next start')
+      await this.#pause(pauseMs(tries))
     }
   }
 
@@ -305,7 +321,10 @@ export class ServingThreads implements ServingSet {
     const before = this.#deathsOfMinute() - 1
     if (before > 0) await this.#pause(pauseMs(before))
     if (!this.#isKept) return
-    const thread = this.#start(index)
+    const lane = this.#lanes.take()
+    if (lane === null)
+      return this.#died(index, new Error('none can start until what earlier ones left open is settled'))
+    const thread = this.#start(index, lane)
     const address = this.#address
     try {
       await (address === null ? thread.calls.call('waiting') : thread.calls.call('listen', address))
@@ -320,24 +339,17 @@ export class ServingThreads implements ServingSet {
     return this.#deaths.length
   }
 
+  /** Ends early when the process does. */
   #pause(ms: number): Promise<void> {
     const { clock } = this.#parts
     const until = clock.now() + ms
     return new Promise(resolve => {
       const stop = clock.watch(now => {
-        if (now < until) return
+        if (now < until && !this.#isClosing) return
         stop()
         resolve()
       })
     })
-  }
-
-  /** One that no thread has had for long: exchanges of a dead one are told apart by it. */
-  #nextLane(): number {
-    const used = new Set(this.#all().map(({ lane }) => lane))
-    do this.#lane = (this.#lane % (LANES - 1)) + 1
-    while (used.has(this.#lane))
-    return this.#lane
   }
 }
 
@@ -348,33 +360,4 @@ const pauseMs = (tries: number) => Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** 
 export function threadsOf({ threads }: Pick<Configuration, 'threads'>, cores: number): number {
   if (threads !== 'auto') return threads
   return Math.min(LANES - 1, cores >= 4 ? cores - 1 : cores)
-}
-
-/** One view of each provider: figures of all threads together, and the worst state of a target. */
-function mergeProviders(all: readonly (readonly ProviderView[])[]): ProviderView[] {
-  const [first = [], ...others] = all
-  return first.map(provider => {
-    const same = others.flatMap(each => each.filter(({ name }) => name === provider.name))
-    const good = Math.min(provider.credentials.good, ...same.map(({ credentials }) => credentials.good))
-    const targets = provider.targets.map(target => {
-      const more = same.flatMap(each => each.targets.filter(other => other.target === target.target))
-      return more.reduce(mergeTargets, target)
-    })
-    return { ...provider, credentials: { ...provider.credentials, good }, targets }
-  })
-}
-
-const STATES: readonly TargetHealthView['state'][] = ['well', 'half_open', 'limited', 'ejected']
-
-function mergeTargets(one: TargetHealthView, other: TargetHealthView): TargetHealthView {
-  const worse = STATES.indexOf(other.state) > STATES.indexOf(one.state) ? other : one
-  const [latency, more] = [one.latency_ms, other.latency_ms]
-  return {
-    ...worse,
-    inflight: one.inflight + other.inflight,
-    failures_in_a_row: Math.max(one.failures_in_a_row, other.failures_in_a_row),
-    attempts: one.attempts + other.attempts,
-    failed: one.failed + other.failed,
-    latency_ms: latency === null || more === null ? (latency ?? more) : Math.round((latency + more) / 2),
-  }
 }

@@ -32,6 +32,25 @@ export function laneOf(id: string): number {
   return character === undefined ? -1 : ALPHABET.indexOf(character)
 }
 
+/** The lanes of threads, from 1: each is one thread's until it is given back. */
+export class Lanes {
+  readonly #used = new Set<number>()
+  #last = 0
+
+  /** The next free one in turn, so that none comes again soon; null when all are in use. */
+  take(): number | null {
+    if (this.#used.size === LANES - 1) return null
+    do this.#last = (this.#last % (LANES - 1)) + 1
+    while (this.#used.has(this.#last))
+    this.#used.add(this.#last)
+    return this.#last
+  }
+
+  give(lane: number): void {
+    this.#used.delete(lane)
+  }
+}
+
 export interface IdOptions {
   readonly lane?: number
   /** Only for tests; must be as good as the default otherwise. */

@@ -17,9 +17,12 @@ export interface StoreHandle {
 
 /** The threads of this process that serve with the same store. */
 export interface StoreThreads {
-  /** Prepares the store for a thread. @param lane a number from 1 that no other thread has had for a minute */
+  /** Prepares the store for a thread. @param lane from 1; no other thread has it, and one that had it is detached */
   attach(lane: number): StoreHandle
-  /** A thread is gone: what it has left open is settled at the last checkpoint, and what it has spooled is written. */
+  /**
+   * A thread is gone: what it has left open is settled at the last checkpoint, and what it has spooled is written.
+   * When it rejects, the same call may follow again.
+   */
   detach(lane: number): Promise<RecoveryReport>
 }
 

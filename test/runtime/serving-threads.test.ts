@@ -1,9 +1,10 @@
 /** What comes at the wrong moment for serving threads. */
 import { createServer } from 'node:net'
 import { expect, test, vi } from 'vitest'
-import { createIds } from '../../src/store/ids.ts'
+import { createIds, LANES } from '../../src/store/ids.ts'
+import { full } from '../helpers/counts.ts'
 import { faultyConnector } from '../store/faulty.ts'
-import { aHold, fund } from '../store/helpers.ts'
+import { aHold, fund, testStore } from '../store/helpers.ts'
 import { ADDRESS, PLAIN_STEPS, startThreads, type TestThreads } from './serving-threads.ts'
 
 /** The thread that asks does nothing else meanwhile. */
@@ -58,6 +59,65 @@ test('an end waits until what a dead thread has left open is settled', async () 
   await threads.close()
   faults.delayMs = 0
   expect(store.openHolds()).toBe(0)
+})
+
+test('what a dead thread has left open is tried again until it is settled', async () => {
+  const { connector, faults } = faultyConnector()
+  const all = await startThreads(1, { connector })
+  const { threads, store, clock } = all
+  const port = await threads.listen(ADDRESS)
+  const accountId = await fund(store, 1000n)
+  await store.ledger.hold(aHold({ accountId, exchange: createIds(store.clock, { lane: 1 }).next('req_') }))
+  // Each attempt tries its commit three times.
+  faults.before = 6
+  await kill(all, port)
+  for (const pause of [100, 200]) {
+    await vi.waitFor(() => expect(clock.watched).toBe(1), 20_000)
+    clock.advance(pause - 1)
+    expect([clock.watched, store.openHolds()]).toEqual([1, 1])
+    clock.advance(1)
+  }
+  await vi.waitFor(() => expect(store.openHolds()).toBe(0), 20_000)
+  expect((await answer(port)).status).toBe(200)
+  expect(all.log.filter(({ thread }) => thread === 1).map(({ msg }) => msg)).toEqual([
+    'a serving thread has ended',
+    'what a serving thread left open cannot be settled yet',
+    'recovered what a serving thread left open',
+  ])
+})
+
+test('an end does not wait for a disk that fails: the next start settles what is open', async () => {
+  const { connector, faults } = faultyConnector()
+  const all = await startThreads(1, { connector })
+  const { threads, store, clock } = all
+  const port = await threads.listen(ADDRESS)
+  const accountId = await fund(store, 1000n)
+  await store.ledger.hold(aHold({ accountId, exchange: createIds(store.clock, { lane: 1 }).next('req_') }))
+  faults.before = 1000
+  await kill(all, port)
+  await vi.waitFor(() => expect(clock.watched).toBe(1), 20_000)
+  const closing = threads.close()
+  clock.advance(0)
+  await closing
+  expect(all.log.at(-1)).toMatchObject({ msg: 'what a serving thread left open is settled at the next start' })
+  faults.before = 0
+  await store.close()
+  const next = await testStore({ path: store.path, clock: store.clock })
+  expect(await next.recover()).toMatchObject({ settled: 1 })
+})
+
+test.runIf(full)('more threads than there are lanes can start one after the other', async () => {
+  const all = await startThreads(1)
+  const port = await all.threads.listen(ADDRESS)
+  const texts = await all.read(PLAIN_STEPS)
+  all.begin(new Map())
+  await kill(all, port)
+  for (let death = 2; death <= LANES + 5; death++) {
+    await died(all, death)
+    if (death === LANES + 5) all.begin(texts)
+    all.clock.advance(10_000)
+  }
+  expect((await answer(port)).status).toBe(200)
 })
 
 test('a thread that cannot be started says why', async () => {

@@ -1,7 +1,7 @@
 /** Ids: they grow, also when the clock does not, and cannot be guessed. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createIds, LANES, laneOf } from '../../src/store/ids.ts'
+import { createIds, LANES, Lanes, laneOf } from '../../src/store/ids.ts'
 import { counts } from '../helpers/counts.ts'
 import { testClock } from './helpers.ts'
 
@@ -48,6 +48,18 @@ test('an id says which thread made it, and ids of all threads sort by time', () 
   expect([...early, ...late].map(laneOf)).toEqual([...lanes.keys(), ...lanes.keys()])
   expect(early.every(id => late.every(other => id < other))).toBe(true)
   expect(laneOf('req_1')).toBe(-1)
+})
+
+test("a lane is one thread's until it is given back, and then the last to be taken again", () => {
+  const lanes = new Lanes()
+  const first = lanes.take()!
+  lanes.give(first)
+  const all = Array.from({ length: LANES - 1 }, () => lanes.take())
+  expect(new Set(all)).toEqual(new Set(Array.from({ length: LANES - 1 }, (_, index) => index + 1)))
+  expect(all.at(-1)).toBe(first)
+  expect(lanes.take()).toBe(null)
+  lanes.give(7)
+  expect([lanes.take(), lanes.take()]).toEqual([7, null])
 })
 
 test('the time is in front, so that ids of another process sort by it too', () => {
