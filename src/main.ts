@@ -22,7 +22,7 @@ import { closeSoon } from './runtime/close-server.ts'
 import { createDashboardServer, preparePage } from './runtime/dashboard-server.ts'
 import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createGeneration } from './runtime/generation.ts'
-import { createLoader, type Loader } from './runtime/loader.ts'
+import { createLoader, hashOf, type Loader } from './runtime/loader.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
 import { ConfigurationProblems, openOwnState } from './runtime/own-state.ts'
 import { openOwnStore } from './runtime/own-store.ts'
@@ -153,6 +153,7 @@ async function start(parts: StartParts): Promise<Running> {
     stateServer: kept.health,
     unwritten: store.unwritten,
     version: VERSION,
+    configHash: () => hashOf(parts.textsOf(reloads.running()), parts.options.configFile),
   })
   const reloads = await createReloadsOf(base, store, metrics)
   // 3. What serves clients, and the other listeners.

@@ -43,8 +43,8 @@ export interface Registry {
   histogram(definition: MetricDefinition, buckets: readonly number[]): Histogram
   /** A number that somebody else keeps: asked whenever the metrics are read, NaN when it throws. */
   outside(definition: MetricDefinition, read: () => number): void
-  /** A 1 whose label is what there is to say. */
-  info(definition: MetricDefinition, value: string): void
+  /** A 1 whose label is what there is to say now; null: nothing. */
+  info(definition: MetricDefinition, read: () => string | null): void
   /** All metrics in the order in which they were made. @param others values of the same metrics in other threads, which are added */
   render(others?: readonly MetricValues[]): string
   /** What `render` shows, as data that can be sent to another thread. */
@@ -130,14 +130,18 @@ export function createRegistry(): Registry {
         },
       })
     },
-    info(definition, value) {
-      const ones = new LabelSets(definition, () => '1')
-      ones.get([value])
+    info(definition, read) {
       const print = (one: string, labels: string) => sample(definition.name, labels, one)
-      add(
-        definition,
-        labelled(ones, print, one => one),
-      )
+      const ones = new LabelSets(definition, () => '1')
+      add(definition, {
+        ...labelled(ones, print, one => one),
+        values() {
+          const value = read()
+          const now = new LabelSets(definition, () => '1')
+          if (value !== null) now.get([value])
+          return now.all()
+        },
+      })
     },
     render: (others = []) =>
       metrics

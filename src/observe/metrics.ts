@@ -120,6 +120,12 @@ export const METRICS = [
     help: 'Calls that the state server did not answer in time, or answered with an error.',
   },
   { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
+  {
+    name: 'tollgate_config_info',
+    type: 'gauge',
+    labels: ['hash'],
+    help: 'Always 1; the label is a hash of the files of the configuration that serves.',
+  },
   { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
   { name: 'process_cpu_seconds_total', type: 'counter', labels: [], help: 'CPU time of the process, user and system.' },
   { name: 'process_resident_memory_bytes', type: 'gauge', labels: [], help: 'Memory of the process in RAM.' },
@@ -147,6 +153,8 @@ export interface Metrics {
 
 export interface MetricsOptions {
   readonly version: string
+  /** Of the configuration that serves; null where another thread tells it. */
+  configHash(): string | null
   /** Asked when the page is read. */
   isOverloaded(): boolean
   inflight(): number
@@ -161,7 +169,7 @@ const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 const FIRST_CHUNK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
 
 export function createMetrics(options: MetricsOptions): Metrics {
-  const { version, isOverloaded, inflight, holdsOpen, ledgerHealthy, stateServer, unwritten } = options
+  const { version, configHash, isOverloaded, inflight, holdsOpen, ledgerHealthy, stateServer, unwritten } = options
   const registry = createRegistry()
   const exchanges = registry.counter(metric('tollgate_exchanges_total'))
   const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
@@ -184,7 +192,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
   registry.outside(metric('tollgate_state_lost'), () => (stateServer().isUp ? 0 : 1))
   registry.outside(metric('tollgate_state_failures_total'), () => stateServer().lost)
-  registry.info(metric('tollgate_build_info'), version)
+  registry.info(metric('tollgate_build_info'), () => version)
+  registry.info(metric('tollgate_config_info'), configHash)
   registry.outside(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)
   registry.outside(metric('process_cpu_seconds_total'), cpuSeconds)
   registry.outside(metric('process_resident_memory_bytes'), () => process.memoryUsage.rss())

@@ -1,4 +1,6 @@
 /** Loads the configuration, and keeps the texts that it was read from for the threads that serve with it. */
+import { hash } from 'node:crypto'
+import { dirname, relative, resolve } from 'node:path'
 import type { PluginRegistry } from '../config/configuration.ts'
 import { type LoadResult, loadConfiguration } from '../config/load.ts'
 import type { Reads } from '../config/yaml/reads.ts'
@@ -11,6 +13,13 @@ export interface Loader {
   load(): Promise<LoadResult>
   /** The texts that a load has read. */
   textsOf(loaded: { readonly reads: Reads }): Texts
+}
+
+/** The same for the same files, wherever their folder is: replicas with one hash have one configuration. */
+export function hashOf(texts: Texts, configFile: string): string {
+  const folder = dirname(resolve(configFile))
+  const files = [...texts].map(([path, text]) => [relative(folder, path), text]).sort(([a], [b]) => (a! < b! ? -1 : 1))
+  return hash('sha256', JSON.stringify(files), 'hex').slice(0, 12)
 }
 
 export function createLoader(

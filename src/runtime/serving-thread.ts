@@ -142,6 +142,7 @@ async function start(): Promise<Started> {
     stateServer: () => ({ isUp: true, lost: 0 }),
     unwritten: store.unwritten,
     version: VERSION,
+    configHash: () => null,
   })
   process.on('unhandledRejection', error => {
     metrics.unhandledRejection()

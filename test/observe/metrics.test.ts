@@ -155,6 +155,7 @@ describe('the page', () => {
     expect(page.value('tollgate_settles_spooled')).toBe('5')
     expect(page.value('tollgate_settles_waiting')).toBe('4')
     expect(page.value('tollgate_build_info', { version: '1.2.3' })).toBe('1')
+    expect(page.value('tollgate_config_info', { hash: '0123456789ab' })).toBe('1')
     expect(Number(page.value('process_resident_memory_bytes'))).toBeGreaterThan(1e6)
     expect(Number(page.value('process_cpu_seconds_total'))).toBeGreaterThan(0)
     expect(Math.abs(Number(page.value('process_start_time_seconds')) - Date.now() / 1000)).toBeLessThan(86_400)
@@ -247,6 +248,7 @@ describe('what is counted', () => {
 function create(options: Partial<MetricsOptions> = {}) {
   return createMetrics({
     version: '1.2.3',
+    configHash: () => '0123456789ab',
     isOverloaded: () => true,
     inflight: () => 3,
     holdsOpen: () => 2,

@@ -1,0 +1,188 @@
+/** Replicas: several gateway processes with one store in PostgreSQL. */
+import { readFile } from 'node:fs/promises'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { counts } from '../helpers/counts.ts'
+import { createAccount, type Gateway, startGateway, tollgate, writeConfiguration } from '../helpers/gateway.ts'
+import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { seeded } from '../helpers/seeded.ts'
+
+if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
+
+const SECRET = 'of all replicas, and of nobody else'
+/** Each request costs exactly a dollar, whatever it says. */
+const PRICE = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }
+const STEPS = [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }]
+
+function optionsOf(database: TestDatabase, more: object = {}) {
+  return {
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      store: database.url,
+      secret: '${TOLLGATE_SECRET}',
+      drain: '5s',
+      providers: { demo: { dialect: 'demo', pace: '5ms' } },
+      models: {
+        m: { context: '128k', max_output: 1024, price: PRICE, targets: [{ provider: 'demo', model: 'demo-small' }] },
+      },
+      routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
+      ...more,
+    },
+    policies: { standard: { steps: STEPS } },
+    env: { TOLLGATE_SECRET: SECRET },
+  }
+}
+
+async function startReplica(database: TestDatabase, more: { readonly dir?: string; readonly threads?: number } = {}) {
+  const { dir, ...yaml } = more
+  const gateway = await startGateway({ ...optionsOf(database, yaml), ...(dir === undefined ? {} : { dir }) })
+  onTestFinished(() => gateway.kill9())
+  return gateway
+}
+
+async function startReplicas(count: number): Promise<{ all: Gateway[]; database: TestDatabase }> {
+  const database = await testDatabase()
+  // One after the other: the first makes the tables.
+  const all = [await startReplica(database)]
+  while (all.length < count) all.push(await startReplica(database))
+  return { all, database }
+}
+
+const ask = (gateway: Gateway, key: string, body: object = {}) =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...body }),
+  })
+
+/** Also of one whose connection breaks. */
+async function statusOf(asked: Promise<Response>): Promise<number> {
+  try {
+    const answer = await asked
+    await answer.text()
+    return answer.status
+  } catch {
+    return 0
+  }
+}
+
+async function moneyOf(gateway: Gateway, account: string): Promise<{ posted: string; held: string }> {
+  const { stdout } = await tollgate(['account', 'show', account, '--json'], { config: gateway.config })
+  const { posted, held } = JSON.parse(stdout).account
+  return { posted, held }
+}
+
+async function expectSound(gateway: Gateway): Promise<void> {
+  const { code, stdout, stderr } = await tollgate(['ledger', 'verify'], { config: gateway.config })
+  expect(code, stdout + stderr).toBe(0)
+}
+
+describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
+  test('have one balance: a thousand requests at once, and exactly ten are paid', async () => {
+    const { all } = await startReplicas(3)
+    for (let round = 0; round < counts(1, 50); round++) {
+      const { key, accountId } = await createAccount(all[round % 3]!, { credit: 10 })
+      const asked = Array.from({ length: counts(150, 1000) }, (_, index) => statusOf(ask(all[index % 3]!, key)))
+      const statuses = await Promise.all(asked)
+      expect(statuses.filter(status => status === 200)).toHaveLength(10)
+      expect(new Set(statuses)).toEqual(new Set([200, 429]))
+      expect(await moneyOf(all[0]!, accountId)).toEqual({ posted: '0.000000000', held: '0.000000000' })
+    }
+    await expectSound(all[0]!)
+  })
+
+  test('with serving threads have one balance too', async () => {
+    const database = await testDatabase()
+    const all = [await startReplica(database, { threads: 2 })]
+    all.push(await startReplica(database, { threads: 2 }))
+    const { key } = await createAccount(all[0]!, { credit: 10 })
+    const statuses = await Promise.all(Array.from({ length: 100 }, (_, index) => statusOf(ask(all[index % 2]!, key))))
+    expect(statuses.filter(status => status === 200)).toHaveLength(10)
+    for (const gateway of all) expect(await gateway.stop()).toBe(0)
+    await expectSound(all[0]!)
+  })
+
+  test('refuse a key within a second of its revocation on another one', async () => {
+    const { all } = await startReplicas(3)
+    for (let round = 0; round < counts(1, 20); round++) {
+      const { key, keyId } = await createAccount(all[0]!, { credit: 100 })
+      for (const gateway of all) expect(await statusOf(ask(gateway, key))).toBe(200)
+      expect((await tollgate(['key', 'revoke', keyId], { config: all[round % 3]!.config })).code).toBe(0)
+      const refused = async () => Promise.all(all.map(gateway => statusOf(ask(gateway, key))))
+      await expect.poll(refused, { timeout: 5000, interval: 20 }).toEqual([401, 401, 401])
+    }
+  })
+
+  test(
+    'of which one is killed: it settles at its next start, or the others do when its lease has ended',
+    async () => {
+      const seed = Math.floor(Math.random() * 2 ** 32)
+      console.info(`killed by the seed ${seed}`)
+      const random = seeded(seed)
+      const { all, database } = await startReplicas(3)
+      const { key, accountId } = await createAccount(all[0]!, { credit: 100_000 })
+      let paid = 0
+      for (let round = 0; round < counts(2, 200); round++) {
+        const streams = Array.from({ length: 30 }, (_, index) => statusOf(ask(all[index % 3]!, key, { stream: true })))
+        await new Promise(resolve => setTimeout(resolve, random() * 60))
+        const place = Math.floor(random() * 3)
+        const dead = all[place]!
+        await dead.kill9()
+        const statuses = await Promise.all(streams)
+        paid += statuses.filter(status => status === 200).length
+        // Nobody else loses anything by it.
+        expect(statuses.filter((status, index) => index % 3 !== place && status !== 200)).toEqual([])
+        if (round % 2 === 0) all[place] = await startReplica(database, { dir: dead.dir })
+        else {
+          const id = Number(await readFile(`${dead.dir}/.tollgate/tollgate.replica`, 'utf8'))
+          await database.run("UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = $1", [id])
+          all[place] = await startReplica(database)
+        }
+        await expect
+          .poll(async () => (await moneyOf(all[place]!, accountId)).held, { timeout: 60_000, interval: 500 })
+          .toBe('0.000000000')
+      }
+      const { posted } = await moneyOf(all[0]!, accountId)
+      // Who saw the end has paid once; of the others at most their checkpoint.
+      expect(100_000 - Number(posted)).toBeGreaterThanOrEqual(paid)
+      await expectSound(all[0]!)
+    },
+    counts(120_000, 3_000_000),
+  )
+
+  test('tell by a hash whether they have the same configuration', async () => {
+    const database = await testDatabase()
+    const hashes = await Promise.all(
+      [{}, {}, { drain: '6s' }].map(async more => {
+        const options = optionsOf(database, { store: 'memory', admin: '127.0.0.1:0', ...more })
+        const gateway = await startGateway(options)
+        onTestFinished(() => gateway.kill9())
+        const page = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+        return /^tollgate_config_info\{hash="([0-9a-f]{12})"\} 1$/m.exec(page)?.[1]
+      }),
+    )
+    expect(hashes[0]).toBeDefined()
+    expect(hashes[1]).toBe(hashes[0])
+    expect(hashes[2]).not.toBe(hashes[0])
+  })
+
+  test('on one machine have a folder each, and the same secret', async () => {
+    const { all, database } = await startReplicas(1)
+    const [one] = all
+    await expect(startReplica(database, { dir: one!.dir })).rejects.toThrow(
+      /tollgate\.replica is in use by process \d+.* Replicas on one machine need a folder each/,
+    )
+    const another = { ...optionsOf(database), env: { TOLLGATE_SECRET: 'another one than the others have' } }
+    await expect(startGateway(another)).rejects.toThrow(/This is not the secret under which the keys of .* were made/)
+  })
+
+  test('take commands while they serve, also from a folder without a gateway', async () => {
+    const { all, database } = await startReplicas(2)
+    const options = optionsOf(database)
+    const config = await writeConfiguration(`${all[0]!.dir}/elsewhere`, options)
+    const created = await tollgate(['account', 'create', 'alice', '--credit', '5'], { config, env: options.env })
+    expect(created.stderr).toBe('')
+    const shown = await tollgate(['account', 'list', '--json'], { config: all[1]!.config })
+    expect(shown.stdout).toContain('alice')
+  })
+})
