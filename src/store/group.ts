@@ -53,7 +53,7 @@ interface Waiting<Operation, Result> {
 
 const MAX_TRIES = 3
 /** Bounds how long one group can keep its thread, and with it those who come later: about 10 ms. */
-const LARGEST_GROUP = 512
+export const LARGEST_GROUP = 512
 
 /** @param schedule Calls back once, soon, after what is ready now: `setImmediate`. */
 export function createGroup<Operation, Result>(

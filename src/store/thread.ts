@@ -3,7 +3,7 @@
  * commits it as one group, answers, and looks again; only when nothing is there it sleeps. It has no turns of an event
  * loop and waits for no promise, so nothing can come between a request and its commit.
  *
- * Its clients are the main thread and the serving threads, each with a pair of mailboxes. It takes from all of them in
+ * Its clients are the main thread and the serving threads, each with a pair of mailboxes. It takes a share from each in
  * turn. A client that does not read its answers holds up nobody: they wait here until there is room.
  *
  * Started by thread-host.ts. When it throws, it ends, and worker.ts tells everybody who waits.
@@ -20,7 +20,7 @@ import {
   writeResult,
 } from './codec.ts'
 import { type Database, loadConnector } from './database.ts'
-import type { Waiter } from './group.ts'
+import { LARGEST_GROUP, type Waiter } from './group.ts'
 import { BELL, FULL, HEALTHY, OPEN_HOLDS, SLEEPING } from './link.ts'
 import { createMailbox, NONE, TAIL } from './mailbox.ts'
 import type { ThreadParts } from './thread-host.ts'
@@ -37,9 +37,6 @@ interface Answer {
 interface Asked extends Numbered {
   client: Client
 }
-
-/** So many operations are taken from one client before the next one has its turn. */
-const MAX_IN_TURN = 256
 
 /** One end of a client's pair. */
 class Client {
@@ -145,8 +142,7 @@ function open(): Database | undefined {
 /** Until the end is asked for; what came before it is done by then. */
 function serve(writer: DirectWriter): void {
   for (;;) {
-    takeFrom(main, MAX_IN_TURN, writer)
-    for (const client of others.values()) takeFrom(client, MAX_IN_TURN, writer)
+    if (nextGroup === undefined) takeGroup(writer)
     if (nextGroup !== undefined) {
       const run = nextGroup
       nextGroup = undefined
@@ -155,6 +151,16 @@ function serve(writer: DirectWriter): void {
     } else if (isEnded) return
     else sleep()
   }
+}
+
+/**
+ * As much as one commit takes, and of each client no more than its share. So an operation waits for two commits at most, the
+ * one that runs and its own, however much other clients ask for.
+ */
+function takeGroup(writer: DirectWriter): void {
+  const share = Math.floor(LARGEST_GROUP / (others.size + 1))
+  takeFrom(main, share, writer)
+  for (const client of others.values()) takeFrom(client, share, writer)
 }
 
 function takeFrom(client: Client, most: number, writer: DirectWriter): void {

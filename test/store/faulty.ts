@@ -18,6 +18,9 @@ const NAMES = [
   'maxPages',
   'commitsHere',
   'commitsElsewhere',
+  'paced',
+  'permits',
+  'waiting',
 ] as const
 
 /** Words that both threads see. */
@@ -40,6 +43,11 @@ export interface Faults {
   commitsHere: number
   /** How many COMMITs other threads have run. */
   commitsElsewhere: number
+  /** When it is not 0, each COMMIT waits for one of the permits. */
+  paced: number
+  permits: number
+  /** 1 while a COMMIT waits for one. */
+  waiting: number
 }
 
 /** For `openStore`, and the faults to be set while it runs. */
@@ -56,6 +64,13 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
   if (options?.readOnly) return database
   return hookTransactions(database, { begin, commit })
 
+  function waitForPermit(): void {
+    faults.waiting = 1
+    while (faults.paced > 0 && faults.permits === 0) Atomics.wait(words, NAMES.indexOf('permits'), 0, 5)
+    faults.waiting = 0
+    if (faults.permits > 0) faults.permits--
+  }
+
   function begin<Result>(run: () => Result): Result {
     if (faults.maxPages > 0) database.exec(`PRAGMA max_page_count = ${faults.maxPages}`)
     return run()
@@ -67,6 +82,7 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
     if (faults.before > 0 && faults.before--) throw new Error('disk I/O error')
     if (faults.dieBefore > 0 && faults.dieBefore--) process.exit(7)
     if (faults.delayMs > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, faults.delayMs)
+    if (faults.paced > 0) waitForPermit()
     const result = run()
     if (faults.dieAfter > 0 && faults.dieAfter--) process.exit(7)
     if (faults.after > 0 && faults.after--) throw new Error('disk I/O error')

@@ -2,12 +2,15 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Connector } from '../../src/store/database.ts'
+import { LARGEST_GROUP } from '../../src/store/group.ts'
+import { createIds } from '../../src/store/ids.ts'
+import { attachStore } from '../../src/store/sqlite.ts'
 import { counts } from '../helpers/counts.ts'
 import { faultyConnector } from './faulty.ts'
-import { aHold, fund, type TestStore, testStore } from './helpers.ts'
-import type { ServingParts, Task } from './threads.worker.ts'
+import { aHold, fund, SECRET, type TestStore, testStore } from './helpers.ts'
+import type { Change, Found, ServingParts, Task } from './threads.worker.ts'
 
 const REAL_TIME = { now: () => Date.now() }
 
@@ -56,13 +59,72 @@ test('of a thousand holds at once in four threads exactly those that the balance
   expect(store.reads.verify().violations).toEqual([])
 })
 
-test('a key that is revoked in one thread is refused in all others from the next lookup on', async () => {
+/** What is done in one thread, and what the others find of the key from then on. */
+const CHANGES: readonly [Change, Found][] = [
+  ['revoke', { found: 'revoked' }],
+  ['rotate', { found: 'expired' }],
+  ['limit', { found: 'live', models: ['one'] }],
+  ['freeze', { found: 'live', frozen: true }],
+  ['plan', { found: 'live', plan: 'team' }],
+]
+
+test.each(CHANGES)('%s in one thread is seen by all from the next lookup on', async (how, seen) => {
   const { store, accountId, all } = await storeOf(1n, 2)
   const { key, token } = await store.createKey({ account: accountId, name: 'laptop' })
   const look = () => Promise.all(all.map(thread => thread.ask({ do: 'find', token })))
-  expect(await look()).toEqual(['live', 'live'])
+  const asItWas = { found: 'live', models: null, frozen: false, plan: 'default' }
+  expect([...(await look()), store.keys.find(token, REAL_TIME.now()).found]).toEqual([asItWas, asItWas, 'live'])
+  await all[0]!.ask({ do: 'change', how, key: key.id })
+  expect(await look()).toMatchObject([seen, seen])
+  const here = store.keys.find(token, REAL_TIME.now())
+  expect('key' in here ? { ...here, ...here.key, ...here.account } : here).toMatchObject(seen)
+})
+
+test('a key that the main thread revokes is refused in all others from the next lookup on', async () => {
+  const { store, accountId, all } = await storeOf(1n, 2)
+  const { key, token } = await store.createKey({ account: accountId, name: 'laptop' })
+  const look = () => Promise.all(all.map(thread => thread.ask({ do: 'find', token })))
+  expect(await look()).toMatchObject([{ found: 'live' }, { found: 'live' }])
   await store.revokeKey(key.id)
-  expect(await look()).toEqual(['revoked', 'revoked'])
+  expect(await look()).toEqual([{ found: 'revoked' }, { found: 'revoked' }])
+})
+
+test('threads that flood the ledger delay the hold of another one by two commits at most', async () => {
+  const { connector, faults } = faultyConnector()
+  const store = await testStore({ writes: 'thread', clock: REAL_TIME, connector })
+  const amount = 10n ** 9n
+  const accountId = await fund(store, amount)
+  const clients = [1, 2, 3, 4].map(async lane => {
+    const client = await attachStore(store.threads!.attach(lane), { secret: SECRET, clock: REAL_TIME })
+    onTestFinished(() => client.close())
+    const ids = createIds(REAL_TIME, { lane })
+    return () => client.ledger.hold(aHold({ accountId, exchange: ids.next('req_'), amount: 1n }))
+  })
+  const [quiet, ...floods] = await Promise.all(clients)
+  // Also when this test fails: its stores close after that only.
+  onTestFinished(() => void (faults.paced = 0))
+  faults.paced = 1
+  const flooded = Promise.all(floods.map(hold => Promise.all(Array.from({ length: 4000 }, hold))))
+  for (let round = 0; round < 5; round++) {
+    await vi.waitFor(() => expect(faults.waiting).toBe(1), { timeout: 20_000, interval: 1 })
+    const before = store.reads.findAccount(accountId)!.held
+    let available: bigint | undefined
+    void quiet!().then(result => {
+      available = result.held ? result.available : 0n
+    })
+    // After this turn of the event loop it is handed over.
+    await new Promise(resolve => setImmediate(resolve))
+    while (available === undefined) {
+      faults.permits = 1
+      await vi.waitFor(() => expect([faults.permits, faults.waiting]).toEqual([0, 1]), { timeout: 20_000, interval: 1 })
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    // Each hold before it has taken its share of the balance.
+    const [wait, most] = [amount - available - before, 2n * BigInt(LARGEST_GROUP)]
+    expect(wait, `the hold came after ${wait} operations, at most ${most}`).toBeLessThanOrEqual(most)
+  }
+  faults.paced = 0
+  await flooded
 })
 
 test('what a dead thread has left open is settled at its checkpoint, and nothing of the others', async () => {

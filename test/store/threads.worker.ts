@@ -10,6 +10,16 @@ export interface ServingParts {
   readonly accountId: string
 }
 
+export type Change = 'revoke' | 'rotate' | 'limit' | 'freeze' | 'plan'
+
+/** What a thread finds of a key. */
+export interface Found {
+  readonly found: string
+  readonly models?: readonly string[] | null
+  readonly frozen?: boolean
+  readonly plan?: string
+}
+
 /** What the thread is told. */
 export type Task =
   /** Holds so often at once, each of so much. */
@@ -20,6 +30,8 @@ export type Task =
   | { readonly do: 'go on' }
   | { readonly do: 'spool'; readonly amount: bigint }
   | { readonly do: 'find'; readonly token: string }
+  /** Changes what a key may do. */
+  | { readonly do: 'change'; readonly how: Change; readonly key: string }
   | { readonly do: 'close' }
 
 const { handle, accountId } = workerData as ServingParts
@@ -47,6 +59,28 @@ async function goOn(): Promise<never> {
   }
 }
 
+async function find(token: string): Promise<Found> {
+  const found = await store.keys.find(token, clock.now())
+  if (found.found !== 'live') return { found: found.found }
+  const { key, account } = found
+  return { found: 'live', models: key.models, frozen: account.frozen, plan: account.plan }
+}
+
+function change(how: Change, key: string): Promise<unknown> {
+  switch (how) {
+    case 'revoke':
+      return store.revokeKey(key)
+    case 'rotate':
+      return store.rotateKey(key, 0)
+    case 'limit':
+      return store.changeKey({ id: key, models: ['one'] })
+    case 'freeze':
+      return store.freeze(accountId, true)
+    case 'plan':
+      return store.setPlan(accountId, 'team')
+  }
+}
+
 async function act(task: Task): Promise<unknown> {
   switch (task.do) {
     case 'hold':
@@ -60,7 +94,9 @@ async function act(task: Task): Promise<unknown> {
     case 'spool':
       return held.map(exchange => store.ledger.spool(aSettle({ exchange, amount: task.amount })))
     case 'find':
-      return (await store.keys.find(task.token, clock.now())).found
+      return find(task.token)
+    case 'change':
+      return change(task.how, task.key)
     case 'close':
       await store.close()
       return 'closed'
