@@ -156,6 +156,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'store/': ['contract/'],
   'common/': ['contract/'],
   'contract/': [],
+  'deploy/': [],
   'node-runtime/': [],
 }
 

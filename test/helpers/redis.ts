@@ -8,11 +8,13 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { describe } from 'vitest'
 
-const PROGRAM = ['valkey-server', 'redis-server'].find(name => spawnSync(name, ['--version']).status === 0) ?? null
+/** Null: there is no state server here. */
+export const REDIS_PROGRAM =
+  ['valkey-server', 'redis-server'].find(name => spawnSync(name, ['--version']).status === 0) ?? null
 
 /** Tests that need a state server; where there is none they say that they were left out. */
 export function describeWithRedis(name: string, tests: () => void): void {
-  if (PROGRAM !== null) describe(name, tests)
+  if (REDIS_PROGRAM !== null) describe(name, tests)
   else describe.skip(`${name} (left out: this machine has no redis-server; install it, and these tests run)`, tests)
 }
 
@@ -65,7 +67,7 @@ export async function startRedis(options: readonly string[] = []): Promise<Redis
 
 async function launch(port: number, folder: string, options: readonly string[]): Promise<ChildProcess> {
   const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '', '--appendonly', 'no']
-  const child = spawn(PROGRAM!, [...settings, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(REDIS_PROGRAM!, [...settings, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
   // A server must not outlive a test process that ends in the middle.
   process.once('exit', () => child.kill('SIGKILL'))
   let said = ''

@@ -1,0 +1,163 @@
+/**
+ * The files of src/deploy, run as plain processes: three gateways, nginx, PostgreSQL and a state server, with the names of the
+ * hosts replaced by ports of the loopback.
+ */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { parse } from 'yaml'
+import { type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { REDIS_PROGRAM, startRedis } from '../helpers/redis.ts'
+import { ROOT } from '../helpers/repository.ts'
+
+const FOLDER = join(ROOT, 'src/deploy')
+const hasNginx = spawnSync('/usr/sbin/nginx', ['-v']).status === 0
+const missing = [
+  ...(WITHOUT_POSTGRES === null ? [] : ['postgresql']),
+  ...(REDIS_PROGRAM === null ? ['redis-server'] : []),
+  ...(hasNginx ? [] : ['nginx-light']),
+]
+if (missing.length > 0) console.warn(`src/deploy was left out. To have it: apt-get install ${missing.join(' ')}`)
+
+interface Service {
+  readonly command?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  readonly volumes?: readonly string[]
+  readonly depends_on?: Readonly<Record<string, unknown>> | readonly string[]
+}
+
+const read = (name: string) => readFile(join(FOLDER, name), 'utf8')
+
+async function readServices(): Promise<Readonly<Record<string, Service>>> {
+  return parse(await read('compose.yaml'), { merge: true }).services
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** nginx with the file of src/deploy, in front of the gateways. Answers with its URL. */
+async function startNginx(gateways: readonly Gateway[]): Promise<string> {
+  const folder = await temporaryDirectory()
+  await chmod(folder, 0o777)
+  const port = await freePort()
+  let text = await read('nginx.conf')
+  for (const [index, { url }] of gateways.entries()) {
+    text = text.replace(`tollgate-${index + 1}:8080`, new URL(url).host)
+  }
+  text = text.replace('listen 8080', `listen 127.0.0.1:${port}`)
+  const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    name => `${name}_temp_path ${folder}/${name};`,
+  )
+  text = `daemon off; pid ${folder}/pid; error_log stderr;\n${text.replace('access_log off;', `access_log off; ${places.join(' ')}`)}`
+  await writeFile(join(folder, 'nginx.conf'), text)
+  const child: ChildProcess = spawn(
+    '/usr/sbin/nginx',
+    ['-c', join(folder, 'nginx.conf'), '-e', 'stderr', '-p', folder],
+    {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    },
+  )
+  onTestFinished(async () => {
+    const ended = once(child, 'exit')
+    if (child.kill('SIGTERM')) await ended
+  })
+  const url = `http://127.0.0.1:${port}`
+  await expect
+    .poll(
+      () =>
+        fetch(`${url}/livez`).then(
+          ({ status }) => status,
+          () => 0,
+        ),
+      { timeout: 10_000 },
+    )
+    .toBe(200)
+  return url
+}
+
+test('every replica has the same program and configuration, and a folder of its own', async () => {
+  const services = await readServices()
+  const replicas = Object.entries(services).filter(([name]) => name.startsWith('tollgate-'))
+  expect(replicas.map(([name]) => name)).toEqual(['tollgate-1', 'tollgate-2', 'tollgate-3'])
+  const own = replicas.map(([, { volumes = [] }]) => volumes.filter(volume => volume.endsWith('/.tollgate')))
+  expect(new Set(own.flat()).size).toBe(3)
+  for (const [, { environment, volumes = [] }] of replicas) {
+    expect(environment).toEqual(replicas[0]![1].environment)
+    expect(volumes.filter(volume => !volume.endsWith('/.tollgate'))).toHaveLength(3)
+  }
+  // What a service waits for is there.
+  for (const { depends_on: needs = [] } of Object.values(services)) {
+    for (const name of Array.isArray(needs) ? needs : Object.keys(needs)) expect(services[name]).toBeDefined()
+  }
+})
+
+describe.skipIf(missing.length > 0)('three replicas behind nginx', () => {
+  test('serve, stream, limit together, and go on when one is killed', async () => {
+    const [database, redis, services] = [await testDatabase(), await startRedis(), await readServices()]
+    onTestFinished(() => redis[Symbol.asyncDispose]())
+    const { environment = {}, command = [] } = services['tollgate-1']!
+    expect(Object.keys(environment)).toEqual(['DATABASE_URL', 'STATE_URL', 'TOLLGATE_SECRET'])
+    expect(command.slice(-3)).toEqual(['serve', '--config', '/etc/tollgate/gateway.yaml'])
+    const env = {
+      DATABASE_URL: database.url,
+      STATE_URL: redis.url,
+      TOLLGATE_SECRET: 'of all three replicas, and of nobody else',
+    }
+    const yaml = (await read('gateway.yaml'))
+      .replace(/0\.0\.0\.0:\d+/g, '127.0.0.1:0')
+      .replace('threads: auto', 'threads: 1')
+    const policies = { standard: await read('policies/standard.yaml') }
+    const gateways: Gateway[] = []
+    while (gateways.length < 3) {
+      const gateway = await startGateway({ yaml, policies, env })
+      onTestFinished(() => gateway.kill9())
+      gateways.push(gateway)
+    }
+    const url = await startNginx(gateways)
+    const here = { config: gateways[0]!.config, env }
+    const run = async (...args: readonly string[]) => JSON.parse((await tollgate([...args, '--json'], here)).stdout)
+    await run('account', 'create', 'acme', '--credit', '10')
+    const { token } = await run('key', 'create', '--account', 'acme', '--name', 'first')
+    const ask = (body: object = {}) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'demo-small', messages: [{ role: 'user', content: 'hello' }], ...body }),
+      })
+
+    const streamed = await ask({ stream: true })
+    const pieces: string[] = []
+    for await (const piece of streamed.body!) pieces.push(new TextDecoder().decode(piece))
+    expect(pieces.length).toBeGreaterThan(1)
+    expect(pieces.join('')).toMatch(/data: \[DONE\]\n\n$/)
+
+    // 60 a minute for all replicas together: one was taken, and a few seconds give back a few.
+    const statuses = await Promise.all(Array.from({ length: 100 }, async () => (await ask()).status))
+    const answered = statuses.filter(status => status === 200).length
+    expect(answered).toBeGreaterThanOrEqual(59)
+    expect(answered).toBeLessThanOrEqual(59 + 30)
+    expect(statuses.filter(status => status !== 200 && status !== 429)).toEqual([])
+
+    const { token: other } = await run('key', 'create', '--account', 'acme', '--name', 'second')
+    await gateways[1]!.kill9()
+    for (let index = 0; index < 10; index++) {
+      const answer = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${other}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'demo-small', messages: [{ role: 'user', content: 'hello' }] }),
+      })
+      expect(answer.status).toBe(200)
+    }
+    expect((await tollgate(['ledger', 'verify'], here)).code).toBe(0)
+  }, 120_000)
+})
