@@ -17,7 +17,7 @@ import { runPlan } from './request/pipeline/runner.ts'
 import { sendChat } from './request/send/chat.ts'
 import { sendCount } from './request/send/count.ts'
 import { answerEarly } from './request/send/early.ts'
-import { keepAnswer, sendKept } from './request/send/kept.ts'
+import { keepAnswer, keepForOthers, sendKept } from './request/send/kept.ts'
 import { type ExchangeHost, LiveExchange, type SenderParts } from './request/send/live-exchange.ts'
 import { type FindRecent, sendModel, sendModels, sendReceipt } from './request/send/lookup.ts'
 import { createMemory, ownerOf } from './request/send/memory.ts'
@@ -95,8 +95,7 @@ export class Gateway {
       await runPlan(exchange, this.#parts)
       // 4. The end: what was kept back leaves, now that the charge is committed.
       exchange.phase = 'closing'
-      // Another thread finds it on disk only.
-      if (exchange.kept && this.#parts.isOneOfSeveral) await keepAnswer(exchange)
+      if (exchange.kept && this.#parts.isOneOfSeveral) await keepForOthers(exchange)
       finish(exchange)
       if (exchange.kept && !this.#parts.isOneOfSeveral) void keepAnswer(exchange)
       if (exchange.answered) told = { refusal: null, decidedBy: decidedBy(exchange.trail, null, 'gateway') }

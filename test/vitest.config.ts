@@ -16,6 +16,8 @@ process.env.TOLLGATE_TEST_RUN = String(process.pid)
 /** Each takes more than ten seconds: the run would wait for one that starts last. Vitest knows them from the second run on. */
 const SLOW = [
   'simulation/simulation',
+  'runtime/serving-threads',
+  'runtime/threads',
   'gateway/shutdown',
   'gateway/full-disk',
   'gateway/backup',

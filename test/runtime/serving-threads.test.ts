@@ -1,6 +1,6 @@
 /** What comes at the wrong moment for serving threads. */
 import { createServer } from 'node:net'
-import { expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createIds, LANES } from '../../src/store/ids.ts'
 import { full } from '../helpers/counts.ts'
 import { faultyConnector } from '../store/faulty.ts'
@@ -22,7 +22,12 @@ function ask(port: number, die = ''): Promise<Response> {
 }
 
 /** Asks until a thread listens. */
-const answer = (port: number, die = '') => vi.waitFor(() => ask(port, die), 20_000)
+const answer = (port: number) => vi.waitFor(() => ask(port), 20_000)
+
+/** Asks until a thread listens that serves without the policy's own plugin. */
+async function changed(port: number): Promise<void> {
+  await vi.waitFor(async () => expect((await ask(port)).headers.get('x-own')).toBe(null), 20_000)
+}
 
 async function kill(all: TestThreads, port: number): Promise<void> {
   const before = deaths(all)
@@ -136,10 +141,10 @@ test.each([
   await kill(all, port)
   await started(all)
   all.use(texts)
-  expect((await answer(port, 'now')).status).toBe(200)
+  await changed(port)
   // A change to what serves already is none.
   all.use(texts)
-  expect((await ask(port, 'now')).status).toBe(200)
+  await changed(port)
   expect([deaths(all), all.log.filter(({ msg }) => msg === 'a rejection that nobody handled')]).toEqual([1, []])
 })
 
@@ -149,7 +154,7 @@ test('a thread that cannot follow a change is replaced by one that begins with i
   const texts = await all.read(PLAIN_STEPS)
   all.use(texts, new Map())
   await died(all, 1)
-  expect((await answer(port, 'now')).status).toBe(200)
+  await changed(port)
 })
 
 test('a thread that cannot start is tried again after pauses that grow, and /readyz says why', async () => {
@@ -193,4 +198,44 @@ test('a thread that cannot listen is tried again', async () => {
       message: expect.stringContaining('EADDRINUSE'),
     },
   )
+})
+
+describe('a kept response', () => {
+  async function start() {
+    const { connector, faults } = faultyConnector()
+    const { threads, store } = await startThreads(2, { connector })
+    const url = `http://127.0.0.1:${await threads.listen(ADDRESS)}/v1/responses`
+    const { token } = await store.createKey({ account: await fund(store, 1n), name: 'laptop' })
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', connection: 'close' }
+    return {
+      faults,
+      async make(): Promise<string> {
+        const made = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ model: 'm', input: 'hi' }) })
+        return ((await made.json()) as { id: string }).id
+      },
+      /** Asks for it on several connections, which come to both threads: with what status it is found. */
+      async find(id: string): Promise<number[]> {
+        const found = Array.from({ length: 16 }, () => fetch(`${url}/${id}`, { headers }))
+        return [...new Set((await Promise.all(found)).map(({ status }) => status))]
+      },
+    }
+  }
+
+  test('is found by every thread once its client has the end of it', async () => {
+    const { faults, make, find } = await start()
+    // Longer than the requests take that look for it.
+    faults.delayMs = 300
+    expect(await find(await make())).toEqual([200])
+    faults.delayMs = 0
+  })
+
+  test('does not wait long for a disk that hangs', async () => {
+    const { faults, make, find } = await start()
+    onTestFinished(() => void (faults.paced = 0))
+    faults.paced = 1
+    const id = await make()
+    await vi.waitFor(() => expect(faults.waiting).toBe(1), 20_000)
+    faults.paced = 0
+    await vi.waitFor(async () => expect(await find(id)).toEqual([200]), 20_000)
+  })
 })

@@ -32,14 +32,18 @@ export interface TestThreads {
 /** Without the policy's own plugin. */
 export const PLAIN_STEPS: readonly object[] = [{ use: 'schema' }, { use: 'route' }]
 
-/** A plugin that ends its thread when a request says so. */
+/** A plugin that ends its thread when a request says so, and marks the other answers. */
 const DEADLY = `
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
   name: 'own',
   needsBody: false,
   settings: { type: 'object', additionalProperties: false, properties: {} },
-  create: () => (ctx, next) => (ctx.get('x-die') === '' ? next() : process.exit(3)),
+  create: () => (ctx, next) => {
+    if (ctx.get('x-die') !== '') process.exit(3)
+    ctx.set('x-own', 'served')
+    return next()
+  },
 })
 `
 
@@ -62,9 +66,15 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
       models: {
         m: { price: 'free', context: 8192, max_output: 1024, targets: [{ provider: 'demo', model: 'demo-small' }] },
       },
-      routes: [{ path: '/v1/chat/completions', policy: 'standard', public: true }],
+      routes: [
+        { path: '/v1/chat/completions', policy: 'standard', public: true },
+        { path: '/v1/responses', policy: 'kept', keep_responses: '1h' },
+      ],
     },
-    policies: { standard: { steps: [{ use: 'schema' }, { use: '../plugins/own.ts' }, { use: 'route' }] } },
+    policies: {
+      standard: { steps: [{ use: 'schema' }, { use: '../plugins/own.ts' }, { use: 'route' }] },
+      kept: { steps: [{ use: 'api-key' }, { use: 'schema' }, { use: 'route' }] },
+    },
   })
   const clock = { now: () => Date.now() }
   const { connector } = options

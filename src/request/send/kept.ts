@@ -33,6 +33,28 @@ export async function keepAnswer(exchange: LiveExchange): Promise<void> {
   )
 }
 
+/** As long as an answer's end waits for the disk at most. */
+const MAX_WAIT_MS = 1000
+
+/**
+ * Keeps the answer, and resolves when other threads find it: when it is on disk. A disk that hangs does not hold the answer back
+ * for long; other threads find it later then.
+ */
+export function keepForOthers(exchange: LiveExchange): Promise<void> {
+  const { deadlineClock } = exchange.host
+  const until = deadlineClock.now() + MAX_WAIT_MS
+  return new Promise(resolve => {
+    const unwatch = deadlineClock.watch(now => {
+      if (now >= until) over()
+    })
+    const over = () => {
+      unwatch()
+      resolve()
+    }
+    void keepAnswer(exchange).then(over)
+  })
+}
+
 /** `GET` and `DELETE /v1/responses/{id}`, and `GET /v1/responses/{id}/input_items`: of the key's own account. */
 export async function sendKept(exchange: LiveExchange, path: string): Promise<Reply> {
   const { ctx } = exchange
