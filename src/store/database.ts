@@ -18,6 +18,8 @@ export interface Statement {
   get(...values: Value[]): Row | undefined
   all(...values: Value[]): Row[]
   iterate(...values: Value[]): Iterable<Row>
+  /** Like `run` within a transaction, for a server that is a way off: it goes with the next statement, which has its error. */
+  later?(...values: Value[]): void
 }
 
 export interface Database {

@@ -3,7 +3,7 @@
  * and never the ledger.
  */
 import type { NanoUsd } from '#contract'
-import type { Database, Row, Statement } from './database.ts'
+import type { Database, Row, Statement, Value } from './database.ts'
 import { TooMuch } from './mistakes.ts'
 import type { Reports, UsageRow } from './reports.ts'
 import { LARGEST, type SettleRecord } from './settle-record.ts'
@@ -76,18 +76,67 @@ export function addCounts(sum: Counts, more: Readonly<Counts>): void {
   sum.charged += more.charged
 }
 
-export function createUsageWriter(database: Database): UsageWriter {
-  // What would not fit a column stays at its brim, for a sum must never keep a charge from being written.
-  const write = database.prepare(`
-    INSERT INTO usage (account, grain, at, key, model, requests, failed, prompt_tokens, cached_tokens, completion_tokens,
-      reasoning_tokens, charged)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+const COLUMNS = [
+  'account',
+  'grain',
+  'at',
+  'key',
+  'model',
+  'requests',
+  'failed',
+  'prompt_tokens',
+  'cached_tokens',
+  'completion_tokens',
+  'reasoning_tokens',
+  'charged',
+] as const
+
+/** The rows of a transaction, added to what is there. */
+type WriteRows = (rows: readonly Sum[]) => void
+
+// What would not fit a column stays at its brim, for a sum must never keep a charge from being written.
+const ADDED = `
     ON CONFLICT (account, grain, at, key, model) DO UPDATE SET requests = usage.requests + excluded.requests,
       failed = usage.failed + excluded.failed, prompt_tokens = usage.prompt_tokens + excluded.prompt_tokens,
       cached_tokens = usage.cached_tokens + excluded.cached_tokens,
       completion_tokens = usage.completion_tokens + excluded.completion_tokens,
       reasoning_tokens = usage.reasoning_tokens + excluded.reasoning_tokens,
-      charged = CASE WHEN usage.charged > ${LARGEST} - excluded.charged THEN ${LARGEST} ELSE usage.charged + excluded.charged END`)
+      charged = CASE WHEN usage.charged > ${LARGEST} - excluded.charged THEN ${LARGEST} ELSE usage.charged + excluded.charged END`
+
+function createRowsWriter(database: Database): WriteRows {
+  const into = `INSERT INTO usage (${COLUMNS.join(', ')})`
+  if (database.dialect.engine === 'postgres') {
+    // One statement for a server that is a way off.
+    const columns = COLUMNS.map(name => `${name} ${/^(?:account|key|model)$/.test(name) ? 'TEXT' : 'BIGINT'}`)
+    const all = database.prepare(
+      `${into} SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS x (${columns.join(', ')}) ${ADDED}`,
+    )
+    return rows => {
+      if (rows.length > 0) all.later!(JSON.stringify(rows.map(toRecord)))
+    }
+  }
+  const one = database.prepare(`${into} VALUES (${COLUMNS.map(() => '?').join(', ')}) ${ADDED}`)
+  return rows => {
+    for (const row of rows) one.run(...valuesOf(row))
+  }
+}
+
+/** In the order of the columns. */
+function valuesOf(sum: Sum): Value[] {
+  const { account, grain, at, key, model, requests, failed } = sum
+  const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
+  const tokens = [promptTokens, cachedTokens, completionTokens, reasoningTokens]
+  return [account, grain, at, key, model, requests, failed, ...tokens, sum.charged < LARGEST ? sum.charged : LARGEST]
+}
+
+/** By the names of the columns. A number of JSON has no 64 bits. */
+function toRecord(sum: Sum): object {
+  const values = valuesOf(sum).map(value => (typeof value === 'bigint' ? String(value) : value))
+  return Object.fromEntries(COLUMNS.map((name, index) => [name, values[index]]))
+}
+
+export function createUsageWriter(database: Database): UsageWriter {
+  const write = createRowsWriter(database)
   // By hour and whose it was; days, and all accounts together, are made of these.
   const sums = new Map<string, Sum>()
 
@@ -117,13 +166,7 @@ export function createUsageWriter(database: Database): UsageWriter {
         }
       }
       // In one order, so that two processes that write at once never wait for each other.
-      for (const sum of [...rows].sort(byName).map(([, row]) => row)) {
-        const { account, grain, at, key, model, requests, failed } = sum
-        const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
-        const charged = sum.charged < LARGEST ? sum.charged : LARGEST
-        const tokens = [promptTokens, cachedTokens, completionTokens, reasoningTokens]
-        write.run(account, grain, at, key, model, requests, failed, ...tokens, charged)
-      }
+      write([...rows].sort(byName).map(([, row]) => row))
     },
     forget: () => sums.clear(),
   }

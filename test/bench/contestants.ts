@@ -22,6 +22,8 @@ export interface Rig {
   readonly upstreamPort: number
   /** The core that contestants run on; null where they cannot be bound to one. */
   readonly core: number | null
+  /** Serving threads of the gateway; left out: one. */
+  readonly threads?: number
   /** An undici 8, for `bare-undici8`. */
   readonly undici8: string | null
 }
@@ -172,6 +174,7 @@ function writeConfiguration(name: 'credits' | 'unmetered' | 'translating', { fol
     version: 1,
     listen: `127.0.0.1:${port}`,
     store: 'sqlite:./tollgate.db',
+    threads: rig.threads ?? 1,
     limits: { max_inflight: 4000 },
     ...(name === 'translating' ? everyDialect(upstream, model) : oneDialect(upstream, model)),
     routes: [{ path: '/v1/chat/completions', policy: 'bench', ...(name === 'credits' ? {} : { unmetered: true }) }],

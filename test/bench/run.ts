@@ -19,6 +19,7 @@ import { type CpuTime, whyNotHere } from './cpu.ts'
 import { whyNoInstructions } from './instructions.ts'
 import type { Spent } from './profile.ts'
 import { type Measured, type Memory, median, type Round, TITLES, tables } from './report.ts'
+import { measureScale, scaleTable } from './scale.ts'
 import { measureSteps, type StepFigures, stepsTable } from './steps.ts'
 import { measureTranslation, type Translation, translationTable } from './translation.ts'
 
@@ -26,6 +27,7 @@ const HELP = `npm run bench -- [parts] [options]
 
   profile          only where the CPU time of a request goes, by part of the program (2 minutes);
                    --only says of whom, default: unmetered,credits
+  scale            only what more threads give, and, with --postgres, a store in PostgreSQL (5 minutes)
   steps            only what a step of a policy costs (3 minutes)
   translation      only what translation costs
 
@@ -34,6 +36,7 @@ const HELP = `npm run bench -- [parts] [options]
   --only A,B       of ${NAMES.filter(name => name !== 'direct').join(', ')};
                    bare is always there, because ratios are to it; and steps and translation,
                    which by themselves leave out everything else
+  --postgres URL   an empty database for scale, such as postgres://USER@HOST/DATABASE
   --undici8 DIR    where an undici 8 is, for bare-undici8: npm install --prefix DIR undici@8
   --json FILE      every figure of every round
   --profile DIR    keeps the CPU profiles there, and prints the functions that cost most
@@ -51,6 +54,9 @@ Example: what a step costs, in seven rounds
 
 const TOP_FUNCTIONS = 25
 const WHERE_IT_GOES = 'profile'
+const SCALE = 'scale'
+/** Words that measure something else instead. */
+const INSTEAD: readonly string[] = [WHERE_IT_GOES, SCALE]
 /** What `--only` may name beside the contestants. */
 const PARTS = ['translation', 'steps'] as const
 type Part = (typeof PARTS)[number]
@@ -65,6 +71,7 @@ const { values: options, positionals } = parseArgs({
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '3' },
     only: { type: 'string' },
+    postgres: { type: 'string' },
     undici8: { type: 'string' },
     json: { type: 'string' },
     profile: { type: 'string' },
@@ -75,8 +82,8 @@ const { values: options, positionals } = parseArgs({
 
 /** What is measured; undefined: everything. */
 const only =
-  positionals.some(name => name !== WHERE_IT_GOES) || options.only !== undefined
-    ? [...positionals.filter(name => name !== WHERE_IT_GOES), ...(options.only?.split(',') ?? [])]
+  positionals.some(name => !INSTEAD.includes(name)) || options.only !== undefined
+    ? [...positionals.filter(name => !INSTEAD.includes(name)), ...(options.only?.split(',') ?? [])]
     : undefined
 
 if (options.help) console.log(HELP)
@@ -100,6 +107,7 @@ async function main(): Promise<void> {
   const head = { machine: machine(), conditions: conditions(rounds, seconds, cores), uncounted }
 
   if (positionals.includes(WHERE_IT_GOES)) return whereItGoes(bench, names, rounds, head)
+  if (positionals.includes(SCALE)) return scale(bench, rounds, lengths.windowMs)
   const compared = names.length === 0 ? null : await compare(bench, names, rounds, head)
   const nativePort = PARTS.some(isWanted) ? await portOf(startScript('native-upstream.ts', cores.rig, folder)) : 0
   const translation = isWanted('translation') ? await measureTranslation(bench, nativePort, rounds, progress) : null
@@ -178,6 +186,18 @@ async function whereItGoes(
   console.log(`${head.machine}${left}\n\n${budgetTable(budgets, TITLES)}`)
   if (options.profile !== undefined) printProfiles(profiles, measured)
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify({ ...head, budgets }, null, 1)}\n`)
+}
+
+async function scale(bench: Bench, rounds: number, ms: number): Promise<void> {
+  const postgres = options.postgres ?? null
+  const figures = await measureScale(bench, { rounds, ms, postgres }, progress)
+  progress('')
+  console.log(`${machine()}\n\n${scaleTable(figures)}`)
+  if (postgres === null) console.log('\nThe ledger is left out: name an empty database with --postgres.')
+  if (options.json !== undefined) {
+    const plainly = { threads: Object.fromEntries(figures.threads), ledger: Object.fromEntries(figures.ledger ?? []) }
+    writeFileSync(options.json, `${JSON.stringify(plainly, null, 1)}\n`)
+  }
 }
 
 /** Whether a part is measured: all are, unless `--only` says which. */

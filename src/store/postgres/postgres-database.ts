@@ -68,6 +68,7 @@ function createStatement(connection: Connection, text: string, wide: boolean): S
     get: (...values) => connection.send(statement(values)).rows[0],
     all: (...values) => connection.send(statement(values)).rows,
     iterate: () => connection.fetch(text, wide),
+    later: (...values) => connection.defer(statement(values)),
   }
 }
 
@@ -82,6 +83,8 @@ class Connection {
   #isClosed = false
   #status = 'I'
   #beginning: string | null = null
+  /** They go with the next statement. */
+  #deferred: WireStatement[] = []
   #failure: Error | null = null
   #failedAtMs = 0
 
@@ -102,16 +105,20 @@ class Connection {
 
   begin(text: string): void {
     if (!this.#isOpen) this.#openAgain()
+    // Of a transaction that was given up.
+    this.#deferred = []
     this.#beginning = text
+  }
+
+  defer(statement: WireStatement): void {
+    this.#deferred.push(statement)
   }
 
   send(statement: WireStatement): Answered {
     // A lost connection takes its transaction with it: only what begins anew may open another one.
     if (!this.#isOpen && this.#beginning === null) this.#openAgain()
-    const beginning = this.#beginning
-    this.#beginning = null
     const isAlone = this.#status === 'I'
-    const statements = beginning === null ? [statement] : [plain(beginning), statement]
+    const statements = [...this.#takeBefore(), statement]
     try {
       return this.#call(statements)
     } catch (error) {
@@ -121,6 +128,14 @@ class Connection {
       this.#openAgain()
       return this.#call(statements)
     }
+  }
+
+  /** What goes before the next statement. */
+  #takeBefore(): WireStatement[] {
+    const before = this.#beginning === null ? this.#deferred : [plain(this.#beginning), ...this.#deferred]
+    this.#beginning = null
+    this.#deferred = []
+    return before
   }
 
   /** A million rows, a thousand at a time. */
