@@ -20,6 +20,8 @@ export interface Statement {
   iterate(...values: Value[]): Iterable<Row>
   /** Like `run` within a transaction, for a server that is a way off: it goes with the next statement, which has its error. */
   later?(...values: Value[]): void
+  /** The same; its rows are there once the next statement has been answered. */
+  laterAll?(...values: Value[]): () => Row[]
 }
 
 export interface Database {

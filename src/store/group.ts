@@ -21,8 +21,11 @@ export interface Work<Operation, Result> {
   apply(operation: Operation): Result
   /** A whole group in its order; left out: `apply`, one after the other. */
   applyAll?(operations: readonly Operation[]): readonly Result[]
-  /** A throw means: unknown whether it is on disk. */
-  commit(): void
+  /**
+   * A throw means: unknown whether it is on disk. False: nothing of it is, and it is to be run once more, which `applyAll`
+   * then does in another way.
+   */
+  commit(): boolean
   /** Must not throw when there is nothing to roll back. */
   rollback(): void
 }
@@ -97,7 +100,7 @@ export function createGroup<Operation, Result>(
       return
     }
     try {
-      results = applyAll(group)
+      results = applyAll(work, group)
     } catch (error) {
       work.rollback()
       if (group.length === 1) fail(group[0]!, error)
@@ -105,7 +108,11 @@ export function createGroup<Operation, Result>(
       return
     }
     try {
-      work.commit()
+      if (!work.commit()) {
+        work.rollback()
+        run(group)
+        return
+      }
     } catch (error) {
       for (const member of group) member.uncertain = true
       tryAgain(group, error)
@@ -115,13 +122,6 @@ export function createGroup<Operation, Result>(
     group.forEach((member, index) => {
       member.waiter.resolve(results[index]!, member.operation)
     })
-  }
-
-  function applyAll(group: Member[]): readonly Result[] {
-    if (work.applyAll !== undefined) return work.applyAll(group.map(member => member.operation))
-    const results: Result[] = []
-    for (const member of group) results.push(work.apply(member.operation))
-    return results
   }
 
   function tryAgain(group: Member[], error: unknown): void {
@@ -159,4 +159,9 @@ export function createGroup<Operation, Result>(
       }),
     healthy: () => healthy,
   }
+}
+
+function applyAll<Operation, Result>(work: Work<Operation, Result>, group: readonly Waiting<Operation, Result>[]) {
+  const all = group.map(member => member.operation)
+  return work.applyAll?.(all) ?? all.map(operation => work.apply(operation))
 }

@@ -19,7 +19,7 @@ import { createLinkOperations, type LinkOperations } from './links.ts'
 import { createOpenHolds, type OpenHolds } from './open-holds.ts'
 import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
 import { createPersonOperations, type PersonOperations } from './persons.ts'
-import { createBatches, type NamedOperation } from './postgres/ledger-batches.ts'
+import { LedgerBatches, type NamedOperation } from './postgres/ledger-batches.ts'
 import {
   createFence,
   createReplicaOperations,
@@ -113,7 +113,10 @@ export function createWriter(
   let closed = false
 
   const apply = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
-  const batches = isShared ? createBatches(database, { ledger: operations, open, usage, clock }, apply as Apply) : null
+  const batches = isShared
+    ? new LedgerBatches(database, { ledger: operations, open, usage, clock }, apply as Apply)
+    : null
+  const within = <Value>(work: () => Value): Value => (fence ? fence.within(work) : work())
   const group = createGroup<Operation, unknown>(
     {
       begin() {
@@ -123,25 +126,31 @@ export function createWriter(
       },
       apply,
       ...(batches && {
-        applyAll: (all: readonly Operation[]) => (fence ? fence.within(() => batches(all)) : batches(all)),
+        applyAll: (all: readonly Operation[]) => within(() => batches.applyAll(all)),
       }),
       commit() {
-        usage.beforeCommit()
-        open.beforeCommit(clock.now())
-        count.beforeCommit()
         try {
-          commit.run()
+          within(() => {
+            usage.beforeCommit()
+            open.beforeCommit(clock.now())
+            count.beforeCommit()
+            commit.run()
+          })
           count.committed(clock.now())
         } catch (error) {
+          if (batches?.isUndone(error)) return false
           open.uncertain()
           throw error
         }
+        batches?.committed()
         open.committed()
         usage.forget()
+        return true
       },
       rollback() {
         open.rolledBack()
         usage.forget()
+        batches?.rolledBack()
         // After some errors (a full disk) SQLite has rolled back by itself.
         if (database.inTransaction()) rollback.run()
       },

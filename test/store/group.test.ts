@@ -210,7 +210,7 @@ onEveryEngine(engine => {
 
   describe('the group itself', () => {
     /** Writes down what it is told to do; `schedule` is a list of callbacks that the test runs. */
-    function recorded({ apply = (operation: string) => operation.toUpperCase(), failingCommits = 0 } = {}) {
+    function recorded({ apply = (operation: string) => operation.toUpperCase(), failingCommits = 0, undone = 0 } = {}) {
       const log: string[] = []
       const scheduled: (() => void)[] = []
       const group = createGroup<string, string>(
@@ -223,6 +223,7 @@ onEveryEngine(engine => {
           commit() {
             if (failingCommits-- > 0) throw new Error('disk I/O error')
             log.push('COMMIT')
+            return undone-- <= 0
           },
           rollback: () => void log.push('ROLLBACK'),
         },
@@ -266,6 +267,14 @@ onEveryEngine(engine => {
       expect(log.join(' ')).toBe('BEGIN a b ROLLBACK BEGIN a b c COMMIT')
     })
 
+    test('what a COMMIT has undone is run again at once, and is in no doubt', async () => {
+      const { group, log, tick } = recorded({ undone: 1 })
+      const all = [group.op('a'), group.op('b')]
+      tick()
+      expect(await Promise.all(all)).toEqual(['A', 'B'])
+      expect(log.join(' ')).toBe('BEGIN a b COMMIT ROLLBACK BEGIN a b COMMIT')
+    })
+
     test('a flood is committed in bounded groups', async () => {
       const { group, log, tick } = recorded()
       const all = Promise.all(Array.from({ length: 1200 }, (_, i) => group.op(`op${i}`)))
@@ -285,7 +294,7 @@ onEveryEngine(engine => {
             throw new Error('database is locked')
           },
           apply() {},
-          commit() {},
+          commit: () => true,
           rollback() {},
         },
         fn => void scheduled.push(fn),

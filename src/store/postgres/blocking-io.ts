@@ -61,6 +61,8 @@ export interface WireError {
 
 export interface Answered {
   readonly rows: Row[]
+  /** The rows of those that were sent with it, in their order. */
+  readonly before: readonly Row[][]
   readonly changes: number
   /** `I` none, `T` in a transaction, `E` in one that has failed. */
   readonly status: string

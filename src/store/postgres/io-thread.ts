@@ -10,6 +10,7 @@ import type { Answer, Call, IoParts, Numbered, OpenCall, QueryCall, Wire, WireEr
 
 const { port, answered } = workerData as IoParts
 const END_MS = 500
+const DONE: Answer = { rows: [], before: [], changes: 0, status: 'I' }
 const clients = new Map<number, Client>()
 /** Why a connection is gone, for the statements that still come. */
 const lost = new Map<number, Error>()
@@ -37,7 +38,7 @@ async function perform(call: Call): Promise<Answer> {
   const client = clients.get(call.connection)
   clients.delete(call.connection)
   if (!lost.delete(call.connection) && client !== undefined) await end(client)
-  return { rows: [], changes: 0, status: 'I' }
+  return DONE
 }
 
 /** In order; a server that does not answer any more is left. */
@@ -71,7 +72,7 @@ async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Ans
   await client.connect()
   lost.delete(connection)
   clients.set(connection, client)
-  return { rows: [], changes: 0, status: 'I' }
+  return DONE
 }
 
 async function query({ connection, statements, timeoutMs }: QueryCall): Promise<Answer> {
@@ -97,17 +98,23 @@ async function query({ connection, statements, timeoutMs }: QueryCall): Promise<
     )
     // All of them are waited for: an error must not leave the answers of the others behind.
     const settled = await Promise.allSettled(sent)
-    for (const each of settled) if (each.status === 'rejected') throw each.reason
-    const { value } = settled.at(-1) as PromiseFulfilledResult<Result | Result[]>
-    // Of several statements in one text, the last one.
-    const last = Array.isArray(value) ? value.at(-1)! : value
-    return { rows: last.rows, changes: last.rowCount ?? 0, status: client!.getTransactionStatus() ?? 'I' }
+    const results = settled.map(resultOf)
+    const { rows, rowCount } = results.pop()!
+    const before = results.map(result => result.rows)
+    return { rows, before, changes: rowCount ?? 0, status: client!.getTransactionStatus() ?? 'I' }
   } catch (error) {
     const gone = lost.get(connection)
     throw gone === undefined ? error : connectionError(gone)
   } finally {
     if (timer !== null) clearTimeout(timer)
   }
+}
+
+/** Of several statements in one text, that of the last one. */
+function resultOf(each: PromiseSettledResult<unknown>): Result {
+  if (each.status === 'rejected') throw each.reason
+  const value = each.value as Result | Result[]
+  return Array.isArray(value) ? value.at(-1)! : value
 }
 
 function destroy(client: Client, error: Error): void {

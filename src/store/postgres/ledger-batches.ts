@@ -1,13 +1,15 @@
 /**
  * The ledger's operations of a whole group as one statement (`write_many` in the schema), for a server that is a way off. What
- * is not plain is done by the operation itself (ledger.ts), in its place in the order.
+ * is not plain is done by the operation itself (ledger.ts), in its place in the order. A group of nothing else goes with its
+ * BEGIN and its COMMIT, so that there is one way to the server and back for all of it.
  */
 import type { Checkpoint, Clock, HoldRequest, HoldResult, NanoUsd } from '#contract'
 import type { Database } from '../database.ts'
 import type { LedgerOperations } from '../ledger.ts'
 import type { OpenHolds } from '../open-holds.ts'
 import type { SettleRecord } from '../settle-record.ts'
-import type { UsageWriter } from '../usage.ts'
+import type { UsageWriter, Used } from '../usage.ts'
+import { PostgresError } from './blocking-io.ts'
 import { WRITE_LOCK } from './postgres-schema.ts'
 
 /** As it waits in a group: one of the ledger's by name, or any other. */
@@ -47,73 +49,164 @@ const OF_REPLICA: ReadonlySet<string> = new Set(['renewLease', 'takeOver', 'forg
 
 const isBatched = ({ name }: NamedOperation): boolean => name === 'hold' || name === 'settle' || name === 'checkpoint'
 
-/** @param apply does one operation by itself */
-export function createBatches(
-  database: Database,
-  { ledger, open, usage, clock }: BatchParts,
-  apply: (operation: NamedOperation) => unknown,
-): (operations: readonly NamedOperation[]) => unknown[] {
-  const write = database.prepareMoney('SELECT * FROM write_many(CAST(? AS JSON), ?)')
-  // One writer at a time, as in SQLite: these operations look before they write.
-  const lock = database.prepare('SELECT pg_advisory_xact_lock(?)')
-  const tell = database.prepare(`
-    INSERT INTO meta (name, value) VALUES ('${KEY_CHANGES}', '1')
-    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)
-    RETURNING pg_notify('${KEY_CHANGES}', '')`)
+/** A group that goes to the server with its COMMIT. */
+interface Unanswered {
+  readonly operations: readonly NamedOperation[]
+  readonly lines: readonly Line[]
+  readonly rows: () => unknown[]
+  readonly results: unknown[]
+}
 
-  /** From one place on, as far as it goes; the index of the first operation that is not done. */
-  function writeFrom(operations: readonly NamedOperation[], first: number, end: number, results: unknown[]): number {
-    const now = clock.now()
-    const lines = operations.slice(first, end).flatMap((operation, index) => linesOf(operation, first + index))
-    const done = write.all(
-      JSON.stringify(
-        lines.map(line => line.fields),
-        text,
-      ),
-      now,
-    ) as unknown as Done[]
-    for (const [place, row] of done.entries()) take(operations, lines[place]!.index, row, now, results)
-    return done.length === lines.length ? end : lines[done.length]!.index
+/** So many open holds are remembered: of a settle of another one the database is asked whose it is. */
+const MAX_KNOWN = 65_536
+const NOT_PLAIN = 'TG002'
+
+export class LedgerBatches {
+  readonly #parts: BatchParts
+  readonly #apply: (operation: NamedOperation) => unknown
+  readonly #statements: ReturnType<typeof prepare>
+  /** Whose the holds are that this process has made. */
+  readonly #known = new Map<string, Used>()
+  /** What the transaction does to them; null: its hold is settled. */
+  readonly #changes = new Map<string, Used | null>()
+  /** They have been in a group that was not plain: the next time each is done where its turn is. */
+  readonly #tried = new WeakSet<NamedOperation>()
+  #unanswered: Unanswered | null = null
+
+  /** @param apply does one operation by itself */
+  constructor(database: Database, parts: BatchParts, apply: (operation: NamedOperation) => unknown) {
+    this.#parts = parts
+    this.#apply = apply
+    this.#statements = prepare(database)
   }
 
-  function take(
-    operations: readonly NamedOperation[],
-    index: number,
-    row: Done,
-    now: number,
-    results: unknown[],
-  ): void {
-    const { name, request } = operations[index]!
-    if (name === 'hold') {
-      open.opened((request as HoldRequest).exchange)
-      results[index] = { held: true, available: row.available! } satisfies HoldResult
-    } else if (name === 'settle') {
-      const settle = request as SettleRecord
-      open.closed(settle.exchange)
-      usage.add(row, settle, now)
-      results[index] = 'settled'
+  /** Does a group in its order. The results are there after `committed` at the latest. */
+  applyAll(operations: readonly NamedOperation[]): unknown[] {
+    const results: unknown[] = new Array(operations.length).fill(undefined)
+    if (operations.every(operation => this.#isPlain(operation))) this.#sendWithCommit(operations, results)
+    else this.#applyInTurn(operations, results)
+    return results
+  }
+
+  /** Whether the server has undone the transaction because of one operation, which is to be done where its turn is. */
+  isUndone(error: unknown): boolean {
+    if (this.#unanswered === null || !(error instanceof PostgresError)) return false
+    if (error.code !== NOT_PLAIN && error.isStorageFailure) return false
+    for (const operation of this.#unanswered.operations) this.#tried.add(operation)
+    return true
+  }
+
+  committed(): void {
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear()
+    for (const [exchange, used] of this.#changes) {
+      if (used === null) this.#known.delete(exchange)
+      else this.#known.set(exchange, used)
+    }
+    this.#changes.clear()
+    if (this.#unanswered === null) return
+    const { operations, lines, rows, results } = this.#unanswered
+    this.#unanswered = null
+    for (const [place, row] of (rows() as Pick<Done, 'available'>[]).entries()) {
+      const { index } = lines[place]!
+      results[index] = resultOf(operations[index]!.name, row.available)
     }
   }
 
-  return operations => {
-    const results: unknown[] = new Array(operations.length).fill(undefined)
+  rolledBack(): void {
+    this.#changes.clear()
+    this.#unanswered = null
+  }
+
+  /** Only the ledger's operations are, and a settle when it is known whose it is. */
+  #isPlain(operation: NamedOperation): boolean {
+    if (!isBatched(operation) || this.#tried.has(operation)) return false
+    return operation.name !== 'settle' || this.#known.has((operation.request as SettleRecord).exchange)
+  }
+
+  #sendWithCommit(operations: readonly NamedOperation[], results: unknown[]): void {
+    const now = this.#parts.clock.now()
+    const lines = operations.flatMap(linesOf)
+    const rows = this.#statements.writeAll.laterAll!(jsonOf(lines), now)
+    this.#unanswered = { operations, lines, rows, results }
+    for (const { name, request } of operations) {
+      if (name === 'hold') this.#opened(request as HoldRequest)
+      else if (name === 'settle') {
+        const settle = request as SettleRecord
+        this.#closed(settle, this.#known.get(settle.exchange)!, now)
+      }
+    }
+  }
+
+  #applyInTurn(operations: readonly NamedOperation[], results: unknown[]): void {
+    const { lock, tell } = this.#statements
     // Before anything else is locked, so that no two wait for each other.
     if (operations.some(operation => !isBatched(operation) && !OF_REPLICA.has(operation.name))) lock.get(WRITE_LOCK)
     if (operations.some(({ name }) => CHANGES_KEYS.has(name))) tell.get()
     for (let index = 0; index < operations.length; ) {
       let end = index
       while (end < operations.length && isBatched(operations[end]!)) end++
-      if (end > index) index = writeFrom(operations, index, end, results)
+      if (end > index) index = this.#writeFrom(operations, index, end, results)
       if (index === operations.length) break
       // Another one than the ledger's, or one that is refused or repeated.
       const operation = operations[index]!
       results[index] = isBatched(operation)
-        ? ledger[operation.name as Kind](operation.request as never)
-        : apply(operation)
+        ? this.#parts.ledger[operation.name as Kind](operation.request as never)
+        : this.#apply(operation)
       index++
     }
-    return results
   }
+
+  #opened({ exchange, accountId: account, keyId: key, model }: HoldRequest): void {
+    this.#parts.open.opened(exchange)
+    this.#changes.set(exchange, { account, key, model })
+  }
+
+  #closed(settle: SettleRecord, used: Used, now: number): void {
+    this.#changes.set(settle.exchange, null)
+    this.#parts.open.closed(settle.exchange)
+    this.#parts.usage.add(used, settle, now)
+  }
+
+  /** From one place on, as far as it goes; the index of the first operation that is not done. */
+  #writeFrom(operations: readonly NamedOperation[], first: number, end: number, results: unknown[]): number {
+    const now = this.#parts.clock.now()
+    const lines = operations.slice(first, end).flatMap((operation, index) => linesOf(operation, first + index))
+    const done = this.#statements.write.all(jsonOf(lines), now) as unknown as Done[]
+    for (const [place, row] of done.entries()) this.#take(operations, lines[place]!.index, row, now, results)
+    return done.length === lines.length ? end : lines[done.length]!.index
+  }
+
+  #take(operations: readonly NamedOperation[], index: number, row: Done, now: number, results: unknown[]): void {
+    const { name, request } = operations[index]!
+    if (name === 'hold') this.#opened(request as HoldRequest)
+    else if (name === 'settle') this.#closed(request as SettleRecord, row, now)
+    results[index] = resultOf(name, row.available)
+  }
+}
+
+function resultOf(name: string, available: NanoUsd | null): unknown {
+  if (name === 'hold') return { held: true, available: available! } satisfies HoldResult
+  return name === 'settle' ? 'settled' : undefined
+}
+
+function prepare(database: Database) {
+  return {
+    write: database.prepareMoney('SELECT * FROM write_many(CAST(? AS JSON), ?)'),
+    writeAll: database.prepareMoney('SELECT * FROM write_all(CAST(? AS JSON), ?)'),
+    // One writer at a time, as in SQLite: these operations look before they write.
+    lock: database.prepare('SELECT pg_advisory_xact_lock(?)'),
+    tell: database.prepare(`
+      INSERT INTO meta (name, value) VALUES ('${KEY_CHANGES}', '1')
+      ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)
+      RETURNING pg_notify('${KEY_CHANGES}', '')`),
+  }
+}
+
+function jsonOf(lines: readonly Line[]): string {
+  return JSON.stringify(
+    lines.map(line => line.fields),
+    text,
+  )
 }
 
 /** 64 bits are more than a number of JSON has. */

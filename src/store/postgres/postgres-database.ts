@@ -68,8 +68,19 @@ function createStatement(connection: Connection, text: string, wide: boolean): S
     get: (...values) => connection.send(statement(values)).rows[0],
     all: (...values) => connection.send(statement(values)).rows,
     iterate: () => connection.fetch(text, wide),
-    later: (...values) => connection.defer(statement(values)),
+    later: (...values) => void connection.defer(statement(values)),
+    laterAll(...values) {
+      const deferred = connection.defer(statement(values))
+      return () => deferred.rows!
+    },
   }
+}
+
+/** A statement that waits for the next one. */
+interface Deferred {
+  readonly statement: WireStatement
+  /** Null: it has not been answered. */
+  rows: Row[] | null
 }
 
 class Connection {
@@ -84,7 +95,7 @@ class Connection {
   #status = 'I'
   #beginning: string | null = null
   /** They go with the next statement. */
-  #deferred: WireStatement[] = []
+  #deferred: Deferred[] = []
   #failure: Error | null = null
   #failedAtMs = 0
 
@@ -110,17 +121,22 @@ class Connection {
     this.#beginning = text
   }
 
-  defer(statement: WireStatement): void {
-    this.#deferred.push(statement)
+  defer(statement: WireStatement): Deferred {
+    const deferred: Deferred = { statement, rows: null }
+    this.#deferred.push(deferred)
+    return deferred
   }
 
   send(statement: WireStatement): Answered {
     // A lost connection takes its transaction with it: only what begins anew may open another one.
     if (!this.#isOpen && this.#beginning === null) this.#openAgain()
     const isAlone = this.#status === 'I'
-    const statements = [...this.#takeBefore(), statement]
+    const before = this.#takeBefore()
+    const statements = [...before.map(each => each.statement), statement]
     try {
-      return this.#call(statements)
+      const answer = this.#call(statements)
+      for (const [index, each] of before.entries()) each.rows = answer.before[index]!
+      return answer
     } catch (error) {
       // A connection that was cut while nobody used it shows at its next statement. Reading again changes nothing.
       const { readOnly = false } = this.#options
@@ -131,8 +147,9 @@ class Connection {
   }
 
   /** What goes before the next statement. */
-  #takeBefore(): WireStatement[] {
-    const before = this.#beginning === null ? this.#deferred : [plain(this.#beginning), ...this.#deferred]
+  #takeBefore(): Deferred[] {
+    const begin = this.#beginning === null ? [] : [{ statement: plain(this.#beginning), rows: null }]
+    const before = [...begin, ...this.#deferred]
     this.#beginning = null
     this.#deferred = []
     return before
@@ -173,7 +190,9 @@ class Connection {
       this.#status = answer.status
       return answer
     } catch (error) {
-      if (this.inTransaction() || statements.length > 1) this.#status = 'E'
+      // Behind a statement that failed, COMMIT rolls back.
+      if (statements.at(-1)!.text === 'COMMIT') this.#status = 'I'
+      else if (this.inTransaction() || statements.length > 1) this.#status = 'E'
       if (error instanceof PostgresError && !error.open) this.#fail(error, error.late)
       throw error
     }

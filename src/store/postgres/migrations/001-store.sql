@@ -280,12 +280,16 @@ DECLARE
   r RECORD;
   h RECORD;
   room BIGINT;
+  one TEXT;
 BEGIN
-  -- In one order, so that two who write at once never wait for each other.
-  PERFORM 1 FROM balance WHERE balance.account IN (
-    SELECT coalesce(x.account, held.account) FROM json_to_recordset(requests) AS x (exchange TEXT, account TEXT)
-      LEFT JOIN event AS held ON held.id = x.exchange AND held.kind = 0
-  ) ORDER BY balance.account FOR NO KEY UPDATE;
+  -- In one order, so that two who write at once never wait for each other; one by one, so that each is found by the index.
+  FOR one IN
+    SELECT DISTINCT coalesce(x.account, (SELECT event.account FROM event WHERE event.id = x.exchange AND event.kind = 0))
+      COLLATE "C" AS account
+    FROM json_to_recordset(requests) AS x (exchange TEXT, account TEXT) ORDER BY account
+  LOOP
+    PERFORM 1 FROM balance WHERE balance.account = one FOR NO KEY UPDATE;
+  END LOOP;
   FOR r IN SELECT * FROM json_to_recordset(requests) AS x (
     what BIGINT, exchange TEXT, account TEXT, amount BIGINT, key TEXT, model TEXT, price_input BIGINT,
     price_cached_input BIGINT, price_cache_write BIGINT, price_output BIGINT, price_request BIGINT, price_search BIGINT,
@@ -342,4 +346,20 @@ BEGIN
       RETURN QUERY SELECT NULL::BIGINT, NULL::TEXT, NULL::TEXT, NULL::TEXT, NULL::BIGINT;
     END IF;
   END LOOP;
+END $$;
+
+-- The same for a group in which everything is plain: else nothing of it happens.
+CREATE FUNCTION write_all(requests JSON, now_ms BIGINT) RETURNS TABLE (available BIGINT) LANGUAGE plpgsql AS $$
+DECLARE
+  done BIGINT := 0;
+  r RECORD;
+BEGIN
+  FOR r IN SELECT * FROM write_many(requests, now_ms) LOOP
+    done := done + 1;
+    available := r.available;
+    RETURN NEXT;
+  END LOOP;
+  IF done < json_array_length(requests) THEN
+    RAISE EXCEPTION 'one of the group is not plain' USING ERRCODE = 'TG002';
+  END IF;
 END $$;
