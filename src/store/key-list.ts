@@ -28,14 +28,14 @@ export function createKeyLister(database: Database, clock: Clock): KeyLister {
   const byId = database.prepare(`${select} WHERE id = ?`)
   const alive = `
     SELECT secret.key, last4, expires_at, created_at FROM secret
-    WHERE secret.key IN (${database.dialect.listed('?1')}) AND revoked_at IS NULL`
+    WHERE ${database.dialect.isListed('secret.key', '?1')} AND revoked_at IS NULL`
   const secrets = database.prepare(`
     SELECT * FROM (${alive} AND expires_at > ?2 UNION ALL ${alive} AND expires_at IS NULL) AS living
     ORDER BY expires_at IS NULL, created_at`)
   const totals = database.prepareMoney(`
     SELECT key_total.key, cap, spent, requests, last_used_at
-    FROM key_total WHERE key_total.key IN (${database.dialect.listed('?')})`)
-  const named = database.prepare(`SELECT key.id, name FROM key WHERE key.id IN (${database.dialect.listed('?')})`)
+    FROM key_total WHERE ${database.dialect.isListed('key_total.key', '?')}`)
+  const named = database.prepare(`SELECT key.id, name FROM key WHERE ${database.dialect.isListed('key.id', '?')}`)
 
   function rowsOf(account: string): Row[] {
     const found = live.all(account, clock.now(), MAX_KEYS_LISTED)

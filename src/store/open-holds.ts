@@ -8,7 +8,7 @@
  * time-ordered, hence there is at most about a minute of events behind it.
  */
 import type { NanoUsd } from '#contract'
-import type { Database } from './database.ts'
+import type { Database, Row } from './database.ts'
 
 /** A hold without its settle. */
 export interface OpenHold {
@@ -44,12 +44,8 @@ export const OPEN_HOLDS_SQL = `
   WHERE hold.id >= ? AND hold.kind = 0
     AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`
 
-/** The same of one replica; of one that is not there none. */
-const OPEN_HOLDS_OF_SQL = `
-  SELECT hold.id AS exchange, hold.account AS account, hold.amount AS amount
-  FROM replica JOIN event AS hold ON hold.replica = replica.id AND hold.id >= replica.open_from AND hold.kind = 0
-  WHERE replica.id = ?
-    AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`
+/** The same of one replica. Where to begin is a value and no join: else the server plans to read all events. */
+const OPEN_HOLDS_OF_SQL = `${OPEN_HOLDS_SQL} AND hold.replica = ?`
 
 /**
  * What recovery settles: every open hold on disk.
@@ -59,16 +55,21 @@ export function readOpenHolds(database: Database, replica: number | null): OpenH
   if (replica === null) {
     return database.prepareMoney(OPEN_HOLDS_SQL).all(readOpenFrom(database, null)) as unknown as OpenHold[]
   }
-  return database.prepareMoney(OPEN_HOLDS_OF_SQL).all(replica) as unknown as OpenHold[]
+  const row = findOpenFrom(database, replica)
+  // A replica that is not there has none.
+  if (row === undefined) return []
+  return database.prepareMoney(OPEN_HOLDS_OF_SQL).all(row['value']!, replica) as unknown as OpenHold[]
 }
 
 /** An empty text, before which nothing sorts, when none was ever written. */
 export function readOpenFrom(database: Database, replica: number | null): string {
-  const row =
-    replica === null
-      ? database.prepare("SELECT value FROM meta WHERE name = 'open_from'").get()
-      : database.prepare('SELECT open_from AS value FROM replica WHERE id = ?').get(replica)
-  return String(row?.['value'] ?? '')
+  return String(findOpenFrom(database, replica)?.['value'] ?? '')
+}
+
+function findOpenFrom(database: Database, replica: number | null): Row | undefined {
+  return replica === null
+    ? database.prepare("SELECT value FROM meta WHERE name = 'open_from'").get()
+    : database.prepare('SELECT open_from AS value FROM replica WHERE id = ?').get(replica)
 }
 
 function createPut(database: Database, replica: number | null): (from: string) => void {

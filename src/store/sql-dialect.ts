@@ -11,8 +11,8 @@ export interface Dialect {
   readonly total: string
   /** A text as it is ordered where `a` is `A`; the index on it says the same. */
   folded(text: string): string
-  /** The texts of a JSON array, behind IN. */
-  listed(json: string): string
+  /** Whether a text is one of a JSON array. */
+  isListed(text: string, json: string): string
   /** Whether a text is JSON or null. */
   isJson(text: string): string
 }
@@ -24,6 +24,6 @@ export const SQLITE: Dialect = {
   like: 'LIKE',
   total: 'total',
   folded: text => `${text} COLLATE NOCASE`,
-  listed: json => `SELECT value FROM json_each(${json})`,
+  isListed: (text, json) => `${text} IN (SELECT value FROM json_each(${json}))`,
   isJson: text => `coalesce(json_valid(${text}), 1)`,
 }

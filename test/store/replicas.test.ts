@@ -1,32 +1,10 @@
 /** Several processes with one store in PostgreSQL: leases, what a dead one has left open, and who may still write. */
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { openServedStore, type StoreOptions } from '../../src/store/sqlite.ts'
+import { openServedStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
+import { beside, endLease, PATIENT, QUICK, replicas, run } from './beside.ts'
 import { aHold, aSettle, folder, fund, onPostgres, SECRET, type TestStore, testStore } from './helpers.ts'
-
-/** Rounds of leases so short that a test can wait for some. */
-const QUICK: Partial<StoreOptions> = { writes: 'thread', roundMs: 20 }
-
-const PATIENT = { timeout: 10_000 }
-
-/** Another process's store, as far as the database knows. */
-const beside = (store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> =>
-  testStore({ ...QUICK, path: store.path, clock: store.clock, ...options })
-
-/** Runs a statement on a connection of its own. */
-function run(store: TestStore, sql: string): Record<string, unknown>[] {
-  const database = store.connect()
-  try {
-    return database.prepare(sql).all()
-  } finally {
-    database.close()
-  }
-}
-
-const replicas = (store: TestStore) => run(store, 'SELECT id, taken_by FROM replica ORDER BY id')
-const endLease = (store: TestStore, id: number) =>
-  run(store, `UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = ${id}`)
 
 onPostgres(() => {
   describe('a lease', () => {

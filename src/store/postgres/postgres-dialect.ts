@@ -9,7 +9,8 @@ export const POSTGRES: Dialect = {
   total: 'sum',
   // The columns have the collation "C", which folds a to z alone.
   folded: text => `lower(${text})`,
-  listed: json => `SELECT jsonb_array_elements_text(CAST(${json} AS JSONB))`,
+  // As an array, and not behind IN: for a join with how many there may be the server would read the whole table.
+  isListed: (text, json) => `${text} = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(${json} AS JSONB))))`,
   // A column of the type JSON takes nothing else.
   isJson: () => 'TRUE',
 }

@@ -1,0 +1,26 @@
+/** Stores of several processes in one database of PostgreSQL, and its table of replicas. */
+import type { StoreOptions } from '../../src/store/sqlite.ts'
+import { type TestStore, testStore } from './helpers.ts'
+
+/** Rounds of leases so short that a test can wait for some. */
+export const QUICK: Partial<StoreOptions> = { writes: 'thread', roundMs: 20 }
+
+export const PATIENT = { timeout: 10_000 }
+
+/** Another process's store, as far as the database knows. */
+export const beside = (store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> =>
+  testStore({ ...QUICK, path: store.path, clock: store.clock, ...options })
+
+/** Runs a statement on a connection of its own. */
+export function run(store: TestStore, sql: string): Record<string, unknown>[] {
+  const database = store.connect()
+  try {
+    return database.prepare(sql).all()
+  } finally {
+    database.close()
+  }
+}
+
+export const replicas = (store: TestStore) => run(store, 'SELECT id, taken_by FROM replica ORDER BY id')
+export const endLease = (store: TestStore, id: number) =>
+  run(store, `UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = ${id}`)
