@@ -4,6 +4,7 @@ import { openServedStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
 import { beside, endLease, PATIENT, QUICK, replicas, run } from './beside.ts'
+import { read, serve } from './daily-work.ts'
 import { aHold, aSettle, folder, fund, onPostgres, SECRET, type TestStore, testStore } from './helpers.ts'
 
 onPostgres(() => {
@@ -104,6 +105,22 @@ onPostgres(() => {
           .toBe(3)
       }
       expect(all[0]!.reads.findAccount('alice')?.held).toBe(300n)
+    })
+  })
+
+  describe('a newer version that migrates the database', () => {
+    test('leaves an older one that runs at its work', async () => {
+      const old = await testStore(QUICK)
+      await old.recover()
+      read(old, await serve(old, 'before'))
+      const tables = run(old, "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'").map(
+        row => row['name'],
+      )
+      expect(tables).toContain('event')
+      for (const name of tables) run(old, `ALTER TABLE "${name}" ADD COLUMN of_next_version TEXT`)
+      run(old, "INSERT INTO tollgate_schema (version, file) VALUES (99, '099-next.sql')")
+      read(old, await serve(old, 'after'))
+      await expect(beside(old)).rejects.toThrow(/has schema 99, and this Tollgate knows schemas up to/)
     })
   })
 

@@ -4,7 +4,8 @@
  */
 import { expect, test } from 'vitest'
 import { beside, endLease, PATIENT, QUICK, run } from './beside.ts'
-import { aHold, aSettle, fund, onPostgres, type TestStore, testStore } from './helpers.ts'
+import { read, serve } from './daily-work.ts'
+import { onPostgres, testStore } from './helpers.ts'
 
 const MANY = 20_000
 
@@ -21,46 +22,6 @@ const FILL = `
     FROM generate_series(1, ${MANY}) AS n, generate_series(0, 1) AS kind;
   INSERT INTO checkpoint SELECT 'req_0' || n, 1, 0, 0, 0, 0 FROM generate_series(1, ${MANY}) AS n;
   INSERT INTO usage SELECT 'acc_' || n, 0, 0, 'key_' || n, 'm', 1, 0, 0, 0, 0, 0, 0 FROM generate_series(1, ${MANY}) AS n;`
-
-/** Exchanges of several accounts at once, and each kind of what is not plain. */
-async function serve(store: TestStore, name: string): Promise<string> {
-  const accounts = await Promise.all(['a', 'b', 'c'].map(each => fund(store, 1000n, `${name} ${each}`)))
-  const { key, token } = await store.createKey({ account: accounts[0]!, name: 'main' })
-  const exchanges = Array.from({ length: 12 }, (_, index) => ({
-    exchange: `req_1${name}${index}`,
-    accountId: accounts[index % 3]!,
-    keyId: key.id,
-  }))
-  // Often enough for the server to settle on a plan.
-  for (let round = 0; round < 8; round++) {
-    const all = exchanges.map(each => ({ ...each, exchange: `${each.exchange}_${round}` }))
-    await Promise.all(all.map(each => store.ledger.hold(aHold({ ...each, amount: 10n }))))
-    const [{ exchange }] = all as [(typeof all)[0]]
-    await store.accounts.find(`name ${round + 1}`)
-    await store.keys.find(`${token}${round}`, round)
-    await store.ledger.checkpoint([{ exchange, amount: 1n, promptTokens: 1, completionTokens: 1 }])
-    const tooMuch = store.ledger.hold(aHold({ accountId: accounts[0]!, exchange: `${exchange}x`, amount: 5000n }))
-    const settled = all.map(each => store.ledger.settle(aSettle({ exchange: each.exchange, amount: 1n })))
-    expect((await tooMuch).held).toBe(false)
-    await Promise.all([...settled, store.ledger.settle(aSettle({ exchange, amount: 1n }))])
-  }
-  await store.ledger.hold(aHold({ ...exchanges[0]!, exchange: `req_2${name}` }))
-  return accounts[0]!
-}
-
-function read(store: TestStore, accountId: string): void {
-  const { reads } = store
-  for (let round = 0; round < 8; round++) {
-    reads.findAccount(accountId)
-    for (const { id } of reads.listKeys(accountId)) reads.findKey(id)
-    reads.keyNames([`key_${round + 1}`])
-    reads.findReceipt(`req_0${round}`)
-    reads.reports.receipts(accountId, { limit: 10 })
-    reads.reports.entries(accountId, { limit: 10 })
-    reads.reports.usage({ accountId, step: 'hour', from: 0, to: 3_600_000 })
-    reads.reports.accounts({ limit: 10 })
-  }
-}
 
 onPostgres(() => {
   test('holds, settles, receipts, a start and a take-over read no table from end to end', async () => {
