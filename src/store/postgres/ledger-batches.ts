@@ -33,12 +33,14 @@ interface Line {
   readonly fields: Readonly<Record<string, unknown>>
 }
 
-type Done = {
+interface Done {
+  /** Of a hold that was refused. */
+  readonly refusal: 'account' | 'key' | 'frozen' | 'unknown_account' | null
   readonly available: NanoUsd | null
-  readonly account: string
-  readonly key: string
-  readonly model: string
+  readonly on_hold: NanoUsd | null
 }
+
+type DoneOf = Done & Used
 
 /** How often keys or accounts were changed, in `meta`; and the channel on which a change is told. */
 export const KEY_CHANGES = 'key_changes'
@@ -97,18 +99,22 @@ export class LedgerBatches {
   }
 
   committed(): void {
+    if (this.#unanswered !== null) this.#readAnswer(this.#unanswered)
+    this.#unanswered = null
     if (this.#known.size >= MAX_KNOWN) this.#known.clear()
     for (const [exchange, used] of this.#changes) {
       if (used === null) this.#known.delete(exchange)
       else this.#known.set(exchange, used)
     }
     this.#changes.clear()
-    if (this.#unanswered === null) return
-    const { operations, lines, rows, results } = this.#unanswered
-    this.#unanswered = null
-    for (const [place, row] of (rows() as Pick<Done, 'available'>[]).entries()) {
+  }
+
+  #readAnswer({ operations, lines, rows, results }: Unanswered): void {
+    for (const [place, row] of (rows() as Done[]).entries()) {
       const { index } = lines[place]!
-      results[index] = resultOf(operations[index]!.name, row.available)
+      const operation = operations[index]!
+      if (row.refusal !== null) this.#closed((operation.request as HoldRequest).exchange)
+      results[index] = resultOf(operation.name, row)
     }
   }
 
@@ -132,7 +138,7 @@ export class LedgerBatches {
       if (name === 'hold') this.#opened(request as HoldRequest)
       else if (name === 'settle') {
         const settle = request as SettleRecord
-        this.#closed(settle, this.#known.get(settle.exchange)!, now)
+        this.#settled(settle, this.#known.get(settle.exchange)!, now)
       }
     }
   }
@@ -161,9 +167,13 @@ export class LedgerBatches {
     this.#changes.set(exchange, { account, key, model })
   }
 
-  #closed(settle: SettleRecord, used: Used, now: number): void {
-    this.#changes.set(settle.exchange, null)
-    this.#parts.open.closed(settle.exchange)
+  #closed(exchange: string): void {
+    this.#changes.set(exchange, null)
+    this.#parts.open.closed(exchange)
+  }
+
+  #settled(settle: SettleRecord, used: Used, now: number): void {
+    this.#closed(settle.exchange)
     this.#parts.usage.add(used, settle, now)
   }
 
@@ -171,22 +181,29 @@ export class LedgerBatches {
   #writeFrom(operations: readonly NamedOperation[], first: number, end: number, results: unknown[]): number {
     const now = this.#parts.clock.now()
     const lines = operations.slice(first, end).flatMap((operation, index) => linesOf(operation, first + index))
-    const done = this.#statements.write.all(jsonOf(lines), now) as unknown as Done[]
+    const done = this.#statements.write.all(jsonOf(lines), now) as unknown as DoneOf[]
     for (const [place, row] of done.entries()) this.#take(operations, lines[place]!.index, row, now, results)
     return done.length === lines.length ? end : lines[done.length]!.index
   }
 
-  #take(operations: readonly NamedOperation[], index: number, row: Done, now: number, results: unknown[]): void {
+  #take(operations: readonly NamedOperation[], index: number, row: DoneOf, now: number, results: unknown[]): void {
     const { name, request } = operations[index]!
-    if (name === 'hold') this.#opened(request as HoldRequest)
-    else if (name === 'settle') this.#closed(request as SettleRecord, row, now)
-    results[index] = resultOf(name, row.available)
+    if (row.refusal !== null) this.#closed((request as HoldRequest).exchange)
+    else if (name === 'hold') this.#opened(request as HoldRequest)
+    else if (name === 'settle') this.#settled(request as SettleRecord, row, now)
+    results[index] = resultOf(name, row)
   }
 }
 
-function resultOf(name: string, available: NanoUsd | null): unknown {
-  if (name === 'hold') return { held: true, available: available! } satisfies HoldResult
+function resultOf(name: string, row: Done): unknown {
+  if (name === 'hold') return holdResult(row)
   return name === 'settle' ? 'settled' : undefined
+}
+
+function holdResult({ refusal, available, on_hold: onHold }: Done): HoldResult {
+  if (refusal === null) return { held: true, available: available! }
+  if (refusal === 'frozen' || refusal === 'unknown_account') return { held: false, reason: refusal }
+  return { held: false, reason: 'short', of: refusal, available: available!, onHold: onHold! }
 }
 
 function prepare(database: Database) {

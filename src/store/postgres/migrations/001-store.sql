@@ -270,15 +270,17 @@ CREATE TRIGGER response_counted AFTER INSERT OR DELETE ON response
 FOR EACH ROW EXECUTE FUNCTION count_response();
 
 -- Holds, settles and checkpoints in the order in which they were asked for, as one statement: what ledger.ts does, without a
--- way to the server and back for each. It ends at the first one that is not plain (refused, repeated, without a hold), which
--- has changed nothing then; ledger.ts goes on with that one. A row for each that was done.
+-- way to the server and back for each. It ends at the first one that is not plain (repeated, without a hold), which has
+-- changed nothing then; ledger.ts goes on with that one. A row for each that was done: what of a hold is short ('account',
+-- 'key'), or that it is 'frozen' or 'unknown_account', with the figures of what is short; and whose a settled hold was.
 CREATE FUNCTION write_many(requests JSON, now_ms BIGINT)
-RETURNS TABLE (available BIGINT, account TEXT, key TEXT, model TEXT, amount BIGINT)
+RETURNS TABLE (refusal TEXT, available BIGINT, on_hold BIGINT, account TEXT, key TEXT, model TEXT)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   r RECORD;
   h RECORD;
+  b RECORD;
   room BIGINT;
   one TEXT;
 BEGIN
@@ -301,14 +303,27 @@ BEGIN
       UPDATE balance SET held = held + r.amount
       WHERE balance.account = r.account AND posted - held >= r.amount AND frozen = 0
       RETURNING posted - held INTO room;
-      IF NOT FOUND THEN RETURN; END IF;
+      IF NOT FOUND THEN
+        IF EXISTS (SELECT 1 FROM event WHERE event.id = r.exchange AND event.kind = 0) THEN RETURN; END IF;
+        SELECT posted, held, frozen INTO b FROM balance WHERE balance.account = r.account;
+        IF NOT FOUND THEN
+          RETURN QUERY SELECT 'unknown_account', NULL::BIGINT, NULL::BIGINT, NULL::TEXT, NULL::TEXT, NULL::TEXT;
+        ELSE
+          RETURN QUERY SELECT CASE b.frozen WHEN 0 THEN 'account' ELSE 'frozen' END, b.posted - b.held, b.held,
+            NULL::TEXT, NULL::TEXT, NULL::TEXT;
+        END IF;
+        CONTINUE;
+      END IF;
       INSERT INTO key_total (key, held, requests, last_used_at) VALUES (r.key, r.amount, 1, now_ms)
       ON CONFLICT ON CONSTRAINT key_total_pkey DO UPDATE
       SET held = key_total.held + excluded.held, requests = key_total.requests + 1, last_used_at = excluded.last_used_at
       WHERE key_total.cap IS NULL OR key_total.spent + key_total.held + excluded.held <= key_total.cap;
       IF NOT FOUND THEN
         UPDATE balance SET held = held - r.amount WHERE balance.account = r.account;
-        RETURN;
+        IF EXISTS (SELECT 1 FROM event WHERE event.id = r.exchange AND event.kind = 0) THEN RETURN; END IF;
+        RETURN QUERY SELECT 'key', cap - spent - held, held, NULL::TEXT, NULL::TEXT, NULL::TEXT
+          FROM key_total WHERE key_total.key = r.key;
+        CONTINUE;
       END IF;
       INSERT INTO event (id, kind, account, amount, at, key, model, price_input, price_cached_input, price_cache_write,
         price_output, price_request, cap_tokens, idempotency_key, price_search)
@@ -320,7 +335,7 @@ BEGIN
         UPDATE key_total SET held = held - r.amount, requests = requests - 1 WHERE key_total.key = r.key;
         RETURN;
       END IF;
-      RETURN QUERY SELECT room, r.account, r.key, r.model, r.amount;
+      RETURN QUERY SELECT NULL::TEXT, room, NULL::BIGINT, r.account, r.key, r.model;
     ELSIF r.what = 1 THEN
       SELECT event.* INTO h FROM event JOIN balance ON balance.account = event.account
       WHERE event.id = r.exchange AND event.kind = 0;
@@ -336,27 +351,30 @@ BEGIN
       UPDATE key_total SET held = held - h.amount,
         spent = CASE WHEN spent > 9223372036854775807 - r.amount THEN 9223372036854775807 ELSE spent + r.amount END
       WHERE key_total.key = h.key;
-      RETURN QUERY SELECT NULL::BIGINT, h.account, h.key, h.model, h.amount;
+      RETURN QUERY SELECT NULL::TEXT, NULL::BIGINT, NULL::BIGINT, h.account, h.key, h.model;
     ELSE
       INSERT INTO checkpoint (exchange, seq, amount, prompt_tokens, completion_tokens, at)
       SELECT r.exchange, coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = r.exchange), 0) + 1, r.amount,
         r.prompt_tokens, r.completion_tokens, now_ms
       WHERE EXISTS (SELECT 1 FROM event WHERE id = r.exchange AND kind = 0)
         AND NOT EXISTS (SELECT 1 FROM event WHERE id = r.exchange AND kind = 1);
-      RETURN QUERY SELECT NULL::BIGINT, NULL::TEXT, NULL::TEXT, NULL::TEXT, NULL::BIGINT;
+      RETURN QUERY SELECT NULL::TEXT, NULL::BIGINT, NULL::BIGINT, NULL::TEXT, NULL::TEXT, NULL::TEXT;
     END IF;
   END LOOP;
 END $$;
 
 -- The same for a group in which everything is plain: else nothing of it happens.
-CREATE FUNCTION write_all(requests JSON, now_ms BIGINT) RETURNS TABLE (available BIGINT) LANGUAGE plpgsql AS $$
+CREATE FUNCTION write_all(requests JSON, now_ms BIGINT)
+RETURNS TABLE (refusal TEXT, available BIGINT, on_hold BIGINT) LANGUAGE plpgsql AS $$
 DECLARE
   done BIGINT := 0;
   r RECORD;
 BEGIN
   FOR r IN SELECT * FROM write_many(requests, now_ms) LOOP
     done := done + 1;
+    refusal := r.refusal;
     available := r.available;
+    on_hold := r.on_hold;
     RETURN NEXT;
   END LOOP;
   IF done < json_array_length(requests) THEN
