@@ -30,6 +30,14 @@ onEveryEngine(engine => {
         expect(await store.ledger.hold(aHold({ accountId }))).toEqual({ held: true, available: 0n })
       })
 
+      test('refused, and asked for again with less in the same turn: it is held, and open', async () => {
+        const store = await open()
+        const accountId = await fund(store, 100n)
+        const hold = (amount: bigint) => store.ledger.hold(aHold({ accountId, exchange: 'req_1', amount }))
+        expect((await Promise.all([hold(101n), hold(100n)])).map(({ held }) => held)).toEqual([false, true])
+        expect(store.openHolds()).toBe(1)
+      })
+
       test('short: says what is available now and what is on hold', async () => {
         const store = await open()
         const accountId = await fund(store, 150n)

@@ -109,12 +109,14 @@ export class LedgerBatches {
     this.#changes.clear()
   }
 
+  /** All in order once more: before COMMIT nobody knew which holds would be refused. */
   #readAnswer({ operations, lines, rows, results }: Unanswered): void {
     for (const [place, row] of (rows() as Done[]).entries()) {
       const { index } = lines[place]!
-      const operation = operations[index]!
-      if (row.refusal !== null) this.#closed((operation.request as HoldRequest).exchange)
-      results[index] = resultOf(operation.name, row)
+      const { name, request } = operations[index]!
+      if (name === 'hold' && row.refusal === null) this.#opened(request as HoldRequest)
+      else if (name !== 'checkpoint') this.#closed((request as HoldRequest | SettleRecord).exchange)
+      results[index] = resultOf(name, row)
     }
   }
 
