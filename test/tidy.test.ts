@@ -207,6 +207,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/cli/person.ts': [['Date.now'], 'a command'],
   'src/cli/quick-start.ts': [['Date.now'], 'a command'],
   'src/cli/replay.ts': [['performance.now'], 'a command that tells how fast it is'],
+  'src/cli/store.ts': [['Date.now'], 'a command'],
   'src/cli/token.ts': [['Date.now'], 'a command'],
   'src/cli/account.ts': [['Date.now', 'new Date()'], 'a command: it has the time of its own process'],
   'src/cli/key.ts': [['Date.now'], 'a command'],

@@ -18,6 +18,7 @@ import { addPlugin } from './plugin.ts'
 import { addReplay } from './replay.ts'
 import { addSchema } from './schema.ts'
 import { addServe } from './serve.ts'
+import { addStore } from './store.ts'
 import type { Terminal } from './terminal.ts'
 import { addTest } from './test.ts'
 import { addToken } from './token.ts'
@@ -42,6 +43,7 @@ const COMMANDS = [
   addPerson,
   addToken,
   addLedger,
+  addStore,
   addImport,
   addPlugin,
   addBuild,

@@ -94,7 +94,7 @@ async function openForReading({ store, database: path }: StorePlace): Promise<Da
   // Opening would say so too, in SQLite's words.
   if (!existsSync(path)) throw new CommandError(`There is no store at ${path} yet.`)
   const database = openDatabase(path, { readOnly: true })
-  migrate(database)
+  migrate(database, { canWrite: false })
   return database
 }
 

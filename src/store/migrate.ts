@@ -22,8 +22,10 @@ let empty: Uint8Array | null = null
 /**
  * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version or
  * of another program, and one that names the file when a migration fails.
+ *
+ * @param canWrite false: only looks whether the schema is the newest
  */
-export function migrate(database: Database, folder: string = FOLDER): number {
+export function migrate(database: Database, { canWrite = true, folder = FOLDER } = {}): number {
   const files = migrationFiles(folder)
   const version = pragma(database, 'user_version')
   if (version > files.length) {
@@ -31,7 +33,10 @@ export function migrate(database: Database, folder: string = FOLDER): number {
       `This store has schema ${version}, and this Tollgate knows schemas up to ${files.length}. Run the newer version that wrote it.`,
     )
   }
-  if (version === 0) claim(database)
+  if (version === 0) refuseForeign(database)
+  if (version < files.length && !canWrite) throw tooOld(version, files.length)
+  // Takes an empty database.
+  if (version === 0) database.exec(`PRAGMA application_id = ${APPLICATION}`)
   const copies = version === 0 && folder === FOLDER ? database.copies : null
   if (copies && empty) {
     copies.put(empty)
@@ -56,6 +61,12 @@ export function migrate(database: Database, folder: string = FOLDER): number {
   return files.length
 }
 
+export function tooOld(version: number, newest: number): StoreError {
+  return new StoreError(
+    `This store has schema ${version}, and this Tollgate has schema ${newest}. Start the gateway once: it brings the store up to date.`,
+  )
+}
+
 /** The files in order; their numbers must be 1, 2, 3 and so on, or a database could skip one. */
 export function migrationFiles(folder: string): string[] {
   const files = readdirSync(folder)
@@ -73,11 +84,10 @@ export function migrationFiles(folder: string): string[] {
   return files
 }
 
-/** Takes an empty database; refuses one in which somebody else keeps tables. */
-function claim(database: Database): void {
+/** Refuses a database in which somebody else keeps tables. */
+function refuseForeign(database: Database): void {
   const tables = Number(database.prepare('SELECT count(*) AS count FROM sqlite_schema').get()?.['count'])
   if (tables > 0) throw new StoreError('This file is the database of another program. Choose another path for `store`.')
-  database.exec(`PRAGMA application_id = ${APPLICATION}`)
 }
 
 function pragma(database: Database, name: string): number {

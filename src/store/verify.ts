@@ -69,7 +69,9 @@ export function verify(
   const audit = createAudit()
   const noted = path === null ? null : readForVerify(path)
   let report = { accounts: 0, events: 0, openHolds: 0 }
-  database.exec(database.dialect.snapshot)
+  // In a transaction of the caller's it sees what that has written.
+  const isOwn = !database.inTransaction()
+  if (isOwn) database.exec(database.dialect.snapshot)
   try {
     if (database.dialect.engine === 'sqlite') checkFile(database, audit)
     if (noted === 'unreadable')
@@ -86,7 +88,7 @@ export function verify(
     // A damaged page ends the reading: what was found until then still counts.
     audit.found('corrupt', 'database', `It cannot be read to its end: ${(error as Error).message}.`)
   } finally {
-    if (database.inTransaction()) database.exec('COMMIT')
+    if (isOwn && database.inTransaction()) database.exec('COMMIT')
   }
   return { ...report, violations: audit.violations }
 }

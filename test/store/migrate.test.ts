@@ -215,7 +215,7 @@ describe('migrations', () => {
       '001-first.sql': 'CREATE TABLE a (x INTEGER) STRICT;',
       '002-broken.sql': 'CREATE TABLE b (x INTEGER) STRICT; INSERT INTO nowhere VALUES (1);',
     })
-    expect(() => migrate(database, dir)).toThrow(
+    expect(() => migrate(database, { folder: dir })).toThrow(
       'Migration 002-broken.sql failed, and nothing of it was kept: no such table: nowhere.',
     )
     expect(version(database)).toBe(1)
@@ -230,16 +230,16 @@ describe('migrations', () => {
   ])('%s is refused before anything is applied', (_what, names, message) => {
     const database = openDatabase(':memory:')
     const dir = files(Object.fromEntries(names.map(name => [name, 'CREATE TABLE a (x INTEGER) STRICT;'])))
-    expect(() => migrate(database, dir)).toThrow(message)
+    expect(() => migrate(database, { folder: dir })).toThrow(message)
     expect(version(database)).toBe(0)
   })
 
   test('each is applied once; a later one comes on top', () => {
     const database = openDatabase(':memory:')
     const first = { '001-first.sql': 'CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (1);' }
-    expect(migrate(database, files(first))).toBe(1)
-    expect(migrate(database, files(first))).toBe(1)
-    expect(migrate(database, files({ ...first, '002-second.sql': 'UPDATE a SET x = x + 1;' }))).toBe(2)
+    expect(migrate(database, { folder: files(first) })).toBe(1)
+    expect(migrate(database, { folder: files(first) })).toBe(1)
+    expect(migrate(database, { folder: files({ ...first, '002-second.sql': 'UPDATE a SET x = x + 1;' }) })).toBe(2)
     expect(database.prepare('SELECT x FROM a').all()).toMatchObject([{ x: 2 }])
   })
 
@@ -247,7 +247,9 @@ describe('migrations', () => {
     const database = openDatabase(':memory:')
     const own = new URL('../../src/store/migrations/', import.meta.url)
     const old = readdirSync(own).filter(name => name < '008')
-    migrate(database, files(Object.fromEntries(old.map(name => [name, readFileSync(new URL(name, own), 'utf8')]))))
+    migrate(database, {
+      folder: files(Object.fromEntries(old.map(name => [name, readFileSync(new URL(name, own), 'utf8')]))),
+    })
     database.exec(`PRAGMA foreign_keys = OFF;
       INSERT INTO response VALUES ('resp_1', 'acc_1', 1, 100);
       INSERT INTO response_box VALUES ('resp_1', x'00');

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Database, transaction } from '../database.ts'
 import { StoreError } from '../error.ts'
-import { migrationFiles } from '../migrate.ts'
+import { migrationFiles, tooOld } from '../migrate.ts'
 
 const FOLDER = join(import.meta.dirname, 'migrations')
 /** The letters TOLLGATE: of the lock of whoever changes more than the ledger, and, one more, of whoever migrates it. */
@@ -24,9 +24,7 @@ export function migratePostgres(database: Database, { canWrite = true, folder = 
   if (!canWrite) {
     const version = versionOf(database, files)
     if (version === files.length) return version
-    throw new StoreError(
-      `This store has schema ${version}, and this Tollgate has schema ${files.length}. Start the gateway once: it brings the store up to date.`,
-    )
+    throw tooOld(version, files.length)
   }
   database.prepare('SELECT pg_advisory_lock(?)').get(MIGRATION_LOCK)
   try {

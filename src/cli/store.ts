@@ -1,0 +1,93 @@
+/** `tollgate store copy`: moves a stopped gateway's store to the other engine. */
+import type { CopyReport } from '../store/copy-store.ts'
+import { type AddCommand, example, jsonOption, pathOf } from './commands.ts'
+import { count, json, table } from './format.ts'
+import { CommandError, type Progress, progressLine, type Terminal } from './terminal.ts'
+
+interface Options {
+  readonly from: string
+  readonly to: string
+  readonly json?: true
+}
+
+const COPY_HELP = `
+Addresses:
+  sqlite:PATH                    a SQLite file; a relative path begins in the current folder
+  postgres://USER@HOST/DATABASE  a database in PostgreSQL
+  '\${NAME}'                      the address in this environment variable, so that no password is in the command line
+
+Stop every gateway that uses either store. The target must be empty: a file that is not there, or an empty database.
+The command copies all of it in one transaction, compares each row, and checks every balance before it commits.
+`
+
+export const addStore: AddCommand = (program, { terminal, finish }) => {
+  const lines = ["store copy --from sqlite:./.tollgate/tollgate.db --to '${DATABASE_URL}'"]
+  const store = program
+    .command('store')
+    .description('copy the store between SQLite and PostgreSQL')
+    .addHelpText('after', example(...lines))
+
+  store
+    .command('copy')
+    .description('copy a store from SQLite to PostgreSQL, or back, while no gateway uses it')
+    .requiredOption('--from <address>', 'the store to copy')
+    .requiredOption('--to <address>', 'where to copy it')
+    .addOption(jsonOption())
+    .addHelpText('after', COPY_HELP + example(...lines))
+    .action((options: Options) =>
+      finish(async () => {
+        const report = await copy(terminal, options)
+        terminal.out(options.json ? json(report) : reportText(report))
+        return 0
+      }),
+    )
+}
+
+async function copy(terminal: Terminal, options: Options): Promise<CopyReport> {
+  const { copyStore } = await import('../store/copy-store.ts')
+  const [from, to] = [addressOf(terminal, 'from', options.from), addressOf(terminal, 'to', options.to)]
+  let doing = ''
+  let progress: Progress | undefined
+  try {
+    return await copyStore({
+      from,
+      to,
+      clock: { now: () => Date.now() },
+      onProgress(what, done, total) {
+        if (what !== doing) {
+          progress?.end()
+          progress = progressLine(terminal, what)
+          doing = what
+        }
+        progress?.show(done, total)
+      },
+    })
+  } finally {
+    progress?.end()
+  }
+}
+
+/** Never says the address itself, which may have a password in it. */
+function addressOf(terminal: Terminal, name: string, value: string): string {
+  const variable = /^\$\{(\w+)\}$/.exec(value)?.[1]
+  const said = variable === undefined ? value : terminal.env[variable]
+  if (said === undefined) throw new CommandError(`--${name}: the environment variable ${variable} is not set.`)
+  if (/^postgres(?:ql)?:\/\/./.test(said) && URL.parse(said) !== null) return said
+  const path = /^sqlite:(.+)$/s.exec(said)?.[1]
+  if (path !== undefined) return `sqlite:${pathOf(terminal, path)}`
+  throw new CommandError(
+    `--${name} is not the address of a store. Use sqlite:PATH, postgres://USER@HOST/DATABASE, or '\${NAME}' of an environment variable.`,
+  )
+}
+
+/** What was copied, and what is left to do. */
+function reportText({ tables, accounts, events }: CopyReport): string {
+  const rows = tables.filter(each => each.rows > 0).map(each => [each.table, String(each.rows)])
+  const copied = `${count(accounts, 'account')}, ${count(events, 'event')}`
+  return `${table([{ title: 'TABLE' }, { title: 'ROWS', right: true }], rows)}
+OK: ${copied}. The copy has the same rows, and every balance adds up.
+
+Name the new store in gateway.yaml, with the same \`secret\`: the keys work with no other one. If gateway.yaml has no
+\`secret\`, it is the file \`secret\` beside the old store.
+`
+}
