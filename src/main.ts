@@ -136,7 +136,7 @@ async function start(parts: StartParts): Promise<Running> {
     servers: [],
   }
   // 1. The store, and with it the right to be the only one that writes to it.
-  const { store, secret } = await openRecovered({ ...parts, configuration, clock, state })
+  const { store, secret } = await openRecovered({ ...parts, clock, state })
   const kept = await openOwnState(parts.loaded, clock, parts.log)
   parts.undo.push(kept.close)
   // 2. What the configuration describes.
@@ -178,12 +178,12 @@ interface OpenStore {
   readonly secret: string
 }
 
-type Opening = StartParts & Pick<Base, 'configuration' | 'clock' | 'state'>
+type Opening = StartParts & Pick<Base, 'clock' | 'state'>
 
-async function openRecovered({ configuration, clock, log, options, undo, state }: Opening): Promise<OpenStore> {
+async function openRecovered({ loaded, clock, log, options, undo, state }: Opening): Promise<OpenStore> {
   const open: typeof openServedStore = each =>
     (options.open ?? openServedStore)({ ...each, log: log.log, reserve: () => state.mostInflight })
-  const { store, lock, secret } = await openOwnStore(configuration, clock, log, open)
+  const { store, lock, secret } = await openOwnStore(loaded, clock, log, open)
   undo.push(
     () => lock?.release(),
     () => store.close(),

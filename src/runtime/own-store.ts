@@ -12,19 +12,23 @@ import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { ServedStore } from '../store/served-store.ts'
 import type { openServedStore } from '../store/sqlite.ts'
 import { isPostgres, passwordsIn, storeFolder } from '../store/store-address.ts'
+import { ConfigurationProblems } from './own-state.ts'
+import { type Loaded, placeOf } from './reload.ts'
 
+/** A server that cannot be used is a problem of the configuration. */
 export async function openOwnStore(
-  configuration: Configuration,
+  loaded: Loaded,
   clock: Clock,
   log: Logger,
   open: typeof openServedStore,
 ): Promise<{ store: ServedStore; lock: Lock | null; secret: string }> {
+  const { configuration } = loaded
   if (configuration.store === 'memory') {
     // Nothing outlives the process, so a secret of its own will do.
     const secret = configuration.secret ?? `${crypto.randomUUID()}${crypto.randomUUID()}`
     return { store: await open({ url: 'memory', secret, clock }), lock: null, secret }
   }
-  if (isPostgres(configuration.store)) return openInPostgres(configuration, clock, log, open)
+  if (isPostgres(configuration.store)) return openInPostgres(loaded, clock, log, open)
   const path = configuration.store.slice('sqlite:'.length)
   const lock = await takeLock(path, clock, 'serve')
   try {
@@ -41,11 +45,12 @@ export async function openOwnStore(
 
 /** The database is for all replicas; the folder, with the spool, is for one. */
 async function openInPostgres(
-  configuration: Configuration,
+  loaded: Loaded,
   clock: Clock,
   log: Logger,
   open: typeof openServedStore,
 ): Promise<{ store: ServedStore; lock: Lock; secret: string }> {
+  const { configuration } = loaded
   log.learn(passwordsIn(configuration.store))
   const folder = storeFolder(configuration.file)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -58,7 +63,11 @@ async function openInPostgres(
     return { ...(await openIn(folder, configuration, clock, log, open)), lock }
   } catch (error) {
     lock.release()
-    throw error
+    if (!(error instanceof StoreError)) throw error
+    const key = /^(?:The `?secret\b|This is not the secret\b)/.test(error.message) ? 'secret' : 'store'
+    const message = `${key}: ${error.message.replace(/\.$/, '')}`
+    const problem = { ...placeOf(key, loaded), message, rule: 'lost-server' as const, concealed: true }
+    throw new ConfigurationProblems([problem], loaded.sources)
   }
 }
 
