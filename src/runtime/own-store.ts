@@ -63,12 +63,20 @@ async function openInPostgres(
     return { ...(await openIn(folder, configuration, clock, log, open)), lock }
   } catch (error) {
     lock.release()
-    if (!(error instanceof StoreError)) throw error
-    const key = /^(?:The `?secret\b|This is not the secret\b)/.test(error.message) ? 'secret' : 'store'
-    const message = `${key}: ${error.message.replace(/\.$/, '')}`
+    const sentence = sentenceOf(error as Error)
+    if (sentence === null) throw error
+    const key = /^(?:The `?secret\b|This is not the secret\b)/.test(sentence) ? 'secret' : 'store'
+    const message = `${key}: ${sentence.replace(/\.$/, '')}`
     const problem = { ...placeOf(key, loaded), message, rule: 'lost-server' as const, concealed: true }
     throw new ConfigurationProblems([problem], loaded.sources)
   }
+}
+
+/** Null: nobody has expected it. */
+function sentenceOf(error: Error): string | null {
+  if (error instanceof StoreError) return error.message
+  if (error.name !== 'PostgresError') return null
+  return `The database is not as the migrations leave it: ${error.message}. Restore a backup, or name another database.`
 }
 
 async function openIn(

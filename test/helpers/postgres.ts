@@ -3,8 +3,19 @@
  * file that needs it starts it, the others of the run share it, and a shell beside it stops it when the run has ended,
  * however it ended. It keeps nothing through a power cut, which no test waits for.
  */
-import { execFileSync, spawn } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,6 +54,7 @@ export interface TestDatabase {
   run(sql: string, values?: readonly unknown[]): Promise<Record<string, unknown>[]>
   /** Ends every connection to the database, as a crash of the server does to its clients. */
   cut(): Promise<void>
+  drop(): Promise<unknown>
   /** Whether it lets anybody in; with false also those who are in are cut. */
   allow(isAllowed: boolean): Promise<void>
 }
@@ -54,13 +66,8 @@ export async function testServer(): Promise<TestServer> {
   } catch {
     return await started()
   }
-  const user = ordinaryUser()
-  if (user) chownSync(FOLDER, user.uid, user.gid)
+  const as = makeData(FOLDER)
   const data = join(FOLDER, 'data')
-  const as = user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']
-  const initdb = ['-D', data, '-U', 'postgres', '--no-sync', '--no-instructions', '-E', 'UTF8', '--locale=C.UTF-8']
-  // Texts of a collation other than "C" sort otherwise than SQLite's: what relies on the default is found out.
-  execute(as, 'initdb', [...initdb, '--locale-provider=icu', '--icu-locale=en-US', '--auth=trust'])
   const hosts = `host all ${LOCKED.user} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`
   writeFileSync(join(data, 'pg_hba.conf'), `local all all trust\n${hosts}`)
   for (let start = 1; ; start++) {
@@ -75,6 +82,79 @@ export async function testServer(): Promise<TestServer> {
   }
 }
 
+/** Makes an empty `data` in a folder; the words in front of a command that run it as the folder's user. */
+function makeData(folder: string): readonly string[] {
+  const user = ordinaryUser()
+  if (user) chownSync(folder, user.uid, user.gid)
+  const as = user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']
+  const initdb = ['-D', join(folder, 'data'), '-U', 'postgres', '--no-sync', '--no-instructions', '-E', 'UTF8']
+  // Texts of a collation other than "C" sort otherwise than SQLite's: what relies on the default is found out.
+  const locale = ['--locale=C.UTF-8', '--locale-provider=icu', '--icu-locale=en-US']
+  execute(as, 'initdb', [...initdb, ...locale, '--auth=trust'])
+  return as
+}
+
+/** A server for one test, which may do to it what it likes. */
+export interface OwnServer {
+  readonly url: string
+  /** SIGKILL to its first process; the others notice and end. */
+  kill(): Promise<void>
+  /** SIGSTOP and SIGCONT, to all of its processes. */
+  freeze(): void
+  thaw(): void
+  /** Ends it as an operator does: whoever is connected is cut. */
+  stop(): Promise<void>
+  /** Starts it again after `kill` or `stop`. */
+  start(): Promise<void>
+}
+
+export async function ownServer(): Promise<OwnServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-own-postgres-'))
+  const as = makeData(folder)
+  const [data, port] = [join(folder, 'data'), await freePort()]
+  const settings = ['-p', String(port), '-c', 'listen_addresses=127.0.0.1', '-c', `unix_socket_directories=${folder}`]
+  const [command, ...first] = [...as, join(PROGRAMS!, 'postgres'), '-D', data, ...settings]
+  let child: ChildProcess
+  const start = async () => {
+    child = spawn(command!, first, { stdio: 'ignore', cwd: '/' })
+    while (!(await answers(port))) await wait(20)
+  }
+  // The first process is the child itself: neither program in front of it forks.
+  const all = () => [child.pid!, ...childrenOf(child.pid!)]
+  const signal = (name: NodeJS.Signals) => {
+    // One of them may end by itself meanwhile.
+    for (const pid of all()) if (existsSync(`/proc/${pid}`)) process.kill(pid, name)
+  }
+  const end = async (name: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const others = childrenOf(child.pid!)
+    const ended = once(child, 'exit')
+    child.kill(name)
+    await ended
+    // The others see that the first one is gone; a new one must not start before.
+    while (others.some(pid => existsSync(`/proc/${pid}`))) await wait(10)
+  }
+  await start()
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  onTestFinished(async () => {
+    signal('SIGCONT')
+    await end('SIGQUIT')
+    remove()
+  })
+  return {
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    kill: () => end('SIGKILL'),
+    stop: () => end('SIGINT'),
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+    start,
+  }
+}
+
+function childrenOf(pid: number): number[] {
+  return textOf(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
+}
+
 let numbered = 0
 
 /** An empty database that is gone after the test. */
@@ -82,13 +162,15 @@ export async function testDatabase(like = 'template0'): Promise<TestDatabase> {
   const server = await testServer()
   const name = `test_${process.pid}_${++numbered}`
   await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like}`)
-  onTestFinished(async () => void (await onServer(server, `DROP DATABASE ${name} WITH (FORCE)`)))
+  const drop = () => onServer(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+  onTestFinished(async () => void (await drop()))
   const url = `postgres://postgres@127.0.0.1:${server.port}/${name}`
   return {
     url,
     name,
     run: (sql, values) => onServer(server, sql, values, name),
     cut: () => cut(server, name),
+    drop,
     allow: isAllowed => allow(server, name, isAllowed),
   }
 }

@@ -69,7 +69,11 @@ async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Ans
   client.on('end', () => {
     if (clients.get(connection) === client && !lost.has(connection)) lost.set(connection, new Error('it was closed'))
   })
-  await client.connect()
+  await client.connect().catch((error: Error) => {
+    // The client's own limit has no code.
+    if (error.message !== 'timeout expired') throw error
+    throw Object.assign(new Error(`no answer within ${timeoutMs} ms`), { code: 'ETIMEDOUT' })
+  })
   lost.delete(connection)
   clients.set(connection, client)
   return DONE
