@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { counts } from '../helpers/counts.ts'
 import { answerOf, createAccount, type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
 import { ownServer, type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { seeded } from '../helpers/seeded.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
@@ -249,6 +250,48 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
       expect((await moneyOf(gateway, accountId)).held).toBe(0)
     },
     120_000,
+  )
+
+  test(
+    'killed again and again under load: who saw the end has paid once, and nothing stays held',
+    async () => {
+      const seed = Math.floor(Math.random() * 2 ** 32)
+      console.info(`killed by the seed ${seed}`)
+      const random = seeded(seed)
+      const server = await ownServer()
+      const gateway = await start(server.url)
+      const { key, accountId } = await createAccount(gateway, { credit: 100_000 })
+      let [isOver, ended, broken] = [false, 0, 0]
+      const client = async (index: number) => {
+        while (!isOver) {
+          const answer = await ask(gateway, key, { stream: index % 2 === 0, max_tokens: 1 + (index % 8) })
+          const text = await answer.text()
+          if (answer.status === 200 && /\[DONE\]|"finish_reason":"/.test(text)) ended++
+          else if (answer.status === 503) await wait(20)
+          else broken++
+        }
+      }
+      const clients = Array.from({ length: 12 }, (_, index) => client(index))
+      const rounds = counts(2, 200)
+      for (let round = 0; round < rounds; round++) {
+        await wait(200 + random() * 300)
+        await server.kill()
+        await wait(random() * 100)
+        await server.start()
+        await expect.poll(async () => (await askedAt(gateway, key)).status, { timeout: 30_000 }).toBe(200)
+        ended++
+      }
+      isOver = true
+      await Promise.all(clients)
+      console.info(`${rounds} kills, ${ended} answers, ${broken} others`)
+      expect(broken).toBe(0)
+      await expect
+        .poll(() => moneyOf(gateway, accountId), { timeout: REPLAYED_WITHIN_MS, interval: 100 })
+        .toEqual({ posted: 100_000 - ended, held: 0 })
+      const { code, stdout } = await tollgate(['ledger', 'verify'], { config: gateway.config })
+      expect(code, stdout).toBe(0)
+    },
+    counts(60_000, 1_200_000),
   )
 
   test('50 ms late: nothing is refused', async () => {
