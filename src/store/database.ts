@@ -41,6 +41,8 @@ export interface DatabaseOptions {
   readonly readOnly?: boolean
   /** How long a statement waits for another process's lock, in milliseconds. The event loop waits with it. */
   readonly busyMs?: number
+  /** In PostgreSQL, for reads: a request waits for them, and not a report. */
+  readonly isQuick?: boolean
   /** In PostgreSQL, as which replica it writes; null or left out: as none, and it takes no holds. */
   readonly replica?: number | null
 }

@@ -11,10 +11,10 @@ import type { AllReads, ReadRequest, ReadsParts, Shape } from './remote-reads.ts
 import { createResponseReads } from './responses-service.ts'
 import { createReads } from './store-reads.ts'
 
-const { place, connector, hmacKey } = workerData as ReadsParts
+const { place, connector, hmacKey, isQuick } = workerData as ReadsParts
 const port = parentPort!
 const connect = await loadConnector(connector)
-const database = connect(place, { readOnly: true })
+const database = connect(place, { readOnly: true, isQuick })
 // Time comes with the requests: there is one clock, that of the thread that serves.
 let nowMs = 0
 const reads: AllReads = {

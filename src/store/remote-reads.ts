@@ -31,6 +31,8 @@ export interface ReadsParts {
   readonly place: string
   readonly connector: Connector
   readonly hmacKey: KeyObject
+  /** Requests wait for it. */
+  readonly isQuick: boolean
 }
 
 export interface ReadRequest {
@@ -58,8 +60,11 @@ const TOLD = '\0told'
 /** Reads that may take long. */
 const SLOW = /^(?:store\.(?:reports|verify|list)|recovery)/
 
-export async function createRemoteReads(parts: ReadsParts, clock: Clock): Promise<RemoteReads> {
-  const [quick, slow] = [new ReadsThread(parts, clock), new ReadsThread(parts, clock)]
+export async function createRemoteReads(parts: Omit<ReadsParts, 'isQuick'>, clock: Clock): Promise<RemoteReads> {
+  const [quick, slow] = [true, false].map(isQuick => new ReadsThread({ ...parts, isQuick }, clock)) as [
+    ReadsThread,
+    ReadsThread,
+  ]
   const build = (shape: Shape, path: readonly string[]): object => {
     const built = Object.entries(shape).map(([name, inner]) => {
       const here = [...path, name]

@@ -216,6 +216,8 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
       const loss = await make()
       const gateway = await start(loss.url)
       const { key, accountId } = await createAccount(gateway, { credit: 1000 })
+      // A key that has to be read, because nobody has used it yet.
+      const { key: unseen } = await createAccount(gateway, { credit: 1000 })
       expect(await askedAt(gateway, key)).toMatchObject({ status: 200 })
       let begun = 0
       const streams = Array.from({ length: STREAMS }, () => streamOf(gateway, key, () => void begun++))
@@ -225,7 +227,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
       const lostAt = performance.now()
       const refused: Asked[] = []
       while (performance.now() - lostAt < ms) {
-        refused.push(await askedAt(gateway, key))
+        refused.push(await askedAt(gateway, key), await askedAt(gateway, unseen))
         // Who pays nothing goes on.
         const open = await ask(gateway, '', { model: 'free', max_tokens: 1 }, '/open/v1')
         expect(await open.text()).toContain('"finish_reason"')

@@ -7,6 +7,7 @@ import { type Refusal, refuse } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange, ExchangeListener } from '../exchange.ts'
 import { type GraceClock, graceClock, type Patient } from './grace.ts'
+import { refusalOf } from './refusal-of.ts'
 import { StepCall, type StepRun } from './step-call.ts'
 import { reportOf, type StepMistake, type StepReport } from './step-report.ts'
 
@@ -127,8 +128,9 @@ class Run implements ExchangeListener, Patient, StepRun {
       const reply = await exchange.send()
       if (reply) exchange.end(reply)
       if (reply?.refusal) throw reply.refusal
-    } catch (error) {
+    } catch (thrown) {
       this.#sent()
+      const error = refusalOf(thrown) ?? thrown
       outer?.innerFailed(error)
       throw error
     }

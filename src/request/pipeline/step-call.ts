@@ -1,9 +1,10 @@
 /** One step of one exchange: calls it, and makes something of whatever it does. */
 import type { Context } from 'koa'
-import { isRefusal, type Refusal, refuse } from '#contract'
+import { isRefusal, type Refusal } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange } from '../exchange.ts'
 import { StepHandle } from './handle.ts'
+import { refusalOf } from './refusal-of.ts'
 import { Shadow } from './shadow.ts'
 import { mistakeWords, type StepMistake } from './step-report.ts'
 
@@ -258,7 +259,7 @@ export class StepCall {
       exchange.record(this.#index, 'would_refuse', code, undefined, this.#shadow.would)
       return this.#run.from(this.#index + 1, null)
     }
-    const skippable = !isRefusal(error) && refusalOfHttpError(error) === null && !exchange.answered
+    const skippable = refusalOf(error) === null && !exchange.answered
     if (this.#step.onError === 'skip' && skippable) {
       this.#run.report(this.#step, 'skipped_on_error', error)
       exchange.record(this.#index, 'failed', 'plugin_error', 'skipped_on_error')
@@ -276,7 +277,7 @@ export class StepCall {
   /** What the client is to be told of a step's own error. A refusal of an answer that is over ends the exchange badly too. */
   #ownError(error: unknown): unknown {
     const { exchange } = this.#run
-    const refusal = isRefusal(error) ? error : refusalOfHttpError(error)
+    const refusal = refusalOf(error)
     if (refusal) {
       exchange.record(this.#index, 'refused', refusal.code)
       return refusal
@@ -309,26 +310,4 @@ const ignore = () => {}
 function answeredByKoa(ctx: Context): boolean {
   const response = ctx.response as unknown as { _explicitStatus?: boolean; body?: unknown }
   return response._explicitStatus === true || (response.body !== undefined && response.body !== null)
-}
-
-/** `ctx.throw(403, …)` of a Koa middleware as a refusal; null for anything that is not such an error. */
-function refusalOfHttpError(error: unknown): Refusal | null {
-  if (typeof error !== 'object' || error === null) return null
-  const { status, expose, message, headers } = error as {
-    status?: unknown
-    expose?: unknown
-    message?: string
-    headers?: Record<string, string>
-  }
-  if (typeof status !== 'number' || status < 400 || status > 499 || expose !== true) return null
-  const code =
-    status === 401
-      ? 'unauthorized'
-      : status === 403
-        ? 'forbidden'
-        : status === 429
-          ? 'rate_limit_exceeded'
-          : 'bad_request'
-  const ours = refuse(code, { ...(message ? { message } : {}), headers: headers ?? {} })
-  return status === ours.status ? ours : Object.assign(ours, { status })
 }

@@ -1,0 +1,198 @@
+/**
+ * Three processes with one database, whose clocks are up to 10 s apart, while chance ends leases, kills processes, cuts
+ * connections, and lets others come. Whatever happens in whatever order: what a caller was told is so, each exchange is charged at
+ * most once, and in the end nothing is held and every nano-dollar is accounted for. A seed repeats what chance drew, as far as
+ * the server lets it.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { StoreUnavailable } from '../../src/store/store.ts'
+import { counts } from '../helpers/counts.ts'
+import { seeded } from '../helpers/seeded.ts'
+import { endLease, QUICK, run } from './beside.ts'
+import { aHold, aSettle, fund, onPostgres, type TestStore, testClock, testStore } from './helpers.ts'
+import { die, mortalConnector } from './mortal.ts'
+
+const SKEW_MS = 10_000
+const STEPS = 60
+const CREDIT = 2000n
+
+interface Life {
+  readonly id: number
+  readonly store: TestStore
+}
+
+/** What is known of an exchange by who asked for it. */
+interface Exchange {
+  readonly id: string
+  readonly life: Life
+  held: 'asked' | 'yes' | 'no' | 'unknown'
+  settled: 'no' | 'asked' | 'yes' | 'other' | 'unknown'
+  readonly amount: bigint
+  readonly reached: bigint[]
+  asked: bigint
+}
+
+let lives = 0
+
+class Play {
+  readonly random: () => number
+  readonly alive: Life[] = []
+  readonly exchanges: Exchange[] = []
+  readonly waiting = new Set<Promise<unknown>>()
+  first!: TestStore
+  account = ''
+
+  constructor(seed: number) {
+    this.random = seeded(seed)
+  }
+
+  pick<Item>(items: readonly Item[]): Item {
+    return items[Math.floor(this.random() * items.length)]!
+  }
+
+  async start(): Promise<void> {
+    this.first = await testStore({ writes: 'here' })
+    this.account = await fund(this.first, CREDIT)
+    for (let count = 0; count < 3; count++) await this.join()
+  }
+
+  async join(): Promise<void> {
+    const id = ++lives
+    const clock = testClock()
+    clock.ms += Math.round((this.random() * 2 - 1) * SKEW_MS)
+    const store = await testStore({
+      ...QUICK,
+      writes: 'here',
+      path: this.first.path,
+      clock,
+      connector: mortalConnector(id),
+    })
+    await store.recover()
+    this.alive.push({ id, store })
+  }
+
+  /** Nobody waits for it before the end. */
+  begin(work: Promise<unknown>): void {
+    const settled = work.catch(expectUnavailable).finally(() => this.waiting.delete(settled))
+    this.waiting.add(settled)
+  }
+
+  async hold(life: Life): Promise<void> {
+    const id = `req_${String(this.exchanges.length).padStart(4, '0')}`
+    const amount = BigInt(1 + Math.floor(this.random() * 300))
+    const exchange: Exchange = { id, life, amount, held: 'asked', settled: 'no', reached: [], asked: 0n }
+    this.exchanges.push(exchange)
+    try {
+      const { held } = await life.store.ledger.hold(aHold({ accountId: this.account, exchange: id, amount }))
+      exchange.held = held ? 'yes' : 'no'
+    } catch (error) {
+      exchange.held = 'unknown'
+      throw error
+    }
+  }
+
+  async reach(exchange: Exchange): Promise<void> {
+    const reached = BigInt(Math.floor(this.random() * Number(exchange.amount)))
+    exchange.reached.push(reached)
+    const { id } = exchange
+    await exchange.life.store.ledger.checkpoint([
+      { exchange: id, amount: reached, promptTokens: 1, completionTokens: 1 },
+    ])
+  }
+
+  async settle(exchange: Exchange): Promise<void> {
+    exchange.settled = 'asked'
+    exchange.asked = BigInt(Math.floor(this.random() * Number(exchange.amount + 1n)))
+    try {
+      const { id, asked } = exchange
+      const result = await exchange.life.store.ledger.settle(aSettle({ exchange: id, amount: asked }))
+      exchange.settled = result === 'settled' ? 'yes' : 'other'
+    } catch (error) {
+      exchange.settled = 'unknown'
+      throw error
+    }
+  }
+
+  async step(): Promise<void> {
+    const chance = this.random()
+    const life = this.pick(this.alive)
+    const own = this.exchanges.filter(each => each.life === life && each.held === 'yes' && each.settled === 'no')
+    if (chance < 0.5) this.begin(this.hold(life))
+    else if (chance < 0.6 && own.length > 0) this.begin(this.reach(this.pick(own)))
+    else if (chance < 0.82 && own.length > 0) this.begin(this.settle(this.pick(own)))
+    else if (chance < 0.88) {
+      const replicas = run(this.first, 'SELECT id FROM replica')
+      if (replicas.length > 0) endLease(this.first, Number(this.pick(replicas)['id']))
+    } else if (chance < 0.92 && this.alive.length > 1) {
+      this.alive.splice(this.alive.indexOf(life), 1)
+      die(life.id)
+    } else if (chance < 0.95 && this.alive.length < 3) await this.join()
+    else if (chance < 0.97) {
+      run(
+        this.first,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'tollgate replica %'",
+      )
+    }
+    if (this.random() < 0.5) await wait(this.random() * 20)
+  }
+
+  /** All that lives settles what it holds; what the dead have held is taken over. */
+  async end(): Promise<void> {
+    await Promise.all(this.waiting)
+    const open = (each: Exchange) => this.alive.includes(each.life) && each.held === 'yes' && each.settled !== 'yes'
+    for (const each of this.exchanges.filter(open)) await this.settle(each).catch(expectUnavailable)
+    await expect
+      .poll(
+        () => {
+          const dead = "SELECT id FROM replica WHERE lease_until > clock_timestamp() + interval '1 s'"
+          for (const { id } of run(this.first, dead)) endLease(this.first, Number(id))
+          return run(this.first, 'SELECT held FROM balance')[0]!['held']
+        },
+        { timeout: 20_000, interval: 100 },
+      )
+      .toBe(0)
+  }
+
+  check(): void {
+    const { reads } = this.first
+    expect(reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    let charged = 0n
+    for (const each of this.exchanges) {
+      const receipt = reads.findReceipt(each.id)
+      const what = JSON.stringify({ ...each, life: each.life.id }, (_, value) =>
+        typeof value === 'bigint' ? `${value}` : value,
+      )
+      if (each.held === 'yes') expect(receipt, what).toBeDefined()
+      if (each.held === 'no') expect(receipt, what).toBeUndefined()
+      if (each.settled === 'yes') expect(receipt?.charged, what).toBe(each.asked)
+      else if (receipt) expect([0n, ...each.reached, each.asked], what).toContain(receipt.charged)
+      charged += receipt?.charged ?? 0n
+    }
+    expect(reads.findAccount(this.account)).toMatchObject({ posted: CREDIT - charged, held: 0n })
+  }
+}
+
+function expectUnavailable(error: unknown): void {
+  if (error instanceof StoreUnavailable || /store is closed|process is dead/.test(String(error))) return
+  throw error
+}
+
+onPostgres(() => {
+  const seeds = process.env['SEED'] === undefined ? [] : [Number(process.env['SEED'])]
+  const first = Math.floor(Math.random() * 2 ** 31)
+  while (seeds.length === 0 || (seeds.length < counts(12, 400) && process.env['SEED'] === undefined))
+    seeds.push(first + seeds.length)
+
+  test.each(seeds)(
+    'three replicas, with the seed %i (SEED repeats it)',
+    async seed => {
+      const play = new Play(seed)
+      await play.start()
+      for (let step = 0; step < STEPS; step++) await play.step()
+      await play.end()
+      play.check()
+    },
+    60_000,
+  )
+})
