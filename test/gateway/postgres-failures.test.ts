@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { counts } from '../helpers/counts.ts'
 import { answerOf, createAccount, type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
 import { ownServer, type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { resourcesOf, WATCHED_GATEWAY } from '../helpers/resources.ts'
 import { seeded } from '../helpers/seeded.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
@@ -25,10 +26,11 @@ const REPLAYED_WITHIN_MS = 5 * 5000
 const PRICE = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }
 const STEPS = [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }]
 
-async function start(store: string): Promise<Gateway> {
+async function start(store: string, entry?: string): Promise<Gateway> {
   const target = { provider: 'demo', model: 'demo-small' }
   const model = { context: '128k', max_output: 1024, targets: [target] }
   const gateway = await startGateway({
+    ...(entry === undefined ? {} : { entry }),
     yaml: {
       version: 1,
       listen: '127.0.0.1:0',
@@ -295,6 +297,31 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
     },
     counts(60_000, 1_200_000),
   )
+
+  test('cut off again and again: no connection, timer or memory is left behind', async () => {
+    const database = await testDatabase()
+    const gateway = await start(database.url, WATCHED_GATEWAY)
+    const { key, accountId } = await createAccount(gateway, { credit: 1000 })
+    const names =
+      "SELECT application_name AS name FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'tollgate%'"
+    const connections = async () => (await database.run(names)).map(({ name }) => name).sort()
+    let paid = 0
+    const cutOnce = async () => {
+      await database.cut()
+      await expect.poll(async () => (await askedAt(gateway, key)).status, { timeout: 30_000, interval: 20 }).toBe(200)
+      paid++
+    }
+    for (let warm = 0; warm < 3; warm++) await cutOnce()
+    const [before, held] = [await resourcesOf(gateway), await connections()]
+    for (let cuts = 0; cuts < counts(10, 50); cuts++) await cutOnce()
+    await expect.poll(connections, { timeout: 10_000 }).toEqual(held)
+    const timers = async () => (await resourcesOf(gateway)).active['Timeout'] ?? 0
+    await expect.poll(timers, { timeout: 10_000 }).toBeLessThanOrEqual((before.active['Timeout'] ?? 0) + 2)
+    const after = await resourcesOf(gateway)
+    expect(after.heap - before.heap).toBeLessThan(4 * 2 ** 20)
+    expect(after.resident - before.resident).toBeLessThan(64 * 2 ** 20)
+    await expect.poll(() => moneyOf(gateway, accountId), { timeout: 10_000 }).toEqual({ posted: 1000 - paid, held: 0 })
+  })
 
   test('50 ms late: nothing is refused', async () => {
     const loss = await slow(50)
