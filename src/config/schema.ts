@@ -277,7 +277,7 @@ export const GATEWAY_SCHEMA = map(
       anyOf: [{ const: 'auto' }, { type: 'integer', minimum: 1, maximum: 31 }],
       default: 1,
       description:
-        'How many threads serve requests. auto: one for each processor; with four or more, one processor is left to the store. More than one needs a store in a file.',
+        'How many threads serve requests. auto: one for each processor; with four or more, one processor is left to the store. More than one does not work with `store: memory`.',
     },
     admin: text("The address for the operators' API and Prometheus /metrics. Default: none.", ADDRESS),
     metrics: {

@@ -1,6 +1,7 @@
 /** The rules of the runner, one by one, in the real gateway: what a step may do wrong, and what it costs nobody. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
+import { StoreUnavailable } from '../../../src/store/store.ts'
 import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider } from '../../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../../helpers/in-process.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
@@ -153,6 +154,16 @@ describe('what a step does wrong', () => {
     expect(answer.headers.get('x-should-retry')).toBe('false')
     expect(JSON.parse(body).error.code).toBe('plugin_error')
     expect(body).not.toContain('canary')
+    expect(nano).toBe(0n)
+  })
+
+  test('it throws what the store says when it is away: 503 store_unavailable, to be tried again, nothing charged', async () => {
+    deed = () => Promise.reject(new StoreUnavailable('not_written', new Error('ECONNREFUSED')))
+    const { result: answer, nano } = await charged(() => gateway.chat())
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(await answer.json()).toMatchObject({
+      error: { code: 'store_unavailable', message: 'The store is not available. Nothing was charged.' },
+    })
     expect(nano).toBe(0n)
   })
 
