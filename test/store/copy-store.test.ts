@@ -110,6 +110,28 @@ const REFUSED: readonly Refused[] = [
     /has 1 open hold of a gateway that was killed\. Start the gateway once/,
   ],
   [
+    'a source in PostgreSQL with open holds',
+    async () => {
+      const from = await emptyDatabase()
+      const store = await inPostgres(from, { folder: folder() })
+      const { id } = await store.createAccount({ name: 'somebody' })
+      await store.credit({ account: id, amount: 10n ** 12n, reference: 'first', actor: 'test' })
+      await store.ledger.hold(aHold({ accountId: id, exchange: 'req_open' }))
+      await store.close()
+      return { from, to: sqlite(join(folder(), 'new.db')) }
+    },
+    /^The store postgres:.* has 1 open hold of a gateway that was killed\. Start the gateway once/,
+  ],
+  [
+    'a source in PostgreSQL that is in use',
+    async () => {
+      const from = await emptyDatabase()
+      await inPostgres(from, { folder: folder() })
+      return { from, to: sqlite(join(folder(), 'new.db')) }
+    },
+    /^The store postgres:.* is in use by replica 1 on .*\. Stop all gateways/,
+  ],
+  [
     'a source beside which charges wait',
     async () => {
       const { path } = await makeSample(folder(), 'copy', 2, 20)
@@ -225,6 +247,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
     const look = openPostgres(url)
     onTestFinished(() => look.close())
     let killed = 0
+    let isCopied = false
     for (let round = 0; round < counts(3, 30); round++) {
       const child = spawn(process.execPath, args, { env: { ...process.env, TO: url }, stdio: 'ignore' })
       const ended = once(child, 'exit')
@@ -234,7 +257,10 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
       await wait(random() * 50)
       child.kill('SIGKILL')
       await ended
-      if (child.signalCode !== 'SIGKILL') break
+      if (child.signalCode !== 'SIGKILL') {
+        isCopied = child.exitCode === 0
+        break
+      }
       killed++
       // The server notices when it writes to the connection.
       await expect
@@ -242,7 +268,10 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
         .toEqual({ n: 0 })
     }
     expect(killed).toBeGreaterThan(0)
-    const report = await copyStore({ from: sqlite(path), to: await emptyDatabase(), clock })
-    expect(report.events).toBeGreaterThan(4000)
+    // Into the same database. A round that was too fast for its kill has done it already.
+    if (!isCopied) await copyStore({ from: sqlite(path), to: url, clock })
+    const back = join(folder(), 'back.db')
+    await copyStore({ from: url, to: sqlite(back), clock })
+    expect(rowsOf(back)).toEqual(rowsOf(path))
   })
 })
