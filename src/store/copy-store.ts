@@ -34,6 +34,8 @@ interface Side {
   /** For people: without a password. */
   readonly place: string
   readonly database: Database
+  /** Throws when a gateway uses the store now. */
+  refuseUse(): void
   /** @param isDone the copy is committed */
   close(isDone: boolean): void
 }
@@ -65,6 +67,8 @@ export async function copyStore(request: CopyRequest): Promise<CopyReport> {
   }
   const source = isPostgres(from) ? await openPostgresSource(from) : await openFileSource(from, request.clock)
   try {
+    // What is audited is what is copied.
+    source.database.exec(source.database.dialect.snapshot)
     const audited = verify(source.database, (done, total) => onProgress('Verifying', done, total))
     const [first] = audited.violations
     if (first !== undefined) {
@@ -107,6 +111,7 @@ async function openFileSource(url: string, clock: Clock): Promise<Side> {
     return {
       place: path,
       database,
+      refuseUse() {},
       close() {
         database.close()
         lock.release()
@@ -124,7 +129,8 @@ async function openPostgresSource(url: string): Promise<Side> {
   try {
     migratePostgres(database, { canWrite: false })
     refuseReplicas(database, placeOf(url))
-    return { place: placeOf(url), database, close: () => database.close() }
+    const place = placeOf(url)
+    return { place, database, refuseUse: () => refuseReplicas(database, place), close: () => database.close() }
   } catch (error) {
     database.close()
     throw error
@@ -148,7 +154,7 @@ async function openPostgresTarget(url: string): Promise<Side> {
         `The store ${place} is not empty: the table ${full.name} has rows. Name an empty database: createdb tollgate.`,
       )
     }
-    return { place, database, close: () => database.close() }
+    return { place, database, refuseUse() {}, close: () => database.close() }
   } catch (error) {
     database.close()
     throw error
@@ -177,6 +183,7 @@ function openFileTarget(url: string): Side {
   return {
     place: path,
     database,
+    refuseUse() {},
     close(isDone) {
       database.close()
       if (!isDone) return remove()
@@ -199,7 +206,6 @@ function refuseReplicas(database: Database, place: string): void {
 /** Copies, compares, audits and commits. */
 function copyInto(target: Side, source: Side, onProgress: NonNullable<CopyRequest['onProgress']>) {
   const tables = commonTables(source, target)
-  source.database.exec(source.database.dialect.snapshot)
   const counted = tables.map(table => ({ ...table, rows: countRows(source.database, table.name) }))
   const total = counted.reduce((sum, { rows }) => sum + rows, 0)
   let table = ''
@@ -221,6 +227,9 @@ function copyInto(target: Side, source: Side, onProgress: NonNullable<CopyReques
     table = ''
     const [first] = verify(target.database).violations
     if (first !== undefined) throw new StoreError(`The copy is not sound: ${first.subject}: ${first.message}`)
+    // A gateway may have started on the source since: outside the snapshot it is seen.
+    source.database.exec('COMMIT')
+    source.refuseUse()
     target.database.exec('COMMIT')
   } catch (error) {
     if (error instanceof StoreError) throw error

@@ -236,6 +236,26 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
+  test('of a database on which a gateway starts meanwhile is refused at its end', async () => {
+    const { path } = await sample()
+    const from = await emptyDatabase()
+    await copyStore({ from: sqlite(path), to: from, clock })
+    const gateway = openPostgres(from)
+    onTestFinished(() => gateway.close())
+    let starts = 0
+    const onProgress = (doing: string) => {
+      if (doing !== 'Copying' || starts++ > 0) return
+      gateway.exec(
+        "INSERT INTO replica (host, version, lease_until, open_from) VALUES ('there', '1', now() + interval '1 minute', '')",
+      )
+    }
+    const to = join(folder(), 'new.db')
+    await expect(copyStore({ from, to: sqlite(to), clock, onProgress })).rejects.toThrow(
+      /^The store postgres:.* is in use by replica \d+ on there\. Stop all gateways/,
+    )
+    expect([starts > 0, existsSync(to), existsSync(`${to}.copying`)]).toEqual([true, false, false])
+  })
+
   test('that is killed leaves the target empty, and the next one is whole', async () => {
     const { path } = await sample(counts(4000, 40_000))
     const url = await emptyDatabase()
