@@ -52,6 +52,9 @@ async function openInPostgres(
 ): Promise<{ store: ServedStore; lock: Lock; secret: string }> {
   const { configuration } = loaded
   log.learn(passwordsIn(configuration.store))
+  const { checkPostgres } = await import('../store/postgres/index.ts')
+  // Before there is a folder, or a secret in it.
+  await toldAt(loaded, async () => checkPostgres(configuration.store))
   const folder = storeFolder(configuration.file)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const lock = await takeLock(join(folder, 'tollgate.replica'), clock, 'serve').catch((error: Error) => {
@@ -60,9 +63,18 @@ async function openInPostgres(
     })
   })
   try {
-    return { ...(await openIn(folder, configuration, clock, log, open)), lock }
+    return { ...(await toldAt(loaded, () => openIn(folder, configuration, clock, log, open))), lock }
   } catch (error) {
     lock.release()
+    throw error
+  }
+}
+
+/** What is wrong with the database is a problem of the configuration, which says where it stands. */
+async function toldAt<Result>(loaded: Loaded, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
     const sentence = sentenceOf(error as Error)
     if (sentence === null) throw error
     const key = /^(?:The `?secret\b|This is not the secret\b)/.test(sentence) ? 'secret' : 'store'

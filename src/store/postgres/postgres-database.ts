@@ -226,7 +226,7 @@ class Connection {
     const place = placeOf(this.#url)
     if (Number(version) < OLDEST * 10_000) {
       const major = Math.floor(Number(version) / 10_000)
-      throw new StoreError(`The server of ${place} is PostgreSQL ${major}. Tollgate needs ${OLDEST} or newer.`)
+      throw new StoreError(`The server of ${place} is PostgreSQL ${major}. Use PostgreSQL ${OLDEST} or newer.`)
     }
     if (encoding !== 'UTF8') {
       throw new StoreError(`The database ${place} has the encoding ${encoding}. Create it with the encoding UTF8.`)

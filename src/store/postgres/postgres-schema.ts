@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { type Database, transaction } from '../database.ts'
 import { StoreError } from '../error.ts'
 import { migrationFiles, tooOld } from '../migrate.ts'
+import { openPostgres } from './postgres-database.ts'
 
 const FOLDER = join(import.meta.dirname, 'migrations')
 /** The letters TOLLGATE: of the lock of whoever changes more than the ledger, and, one more, of whoever migrates it. */
@@ -29,7 +30,10 @@ export function migratePostgres(database: Database, { canWrite = true, folder = 
   database.prepare('SELECT pg_advisory_lock(?)').get(MIGRATION_LOCK)
   try {
     const version = versionOf(database, files)
-    if (version === 0) claim(database)
+    if (version === 0) {
+      refuseOthers(database)
+      claim(database)
+    }
     for (const [index, file] of files.entries()) if (index >= version) apply(database, folder, file, index + 1)
   } finally {
     if (!database.inTransaction()) database.prepare('SELECT pg_advisory_unlock(?)').get(MIGRATION_LOCK)
@@ -71,8 +75,20 @@ function versionOf(database: Database, files: readonly string[]): number {
   return newest
 }
 
-/** Takes an empty database; refuses one in which somebody else keeps tables. */
-function claim(database: Database): void {
+/**
+ * Looks whether a store can be opened at an address, and changes nothing there. Throws the `StoreError` that says why not.
+ */
+export function checkPostgres(url: string): void {
+  const database = openPostgres(url)
+  try {
+    if (versionOf(database, migrationFiles(FOLDER)) === 0) refuseOthers(database)
+  } finally {
+    database.close()
+  }
+}
+
+/** Throws for a database in which somebody else keeps tables. */
+function refuseOthers(database: Database): void {
   const tables = database
     .prepare(
       "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_name <> 'tollgate_schema'",
@@ -83,6 +99,10 @@ function claim(database: Database): void {
       `The database has tables of another program (${tables[0]!['table_name']}). Create a database for Tollgate alone: createdb tollgate.`,
     )
   }
+}
+
+/** Takes an empty database. */
+function claim(database: Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS tollgate_schema (
       version    BIGINT NOT NULL PRIMARY KEY,

@@ -1,0 +1,134 @@
+/** A database that a gateway cannot use: one problem, with its line in gateway.yaml and what to do, and nothing is begun. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/common/clock.ts'
+import { openStore } from '../../src/store/sqlite.ts'
+import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
+import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import { LOCKED, type TestDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+
+if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
+
+const SCHEMA = 'CREATE TABLE tollgate_schema (version BIGINT, file TEXT)'
+
+interface Mistake {
+  readonly name: string
+  /** Makes the database; answers with the address. */
+  url(database: TestDatabase, at: string): Promise<string> | string
+  readonly says: RegExp
+}
+
+const MISTAKES: readonly Mistake[] = [
+  {
+    name: 'nobody listens',
+    url: () => 'postgres://u:hunter2@127.0.0.1:1/db',
+    says: /store: The store postgres:\/\/u@127\.0\.0\.1:1\/db cannot be reached: .*\. Start the server, or correct `store`/,
+  },
+  {
+    name: 'a wrong password',
+    url: (_database, at) => `postgres://${LOCKED.user}:hunter2@${at}/postgres`,
+    says: /store: The store postgres:\/\/locked@.* refuses the user or the password: .*\. Correct `store`/,
+  },
+  {
+    name: 'no such database',
+    url: (_database, at) => `postgres://postgres:hunter2@${at}/nowhere`,
+    says: /store: The store .*\/nowhere is not there: .*\. Create it: createdb NAME/,
+  },
+  {
+    name: 'a server that is too old',
+    // The server lets nobody choose its version, but a function of the same name that is found before its own.
+    async url({ run, name, url }) {
+      await run(`CREATE FUNCTION public.current_setting(text) RETURNS text LANGUAGE sql AS
+        $$ SELECT CASE $1 WHEN 'server_version_num' THEN '130021' ELSE pg_catalog.current_setting($1, false) END $$`)
+      await run(`ALTER DATABASE ${name} SET search_path = public, pg_catalog`)
+      return url
+    },
+    says: /store: The server of postgres:.* is PostgreSQL 13\. Use PostgreSQL 14 or newer/,
+  },
+  {
+    name: 'a server that is read-only',
+    async url({ run, name, url }) {
+      await run(`ALTER DATABASE ${name} SET default_transaction_read_only = on`)
+      return url
+    },
+    says: /store: The database postgres:.* is read-only\. Name the primary server, and a role that may write/,
+  },
+  {
+    name: 'a schema of a newer version',
+    async url({ run, url }) {
+      await run(`${SCHEMA}; INSERT INTO tollgate_schema VALUES (99, '099-more.sql')`)
+      return url
+    },
+    says: /store: This store has schema 99, and this Tollgate knows schemas up to \d+\. Run the newer version that wrote it/,
+  },
+  {
+    name: 'tables of another program',
+    async url({ run, url }) {
+      await run('CREATE TABLE customer (id BIGINT)')
+      return url
+    },
+    says: /store: The database has tables of another program \(customer\)\. Create a database for Tollgate alone: createdb/,
+  },
+  {
+    name: 'no database in the address',
+    url: (_database, at) => `postgres://u:hunter2@${at}`,
+    says: /postgres: needs a host and a database; write postgres:\/\/USER@HOST\/DATABASE/,
+  },
+]
+
+async function serve(store: string, secret?: string) {
+  const dir = await temporaryDirectory()
+  const yaml = {
+    version: 1,
+    listen: '127.0.0.1:0',
+    store: '${DATABASE_URL}',
+    ...(secret === undefined ? {} : { secret: '${SECRET}' }),
+    providers: { p: { dialect: 'demo' } },
+    models: { m: { targets: [{ provider: 'p', model: 'm' }], price: PRICE, context: 8192, max_output: 1000 } },
+    routes: [{ path: '/v1/chat/completions', policy: 'main' }],
+  }
+  const config = await writeConfiguration(dir, { yaml, policies: { main: { steps: FIVE_STEPS } } })
+  const { code, stdout, stderr } = await tollgate(['serve'], {
+    config,
+    env: { DATABASE_URL: store, SECRET: secret ?? '' },
+  })
+  return { dir, code, said: stdout + stderr }
+}
+
+describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => {
+  test.each(MISTAKES)('$name', async ({ url, says }) => {
+    const [database, { port }] = [await testDatabase(), await testServer()]
+    const store = await url(database, `127.0.0.1:${port}`)
+    const tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    const before = await database.run(tables)
+    const { dir, code, said } = await serve(store)
+    expect(code).toBe(1)
+    expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
+      expect.stringMatching(new RegExp(`^gateway\\.yaml:3:\\d+: ${says.source}`)),
+    ])
+    expect(said).not.toContain('hunter2')
+    expect(said).not.toContain('listening')
+    expect(existsSync(join(dir, '.tollgate'))).toBe(false)
+    expect(await database.run(tables)).toEqual(before)
+  })
+  test('a database that was made with another secret', async () => {
+    const { url, run } = await testDatabase()
+    const first = {
+      url,
+      secret: 'the first one, of more than 32 characters',
+      clock: systemClock,
+      writes: 'here',
+    } as const
+    await (await openStore(first)).close()
+    const { code, said } = await serve(url, 'hunter2 and more than 32 characters')
+    expect(code).toBe(1)
+    expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
+      expect.stringMatching(
+        /^gateway\.yaml:\d+:\d+: secret: This is not the secret .*: `secret:` of gateway\.yaml\. Restore the one that was in use/,
+      ),
+    ])
+    expect(said).not.toContain('hunter2')
+    expect(await run('SELECT id FROM replica')).toEqual([])
+  })
+})
