@@ -54,7 +54,6 @@ export interface TestDatabase {
   run(sql: string, values?: readonly unknown[]): Promise<Record<string, unknown>[]>
   /** Ends every connection to the database, as a crash of the server does to its clients. */
   cut(): Promise<void>
-  drop(): Promise<unknown>
   /** Whether it lets anybody in; with false also those who are in are cut. */
   allow(isAllowed: boolean): Promise<void>
 }
@@ -162,15 +161,13 @@ export async function testDatabase(like = 'template0'): Promise<TestDatabase> {
   const server = await testServer()
   const name = `test_${process.pid}_${++numbered}`
   await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like}`)
-  const drop = () => onServer(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-  onTestFinished(async () => void (await drop()))
+  onTestFinished(async () => void (await onServer(server, `DROP DATABASE ${name} WITH (FORCE)`)))
   const url = `postgres://postgres@127.0.0.1:${server.port}/${name}`
   return {
     url,
     name,
     run: (sql, values) => onServer(server, sql, values, name),
     cut: () => cut(server, name),
-    drop,
     allow: isAllowed => allow(server, name, isAllowed),
   }
 }
