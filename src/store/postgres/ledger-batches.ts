@@ -61,7 +61,8 @@ interface Unanswered {
 
 /** So many open holds are remembered: of a settle of another one the database is asked whose it is. */
 const MAX_KNOWN = 65_536
-const NOT_PLAIN = 'TG002'
+/** SQLSTATE classes behind which nobody knows whether a COMMIT was done. */
+const IN_DOUBT = /^(?:08|57|58|XX)/
 
 export class LedgerBatches {
   readonly #parts: BatchParts
@@ -90,10 +91,11 @@ export class LedgerBatches {
     return results
   }
 
-  /** Whether the server has undone the transaction because of one operation, which is to be done where its turn is. */
+  /** Whether the server has said that it has undone the transaction. Then each operation is to be done where its turn is. */
   isUndone(error: unknown): boolean {
     if (this.#unanswered === null || !(error instanceof PostgresError)) return false
-    if (error.code !== NOT_PLAIN && error.isStorageFailure) return false
+    // A server that ends, or has lost its disk, may have committed before.
+    if (!error.open || error.code === null || IN_DOUBT.test(error.code)) return false
     for (const operation of this.#unanswered.operations) this.#tried.add(operation)
     return true
   }
