@@ -28,6 +28,7 @@ import { ConfigurationProblems, openOwnState } from './runtime/own-state.ts'
 import { openOwnStore } from './runtime/own-store.ts'
 import { createPast } from './runtime/recent-trails.ts'
 import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloads } from './runtime/reload.ts'
+import { createReplicaViews } from './runtime/replica-views.ts'
 import { alone, createServing, type ServingParts, type ServingSet } from './runtime/serving.ts'
 import { createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
 import { ServingThreads, type ThreadsParts, threadsOf } from './runtime/threads.ts'
@@ -274,7 +275,7 @@ async function openListeners(
     log: log.log,
     version: VERSION,
     past,
-    views,
+    views: createReplicaViews({ ...store, views, watch: base.deadlineClock.watch }),
     generation: reloads.generation,
     loaded: () => ({ ...reloads.running(), again: load, redact: log.redact }),
     readiness: ready,

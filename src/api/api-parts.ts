@@ -41,6 +41,8 @@ export interface ApiParts {
   readiness(): { readonly ready: boolean; readonly reason?: string }
   /** Exchanges in progress, the oldest first. */
   exchanges(): Promise<readonly ExchangeView[]>
+  /** How many exchanges are in progress, and how many holds are open. */
+  counts(): Promise<{ readonly inflight: number; readonly openHolds: number }>
   readonly past: RecentTrails
   providers(): Promise<readonly ProviderView[]>
   /** Reads the files again, to say what has changed and what is wrong with them. */

@@ -40,12 +40,13 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     async handle({ parts }) {
       const { accounts, posted, held } = await parts.store.reports.totals()
       const { ready, reason = null } = parts.readiness()
+      const { inflight, openHolds } = await parts.counts()
       const summary: SummaryView = {
         accounts,
         posted: formatMoney(posted),
         held: formatMoney(held),
-        inflight: (await parts.exchanges()).length,
-        open_holds: parts.store.openHolds(),
+        inflight,
+        open_holds: openHolds,
         ready,
         reason,
         started_at: showTime(parts.startedAt),

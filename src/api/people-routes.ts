@@ -6,7 +6,7 @@ import { StoreError } from '../store/error.ts'
 import type { Link, Person } from '../store/people.ts'
 import { StoreUnavailable } from '../store/store.ts'
 import { afterWriting } from './after-writing.ts'
-import { takeAll } from './attempts.ts'
+import { type Try, takeAll } from './attempts.ts'
 import { refuseGuessable } from './guessable.ts'
 import { EMAIL, PASSWORD, PASSWORD_NOW, SECRET } from './inputs.ts'
 import { type Answer, type ApiRoute, type Call, route } from './route.ts'
@@ -145,11 +145,11 @@ async function register(call: Call<object, object, { email: string; password: st
   if (mode !== 'open') throw refuse('registration_closed')
   const email = chosen(body.email)
   refuseGuessable(body.password, email, 'password')
-  const takeBack = takeAll([[guard.registrations, 'all']])
+  const takeBack = await takeAll([[guard.registrations, 'all']], parts.store.replicas)
   let person: Person
   let password: string
   try {
-    guard.registrationsByAddress.take(addressGroup(caller.address))
+    await takeAll([[guard.registrationsByAddress, addressGroup(caller.address)]], parts.store.replicas)
     await checkFree(call, body.email)
     password = await guard.passwords.hash(body.password, { by: placesOf(call, email), isStranger: true })
     const membership = { name: email, plan, credit }
@@ -181,7 +181,8 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   }
   refuseGuessable(body.password, email, 'password')
   // Whoever has a link that is for anybody could ask with it who is here: that counts as registering does.
-  const takeBack = takeAll(link.email === null ? [[guard.registrationsByAddress, addressGroup(caller.address)]] : [])
+  const asks: Try[] = link.email === null ? [[guard.registrationsByAddress, addressGroup(caller.address)]] : []
+  const takeBack = await takeAll(asks, parts.store.replicas)
   await checkFree(call, email)
   takeBack()
   const password = await guard.passwords.hash(body.password, familiar(call, email))
@@ -263,7 +264,7 @@ async function checkFree({ parts }: Call, email: string): Promise<void> {
   })
 }
 
-/** A link that works; a try that finds none counts as one to sign in. */
+/** A link that works; a try that finds none counts as one to sign in, in this process: nobody guesses 256 bits. */
 async function findLink(call: Call, token: string, kind?: Link['kind']): Promise<Link> {
   const takeBack = call.guard.signInsByAddress.take(addressGroup(call.caller.address))
   const link = await call.parts.store.people.findLink(token)

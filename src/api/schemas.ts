@@ -219,6 +219,7 @@ const VIEWS = {
     attempts: count,
     tokens: says(count, 'That have come so far, counted.'),
     address: text,
+    replica: says(maybe(text), 'Which replica serves it; null where there is one gateway.'),
   }),
   PastExchangeView: view('A request that is over, whole.', {
     id: text,

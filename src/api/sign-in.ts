@@ -1,7 +1,10 @@
-/** What stands at the door of the account API: passwords, sessions, and how often somebody may try. One for the process. */
+/**
+ * What stands at the door of the account API: passwords, sessions, and how often somebody may try. One for the process. Limits
+ * with a name count at all replicas together; those without bound the work of this process.
+ */
 import type { Log } from '#contract'
 import type { ApiParts } from './api-parts.ts'
-import { type Attempts, createAttempts, createDelays } from './attempts.ts'
+import { type Attempts, createAttempts } from './attempts.ts'
 import { createKnown, type Known } from './known-clients.ts'
 import { createPasswords, type Passwords } from './password.ts'
 import { createSessions, type Sessions } from './sessions.ts'
@@ -47,16 +50,16 @@ export function createGuard(
     passwords,
     sessions: createSessions(store.people, clock, log),
     known: createKnown(store.people),
-    signInsByBrowser: createDelays(clock, AT_ONE_PERSON),
-    signInsByPlace: createDelays(clock, AT_ONE_PERSON),
-    signInsByEmail: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }),
-    signInsByAddress: createDelays(clock, AT_ALL_TOGETHER),
+    signInsByBrowser: createAttempts(clock, AT_ONE_PERSON, { name: 'signInsByBrowser' }),
+    signInsByPlace: createAttempts(clock, AT_ONE_PERSON, { name: 'signInsByPlace' }),
+    signInsByEmail: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }, { name: 'signInsByEmail' }),
+    signInsByAddress: createAttempts(clock, AT_ALL_TOGETHER, { name: 'signInsByAddress' }),
     hashesByEmail: createAttempts(clock, { most: 60, windowMs: QUARTER_HOUR_MS }),
     hashesByAddress: createAttempts(clock, { most: 300, windowMs: QUARTER_HOUR_MS }),
     // Some 30 ms of a core each: a sixth of one.
     hashesOfStrangers: createAttempts(clock, { most: 50, windowMs: 10 * SECOND_MS }),
-    changesBySession: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }),
-    registrationsByAddress: createAttempts(clock, { most: 10, windowMs: HOUR_MS }),
-    registrations: createAttempts(clock, { most: 100, windowMs: HOUR_MS }),
+    changesBySession: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }, { name: 'changesBySession' }),
+    registrationsByAddress: createAttempts(clock, { most: 10, windowMs: HOUR_MS }, { name: 'registrationsByAddress' }),
+    registrations: createAttempts(clock, { most: 100, windowMs: HOUR_MS }, { name: 'registrations' }),
   }
 }

@@ -2,6 +2,7 @@
 
 import { addressGroup } from '#contract'
 import type { Person, PersonWithPassword } from '../store/people.ts'
+import type { Replicas } from '../store/replicas.ts'
 import { type Try, takeAll } from './attempts.ts'
 import type { Whose } from './password.ts'
 import type { Call } from './route.ts'
@@ -43,7 +44,7 @@ export async function signInTrial(
 
 /** Whether it is the password of the person. For an address that nobody has, the work is the same. */
 export async function checkPassword(call: Call, known: PersonWithPassword | undefined, trial: Trial) {
-  const { takeBackSome, takeBackAll } = take(trial)
+  const { takeBackSome, takeBackAll } = await take(trial, call.parts.store.replicas)
   try {
     const verdict = await call.guard.passwords.verify(known?.password, trial.password, trial.whose)
     if (verdict.right) takeBackSome()
@@ -55,10 +56,10 @@ export async function checkPassword(call: Call, known: PersonWithPassword | unde
   }
 }
 
-function take({ wrong, all }: Trial) {
-  const takeBackRest = takeAll(all)
+async function take({ wrong, all }: Trial, replicas: Replicas | null) {
+  const takeBackRest = await takeAll(all, replicas)
   try {
-    const takeBackSome = takeAll(wrong)
+    const takeBackSome = await takeAll(wrong, replicas)
     const takeBackAll = () => {
       takeBackSome()
       takeBackRest()

@@ -9,11 +9,10 @@ import { createApi, tokenOf } from '../api/server.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from '../app.ts'
 import type { Address } from '../config/configuration.ts'
 import { basePath, urlHost } from '../config/listen-address.ts'
-import type { Promised } from '../store/promised.ts'
 import type { Store } from '../store/store.ts'
 import type { Generation } from './generation.ts'
 import { configurationView, type LoadedConfiguration, playgroundRoute } from './operator-views.ts'
-import type { ServingViews } from './serving.ts'
+import type { ReplicaViews } from './replica-views.ts'
 
 /** Where the page is built to. */
 const PAGE_FOLDER = fileURLToPath(new URL('../dashboard/dist', import.meta.url))
@@ -35,7 +34,8 @@ export interface DashboardServerParts {
   readonly log: Log
   readonly version: string
   readonly past: RecentTrails
-  readonly views: Pick<Promised<ServingViews>, 'exchanges' | 'providers'>
+  /** Of all replicas. */
+  readonly views: ReplicaViews
   generation(): Generation
   loaded(): LoadedConfiguration
   readiness(): { readonly ready: boolean; readonly reason?: string }
@@ -69,8 +69,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,
     past: parts.past,
-    exchanges: parts.views.exchanges,
-    providers: parts.views.providers,
+    ...parts.views,
     configuration: () => configurationView(loaded()),
     playground: () => playgroundRoute(parts.generation(), clients.port),
   }

@@ -27,6 +27,7 @@ export function exchangeView(exchange: LiveExchange): ExchangeView {
     attempts: attempts.length + (asking === null ? 0 : 1),
     tokens: exchange.meter.countedTokens,
     address: exchange.address,
+    replica: null,
   }
 }
 

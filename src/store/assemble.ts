@@ -12,6 +12,8 @@ import { type Promised, promised } from './promised.ts'
 import { createReadiness } from './readiness.ts'
 import { createRecoveryReads, type Dead, type RecoveryReads, recover } from './recovery.ts'
 import { type KeeperParts, ReplicaKeeper } from './replica-keeper.ts'
+import type { ReplicaReads } from './replicas.ts'
+import { createReplicaReads, createReplicas } from './replicas-service.ts'
 import { createResponseReads, createResponses, type ResponseReads } from './responses-service.ts'
 import type { ServedStore, StoreThreads } from './served-store.ts'
 import { createSpool, type Spool } from './spool.ts'
@@ -38,6 +40,7 @@ export interface Reading {
   readonly secrets: FindSecret
   readonly boxes: ResponseReads | Promised<ResponseReads>
   readonly recovery: RecoveryReads | Promised<RecoveryReads>
+  readonly replicas: ReplicaReads | Promised<ReplicaReads>
   close(): Promise<void>
 }
 
@@ -79,6 +82,8 @@ export interface StoreParts {
 
 export interface ReplicaParts extends Pick<KeeperParts, 'former' | 'roundMs'> {
   readonly id: number
+  /** The name of the machine. */
+  readonly host: string
 }
 
 export const SILENT: Log = { info() {}, warn() {}, error() {} }
@@ -99,6 +104,7 @@ export function readHere(
     secrets: createSecretFinder(reader, hmacKey),
     boxes: createResponseReads(reader),
     recovery: createRecoveryReads(reader),
+    replicas: createReplicaReads(reader),
     close: async () => close(),
   } satisfies Reading
 }
@@ -169,6 +175,7 @@ export function assemble(parts: StoreParts): ServedStore {
       return { ...report, settled: former.settled, charged: report.charged + former.charged }
     },
     threads: createThreads(parts, ledger.settle),
+    replicas: parts.replica && createReplicas({ ...parts.replica, writer, reads: reading.replicas, hmacKey }),
     lostFiles,
     lostCommits: file?.lostCommits ?? null,
     close: () => (closing ??= close()),

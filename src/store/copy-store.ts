@@ -47,7 +47,7 @@ interface Table {
 }
 
 /** What belongs to the processes that use a store, and not to the store. */
-const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'tollgate_schema'])
+const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'replica_view', 'tollgate_schema', 'try_count'])
 const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'] }
 /** The rest of it says how one database is used. */
 const ONLY: Readonly<Record<string, string>> = { meta: "WHERE name = 'secret_check'" }

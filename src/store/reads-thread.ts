@@ -8,6 +8,7 @@ import { loadConnector } from './database.ts'
 import { createSecretFinder } from './keys.ts'
 import { createRecoveryReads } from './recovery.ts'
 import type { AllReads, ReadRequest, ReadsParts, Shape } from './remote-reads.ts'
+import { createReplicaReads } from './replicas-service.ts'
 import { createResponseReads } from './responses-service.ts'
 import { createReads } from './store-reads.ts'
 
@@ -22,6 +23,7 @@ const reads: AllReads = {
   secrets: { find: createSecretFinder(database, hmacKey) },
   responses: createResponseReads(database),
   recovery: createRecoveryReads(database),
+  replicas: createReplicaReads(database),
 }
 
 port.on('message', ({ id, path, values, nowMs: at }: ReadRequest) => {

@@ -14,6 +14,7 @@ import type { KnownSecret } from './keys.ts'
 import { TooMuch } from './mistakes.ts'
 import type { Promised } from './promised.ts'
 import type { RecoveryReads } from './recovery.ts'
+import type { ReplicaReads } from './replicas.ts'
 import type { ResponseReads } from './responses-service.ts'
 import { type StoreReads, StoreUnavailable } from './store.ts'
 
@@ -23,6 +24,7 @@ export interface AllReads {
   readonly secrets: { find(token: string): KnownSecret | null }
   readonly responses: ResponseReads
   readonly recovery: RecoveryReads
+  readonly replicas: ReplicaReads
 }
 
 /** What the thread is given at its birth. */
@@ -58,7 +60,7 @@ export interface RemoteReads extends Promised<AllReads> {
 /** In the place of a function, which cannot be sent. */
 const TOLD = '\0told'
 /** Reads that may take long. */
-const SLOW = /^(?:store\.(?:reports|verify|list)|recovery)/
+const SLOW = /^(?:store\.(?:reports|verify|list)|recovery|replicas)/
 
 export async function createRemoteReads(parts: Omit<ReadsParts, 'isQuick'>, clock: Clock): Promise<RemoteReads> {
   const [quick, slow] = [true, false].map(isQuick => new ReadsThread({ ...parts, isQuick }, clock)) as [

@@ -233,8 +233,8 @@ async function readElsewhere(
   connector: Connector,
 ): Promise<Reading> {
   const remote = await createRemoteReads({ place: url, connector, hmacKey: digestKey(secret) }, clock)
-  const { store, secrets, responses, recovery, close } = remote
-  return { reads: store, local: null, secrets: secrets.find, boxes: responses, recovery, close }
+  const { store, secrets, responses, recovery, replicas, close } = remote
+  return { reads: store, local: null, secrets: secrets.find, boxes: responses, recovery, replicas, close }
 }
 
 function pathOf(url: string): string {

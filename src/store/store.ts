@@ -15,6 +15,7 @@ import type {
 } from '#contract'
 import type { People, PeopleReads } from './people.ts'
 import type { Promised } from './promised.ts'
+import type { Replicas } from './replicas.ts'
 import type { Reports } from './reports.ts'
 
 export interface NewAccount {
@@ -188,6 +189,8 @@ export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   readonly people: People
   readonly vault: Vault
   readonly responses: Responses
+  /** What replicas share; null where a process has the store for itself, and in its serving threads. */
+  readonly replicas: Replicas | null
 
   createAccount(account: NewAccount): Promise<Account>
   credit(grant: CreditGrant): Promise<CreditResult>

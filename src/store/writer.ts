@@ -29,6 +29,7 @@ import {
   type ReplicaName,
   type ReplicaOperations,
 } from './postgres/replica-writes.ts'
+import { createTryOperations, NO_TRIES, type TryOperations } from './postgres/try-writes.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
 import { createUsageWriter, type UsageWriter } from './usage.ts'
@@ -43,7 +44,8 @@ export interface Operations
     LinkOperations,
     OperatorTokenOperations,
     ResponseOperations,
-    ReplicaOperations {
+    ReplicaOperations,
+    TryOperations {
   /** Writes as much as an exchange does, to see whether there is room for one. */
   probe(nowMs: number): void
   /** A serving thread is gone: resolves when everything that it had asked for is committed or has failed. */
@@ -213,6 +215,7 @@ function createOperations(
     ...createResponseOperations(database),
     ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
     ...(replica ? createReplicaOperations(database, replica.id) : NO_REPLICAS),
+    ...(replica ? createTryOperations(database, clock) : NO_TRIES),
     detach() {},
     probe: nowMs => void probe.run(`${nowMs} ${randomBytes(PROBE_BYTES).toString('hex')}`),
     last(nowMs) {

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRefusal } from '#contract'
-import { createAttempts, createDelays } from '../../src/api/attempts.ts'
+import { createAttempts } from '../../src/api/attempts.ts'
 import { counts } from '../helpers/counts.ts'
 import { testClock } from '../store/helpers.ts'
 
@@ -78,7 +78,7 @@ describe('a window', () => {
   })
 
   test('remembers so many subjects, and forgets the one that tried longest ago', () => {
-    const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, 3)
+    const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, { mostSubjects: 3 })
     for (const subject of ['a', 'b', 'c']) attempts.take(subject)
     expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)
     attempts.take('d')
@@ -96,7 +96,7 @@ describe('delays', () => {
 
   test('double with each try, up to the longest, and each such time without one takes one back', () => {
     const clock = testClock()
-    const delays = createDelays(clock, GROWTH)
+    const delays = createAttempts(clock, GROWTH)
     const waits: (true | number)[] = []
     for (let count = 0; count < 12; count++) {
       const result = tried(() => delays.take('a'))
@@ -119,7 +119,7 @@ describe('delays', () => {
 
   test('are as they were when a try is taken back, however often', () => {
     const clock = testClock()
-    const delays = createDelays(clock, GROWTH)
+    const delays = createAttempts(clock, GROWTH)
     for (let count = 0; count < 5; count++) {
       const takeBack = delays.take('a')
       takeBack()
@@ -134,7 +134,7 @@ describe('delays', () => {
   })
 
   test('keep the tries of others when one is taken back late', () => {
-    const delays = createDelays(testClock(), GROWTH)
+    const delays = createAttempts(testClock(), GROWTH)
     const takeBack = delays.take('a')
     delays.take('a')
     takeBack()
@@ -143,7 +143,7 @@ describe('delays', () => {
 
   test('a clock that is set back locks nobody out', () => {
     const clock = testClock()
-    const delays = createDelays(clock, GROWTH)
+    const delays = createAttempts(clock, GROWTH)
     delays.take('a')
     delays.take('a')
     clock.ms -= 3_600_000
@@ -151,14 +151,14 @@ describe('delays', () => {
   })
 
   test('are of each subject by itself, and of so many', () => {
-    const delays = createDelays(testClock(), { ...GROWTH, free: 1 }, 2)
+    const delays = createAttempts(testClock(), { ...GROWTH, free: 1 }, { mostSubjects: 2 })
     for (const subject of ['a', 'b', 'c']) delays.take(subject)
     expect(['b', 'c', 'a'].map(subject => tried(() => delays.take(subject)))).toEqual([10, 10, true])
   })
 })
 
 test('a try that is taken back pushes nobody out of memory', () => {
-  const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, 2)
+  const attempts = createAttempts(testClock(), { most: 1, windowMs: WINDOW_MS }, { mostSubjects: 2 })
   attempts.take('a')
   for (let index = 0; index < 10; index++) attempts.take(`made up ${index}`)()
   expect(tried(() => attempts.take('a'))).toBe(WINDOW_MS)

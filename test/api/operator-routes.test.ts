@@ -287,12 +287,14 @@ describe('the gateway', () => {
     attempts: 0,
     tokens: 0,
     address: '127.0.0.1',
+    replica: null,
   }
 
   test('at a glance', async () => {
     await using rig = await startRig({
       parts: {
         exchanges: async () => [EXCHANGE],
+        counts: async () => ({ inflight: 3, openHolds: 2 }),
         readiness: () => ({ ready: false, reason: 'the ledger cannot be written' }),
       },
     })
@@ -304,8 +306,8 @@ describe('the gateway', () => {
       accounts: 2,
       posted: '10.000000000',
       held: formatMoney(5n),
-      inflight: 1,
-      open_holds: 1,
+      inflight: 3,
+      open_holds: 2,
       ready: false,
       reason: 'the ledger cannot be written',
       started_at: '2027-01-15T08:00:00.000Z',

@@ -280,6 +280,7 @@ function plainParts(store: LocalStore, clock: TestClock, log: Log): ApiParts {
       most: 10_000,
     },
     exchanges: async () => [],
+    counts: async () => ({ inflight: 0, openHolds: 0 }),
     providers: async () => [],
     configuration: async () => ({
       files: [],

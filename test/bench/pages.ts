@@ -161,6 +161,7 @@ async function measure(store: LocalStore): Promise<void> {
         readiness: () => ({ ready: true }),
         past: { exchange: async () => undefined, shadow: () => ({ since: '', steps: [] }), most: 0 },
         exchanges: async () => [],
+        counts: async () => ({ inflight: 0, openHolds: 0 }),
         providers: async () => [],
         configuration: () => Promise.reject(new Error('not measured')),
         playground: () => null,

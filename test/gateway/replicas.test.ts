@@ -1,6 +1,7 @@
 /** Replicas: several gateway processes with one store in PostgreSQL. */
 import { readFile } from 'node:fs/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import type { ExchangeView, PageView, ProviderView, SummaryView } from '../../src/api/views.ts'
 import { counts } from '../helpers/counts.ts'
 import { createAccount, type Gateway, startGateway, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
@@ -33,7 +34,10 @@ function optionsOf(database: TestDatabase, more: object = {}) {
   }
 }
 
-async function startReplica(database: TestDatabase, more: { readonly dir?: string; readonly threads?: number } = {}) {
+async function startReplica(
+  database: TestDatabase,
+  more: { readonly dir?: string; readonly [key: string]: unknown } = {},
+) {
   const { dir, ...yaml } = more
   const gateway = await startGateway({ ...optionsOf(database, yaml), ...(dir === undefined ? {} : { dir }) })
   onTestFinished(() => gateway.kill9())
@@ -48,9 +52,10 @@ async function startReplicas(count: number): Promise<{ all: Gateway[]; database:
   return { all, database }
 }
 
-const ask = (gateway: Gateway, key: string, body: object = {}) =>
+const ask = (gateway: Gateway, key: string, body: object = {}, signal?: AbortSignal) =>
   fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
+    signal: signal ?? null,
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...body }),
   })
@@ -150,6 +155,63 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
     },
     counts(120_000, 3_000_000),
   )
+
+  test('show operators what is in progress at any of them, and how its targets are', async () => {
+    const database = await testDatabase()
+    const more = { admin: '127.0.0.1:0', providers: { demo: { dialect: 'demo', pace: '1s' } } }
+    const all = [await startReplica(database, more), await startReplica(database, more)]
+    const [one, two] = all as [Gateway, Gateway]
+    const { key } = await createAccount(one, { credit: 10 })
+    const made = await tollgate(['token', 'create', 'test'], { config: one.config })
+    const token = /tg_oper_\w+/.exec(made.stdout)![0]
+    const read = async <Body>(gateway: Gateway, path: string) => {
+      const answer = await fetch(`${gateway.adminUrl}/api/operator/${path}`, {
+        headers: { authorization: `Bearer ${token}` },
+      })
+      expect(answer.status).toBe(200)
+      return (await answer.json()) as Body
+    }
+    const inProgress = async (gateway: Gateway) =>
+      (await read<PageView<ExchangeView>>(gateway, 'exchanges')).items.map(({ model, replica }) => ({ model, replica }))
+    const leaving = new AbortController()
+    const answer = await ask(one, key, { stream: true }, leaving.signal)
+    expect(answer.status).toBe(200)
+    const expected = [{ model: 'm', replica: expect.stringMatching(/ \(1\)$/) }]
+    expect(await inProgress(one)).toEqual(expected)
+    await expect.poll(() => inProgress(two), { timeout: 25_000 }).toEqual(expected)
+    expect(await read<SummaryView>(two, 'summary')).toMatchObject({ inflight: 1, open_holds: 1 })
+    const [provider] = (await read<PageView<ProviderView>>(two, 'providers')).items
+    expect(provider!.targets).toMatchObject([{ target: 'demo/demo-small', inflight: 1 }])
+    leaving.abort()
+    await expect.poll(() => inProgress(two), { timeout: 25_000 }).toEqual([])
+    // What a dead one has told is gone with it.
+    await one.kill9()
+    await database.run("UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = 1")
+    expect(await inProgress(two)).toEqual([])
+  })
+
+  test('count wrong passwords together', async () => {
+    const database = await testDatabase()
+    const more = { dashboard: '127.0.0.1:0' }
+    const all = [await startReplica(database, more), await startReplica(database, more)]
+    const statuses: number[] = []
+    for (let round = 0; round < 8; round++) {
+      const { dashboardUrl } = all[round % 2]!
+      const answer = await fetch(`${dashboardUrl}/api/session`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          origin: new URL(dashboardUrl).origin,
+          'x-tollgate-dashboard': '1',
+        },
+        body: JSON.stringify({ email: 'alice@example.com', password: 'a wrong password' }),
+      })
+      await answer.text()
+      statuses.push(answer.status)
+    }
+    // Three at one person need not wait; each replica alone would have let three through.
+    expect(statuses).toEqual([401, 401, 401, 429, 429, 429, 429, 429])
+  })
 
   test('tell by a hash whether they have the same configuration', async () => {
     const database = await testDatabase()

@@ -35,6 +35,8 @@ export interface Gateway {
   readonly url: string
   /** For operators; empty when the configuration has no `admin`. */
   readonly adminUrl: string
+  /** For people; empty when the configuration has no `dashboard`. */
+  readonly dashboardUrl: string
   readonly dir: string
   readonly config: string
   readonly pid: number
@@ -90,6 +92,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   return {
     url: String(listening['url']),
     adminUrl: String(listening['admin'] ?? ''),
+    dashboardUrl: String(listening['dashboard'] ?? ''),
     dir,
     config,
     pid: child.pid!,

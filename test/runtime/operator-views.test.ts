@@ -74,6 +74,7 @@ describe('exchanges under way', () => {
         attempts: 1,
         tokens: 0,
         address: '127.0.0.1',
+        replica: null,
       },
     ])
     provider.release()

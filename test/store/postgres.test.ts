@@ -1,5 +1,5 @@
 /** What only a store in PostgreSQL has: addresses, versions of its schema, one owner, and connections that are cut. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isStorageFailure } from '../../src/store/database.ts'
@@ -12,6 +12,9 @@ import { counts } from '../helpers/counts.ts'
 import { LOCKED, testDatabase, testServer } from '../helpers/postgres.ts'
 import { cuttingConnector } from './cutting.ts'
 import { aHold, aSettle, folder, onPostgres, SECRET, testClock } from './helpers.ts'
+
+const MIGRATIONS = readdirSync(new URL('../../src/store/postgres/migrations', import.meta.url)).sort()
+const NEWEST = MIGRATIONS.length
 
 const open = (url: string, secret = SECRET) =>
   openStore({ url, secret, secretPlace: 'the file /x/secret', clock: testClock(), writes: 'here', folder: folder() })
@@ -140,24 +143,29 @@ onPostgres(() => {
     test('of a new store is made once, however often it is opened', async () => {
       const { url, run } = await testDatabase()
       const first = openPostgres(url)
-      expect(migratePostgres(first)).toBe(1)
-      expect(migratePostgres(first)).toBe(1)
+      expect(migratePostgres(first)).toBe(NEWEST)
+      expect(migratePostgres(first)).toBe(NEWEST)
       first.close()
-      expect(await run('SELECT version, file FROM tollgate_schema')).toEqual([{ version: '1', file: '001-store.sql' }])
+      const applied = await run('SELECT version, file FROM tollgate_schema ORDER BY version')
+      expect(applied).toEqual(MIGRATIONS.map((file, index) => ({ version: String(index + 1), file })))
     })
 
     test.each([
       [
         'of a newer version',
-        "INSERT INTO tollgate_schema VALUES (2, '002-more.sql')",
-        /has schema 2, .* knows schemas up to 1/,
+        "INSERT INTO tollgate_schema VALUES (99, '099-more.sql')",
+        /has schema 99, .* knows schemas up to \d+/,
       ],
       [
         'with another file',
-        "UPDATE tollgate_schema SET file = '001-other.sql'",
+        "UPDATE tollgate_schema SET file = '001-other.sql' WHERE version = 1",
         /migration 1 was 001-other\.sql; here .* 001-store\.sql\. Restore/,
       ],
-      ['with a gap', 'UPDATE tollgate_schema SET version = 0', /migration 0 was 001-store\.sql; here migration 1/],
+      [
+        'with a gap',
+        'UPDATE tollgate_schema SET version = 0 WHERE version = 1',
+        /migration 0 was 001-store\.sql; here migration 1/,
+      ],
     ])('%s is refused', async (_what, sql, message) => {
       const { url, run } = await testDatabase()
       await (await open(url)).close()
@@ -193,7 +201,7 @@ onPostgres(() => {
     test('one that is old is told to whoever only reads', async () => {
       const database = openPostgres((await testDatabase()).url, { readOnly: true })
       expect(() => migratePostgres(database, { canWrite: false })).toThrow(
-        /has schema 0, .* has schema 1\. Start the gateway/,
+        /has schema 0, .* has schema \d+\. Start the gateway/,
       )
       database.close()
     })

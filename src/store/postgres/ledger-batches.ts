@@ -47,7 +47,15 @@ export const KEY_CHANGES = 'key_changes'
 /** What a key may do is read again after these. */
 const CHANGES_KEYS: ReadonlySet<string> = new Set(['changeKey', 'rotateKey', 'revokeKey', 'freeze', 'setPlan'])
 /** These write what only their replica does. */
-const OF_REPLICA: ReadonlySet<string> = new Set(['renewLease', 'takeOver', 'forgetReplica', 'probe', 'detach', 'last'])
+const OF_REPLICA: ReadonlySet<string> = new Set([
+  'renewLease',
+  'takeOver',
+  'forgetReplica',
+  'publishView',
+  'probe',
+  'detach',
+  'last',
+])
 
 const isBatched = ({ name }: NamedOperation): boolean => name === 'hold' || name === 'settle' || name === 'checkpoint'
 

@@ -24,10 +24,17 @@ export interface ReplicaOperations {
   takeOver(which: 'ended' | 'left' | number): number | null
   /** Its holds are settled: nothing is left of it. */
   forgetReplica(id: number): void
+  /** What it shows to the others, in place of what it has shown before. */
+  publishView(view: string): void
 }
 
 /** Without replicas there is one owner of the store, and a lock says who it is. */
-export const NO_REPLICAS: ReplicaOperations = { renewLease() {}, takeOver: () => null, forgetReplica() {} }
+export const NO_REPLICAS: ReplicaOperations = {
+  renewLease() {},
+  takeOver: () => null,
+  forgetReplica() {},
+  publishView() {},
+}
 
 /** Who a replica is, for people. */
 export interface ReplicaName {
@@ -61,6 +68,8 @@ export function createReplicaOperations(database: Database, self: number): Repli
     RETURNING id`)
   const forget = database.prepare('DELETE FROM replica WHERE id = ? AND taken_by = ?')
   const forgetProbe = database.prepare('DELETE FROM meta WHERE name = ?')
+  const publish = database.prepare(`
+    INSERT INTO replica_view (replica, view) VALUES (?, ?) ON CONFLICT (replica) DO UPDATE SET view = excluded.view`)
   return {
     renewLease: () => void renew.run(self),
     takeOver(which) {
@@ -74,6 +83,7 @@ export function createReplicaOperations(database: Database, self: number): Repli
       forget.run(id, self)
       forgetProbe.run(probeName(id))
     },
+    publishView: view => void publish.run(self, view),
   }
 }
 

@@ -76,7 +76,7 @@ function InProgress({ items, readAt }: ListProps): VNode {
       }
       rows={items.slice(0, SHOWN)}
       caption="Exchanges in progress"
-      columns={columns(readAt)}
+      columns={columnsOf(items, readAt)}
       empty={
         <Empty icon="exchanges" title="No requests in progress">
           Requests appear here while they are in progress. Completed requests have receipts in their account.
@@ -84,6 +84,11 @@ function InProgress({ items, readAt }: ListProps): VNode {
       }
     />
   )
+}
+
+function columnsOf(items: readonly ExchangeView[], readAt: number): readonly Column<ExchangeView>[] {
+  const replica: Column<ExchangeView> = { title: 'Replica', cell: item => item.replica }
+  return items.some(item => item.replica !== null) ? [...columns(readAt), replica] : columns(readAt)
 }
 
 function columns(readAt: number): readonly Column<ExchangeView>[] {

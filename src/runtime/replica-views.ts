@@ -1,0 +1,112 @@
+/**
+ * What operators see of all replicas together: each publishes its exchanges in progress and its providers every few seconds,
+ * and reads those of the others when somebody asks.
+ */
+import type { ExchangeView, ProviderView } from '../api/views.ts'
+import type { Promised } from '../store/promised.ts'
+import type { Replicas } from '../store/replicas.ts'
+import { mergeProviders } from './operator-views.ts'
+import type { ServingViews } from './serving.ts'
+
+export interface ReplicaViews {
+  /** Exchanges in progress, the oldest first; of each other replica the oldest `MOST_PUBLISHED`. */
+  exchanges(): Promise<readonly ExchangeView[]>
+  providers(): Promise<readonly ProviderView[]>
+  /** How many exchanges are in progress, and how many holds are open. */
+  counts(): Promise<{ readonly inflight: number; readonly openHolds: number }>
+}
+
+export interface ReplicaViewsParts {
+  readonly views: Pick<Promised<ServingViews>, 'exchanges' | 'providers'>
+  openHolds(): number
+  /** Null: this process is the only one. */
+  readonly replicas: Replicas | null
+  /** Calls back again and again with the monotonic time in milliseconds, until the returned function is called. */
+  watch(check: (atMs: number) => void): () => void
+}
+
+interface Published {
+  readonly format: typeof FORMAT
+  readonly inflight: number
+  readonly openHolds: number
+  readonly exchanges: readonly ExchangeView[]
+  readonly providers: readonly ProviderView[]
+}
+
+interface Other extends Published {
+  readonly name: string
+}
+
+/** Of what is published: a replica of another version may publish something else. */
+const FORMAT = 1
+const EVERY_MS = 5000
+const AT_LEAST_EVERY_MS = 60_000
+/** The page shows no more. */
+const MOST_PUBLISHED = 200
+
+export function createReplicaViews({ views, openHolds, replicas, watch }: ReplicaViewsParts): ReplicaViews {
+  if (replicas !== null) publishAgainAndAgain(replicas, published, watch)
+
+  async function published(): Promise<Published> {
+    const [exchanges, providers] = await Promise.all([views.exchanges(), views.providers()])
+    const oldest = exchanges.slice(0, MOST_PUBLISHED)
+    return { format: FORMAT, inflight: exchanges.length, openHolds: openHolds(), exchanges: oldest, providers }
+  }
+
+  async function others(): Promise<Other[]> {
+    const all = (await replicas?.others()) ?? []
+    return all.flatMap(({ name, view }) => {
+      const told = JSON.parse(view) as Published
+      return told.format === FORMAT ? [{ ...told, name }] : []
+    })
+  }
+
+  return {
+    async exchanges() {
+      const own = await views.exchanges()
+      if (replicas === null) return own
+      const more = (await others()).flatMap(({ name, exchanges }) =>
+        exchanges.map(each => ({ ...each, replica: name })),
+      )
+      const all = [...own.map(each => ({ ...each, replica: replicas.name })), ...more]
+      return all.sort((one, other) => (one.id < other.id ? -1 : 1))
+    },
+    async providers() {
+      return mergeProviders([await views.providers(), ...(await others()).map(({ providers }) => providers)])
+    },
+    async counts() {
+      const all = [await published(), ...(await others())]
+      return {
+        inflight: all.reduce((sum, each) => sum + each.inflight, 0),
+        openHolds: all.reduce((sum, each) => sum + each.openHolds, 0),
+      }
+    },
+  }
+}
+
+/** What has changed, or was published long ago: the row goes with a lease that has ended. */
+function publishAgainAndAgain(
+  replicas: Replicas,
+  published: () => Promise<Published>,
+  watch: ReplicaViewsParts['watch'],
+): void {
+  let lastAtMs = Number.NEGATIVE_INFINITY
+  let last = { view: '', atMs: Number.NEGATIVE_INFINITY }
+  let isPublishing = false
+
+  async function publish(atMs: number): Promise<void> {
+    const view = JSON.stringify(await published())
+    if (view === last.view && atMs - last.atMs < AT_LEAST_EVERY_MS) return
+    await replicas.publish(view)
+    last = { view, atMs }
+  }
+
+  watch(atMs => {
+    if (isPublishing || atMs - lastAtMs < EVERY_MS) return
+    lastAtMs = atMs
+    isPublishing = true
+    const done = () => void (isPublishing = false)
+    // A database that cannot be written is told by readiness; it is tried again.
+    publish(atMs).then(done, done)
+  })
+}
