@@ -31,6 +31,7 @@ import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloa
 import { createReplicaViews } from './runtime/replica-views.ts'
 import { alone, createServing, type ServingParts, type ServingSet } from './runtime/serving.ts'
 import { createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
+import { createThreadMemory } from './runtime/thread-state.ts'
 import { ServingThreads, type ThreadsParts, threadsOf } from './runtime/threads.ts'
 import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
@@ -318,6 +319,7 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
     count,
     store: store.threads,
     state: base.kept,
+    memory: configuration.state === null ? createThreadMemory(base.clock) : null,
     secret,
     configFile: options.configFile,
     env: options.env,

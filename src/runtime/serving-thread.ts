@@ -22,6 +22,7 @@ import type { ExchangeSummary } from '../observe/summary.ts'
 import { laneOf } from '../store/ids.ts'
 import type { StoreHandle } from '../store/served-store.ts'
 import { attachStore } from '../store/sqlite.ts'
+import { type BucketMemory, SharedBuckets } from '../store/state/shared-buckets.ts'
 import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
 import { createGeneration } from './generation.ts'
@@ -44,6 +45,8 @@ export interface ServingThreadParts {
   /** Exchanges of each thread whose bodies have come; `index` is this thread's word. */
   readonly admitted: Int32Array<SharedArrayBuffer>
   readonly index: number
+  /** What the threads share; null: a state server has it. */
+  readonly buckets: BucketMemory | null
   /** How many threads serve. */
   readonly threads: number
   readonly stepGraceMs: number
@@ -175,7 +178,8 @@ async function createFollower(
   log: Logger,
   deadlineClock: DeadlineClock,
 ): Promise<Reloads> {
-  const state = createThreadState(calls, clock, parts.threads, first.configuration.state !== null)
+  const { buckets: memory, index, secret } = parts
+  const state = createThreadState(calls, memory && new SharedBuckets({ memory, clock, index, secret }))
   const services = { store, state, clock, random: Math.random, deadlineClock, log: log.log, logFor: log.forStep }
   const reloads = await createReloads({
     first,

@@ -1,9 +1,10 @@
 /**
- * The services that keep state, for serving threads: the main thread keeps it for all of them, so that a policy means the same
- * with one thread or with many. What can be made again (the cache) each thread keeps for itself, unless replicas share it.
+ * The services that keep state, for serving threads, so that a policy means the same with one thread or with many: buckets are
+ * in memory that all threads share, unless replicas share them. The main thread keeps the rest for all of them.
  */
 import type { BucketShape, Cache, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
 import { createKeyValue } from '../store/state/key-value.ts'
+import { type BucketMemory, createBucketMemory, type SharedBuckets } from '../store/state/shared-buckets.ts'
 import type { State } from '../store/state/state.ts'
 import type { Calls } from './thread-calls.ts'
 
@@ -35,21 +36,64 @@ export type StateHandlers = {
   deleteCached(ask: Cached): void
 }
 
-/** A text of a cache that replicas share. */
+/** A text of a cache. */
 interface Cached {
   readonly configuration: string
   readonly scope: string
+  readonly maxBytes: number
   readonly name: string
 }
 
-/** The main thread's side for one serving thread. `end` gives back what the thread has held. */
-export function serveState(state: State): { readonly handlers: StateHandlers; end(): void } {
+/** Opens a part of a cache for one call. */
+type OpenCache = (part: Omit<Cached, 'name'>) => KeyValue
+
+/** What threads share without a state server. */
+export interface ThreadMemory {
+  readonly buckets: BucketMemory
+  readonly openCache: OpenCache
+}
+
+/** A reload leaves the cache of the configuration before behind; exchanges that began with it may use it for so long. */
+const OLD_CACHE_MS = 60_000
+
+export function createThreadMemory(clock: Clock): ThreadMemory {
+  interface Parts {
+    readonly byScope: Map<string, KeyValue>
+    usedAt: number
+  }
+  const caches = new Map<string, Parts>()
+  return {
+    buckets: createBucketMemory(),
+    openCache({ configuration, scope, maxBytes }) {
+      const now = clock.now()
+      const parts = caches.get(configuration) ?? { byScope: new Map(), usedAt: now }
+      parts.usedAt = now
+      if (!caches.has(configuration) || caches.size > 1) {
+        for (const [name, { usedAt }] of caches) if (now - usedAt > OLD_CACHE_MS) caches.delete(name)
+        caches.set(configuration, parts)
+      }
+      const part = parts.byScope.get(scope) ?? createKeyValue(clock, maxBytes)
+      parts.byScope.set(scope, part)
+      return part
+    },
+  }
+}
+
+/**
+ * The main thread's side for one serving thread. `end` gives back what the thread has held.
+ *
+ * @param memory null: a state server has what threads share
+ */
+export function serveState(
+  state: State,
+  memory: ThreadMemory | null,
+): { readonly handlers: StateHandlers; end(): void } {
   const held = new Map<number, Slot>()
   const waiting = new Map<number, AbortController>()
   let last = 0
   let isOver = false
-  // It has no memory of its own: a thread asks here only where replicas share it.
-  const cacheOf = ({ configuration, scope }: Cached) => state.cacheOf(configuration).open(scope, 0)
+  const cacheOf: OpenCache =
+    memory?.openCache ?? (({ configuration, scope, maxBytes }) => state.cacheOf(configuration).open(scope, maxBytes))
   const hold = (slot: Slot | null): HeldSlot | null => {
     if (slot === null) return null
     if (isOver) {
@@ -96,41 +140,37 @@ export function serveState(state: State): { readonly handlers: StateHandlers; en
 /**
  * The serving thread's side.
  *
- * @param threads how many share the memory that a step may have for its cache
- * @param isShared whether replicas share the cache
+ * @param buckets null: a state server has them
  */
-export function createThreadState(
-  calls: Calls<StateHandlers>,
-  clock: Clock,
-  threads: number,
-  isShared: boolean,
-): State {
-  const cache: Cache = { open: (_scope, maxBytes) => createKeyValue(clock, Math.ceil(maxBytes / threads)) }
+export function createThreadState(calls: Calls<StateHandlers>, buckets: SharedBuckets | null): State {
   const kv: KeyValue = {
     get: name => calls.call('get', name),
     set: (name, value, ttlMs) => calls.tell('set', { name, value, ttlMs }),
     delete: name => calls.tell('delete', name),
   }
   return {
-    buckets: {
+    buckets: buckets ?? {
       take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
       give: (name, shape, amount) => calls.tell('give', { name, shape, amount }),
     },
     slots: new ThreadSlots(calls),
     kv,
-    cacheOf: configuration => (isShared ? sharedCache(calls, configuration) : cache),
+    cacheOf: configuration => cacheOf(calls, configuration),
     health: () => ({ isUp: true, lost: 0 }),
     close: async () => {},
   }
 }
 
-function sharedCache(calls: Calls<StateHandlers>, configuration: string): Cache {
+function cacheOf(calls: Calls<StateHandlers>, configuration: string): Cache {
   return {
-    open: scope => ({
-      get: name => calls.call('getCached', { configuration, scope, name }),
-      set: (name, value, ttlMs) => calls.tell('setCached', { configuration, scope, name, value, ttlMs }),
-      delete: name => calls.tell('deleteCached', { configuration, scope, name }),
-    }),
+    open(scope, maxBytes) {
+      const part = { configuration, scope, maxBytes }
+      return {
+        get: name => calls.call('getCached', { ...part, name }),
+        set: (name, value, ttlMs) => calls.tell('setCached', { ...part, name, value, ttlMs }),
+        delete: name => calls.tell('deleteCached', { ...part, name }),
+      }
+    },
   }
 }
 

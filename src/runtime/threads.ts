@@ -15,13 +15,14 @@ import type { ExchangeSummary } from '../observe/summary.ts'
 import { LANES, Lanes, laneOf } from '../store/ids.ts'
 import type { StoreThreads } from '../store/served-store.ts'
 import { startWorker } from '../store/start-worker.ts'
+import { releaseLocks } from '../store/state/shared-buckets.ts'
 import type { State } from '../store/state/state.ts'
 import type { Texts } from './loader.ts'
 import { mergeProviders } from './operator-views.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
 import { Calls, ThreadEnded } from './thread-calls.ts'
-import { serveState } from './thread-state.ts'
+import { serveState, type ThreadMemory } from './thread-state.ts'
 
 export interface ThreadsParts {
   readonly count: number
@@ -37,6 +38,8 @@ export interface ThreadsParts {
   readonly figures: Pick<ShadowFigures, 'count'>
   /** What services of steps keep between requests. */
   readonly state: State
+  /** What threads share of it; null: a state server has all. */
+  readonly memory: ThreadMemory | null
   /** The texts of the configuration that serves. */
   texts(): Texts
   readonly ready: MainHandlers['ready']
@@ -228,7 +231,7 @@ export class ServingThreads implements ServingSet {
   #start(index: number, lane: number): Thread {
     const parts = this.#parts
     const { port1, port2 } = new MessageChannel()
-    const state = serveState(parts.state)
+    const state = serveState(parts.state, parts.memory)
     const handlers: MainHandlers = {
       ...state.handlers,
       log: lines => parts.write(lines),
@@ -247,6 +250,7 @@ export class ServingThreads implements ServingSet {
       stepGraceMs,
       store,
       index,
+      buckets: parts.memory?.buckets ?? null,
       threads: parts.count,
       texts: parts.texts(),
       admitted: this.#words,
@@ -283,6 +287,7 @@ export class ServingThreads implements ServingSet {
     // Its exit may be told before the last that it has said.
     await thread.calls.closed
     thread.endState()
+    if (this.#parts.memory !== null) releaseLocks(this.#parts.memory.buckets, thread.index)
     if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
     this.#admitted.forget(thread.index)
     if (!thread.isEnding) this.#died(thread.index, error)

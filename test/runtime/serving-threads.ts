@@ -6,6 +6,7 @@ import { builtinRegistry } from '../../src/loader/builtin.ts'
 import { createLog } from '../../src/observe/log.ts'
 import { createShadowFigures } from '../../src/observe/shadow.ts'
 import { createLoader, type Texts } from '../../src/runtime/loader.ts'
+import { createThreadMemory } from '../../src/runtime/thread-state.ts'
 import { ServingThreads } from '../../src/runtime/threads.ts'
 import type { Connector } from '../../src/store/database.ts'
 import { createLocalState } from '../../src/store/state/state.ts'
@@ -99,6 +100,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
     write,
     figures: createShadowFigures(),
     state: createLocalState(clock),
+    memory: createThreadMemory(clock),
     texts: () => running,
     ready: async () => ({ ready: true }),
     about: () => undefined,

@@ -226,3 +226,22 @@ test('the end waits for the streams of every thread', async () => {
   expect(code).toBe(0)
   for (const text of texts) expect(text).toContain('data: [DONE]')
 })
+
+test('a policy means the same with several threads: one limit, one cache', async () => {
+  const gateway = await start(3, [
+    { use: 'api-key' },
+    { use: 'schema' },
+    { use: 'rate-limit', with: { per: 'key', requests: '20 per day' } },
+    { use: 'cache', with: { temperature: 'any' } },
+    { use: 'credits' },
+    { use: 'route' },
+  ])
+  const { key } = await createAccount(gateway, { credit: 100 })
+  const said: string[] = []
+  for (let count = 0; count < 25; count++) {
+    const answer = await ask(gateway, key)
+    await answer.text()
+    said.push(`${answer.status} ${answer.headers.get('x-tollgate-cache')}`)
+  }
+  expect(said).toEqual(['200 miss', ...Array(19).fill('200 hit'), ...Array(5).fill('429 null')])
+})

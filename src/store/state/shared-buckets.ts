@@ -1,0 +1,120 @@
+/**
+ * Token buckets in memory that the threads of a process share, so that a take needs no message. A bucket is found by a keyed
+ * digest of its name in a table of fixed size; eight places have a lock together. Where all eight are in use, the one that was
+ * used longest ago makes room, and starts full again. When a thread dies with a lock, the main thread releases it.
+ */
+import { hash } from 'node:crypto'
+import type { BucketShape, Buckets, Clock, Grant } from '#contract'
+import { checkGive, checkTake, give, type Level, take } from './buckets.ts'
+
+/** For workers: an object of shared buffers. */
+export interface BucketMemory {
+  /** For each set the thread that has it, by its index from 1; 0: nobody. */
+  readonly locks: Int32Array<SharedArrayBuffer>
+  /** For each place the units and the time of its level. A place whose time is 0 is free. */
+  readonly levels: Float64Array<SharedArrayBuffer>
+  /** For each place 64 bits of the name's digest. */
+  readonly names: Uint32Array<SharedArrayBuffer>
+}
+
+const WAYS = 8
+/** Room for 131,072 buckets in 3 MiB: with 65,536 in use, one set in 250 is full. */
+const SETS = 16_384
+/** About a microsecond; whoever has a lock needs less, unless the system has taken its core away. */
+const SPINS = 200
+const PAUSE_MS = 1
+
+/** @param sets a power of 2; fewer only for tests */
+export function createBucketMemory(sets: number = SETS): BucketMemory {
+  const places = sets * WAYS
+  return {
+    locks: new Int32Array(new SharedArrayBuffer(4 * sets)),
+    levels: new Float64Array(new SharedArrayBuffer(16 * places)),
+    names: new Uint32Array(new SharedArrayBuffer(8 * places)),
+  }
+}
+
+/** @param index of a thread that has died */
+export function releaseLocks({ locks }: BucketMemory, index: number): void {
+  for (let set = 0; set < locks.length; set++) Atomics.compareExchange(locks, set, index + 1, 0)
+}
+
+export interface SharedBucketsOptions {
+  readonly memory: BucketMemory
+  readonly clock: Clock
+  /** The thread's, from 0. */
+  readonly index: number
+  /** Under which names are digested: nobody can find two names that share a bucket. */
+  readonly secret: string
+}
+
+export class SharedBuckets implements Buckets {
+  readonly #memory: BucketMemory
+  readonly #clock: Clock
+  readonly #self: number
+  readonly #prefix: string
+
+  constructor({ memory, clock, index, secret }: SharedBucketsOptions) {
+    this.#memory = memory
+    this.#clock = clock
+    this.#self = index + 1
+    this.#prefix = hash('sha256', `tollgate:buckets:${secret}`)
+  }
+
+  take(name: string, shape: BucketShape, amount: number): Grant {
+    checkTake(amount)
+    let grant: Grant
+    this.#change(name, (before, nowMs) => {
+      const after = take(before, shape, amount, nowMs)
+      grant = after.grant
+      return after.level
+    })
+    return grant!
+  }
+
+  give(name: string, shape: BucketShape, amount: number): void {
+    checkGive(amount)
+    this.#change(name, (before, nowMs) => give(before, shape, amount, nowMs))
+  }
+
+  #change(name: string, change: (before: Level | undefined, nowMs: number) => Level): void {
+    const { locks, levels, names } = this.#memory
+    const digest = hash('sha256', this.#prefix + name, 'buffer')
+    const [high, low] = [digest.readUInt32LE(0), digest.readUInt32LE(4)]
+    const set = digest.readUInt32LE(8) & (locks.length - 1)
+    this.#lock(set)
+    try {
+      const place = this.#placeOf(set, high, low)
+      const isKnown = levels[2 * place + 1] !== 0 && names[2 * place] === high && names[2 * place + 1] === low
+      const before = isKnown ? { units: levels[2 * place]!, atMs: levels[2 * place + 1]! } : undefined
+      const { units, atMs } = change(before, this.#clock.now())
+      names[2 * place] = high
+      names[2 * place + 1] = low
+      levels[2 * place] = units
+      levels[2 * place + 1] = atMs
+    } finally {
+      Atomics.store(locks, set, 0)
+    }
+  }
+
+  #lock(set: number): void {
+    const { locks } = this.#memory
+    for (let tries = 1; ; tries++) {
+      const holder = Atomics.compareExchange(locks, set, 0, this.#self)
+      if (holder === 0) return
+      if (tries % SPINS === 0) Atomics.wait(locks, set, holder, PAUSE_MS)
+    }
+  }
+
+  /** Its own place; else a free one; else the one that was used longest ago. */
+  #placeOf(set: number, high: number, low: number): number {
+    const { levels, names } = this.#memory
+    let oldest = set * WAYS
+    for (let place = set * WAYS; place < (set + 1) * WAYS; place++) {
+      const atMs = levels[2 * place + 1]!
+      if (atMs !== 0 && names[2 * place] === high && names[2 * place + 1] === low) return place
+      if (atMs < levels[2 * oldest + 1]!) oldest = place
+    }
+    return oldest
+  }
+}
