@@ -50,7 +50,8 @@ export async function checkServer(
       'use Redis 6.2 or later, or Valkey 7.2 or later',
     )
   }
-  if (field('redis_mode') === 'cluster') {
+  // Not `redis_mode`, which Valkey 8 calls `server_mode`.
+  if (field('cluster_enabled') === '1') {
     throw new StateError(`the server at ${server.shown} is part of a cluster`, 'use a server that is not')
   }
 }
