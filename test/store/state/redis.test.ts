@@ -27,7 +27,10 @@ async function replica(url: string, leaseMs = 15_000, log = SILENT): Promise<Sta
 
 const replicas = (url: string, leaseMs?: number) => Promise.all([1, 2, 3].map(() => replica(url, leaseMs)))
 
-/** All of them take as fast as they can, 8 at a time each. Answers how many they got, in how long, and the longest call. */
+/** At once, of each replica. */
+const CALLERS = 8
+
+/** All of them take as fast as they can. Answers how many they got, in how long, and the longest call. */
 async function hammer(states: readonly State[], shape: BucketShape, forMs: number) {
   const begun = performance.now()
   let [taken, longest] = [0, 0]
@@ -40,7 +43,7 @@ async function hammer(states: readonly State[], shape: BucketShape, forMs: numbe
       await sleep(1)
     }
   }
-  await Promise.all(states.flatMap(state => Array.from({ length: 8 }, () => one(state))))
+  await Promise.all(states.flatMap(state => Array.from({ length: CALLERS }, () => one(state))))
   return { taken, ms: performance.now() - begun, longest }
 }
 
@@ -232,7 +235,8 @@ describeWithRedis('a server that is lost', () => {
       await lose(redis)
       const { taken, ms, longest } = await lost
       expect(states.every(state => state.health().lost > 0)).toBe(true)
-      expect(taken).toBeLessThanOrEqual((shape.capacity + shape.refillPerMs * ms) * 1.02 + 3)
+      // Whoever asked as the server was lost may be let in by a share, though the server has counted that already.
+      expect(taken).toBeLessThanOrEqual((shape.capacity + shape.refillPerMs * ms) * 1.02 + states.length * CALLERS)
       // A call has 50 ms, and the loss may add 60; a busy machine is given five times as much.
       expect(longest).toBeLessThan(5 * (50 + 60))
       expect(await states[0]!.kv.get('kept')).toBe('text')
