@@ -594,7 +594,7 @@ test('what could not be carried is listed with its line, why, and what to do ins
     expect(text).toContain(
       'teams.yaml:51 router_settings.fallbacks[0].chat[1]: there is no model "missing" to fall back on; add it',
     )
-    expect(text).toMatch(/teams\.yaml:52 router_settings\.redis_host: one gateway owns its store/)
+    expect(text).toMatch(/teams\.yaml:52 router_settings\.redis_host: one process needs no server beside it/)
     expect(text).toMatch(/teams\.yaml:57 litellm_settings\.success_callback: answers are not sent to other services/)
     expect(text).toMatch(/teams\.yaml:45 model_list\[2\]\.model_info\.access_groups: there are no groups of models/)
     expect(text).toMatch(/careful has a smaller context \(100000\) than chat \(128000\)/)
@@ -679,7 +679,7 @@ test('without --out the files go to stdout and the list to stderr; --json has bo
     kind: 'lost',
     line: 52,
     path: 'router_settings.redis_host',
-    why: 'one gateway owns its store',
-    instead: 'nothing is needed: limits and credit are exact without Redis',
+    why: 'one process needs no server beside it: limits and credit are exact',
+    instead: 'for replicas, state: redis://HOST and store: postgres://… (src/deploy/README.md)',
   })
 })

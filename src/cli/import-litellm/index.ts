@@ -173,7 +173,13 @@ function limitsOf(router: Fields | null, general: Fields | null, remarks: Remark
   if (megabytes && megabytes <= 32) limits['body'] = `${megabytes}MiB`
   else if (size) remarks.add('lost', size, 'a request body is 32 MiB at most', 'limits.body')
   const each = general?.text('max_parallel_requests') ?? null
-  if (each) remarks.add('lost', each, 'it is for each key', 'add the step concurrency: per: key')
+  if (each)
+    remarks.add(
+      'lost',
+      each,
+      'a limit of each key is a step, and one of each deployment stands at its target',
+      'add the step concurrency: per: key, or max_inflight at each target',
+    )
   const standard = router?.text('default_max_parallel_requests') ?? null
   if (standard)
     remarks.add(

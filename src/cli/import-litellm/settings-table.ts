@@ -16,7 +16,12 @@ const BREAKER: Known = [
   undefined,
   'changed',
 ]
-const REDIS: Known = ['one gateway owns its store', 'nothing is needed: limits and credit are exact without Redis']
+const REDIS: Known = [
+  'one process needs no server beside it: limits and credit are exact',
+  'for replicas, state: redis://HOST and store: postgres://… (src/deploy/README.md)',
+]
+const STORE: Known = ["the store is the gateway's own: a file, or store: postgres://…", undefined, 'changed']
+const EXACT: Known = ['nothing is sent before its hold is on disk, and no setting changes that', undefined, 'changed']
 
 const HEALTH: Known = ['providers are not asked for their health; what fails is left out for a while']
 const ALERTS: Known = ['nobody is alerted by the gateway', 'watch /metrics']
@@ -70,6 +75,8 @@ export const ROUTER: Readonly<Record<string, Known>> = {
   optional_pre_call_checks: ['stickiness is a setting of the step route', 'sticky: key, account or conversation'],
   enable_tag_filtering: ['targets are not picked by tags', 'give each group a model of its own'],
   tag_filtering_match_any: TAGS,
+  tag_routing_prefix: TAGS,
+  routing_groups: ['the order of targets is a setting of the step route', 'a route and a policy for each group'],
   default_litellm_params: OF_ALL_ROWS,
   client_ttl: NOT_NEEDED,
   debug_level: LOGS,
@@ -97,6 +104,14 @@ export const ROUTER: Readonly<Record<string, Known>> = {
 
 export const LITELLM: Readonly<Record<string, Known>> = {
   callbacks: SINKS,
+  langfuse_enable_update_trace_keys: SINKS,
+  request_correlation_in_logs: ['each line of the log has the id of its exchange', undefined, 'changed'],
+  enable_redis_auth_cache: REDIS,
+  max_parallel_requests: [
+    'exchanges in progress are limited elsewhere',
+    'limits.max_inflight, or the step concurrency',
+  ],
+  disable_stop_sequence_limit: ['a request has four stop sequences at most', 'ask clients to send fewer'],
   success_callback: SINKS,
   failure_callback: SINKS,
   service_callback: SINKS,
@@ -197,9 +212,25 @@ export const GENERAL: Readonly<Record<string, Known>> = {
   store_model_in_db: ['models that were added on its page are not in this file', 'add them to gateway.yaml'],
   store_prompts_in_spend_logs: ['prompts are not stored'],
   disable_spend_logs: ['every exchange has a receipt', undefined, 'changed'],
-  database_connection_pool_limit: ["the store is a file of the gateway's own", undefined, 'changed'],
-  database_connection_timeout: ["the store is a file of the gateway's own", undefined, 'changed'],
-  allow_requests_on_db_unavailable: ['nothing is sent before its hold is on disk'],
+  database_connection_pool_limit: STORE,
+  database_connection_timeout: STORE,
+  database_connect_timeout: STORE,
+  database_socket_timeout: STORE,
+  database_statement_timeout: STORE,
+  database_lock_timeout: STORE,
+  database_extra_connection_params: STORE,
+  database_disable_prepared_statements: STORE,
+  allow_requests_on_db_unavailable: EXACT,
+  fail_closed_budget_enforcement: EXACT,
+  disable_budget_reservation: EXACT,
+  enforce_fallback_budget: EXACT,
+  enforce_fallback_model_access: [
+    'a fallback is a target of the model, so a key that may use the model may use it',
+    'give the targets a model of their own',
+  ],
+  missing_session_id: ['sessions are not counted: a request needs no id', undefined, 'changed'],
+  disable_auto_add_proxy_admin_to_teams: [KEYS_LIVE_IN_THE_DATABASE, MAKE_KEYS],
+  allow_unmanaged_response_ids: ['only responses that the gateway has kept are found', 'keep_responses at the route'],
   alerting: ['nobody is alerted by the gateway', 'watch /metrics'],
   alerting_threshold: ['nobody is alerted by the gateway', 'watch /metrics'],
   alert_types: ['nobody is alerted by the gateway', 'watch /metrics'],
@@ -322,4 +353,5 @@ export const TOP: Readonly<Record<string, Known>> = {
   agents: ["agents are the client's affair"],
   policies: GUARD,
   policy_attachments: GUARD,
+  worker_registry: ['replicas share a store, and none knows the others', 'see src/deploy/README.md'],
 }
