@@ -50,6 +50,19 @@ test.each<[said: string, listed: object, reasoning: boolean]>([
   expect(models['a']!.reasoning ?? false).toBe(reasoning)
 })
 
+test.each<[rows: string, name: string | null]>([
+  ['{ model: azure/mini-eu }, model_info: { base_model: azure/gpt-5-mini }', 'azure/gpt-5-mini'],
+  ['{ model: azure/mini-eu } }, { model_name: a, litellm_params: { model: openai/gpt-5-mini }', 'openai/gpt-5-mini'],
+  ['{ model: azure/mini-eu }, model_info: { base_model: azure/gpt-4.1-mini }', null],
+])('a deployment with a name of its own thinks as its base model or a deployment beside it: %s', (rows, name) => {
+  const { gateway, remarks } = importText(
+    `model_list: [{ model_name: a, litellm_params: ${rows.replaceAll('azure/mini-eu', 'azure/mini-eu, api_base: "https://a.openai.azure.com", api_version: 2024-10-21')} }]\n`,
+  )
+  expect((gateway['models'] as Record<string, { reasoning?: boolean }>)['a']!.reasoning ?? false).toBe(name !== null)
+  const said = remarks.filter(({ why }) => why.includes('taken for a thinking model')).map(({ why }) => why)
+  expect(said).toEqual(name === null ? [] : [`${name} is taken for a thinking model by its name`])
+})
+
 test.each<[said: string, info: string, output: number, own: number | undefined]>([
   ['max_tokens: 8192', '{}', 8192, 8192],
   ['max_completion_tokens: 16000', '{}', 16_000, 16_000],

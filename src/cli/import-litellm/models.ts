@@ -4,7 +4,7 @@ import { showMoney } from '../format.ts'
 import { perMillion, scaled, wholeOf } from './decimal.ts'
 import type { Deployment } from './deployments.ts'
 import { INFO, PARAMS } from './params-table.ts'
-import { isTrue, type TextValue } from './read.ts'
+import { type Fields, isTrue, type TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import { literal } from './secrets.ts'
 
@@ -301,13 +301,22 @@ function isReasoning(group: readonly Deployment[], { remarks, prices }: ModelPar
   })
   if (said.some(each => each !== null)) return said.includes(true)
   const [first] = group as [Deployment]
-  if (!/(^|[/.-])(o[134](-|$)|gpt-5|deepseek-reasoner|deepseek-r1)|-thinking|-reasoning/.test(first.source))
-    return false
+  const names = group.flatMap(({ source, info }) => [source, baseModelOf(info)])
+  const name = names.find(each => THINKS.test(each))
+  if (name === undefined) return false
   remarks.add(
     'changed',
     first.params,
-    `${first.source} is taken for a thinking model by its name`,
+    `${name} is taken for a thinking model by its name`,
     'else take "reasoning: true" away',
   )
   return true
+}
+
+const THINKS = /(^|[/.-])(o[134](-|$)|gpt-5|deepseek-reasoner|deepseek-r1)|-thinking|-reasoning/
+
+/** What a deployment with a name of its own (Azure) is; empty where the row does not say it. */
+function baseModelOf(info: Fields): string {
+  const said = info.peek('base_model')
+  return said?.kind === 'text' ? said.text : ''
 }

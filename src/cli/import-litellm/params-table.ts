@@ -99,7 +99,11 @@ export const PARAMS: Readonly<Record<string, Known>> = {
   azure_password: ENTRA,
   azure_scope: ENTRA,
   enable_azure_ad_token_refresh: ENTRA,
-  base_model: ['it is used to find a price with --prices, and for nothing else', undefined, 'changed'],
+  base_model: [
+    'it says whether the model thinks and finds its price with --prices, and nothing else',
+    undefined,
+    'changed',
+  ],
   use_in_pass_through: ['other paths are raw routes', 'see Raw routes in policies/README.md'],
   use_litellm_proxy: ['it is asked as it stands', undefined, 'changed'],
   max_file_size_mb: ['files go through raw routes', 'see Raw routes in policies/README.md'],
