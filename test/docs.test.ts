@@ -22,8 +22,9 @@ import { allFiles, ROOT, read, samplesOf, tableOf } from './helpers/repository.t
 import { parseSse } from './helpers/sse.ts'
 
 const READMES = allFiles().filter(file => file.endsWith('.md'))
-// The guide is one story, which test/guide.test.ts follows.
-const samples = READMES.filter(file => file !== 'policies/GUIDE.md').flatMap(samplesOf)
+// Each of these is one story: test/guide.test.ts and test/migrate.test.ts follow them.
+const STORIES = /^(policies\/GUIDE|src\/config\/migrate\/FROM-[A-Z-]+)\.md$/
+const samples = READMES.filter(file => !STORIES.test(file)).flatMap(samplesOf)
 const inLanguage = (language: string, file?: string) =>
   samples.filter(sample => sample.language === language && (file === undefined || sample.file === file))
 

@@ -4,15 +4,16 @@
  * shows is what came, but for ids, times and ports.
  */
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { loadConfiguration } from '../src/config/load.ts'
 import { builtinRegistry } from '../src/loader/builtin.ts'
-import { type Gateway, type LogLine, startGateway, temporaryDirectory } from './helpers/gateway.ts'
-import { ROOT, type Sample, samplesOf } from './helpers/repository.ts'
-import { openShell, type Shell } from './helpers/shell.ts'
+import { type Gateway, type LogLine, startGateway } from './helpers/gateway.ts'
+import { type Sample, samplesOf } from './helpers/repository.ts'
+import type { Shell } from './helpers/shell.ts'
+import { openWalk, plain, writeSample } from './helpers/walk.ts'
 
 const GUIDE = 'policies/GUIDE.md'
 const blocks = samplesOf(GUIDE)
@@ -38,20 +39,8 @@ const known = new Set<LogLine>()
 const ran: string[] = []
 
 beforeAll(async () => {
-  folder = join(await temporaryDirectory(), 'gate')
-  mkdirSync(join(folder, 'policies'), { recursive: true })
-  const bin = join(folder, '../bin')
-  mkdirSync(bin)
-  // As `npm install --save-dev /PATH/TO/CHECKOUT` leaves it.
-  mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
-  symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
-  const command = join(folder, 'node_modules/.bin/tollgate')
-  symlinkSync(join(ROOT, 'src/cli/tollgate.js'), command)
-  // npx itself takes half a second to find it.
-  const node = join(ROOT, 'node_modules/.bin/node')
-  const npx = `#!/bin/sh\n[ "$1" = tollgate ] || exit 127\nshift\nexec "${node}" "${command}" "$@"\n`
-  writeFileSync(join(bin, 'npx'), npx, { mode: 0o755 })
-  shell = openShell({ folder, env: { PATH: `${bin}:${process.env['PATH']}`, HOME: folder } })
+  ;({ folder, shell } = await openWalk('gate'))
+  mkdirSync(join(folder, 'policies'))
 })
 afterAll(() => shell?.close())
 
@@ -63,7 +52,7 @@ for (const block of blocks) {
     hasFailed = true
     if (block.language === '') expectPrinted(block)
     else if (block.language === 'sh') await runBlock(block)
-    else write(block)
+    else writeSample(folder, block, text => text.replace(ADDRESS, '127.0.0.1:0'))
     await changeOver()
     hasFailed = false
   })
@@ -102,15 +91,6 @@ function expectPrinted({ text }: Sample): void {
   expect(plain(printed!.text), `what ${printed!.place} prints`).toBe(plain(text))
 }
 
-/** A file of the page: its name is the last one in the sentence before. */
-function write({ place, text, before }: Sample): void {
-  const name = [...before.matchAll(/`([\w./-]+\.(?:yaml|json))`/g)].at(-1)?.[1]
-  if (name === undefined) throw new Error(`${place}: the sentence before does not name the file`)
-  const file = join(folder, name)
-  mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, text.replace(ADDRESS, '127.0.0.1:0'))
-}
-
 /** "Within a second": a gateway that serves has seen a change of its files, or has refused it. */
 async function changeOver(): Promise<void> {
   if (gateway === null || configuration() === running) return
@@ -124,20 +104,6 @@ async function changeOver(): Promise<void> {
 
 function configuration(): string {
   return ['gateway.yaml', 'policies/chat.yaml'].map(name => readFileSync(join(folder, name), 'utf8')).join('\n')
-}
-
-/** Without what is another each time: ids, times, ports, and the room that they take in a table. */
-function plain(text: string): string {
-  return text
-    .replaceAll('\r', '')
-    .replace(/\b(acc|key|req)_[0-9A-Z]{10,}/g, '$1_ID')
-    .replace(/\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z)?/g, 'TIME')
-    .replace(/\b\d+(\.\d+)? ?ms\b/g, 'MS')
-    .replace(/127\.0\.0\.1:\d+/g, 'ADDRESS')
-    .replace(/[─-]{3,}/g, '---')
-    .replace(/ {2,}/g, ' ')
-    .replace(/ +$/gm, '')
-    .trimEnd()
 }
 
 function titleOf({ language, text, before }: Sample): string {

@@ -31,6 +31,7 @@ const SLOW = [
   'docs',
   'cli/serve',
   'guide',
+  'migrate',
 ]
 
 class SlowFirst extends BaseSequencer {

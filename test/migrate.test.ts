@@ -1,0 +1,167 @@
+/**
+ * The pages of src/config/migrate: somebody who comes from another product follows one. Every file is written, every line
+ * is run, the gateway serves the page's configuration with one provider in place of all, and each request of the table
+ * "A client sends" gets the answer that the table says.
+ */
+import { cpSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { type FakeProvider, startFakeProvider, whole } from './helpers/fake-provider.ts'
+import { type Gateway, startGateway } from './helpers/gateway.ts'
+import { ROOT, read, type Sample, samplesOf, tableOf } from './helpers/repository.ts'
+import { openWalk, plain, type Walk, writeSample } from './helpers/walk.ts'
+
+const FOLDER = 'src/config/migrate'
+const pages = readdirSync(join(ROOT, FOLDER)).map(name => `${FOLDER}/${name}`)
+
+/** What the pages export; the address is that of the provider, whose script answers all of them. */
+const ENVIRONMENT = {
+  OPENAI_API_KEY: 'sk-1',
+  AZURE_API_KEY: 'az-1',
+  ANTHROPIC_API_KEY: 'sk-ant-1',
+  OPENROUTER_API_KEY: 'or-1',
+}
+
+test('there is a page for each product', () => {
+  expect(pages.map(page => page.split('/').at(-1))).toEqual([
+    'FROM-A-PROVIDER.md',
+    'FROM-LITELLM.md',
+    'FROM-OPENROUTER.md',
+    'FROM-PORTKEY.md',
+  ])
+})
+
+describe.each(pages)('%s', page => {
+  let walk: Walk
+  let provider: FakeProvider
+  let gateway: Gateway | null = null
+  let printed = ''
+  let key = ''
+  // The steps build on each other: what comes after one that failed says nothing.
+  let hasFailed = false
+
+  beforeAll(async () => {
+    walk = await openWalk('checkout')
+    cpSync(join(ROOT, 'policies'), join(walk.folder, 'policies'), { recursive: true })
+    provider = await startFakeProvider({ script: whole() })
+  })
+  afterAll(async () => {
+    walk?.shell.close()
+    await gateway?.stop()
+    await provider?.close()
+  })
+
+  const blocks = samplesOf(page)
+  test.each(blocks.map(block => [block.place, block.text.split('\n')[0], block] as const))(
+    '%s %s',
+    async (_place, _line, block) => {
+      expect(hasFailed, 'a step before this one failed').toBe(false)
+      hasFailed = true
+      await follow(block)
+      hasFailed = false
+    },
+  )
+
+  test('every kind of step is there', () => {
+    expect(blocks.map(({ language }) => language)).toEqual(expect.arrayContaining(['yaml', 'sh']))
+    expect(key).toMatch(/^tg_live_/)
+    expect(gateway).not.toBeNull()
+  })
+
+  const rows = tableOf(read(page), 'A client sends').flatMap(([sent, answer]) => requestsOf(sent!, answer!))
+  test.each(rows)('a client sends $sent', async row => {
+    const answer = await send(row)
+    const body = (await answer.json()) as { error?: { code: string } }
+    expect({ status: answer.status, code: body.error?.code }, JSON.stringify(body)).toEqual({
+      status: row.status,
+      code: row.code,
+    })
+    // Nothing of what a client says about itself, or about the route, gets to a provider.
+    const headers = Object.keys(provider.requests.at(-1)?.headers ?? {}).join(' ')
+    expect(headers).not.toMatch(/portkey|litellm|referer|x-title|organization|openai-/)
+  })
+
+  async function follow(block: Sample): Promise<void> {
+    const { language, text, place } = block
+    if (language === 'json') return void JSON.parse(text)
+    if (language === 'python') return expectAddress(/base_url="([^"]+)"/.exec(text)?.[1])
+    if (language === 'yaml') {
+      expect(gateway, `${place}: what is written later is not what serves`).toBeNull()
+      return writeSample(walk.folder, block)
+    }
+    if (language === '') return expect(plain(printed), place).toBe(plain(text))
+    expect(language, place).toBe('sh')
+    if (text === 'npx tollgate serve\n') gateway = await serve()
+    else if (text.startsWith('export OPENAI_BASE_URL=')) expectAddress(/BASE_URL=(\S+)/.exec(text)?.[1])
+    else {
+      printed = await walk.shell.run(text)
+      key = /\btg_live_\w+/.exec(printed)?.[0] ?? key
+    }
+  }
+
+  /** The page's own configuration, with the provider in place of those that it names, and ports that the system chooses. */
+  function serve(): Promise<Gateway> {
+    const dir = join(walk.folder, 'gate')
+    const yaml = readFileSync(join(dir, 'gateway.yaml'), 'utf8')
+      .replaceAll(/127\.0\.0\.1:\d{4}/g, '127.0.0.1:0')
+      .replaceAll(/(?<=base_url: )https:[^\s,]+/g, provider.baseUrl)
+    return startGateway({ yaml, dir, env: { ...ENVIRONMENT, AZURE_API_BASE: provider.url } })
+  }
+
+  function expectAddress(url: string | undefined): void {
+    // As the page has it: the served file has another port.
+    const sample = blocks.find(({ text }) => text.startsWith('version: 1\n'))
+    const listen = sample ? (parse(sample.text) as { listen: string }).listen : '127.0.0.1:4000'
+    expect(url).toBe(`http://${listen}/v1`)
+  }
+
+  function send({ body, header, path, withoutKey }: Row): Promise<Response> {
+    const [method = 'POST', address = '/v1/chat/completions'] = path ?? []
+    const [model] = Object.keys(models())
+    return fetch(`${gateway!.url}${address}`, {
+      method,
+      headers: {
+        'content-type': 'application/json',
+        ...(withoutKey ? {} : { authorization: `Bearer ${key}` }),
+        ...(header ? { [header[0]]: header[1].replace('KEY', key) } : {}),
+      },
+      ...(method === 'POST' ? { body: JSON.stringify({ model, messages: MESSAGES, ...body }) } : {}),
+    })
+  }
+
+  function models(): object {
+    const { models } = parse(readFileSync(join(walk.folder, 'gate/gateway.yaml'), 'utf8')) as { models: object }
+    return models
+  }
+})
+
+const MESSAGES = [{ role: 'user', content: 'Hello' }]
+
+interface Row {
+  /** As the page shows it. */
+  readonly sent: string
+  readonly status: number
+  readonly code: string | undefined
+  readonly body?: object
+  readonly header?: readonly [name: string, value: string]
+  readonly path?: readonly [method: string, path: string]
+  readonly withoutKey?: boolean
+}
+
+/** Each thing in a row is a request of its own: members of the body, a header, or a method and a path. */
+function requestsOf(cell: string, answer: string): Row[] {
+  const [, status, code] = /^(\d{3})(?: `(\w+)`)?/.exec(answer) ?? []
+  if (status === undefined) throw new Error(`the answer does not begin with a status: ${answer}`)
+  const withoutKey = cell.includes('in place of `Authorization`')
+  const pieces = [...cell.matchAll(/`([^`]+)`/g)].map(([, piece]) => piece!).filter(piece => piece !== 'Authorization')
+  return pieces.map(sent => {
+    const row = { sent, status: Number(status), code, withoutKey }
+    const path = /^(GET|POST) (\/.*)$/.exec(sent)
+    if (path) return { ...row, path: [path[1]!, path[2]!] as const }
+    if (sent.startsWith('"')) return { ...row, body: JSON.parse(`{${sent}}`) as object }
+    const header = /^([\w-]+): (.*)$/.exec(sent)
+    if (!header) throw new Error(`neither a member, nor a header, nor a path: ${sent}`)
+    return { ...row, header: [header[1]!, header[2]!] as const }
+  })
+}
