@@ -7,9 +7,10 @@ import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { GENERAL, LITELLM, ROUTER, TOP } from '../src/cli/import-litellm/settings-table.ts'
 import { type FakeProvider, startFakeProvider, whole } from './helpers/fake-provider.ts'
 import { type Gateway, startGateway } from './helpers/gateway.ts'
-import { ROOT, read, type Sample, samplesOf, tableOf } from './helpers/repository.ts'
+import { ROOT, read, type Sample, samplesOf, sectionOf, tableOf } from './helpers/repository.ts'
 import { openWalk, plain, type Walk, writeSample } from './helpers/walk.ts'
 
 const FOLDER = 'src/config/migrate'
@@ -30,6 +31,25 @@ test('there is a page for each product', () => {
     'FROM-OPENROUTER.md',
     'FROM-PORTKEY.md',
   ])
+})
+
+test('what the page says of the importer is what the importer knows', () => {
+  const section = sectionOf(read(`${FOLDER}/FROM-LITELLM.md`), 'What the importer converts')
+  const lists = {
+    'at the top': TOP,
+    '`general_settings`': GENERAL,
+    '`litellm_settings`': LITELLM,
+    '`router_settings`': ROUTER,
+  }
+  for (const [title, known] of Object.entries(lists)) {
+    const line = new RegExp(`^- ${title}: (.*)$`, 'm').exec(section)
+    const keys = [...(line?.[1] ?? '').matchAll(/`(\w+)`/g)].map(([, key]) => key!)
+    expect(keys.length, title).toBeGreaterThan(3)
+    for (const key of keys) {
+      expect(Object.keys(known), title).toContain(key)
+      expect(known[key]![2], `${title}: ${key} is not carried`).not.toBe('changed')
+    }
+  }
 })
 
 describe.each(pages)('%s', page => {
@@ -71,14 +91,17 @@ describe.each(pages)('%s', page => {
 
   const rows = tableOf(read(page), 'A client sends').flatMap(([sent, answer]) => requestsOf(sent!, answer!))
   test.each(rows)('a client sends $sent', async row => {
+    const before = provider.requests.length
     const answer = await send(row)
     const body = (await answer.json()) as { error?: { code: string } }
     expect({ status: answer.status, code: body.error?.code }, JSON.stringify(body)).toEqual({
       status: row.status,
       code: row.code,
     })
+    const [sent, ...more] = provider.requests.slice(before)
+    expect([sent === undefined, more]).toEqual([row.status !== 200, []])
     // Nothing of what a client says about itself, or about the route, gets to a provider.
-    const headers = Object.keys(provider.requests.at(-1)?.headers ?? {}).join(' ')
+    const headers = Object.keys(sent?.headers ?? {}).join(' ')
     expect(headers).not.toMatch(/portkey|litellm|referer|x-title|organization|openai-/)
   })
 
@@ -116,17 +139,19 @@ describe.each(pages)('%s', page => {
     expect(url).toBe(`http://${listen}/v1`)
   }
 
-  function send({ body, header, path, withoutKey }: Row): Promise<Response> {
+  function send({ sent, body, header, path, text, withoutKey }: Row): Promise<Response> {
     const [method = 'POST', address = '/v1/chat/completions'] = path ?? []
     const [model] = Object.keys(models())
+    // Another question each time: one of the policies has a cache.
+    const messages = [{ role: 'user', content: sent }]
     return fetch(`${gateway!.url}${address}`, {
       method,
       headers: {
         'content-type': 'application/json',
         ...(withoutKey ? {} : { authorization: `Bearer ${key}` }),
-        ...(header ? { [header[0]]: header[1].replace('KEY', key) } : {}),
+        ...(header ? { [header[0].toLowerCase()]: header[1].replace('KEY', key) } : {}),
       },
-      ...(method === 'POST' ? { body: JSON.stringify({ model, messages: MESSAGES, ...body }) } : {}),
+      ...(method === 'POST' ? { body: text ?? JSON.stringify({ model, messages, ...body }) } : {}),
     })
   }
 
@@ -136,8 +161,6 @@ describe.each(pages)('%s', page => {
   }
 })
 
-const MESSAGES = [{ role: 'user', content: 'Hello' }]
-
 interface Row {
   /** As the page shows it. */
   readonly sent: string
@@ -146,10 +169,12 @@ interface Row {
   readonly body?: object
   readonly header?: readonly [name: string, value: string]
   readonly path?: readonly [method: string, path: string]
+  /** The whole body, as it is sent. */
+  readonly text?: string | undefined
   readonly withoutKey?: boolean
 }
 
-/** Each thing in a row is a request of its own: members of the body, a header, or a method and a path. */
+/** Each thing in a row is a request of its own: members of the body, a header, or a method and a path, perhaps with a body. */
 function requestsOf(cell: string, answer: string): Row[] {
   const [, status, code] = /^(\d{3})(?: `(\w+)`)?/.exec(answer) ?? []
   if (status === undefined) throw new Error(`the answer does not begin with a status: ${answer}`)
@@ -157,8 +182,8 @@ function requestsOf(cell: string, answer: string): Row[] {
   const pieces = [...cell.matchAll(/`([^`]+)`/g)].map(([, piece]) => piece!).filter(piece => piece !== 'Authorization')
   return pieces.map(sent => {
     const row = { sent, status: Number(status), code, withoutKey }
-    const path = /^(GET|POST) (\/.*)$/.exec(sent)
-    if (path) return { ...row, path: [path[1]!, path[2]!] as const }
+    const path = /^(GET|POST) (\/\S*)(?: (\{.*\}))?$/.exec(sent)
+    if (path) return { ...row, path: [path[1]!, path[2]!] as const, text: path[3] }
     if (sent.startsWith('"')) return { ...row, body: JSON.parse(`{${sent}}`) as object }
     const header = /^([\w-]+): (.*)$/.exec(sent)
     if (!header) throw new Error(`neither a member, nor a header, nor a path: ${sent}`)
