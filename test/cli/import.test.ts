@@ -89,7 +89,7 @@ describe('what cannot be imported', () => {
   })
 })
 
-test.each(['teams', 'clouds', 'providers', 'wild'])('%s: the result passes the check', async name => {
+test.each(['teams', 'clouds', 'providers', 'wild', 'settings'])('%s: the result passes the check', async name => {
   const { code, err } = await imported(name, '--unpriced', 'free')
   expect(code, err).toBe(0)
   expect(await checked()).toMatchObject({ code: 0, out: expect.stringContaining('OK: ') })
@@ -456,6 +456,9 @@ describe('nothing is dropped without a word', () => {
   test('of settings that files have, few are unknown', async () => {
     const { err } = await imported('wild', '--unpriced', 'free')
     expect(err.match(/does not know "\w+"/g)).toEqual(['does not know "more"'])
+    const settings = await imported('settings', '--force')
+    expect(settings.err).toMatch(/general_settings\.fail_closed_budget_enforcement: nothing is sent before its hold/)
+    expect(settings.err).not.toContain('does not know')
   })
 })
 
