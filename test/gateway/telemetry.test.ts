@@ -2,7 +2,16 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { startCollector, WITHOUT_COLLECTOR } from '../helpers/collector.ts'
 import { edit } from '../helpers/edit-configuration.ts'
-import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider, stream } from '../helpers/fake-provider.ts'
+import {
+  errorAnswer,
+  exact,
+  type FakeProvider,
+  gated,
+  sendStreamHead,
+  startFakeProvider,
+  stream,
+  streamParts,
+} from '../helpers/fake-provider.ts'
 import { createAccount, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, type InProcessOptions, startInProcess } from '../helpers/in-process.ts'
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../helpers/otlp-receiver.ts'
@@ -50,6 +59,7 @@ async function start(telemetry: object | null, options: InProcessOptions = {}): 
         { path: '/v1/chat/completions', policy: 'test' },
         { ...raw, path: '/v1/embeddings' },
         { ...raw, path: '/v1/things' },
+        { ...raw, path: '/v1/vectors', upstream_path: '/embeddings' },
       ],
       ...options.yaml,
     },
@@ -142,6 +152,36 @@ describe('what goes wrong', () => {
     expect(points('gen_ai.client.operation.duration')).toMatchObject([
       { count: clientSpans().length, attributes: { 'error.type': serverSpan().attributes['error.type'] } },
     ])
+  })
+
+  test('a provider that refuses the request: an error of the attempt, and none of the gateway', async () => {
+    provider.script(errorAnswer(400))
+    const gateway = await start({})
+    expect((await chat(gateway, { model: 'own' })).status).toBe(400)
+    await gateway.stop()
+    expect(serverSpan().status).toBe(0)
+    expect(serverSpan().attributes).not.toHaveProperty('error.type')
+    expect(clientSpans()).toMatchObject([{ status: 2, attributes: { 'http.response.status_code': 400 } }])
+  })
+
+  test('a stream that breaks: an error, although it has begun with 200', async () => {
+    provider.script({
+      name: 'breaks',
+      async run(call) {
+        sendStreamHead(call)
+        for (const { text, meter } of streamParts(call.request, { tokens: 3 }).slice(0, 3))
+          await call.write(text, meter)
+        call.fin()
+      },
+    })
+    const gateway = await start({})
+    const answer = await chat(gateway, { model: 'own', stream: true })
+    expect(answer.status).toBe(200)
+    await answer.text().catch(() => 'its connection is cut behind the error')
+    await gateway.stop()
+    expect(serverSpan()).toMatchObject({ status: 2, attributes: { 'http.response.status_code': 200 } })
+    expect(serverSpan().attributes).toHaveProperty('error.type')
+    expect(clientSpans()).toMatchObject([{ status: 2 }])
   })
 
   test('a client that leaves in the middle', async () => {
@@ -307,10 +347,10 @@ function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
 describe('raw routes', () => {
   const json = (value: object) => errorAnswer(200, value)
 
-  test('an operation that the path names', async () => {
+  test.each(['/v1/embeddings', '/v1/vectors'])('an operation that the path names: %s', async path => {
     provider.script(json({ object: 'list', data: [], usage: { prompt_tokens: 3, total_tokens: 3 } }))
     const gateway = await start({})
-    await ask(gateway, '/v1/embeddings', { model: 'e', input: 'canary-prompt' }, PARENT)
+    await ask(gateway, path, { model: 'e', input: 'canary-prompt' }, PARENT)
     await gateway.stop()
     const [span] = clientSpans()
     expect(span).toMatchObject({ name: 'embeddings', parentId: serverSpan().spanId, status: 0 })

@@ -30,6 +30,7 @@ const SPANS_EVERY_MS = 5_000
 const METRICS_EVERY_MS = 30_000
 /** Until the next try at a collector that does not answer; twice as long each time. */
 const PAUSE_MS = { first: 5_000, longest: 60_000 }
+const MOST_RETRY_AFTER_MS = 300_000
 const TIMEOUT_MS = 10_000
 /** The last spans and metrics have this long when the telemetry ends. */
 const LAST_MS = 5_000
@@ -152,7 +153,7 @@ export class Exporter {
       const said = new Uint8Array(await answer.arrayBuffer())
       if (!answer.ok) {
         const isRetryable = RETRYABLE.has(answer.status)
-        const retryAfterMs = 1000 * (Number(answer.headers.get('retry-after')) || 0)
+        const retryAfterMs = Math.min(MOST_RETRY_AFTER_MS, 1000 * (Number(answer.headers.get('retry-after')) || 0))
         return { isTaken: false, isRetryable, problem: `HTTP ${answer.status}`, rejected: 0, retryAfterMs }
       }
       const { count, message } = encoding.rejected(kind, said)

@@ -51,8 +51,9 @@ export function spansOf(traced: TracedExchange, sender: Sender): EncodableSpan[]
   const { trace, summary, openedMs, attempts } = traced
   const at = (ms: number) => summary.at + ms - openedMs
   const { code, status, outcome } = summary
-  // A client's own mistake is no error of the server (HTTP conventions).
-  const isError = (status !== null && status >= 500) || outcome === 'failed' || outcome === 'cut'
+  // A client's own mistake is no error of the server (HTTP conventions). A stream that breaks has begun with 200.
+  const hasBroken = (outcome === 'failed' || outcome === 'cut') && (status === null || status < 400)
+  const isError = hasBroken || (status !== null && status >= 500)
   const server = new RecordedSpan(trace, sender, {
     spanId: trace.spanId,
     parentId: trace.parentId,

@@ -13,7 +13,7 @@ export function tracedOf(exchange: LiveExchange, summary: ExchangeSummary): Trac
   return {
     trace,
     summary,
-    operation: counts ? 'count_tokens' : operationOf(kind, raw === null ? '' : exchange.ctx.path),
+    operation: counts ? 'count_tokens' : raw === null ? operationOf(kind) : rawOperation(exchange.ctx.path, raw.path),
     attempts: trace.attempts.map((_, index) => attemptOf(exchange, index, endedMs)),
     asked: trace.isSampled && chat !== undefined ? askedIn(chat) : NOTHING,
     finish: chat?.choices === 1 && meter.finish !== null && FINISHES.has(meter.finish) ? meter.finish : null,
@@ -36,10 +36,12 @@ const RAW_OPERATIONS: readonly (readonly [end: RegExp, operation: string])[] = [
   [/:(stream)?[gG]enerateContent$/, 'generate_content'],
 ]
 
-function operationOf(kind: RouteKind, path: string): string | null {
-  if (kind === 'chat' || kind === 'messages' || kind === 'responses') return 'chat'
-  return kind === 'raw' ? (RAW_OPERATIONS.find(([end]) => end.test(path))?.[1] ?? null) : null
-}
+const operationOf = (kind: RouteKind) =>
+  kind === 'chat' || kind === 'messages' || kind === 'responses' ? 'chat' : null
+
+/** By the path that the client has asked for, else by that of the provider. */
+const rawOperation = (...paths: readonly string[]) =>
+  paths.flatMap(path => RAW_OPERATIONS.find(([end]) => end.test(path))?.[1] ?? [])[0] ?? null
 
 function attemptOf(exchange: LiveExchange, index: number, overMs: number): AttemptFacts {
   const { attempts, client, chat, outcome, trace, generation } = exchange
