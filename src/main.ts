@@ -18,6 +18,7 @@ import type { Registry } from './loader/registry.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
 import { createShadowFigures } from './observe/shadow.ts'
+import { createTelemetry, type TelemetryConfig } from './observe/telemetry/telemetry.ts'
 import { closeSoon } from './runtime/close-server.ts'
 import { createDashboardServer, preparePage } from './runtime/dashboard-server.ts'
 import { notDryRun, runDry } from './runtime/dry-run.ts'
@@ -203,8 +204,13 @@ async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics)
     build(configuration, previous) {
       log.learn(configuration.secrets)
       const { log: own, forStep: logFor, redact } = log
-      const services = { store, state: base.kept, clock, random, deadlineClock, log: own, logFor, redact }
-      return createGeneration({ configuration, previous, version: VERSION, ...services })
+      const common = { clock, random, deadlineClock, log: own, version: VERSION }
+      const services = { ...common, store, state: base.kept, logFor, redact }
+      // Where several threads serve, each exports its own.
+      const telemetry = isAlone(base, store)
+        ? (config: TelemetryConfig) => createTelemetry(config, { ...common, dropped: metrics.telemetryDropped })
+        : undefined
+      return createGeneration({ configuration, previous, createTelemetry: telemetry, ...services })
     },
     async attempt({ configuration: { routes }, catalog, healthTracker }) {
       const mistakes = await runDry(routes, { catalog, targets: healthTracker, clock, random }, 'reload')
@@ -302,6 +308,11 @@ async function openListeners(
   return { url, adminUrl, dashboardUrl: dashboard?.url ?? null, serving, past }
 }
 
+/** Whether one unit in this thread is all that serves. */
+function isAlone({ configuration }: Base, store: ServedStore): boolean {
+  return store.threads === null || threadsOf(configuration, availableParallelism()) === 1
+}
+
 type ServingNeeds = Pick<ServingParts, 'figures'> & Pick<ThreadsParts, 'ready' | 'about'>
 
 /** One unit in this thread, or as many threads as the configuration says. */
@@ -310,7 +321,7 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
   const { store, secret, metrics, reloads } = services
   const stepGraceMs = options.stepGraceMs ?? STEP_GRACE_MS
   const count = threadsOf(configuration, availableParallelism())
-  if (count === 1 || store.threads === null) {
+  if (store.threads === null || isAlone(base, store)) {
     const admitted = new SharedCount()
     return alone(createServing({ ...base, ...needs, store, metrics, reloads, admitted, lane: 0, stepGraceMs }))
   }

@@ -63,7 +63,8 @@ describe('configurations', () => {
       await passes(dir, sample.text)
       return
     } else if ('models' in value) writeFileSync(file, stringify(withModels(value['models'] as Models)))
-    else if ('admin' in value || 'store' in value) writeFileSync(file, stringify({ ...minimal('standard'), ...value }))
+    else if ('admin' in value || 'store' in value || 'telemetry' in value)
+      writeFileSync(file, stringify({ ...minimal('standard'), ...value }))
     else if ('scrape_configs' in value) return checkScrape(value as unknown as Scrape, sample)
     else throw new Error(`${sample.place}: neither a gateway.yaml, nor a part of one, nor steps`)
 

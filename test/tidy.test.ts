@@ -138,6 +138,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'loader/',
     'providers/dialects/',
     'providers/',
+    'observe/',
     'store/',
     'common/',
     'contract/',

@@ -22,6 +22,7 @@ async function fromReceipt(store: Store, kept: Receipt): Promise<PastExchangeVie
   return {
     id: kept.id,
     kept: 'receipt',
+    trace_id: null,
     started_at: showTime(kept.createdAt),
     ms: null,
     route: null,

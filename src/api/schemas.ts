@@ -227,6 +227,7 @@ const VIEWS = {
       oneOf('memory', 'receipt'),
       'memory: one of the last; receipt: what its receipt says, and what it does not say is null.',
     ),
+    trace_id: says(maybe(text), 'Of its OpenTelemetry trace; null: without telemetry.'),
     started_at: time,
     ms: says(maybe(ms), 'To the end of the answer.'),
     route: maybe(text),

@@ -157,6 +157,20 @@ export interface RouteConfig extends RouteView {
   readonly keepResponsesMs: number | null
 }
 
+/** Where OpenTelemetry's data goes, and how much of it. */
+export interface Telemetry {
+  /** Of the collector, without a trailing slash. */
+  readonly endpoint: string
+  readonly protocol: 'protobuf' | 'json'
+  /** The share of traces that are recorded of those that begin here: 0 to 1. */
+  readonly ratio: number
+  /** Lower-case names; values may be secrets, and are never logged. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly metrics: boolean
+  /** Of the resource: `service.name` and others. */
+  readonly attributes: Readonly<Record<string, string>>
+}
+
 export interface Configuration {
   readonly file: string
   readonly listen: Address
@@ -177,6 +191,8 @@ export interface Configuration {
   readonly admin: Address | null
   /** Who may read /metrics there: whoever sends an operator's token, or whoever reaches it. */
   readonly metrics: 'token' | 'open'
+  /** The collector that traces and metrics go to; null: none. */
+  readonly telemetry: Telemetry | null
   /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`, which may have a password in it. */
   readonly store: string
   /** The address of the server with the state that replicas share; null: it is in this process. It may hold a password. */

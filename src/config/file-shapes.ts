@@ -98,6 +98,15 @@ export interface GatewayShape {
   }
   readonly admin?: string
   readonly metrics?: 'token' | 'open'
+  readonly telemetry?: {
+    readonly endpoint: string
+    readonly protocol: 'protobuf' | 'json'
+    readonly ratio: number
+    readonly headers?: Readonly<Record<string, string>>
+    readonly allow_insecure: boolean
+    readonly metrics: boolean
+    readonly attributes?: Readonly<Record<string, string>>
+  }
   readonly store: string
   readonly state?: string
   readonly secret?: string

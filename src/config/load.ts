@@ -20,6 +20,7 @@ import type { ModelNames } from './policy/when-models.ts'
 import { buildProviders } from './providers.ts'
 import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './routes.ts'
 import { GATEWAY_SCHEMA } from './schema.ts'
+import { buildTelemetry } from './telemetry-section.ts'
 import { type WarnOptions, warnAbout } from './warnings.ts'
 import { checkShape } from './yaml/ajv.ts'
 import { freeze } from './yaml/freeze.ts'
@@ -71,6 +72,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const shape = checkShape(source, '', source.value, GATEWAY_SCHEMA) as GatewayShape
   if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return { ...refused([source]), reads }
   const server = buildServer(source, shape)
+  const telemetry = buildTelemetry(source, shape.telemetry)
   const providers = buildProviders(source, shape.providers, listenersOf(server))
   const providerNames = namesOf(shape.providers)
   const { models, aliases } = buildCatalog(source, shape.models, shape.providers)
@@ -104,6 +106,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const configuration = freeze({
     file: resolve(file),
     ...server,
+    telemetry,
     providers,
     models,
     aliases,

@@ -241,7 +241,12 @@ function nameAt(at: string): string {
   return before === 'api_keys' ? 'api_key' : last!
 }
 
-function checkHeaders(source: Source, provider: string, { headers = {}, ...shape }: Partial<ProviderShape>): void {
+/** Of a provider's entry, or another one at that address with `headers` in it. */
+export function checkHeaders(
+  source: Source,
+  provider: string,
+  { headers = {}, ...shape }: Partial<ProviderShape>,
+): void {
   const seen = new Set<string>()
   for (const [header, value] of Object.entries(headers)) {
     const at = provider + pointer('headers', header)

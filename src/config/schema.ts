@@ -5,6 +5,7 @@
 import { unit } from '#contract'
 import { DIALECT_NAMES } from './configuration.ts'
 import { ADDRESS, flag, map, measured, NAME, price, RAW_PRICE, span, text, tokens, whole } from './schema-parts.ts'
+import { TELEMETRY_SCHEMA } from './telemetry-section.ts'
 
 const BODIES_IN_FLIGHT =
   'The total size of all request bodies in memory. Whole answers and large events have a limit of the same size. Above it, Tollgate returns 503. Clients without a key share a quarter of it. One account gets a part of the free room.'
@@ -285,6 +286,7 @@ export const GATEWAY_SCHEMA = map(
       description:
         "Who can read /metrics on the admin listener. token: requests with an operator's token (`tollgate token create`); open: all requests. Required when `admin` is not a loopback address. Default: open (on loopback).",
     },
+    telemetry: TELEMETRY_SCHEMA,
     dashboard: text('The address for the dashboard and its API. Default: none.', ADDRESS),
     dashboard_url: text(
       'The URL of the dashboard in browsers: https://gate.example.com. It determines the cookie and the only origin that can make changes. https requires trust_proxy. Default: the address of `dashboard`, which must then be loopback.',

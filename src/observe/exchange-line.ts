@@ -28,6 +28,7 @@ export class ExchangeLines {
   line(summary: ExchangeSummary, time: string): string {
     const { usage, attempts, charge, code, status, stream, firstChunkMs } = summary
     let line = `{"level":"info"${time},"id":"${summary.id}","route":${this.#text(summary.route)},"kind":"${summary.kind}"`
+    if (summary.traceId !== null) line += `,"trace_id":"${summary.traceId}"`
     line += `,"policy":${this.#text(summary.policy)},"method":${this.#text(summary.method)}`
     line += this.#field('model', summary.model) + this.#field('target', summary.target)
     line += this.#field('account', summary.accountId) + this.#field('key', summary.keyId)

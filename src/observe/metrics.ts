@@ -119,6 +119,12 @@ export const METRICS = [
     labels: [],
     help: 'Calls that the state server did not answer in time, or answered with an error.',
   },
+  {
+    name: 'tollgate_telemetry_dropped_total',
+    type: 'counter',
+    labels: [],
+    help: 'Spans that could not be exported to the collector.',
+  },
   { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
   {
     name: 'tollgate_config_info',
@@ -144,6 +150,8 @@ export interface Metrics {
   shadowRan(run: { readonly policy: string; readonly step: string; readonly code: string | null }): void
   unhandledRejection(): void
   reload(result: 'changed' | 'unchanged' | 'refused'): void
+  /** Spans that no collector will have. */
+  telemetryDropped(spans: number): void
   /** The page, in the text format 0.0.4. */
   /** @param others values of the serving threads, which are added */
   render(others?: readonly MetricValues[]): string
@@ -192,6 +200,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
   registry.outside(metric('tollgate_state_lost'), () => (stateServer().isUp ? 0 : 1))
   registry.outside(metric('tollgate_state_failures_total'), () => stateServer().lost)
+  const telemetryDropped = registry.counter(metric('tollgate_telemetry_dropped_total'))
   registry.info(metric('tollgate_build_info'), () => version)
   registry.info(metric('tollgate_config_info'), configHash)
   registry.outside(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)
@@ -223,6 +232,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       if (code !== null) shadowRefusals.add(1, policy, step, code)
     },
     reload: result => reloads.add(1, result),
+    telemetryDropped: spans => telemetryDropped.add(spans),
     unhandledRejection: () => unhandledRejections.add(1),
     render: registry.render,
     values: registry.values,

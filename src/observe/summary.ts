@@ -7,6 +7,8 @@ import type { Attempt, ErrorCode, Exchange, NanoUsd, Outcome, RouteKind, TrailEn
  */
 export interface ExchangeSummary {
   readonly id: string
+  /** Of its OpenTelemetry trace, 32 hexadecimal digits; null without telemetry. */
+  readonly traceId: string | null
   /** When its head came, in milliseconds since the epoch. */
   readonly at: number
   /** From the request's head to the end of the answer. */

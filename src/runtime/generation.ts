@@ -20,6 +20,7 @@ import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount }
 import { answerDigest } from '../config/digest.ts'
 import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
+import type { Telemetry, TelemetryConfig } from '../observe/telemetry/telemetry.ts'
 import { createCredentials } from '../providers/credentials.ts'
 import { createDemo } from '../providers/demo/demo.ts'
 import { createDialect } from '../providers/dialects/index.ts'
@@ -62,6 +63,8 @@ export interface Generation {
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly healthTracker: HealthTracker
   readonly retries: RetryBudget
+  /** Undefined where gateway.yaml says none, and where nobody serves. The next generation takes over an unchanged one. */
+  readonly telemetry: Telemetry | undefined
   /** By provider: its road, which the next generation takes over when nothing of the provider has changed. */
   readonly providerConnections: ReadonlyMap<string, ProviderConnection>
   /** Lets go of what it holds; once, when no exchange uses it any more. */
@@ -94,6 +97,8 @@ export interface GenerationParts {
   readonly transportTo?: ((provider: string) => Transport) | undefined
   /** What steps are told of where they run. Default: `serve`. */
   readonly run?: StepRun | undefined
+  /** Left out: exchanges are told to no collector. */
+  readonly createTelemetry?: ((config: TelemetryConfig) => Promise<Telemetry>) | undefined
   logFor(step: string): Log
   /** Takes the loaded secrets out of what a provider says. */
   redact(text: string): string
@@ -148,10 +153,18 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       return plan
     }
     const routes = configuration.routes.map((config): LiveRoute => ({ config, plan: planOf(config) }))
+    const telemetry = await telemetryOf(parts)
+    if (telemetry) {
+      telemetry.users++
+      closers.push(async () => {
+        if (--telemetry.users === 0) await telemetry.close()
+      })
+    }
     // Each has its own patience: who gets no token now gets it later, and the log says so.
     await Promise.all(starting)
     const retries = previous?.retries ?? createRetryBudget()
-    return { configuration, catalog, routes, upstreams, healthTracker, retries, providerConnections, dispose }
+    const known = { configuration, catalog, routes, upstreams, healthTracker, retries, telemetry }
+    return { ...known, providerConnections, dispose }
   } catch (error) {
     if (error instanceof PlanError) closers.push(() => error.undone)
     await dispose().catch((worse: unknown) => {
@@ -159,6 +172,17 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     })
     throw error
   }
+}
+
+async function telemetryOf({
+  configuration,
+  previous,
+  createTelemetry,
+}: GenerationParts): Promise<Telemetry | undefined> {
+  const { telemetry: config } = configuration
+  if (config === null) return undefined
+  if (previous?.telemetry && isDeepStrictEqual(previous.configuration.telemetry, config)) return previous.telemetry
+  return createTelemetry?.(config)
 }
 
 /** The models of a configuration, found by id or alias. */

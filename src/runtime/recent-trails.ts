@@ -89,6 +89,7 @@ function exchangeView(exchange: ExchangeSummary): PastExchangeView {
   return {
     id: exchange.id,
     kept: 'memory',
+    trace_id: exchange.traceId,
     started_at: timeView(exchange.at),
     ms: Math.round(exchange.ms * 10) / 10,
     route: exchange.route,

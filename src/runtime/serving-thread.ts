@@ -19,6 +19,7 @@ import type { MetricValues } from '../observe/metric-registry.ts'
 import { createMetrics } from '../observe/metrics.ts'
 import type { ShadowExchange } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
+import { createTelemetry } from '../observe/telemetry/telemetry.ts'
 import { laneOf } from '../store/ids.ts'
 import type { StoreHandle } from '../store/served-store.ts'
 import { attachStore } from '../store/sqlite.ts'
@@ -136,7 +137,8 @@ async function start(): Promise<Started> {
   undo.push(() => store.close())
   const deadlineClock = createDeadlineClock()
   undo.push(deadlineClock.stop)
-  const reloads = await createFollower(first, store, log, deadlineClock)
+  const dropped = (spans: number) => metrics.telemetryDropped(spans)
+  const reloads = await createFollower(first, { store, log, deadlineClock, dropped })
   const metrics = createMetrics({
     isOverloaded: () => unit.isOverloaded(),
     inflight: () => 0,
@@ -171,22 +173,30 @@ async function start(): Promise<Started> {
   return { unit, reloads, log }
 }
 
+interface FollowerParts {
+  readonly store: Store
+  readonly log: Logger
+  readonly deadlineClock: DeadlineClock
+  dropped(spans: number): void
+}
+
 /** Generations as the main thread says: this one reads no file by itself. */
-async function createFollower(
-  first: Loaded,
-  store: Store,
-  log: Logger,
-  deadlineClock: DeadlineClock,
-): Promise<Reloads> {
+async function createFollower(first: Loaded, { store, log, deadlineClock, dropped }: FollowerParts): Promise<Reloads> {
   const { buckets: memory, index, secret } = parts
   const state = createThreadState(calls, memory && new SharedBuckets({ memory, clock, index, secret }))
-  const services = { store, state, clock, random: Math.random, deadlineClock, log: log.log, logFor: log.forStep }
+  const common = { clock, random: Math.random, deadlineClock, log: log.log, version: VERSION }
+  const services = { ...common, store, state, logFor: log.forStep, redact: log.redact }
   const reloads = await createReloads({
     first,
     load: () => Promise.reject(new Error('a serving thread follows the main one')),
     build(configuration, previous) {
       log.learn(configuration.secrets)
-      return createGeneration({ configuration, previous, version: VERSION, redact: log.redact, ...services })
+      return createGeneration({
+        configuration,
+        previous,
+        createTelemetry: config => createTelemetry(config, { ...common, dropped }),
+        ...services,
+      })
     },
     attempt: async () => [],
     notRun: () => [],

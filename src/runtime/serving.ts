@@ -20,6 +20,7 @@ import { createOverload } from '../request/http/overload.ts'
 import { mistakeWords } from '../request/pipeline/step-report.ts'
 import type { FindRecent } from '../request/send/lookup.ts'
 import { summaryOf } from '../request/send/record.ts'
+import { tracedOf } from '../request/send/traced.ts'
 import { createIds } from '../store/ids.ts'
 import { type Promised, promised } from '../store/promised.ts'
 import type { Store } from '../store/store.ts'
@@ -197,6 +198,8 @@ function createGateway(
     findRecent,
     record(exchange, told) {
       const summary = summaryOf(exchange, told, clock)
+      const { telemetry } = exchange.generation
+      if (telemetry !== undefined) telemetry.record(tracedOf(exchange, summary))
       recent.remember(summary, exchange.plan)
       metrics.exchange(summary)
       log.exchange(summary)

@@ -38,6 +38,7 @@ afterEach(() => place.remove())
 const REFUSED: PastExchangeView = {
   id: ID,
   kept: 'memory',
+  trace_id: '0af7651916cd43dd8448eb211c80319c',
   started_at: '2026-11-21T12:00:00.123Z',
   ms: 2.5,
   route: '/v1/chat/completions',
@@ -110,6 +111,7 @@ describe('an exchange', () => {
   request  POST /v1/chat/completions, policy standard
   account  acme (acc_1)
   key      laptop (key_1)
+  trace    0af7651916cd43dd8448eb211c80319c
   model    chat-small, as a stream
 
 Steps

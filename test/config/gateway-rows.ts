@@ -1,7 +1,8 @@
 /** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
+import { TELEMETRY } from './telemetry-rows.ts'
 import { type Files, type Gateway, PARTS } from './workshop.ts'
 
-type Row = readonly [name: string, gateway: Gateway, says: string | readonly string[], files?: Files]
+export type Row = readonly [name: string, gateway: Gateway, says: string | readonly string[], files?: Files]
 
 const provider = (text: string): Gateway => ({ providers: `providers:\n  demo: { dialect: demo }\n${text}` })
 const model = (text: string, more = ''): Gateway => ({
@@ -47,7 +48,7 @@ const TOP: Row[] = [
   ['no version', { version: '# no version', providers: `▸${PARTS.providers}` }, 'the file has no "version"'],
   ['another version', { version: 'version: ▸2' }, 'version must be 1, and is 2'],
   ['a mistyped key', { more: '▸lisen: 127.0.0.1:1' }, 'unknown key "lisen"; did you mean "listen"?'],
-  ['a foreign key', { more: '▸telemetry: on' }, 'unknown key "telemetry"'],
+  ['a foreign key', { more: '▸tracing: on' }, 'unknown key "tracing"'],
   ['a prototype key', { more: '▸__proto__: { drain: 1m }' }, 'unknown key "__proto__"'],
   [
     'a number for an address',
@@ -691,6 +692,6 @@ const ROUTES: Row[] = [
 ]
 
 /** Every row with its name; the sentence is a part of what must be said. */
-export const GATEWAY_ROWS = Object.entries({ YAML, TOP, REFERENCES, PROVIDERS, MODELS, ROUTES }).flatMap(
+export const GATEWAY_ROWS = Object.entries({ YAML, TOP, TELEMETRY, REFERENCES, PROVIDERS, MODELS, ROUTES }).flatMap(
   ([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const),
 )

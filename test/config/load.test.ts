@@ -147,8 +147,21 @@ test('an anchor is read at each of its aliases, units and all', async () => {
 })
 
 test('everything has its default', async () => {
-  const { file, listen, admin, metrics, store, secret, trustProxy, hosts, limits, drainMs, heartbeat, ...rest } =
-    await workshop.good({})
+  const {
+    file,
+    listen,
+    admin,
+    metrics,
+    telemetry,
+    store,
+    secret,
+    trustProxy,
+    hosts,
+    limits,
+    drainMs,
+    heartbeat,
+    ...rest
+  } = await workshop.good({})
   const { dashboard, dashboardUrl, publicUrl, registration } = rest
   expect({ dashboard, dashboardUrl, publicUrl, registration }).toEqual({
     dashboard: null,
@@ -156,10 +169,11 @@ test('everything has its default', async () => {
     publicUrl: null,
     registration: { mode: 'invitation', credit: 0n, plan: 'default' },
   })
-  expect({ listen, admin, metrics, secret, trustProxy, hosts, limits, drainMs, heartbeat }).toEqual({
+  expect({ listen, admin, metrics, telemetry, secret, trustProxy, hosts, limits, drainMs, heartbeat }).toEqual({
     listen: { host: '127.0.0.1', port: 8080 },
     admin: null,
     metrics: 'open',
+    telemetry: null,
     secret: null,
     trustProxy: 0,
     hosts: null,
@@ -187,6 +201,7 @@ test('everything can be set', async () => {
       more: `listen: "[::1]:0"
 admin: localhost:9000
 metrics: token
+telemetry: { endpoint: "http://collector:4318/base/", ratio: 0.01, attributes: { a.b: c } }
 dashboard: ":9001"
 dashboard_url: https://Gate.example.com/
 public_url: https://api.example.com/v1/
@@ -205,6 +220,14 @@ heartbeat: { first: 1s, every: 2s }`,
     listen: { host: '::1', port: 0 },
     admin: { host: 'localhost', port: 9000 },
     metrics: 'token',
+    telemetry: {
+      endpoint: 'http://collector:4318/base',
+      protocol: 'protobuf',
+      ratio: 0.01,
+      headers: {},
+      metrics: true,
+      attributes: { 'a.b': 'c' },
+    },
     dashboard: { host: '0.0.0.0', port: 9001 },
     dashboardUrl: 'https://gate.example.com',
     publicUrl: 'https://api.example.com/v1',

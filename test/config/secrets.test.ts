@@ -47,6 +47,11 @@ describe('no sentence and no excerpt shows a secret', () => {
       },
     ],
     ['as a unit', { standard: `${STANDARD}  - use: remark\n    with:\n      size: \${SECRET}\n` }],
+    ['as a collector', { gateway: { more: 'telemetry: { endpoint: "${SECRET}" }' } }],
+    [
+      'in the header of a collector',
+      { gateway: { more: 'telemetry: { endpoint: http://c.example, headers: { x-team: "${SECRET}" } }' } },
+    ],
     ['in a condition', { standard: `${STANDARD}  - use: remark\n    when: \${SECRET} == ""\n` }],
   ]
   test.each(rows)('%s', async (_, files) => {
@@ -112,6 +117,16 @@ describe('a secret that is written out is not repeated by what else is wrong', (
     ['in an address misspelt', `  far: { dialect: openai, base_ulr: "https://u:INLINE-0@a.example/v1", ${key} }`],
     ['in a query', `  far: { dialect: openai, base_url: "https://a.example/v1?key=INLINE-0", ${key}, weight: 3 }`],
     ['where an address is wanted', `  far: { dialect: openai, base_url: sk-INLINE-0123456789, ${key} }`],
+    [
+      'in the header of a collector',
+      `${far('')}\ntelemetry: { endpoint: https://c.example, headers: { authorization: INLINE-0123456789 } }`,
+    ],
+    [
+      'in another header of one',
+      `${far('')}\ntelemetry: { endpoint: https://c.example, ratoi: 1, headers: { x-key: INLINE-0123456789 } }`,
+    ],
+    ['in the address of one', `${far('')}\ntelemetry: { endpoint: "https://u:INLINE-0@c.example" }`],
+    ['in its query', `${far('')}\ntelemetry: { endpoint: "https://c.example?k=INLINE-0", ratio: 7 }`],
     ['in place of a key', far(`, ${key}, sk-INLINE-0123456789`)],
     ['without its second quote', '  far:\n    api_key: "INLINE-0123456789\n    dialect: openai'],
     ['with a colon in it', '  far:\n    dialect: openai\n    api_key: INLINE-0123456789: x'],

@@ -7,6 +7,16 @@ listen: 127.0.0.1:8080
 threads: 2
 admin: 127.0.0.1:8082
 metrics: token
+telemetry:
+  endpoint: https://collector.example.com
+  protocol: json
+  ratio: 0.01
+  headers:
+    authorization: \${FAR_KEY}
+  allow_insecure: false
+  metrics: true
+  attributes:
+    deployment.environment.name: test
 dashboard: 127.0.0.1:8081
 dashboard_url: https://gate.example.com
 public_url: https://api.example.com/v1

@@ -4,6 +4,7 @@ import type { ExchangeSummary } from '../../src/observe/summary.ts'
 export function summary(given: Partial<ExchangeSummary> = {}): ExchangeSummary {
   return {
     id: 'req_1',
+    traceId: null,
     at: 0,
     ms: 1,
     firstChunkMs: null,

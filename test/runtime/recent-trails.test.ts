@@ -100,6 +100,7 @@ describe('an exchange', () => {
     expect(shown).toEqual({
       id,
       kept: 'memory',
+      trace_id: null,
       started_at: expect.stringMatching(/^\d{4}-.*Z$/),
       ms: expect.any(Number),
       route: '/v1/chat/completions',

@@ -5,13 +5,19 @@ import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
 import { edit, type Yaml } from '../helpers/edit-configuration.ts'
 import { exact, type FakeProvider, gated, startFakeProvider, stream } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, type InProcessOptions, startInProcess } from '../helpers/in-process.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../helpers/otlp-receiver.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 
 let provider: FakeProvider
+let collector: OtlpReceiver
 beforeEach(async () => {
   provider = await startFakeProvider({ script: exact() })
+  collector = await startOtlpReceiver()
 })
-afterEach(() => provider.close())
+afterEach(async () => {
+  await provider.close()
+  await collector[Symbol.asyncDispose]()
+})
 
 /** Tells whom the gateway believes to be asking. */
 const mirror = definePlugin({
@@ -101,6 +107,16 @@ async function kept({ url, key }: InProcess, inputs: readonly string[]): Promise
   return Promise.all(ids.map(id => status(fetch(`${url}/v1/responses/${id}`, { headers }))))
 }
 
+/** What the collector has got by the end of one more exchange. */
+async function exported(gateway: InProcess): Promise<OtlpReceiver> {
+  await status(gateway.chat())
+  await gateway.stop()
+  return collector
+}
+const TELEMETRY = (changes: object) => (yaml: Yaml) => {
+  yaml['telemetry'] = { endpoint: collector.url, ...changes }
+}
+
 const LIMIT = (key: string, value: unknown) => (yaml: Yaml) => {
   yaml['limits'] = { ...(yaml['limits'] as object), [key]: value }
 }
@@ -126,6 +142,41 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
     before: [200, 200],
     after: [401, 200],
+  },
+  'telemetry.endpoint': {
+    change: yaml => TELEMETRY({ endpoint: `${collector.url}/new/` })(yaml),
+    sees: async gateway => (await exported(gateway)).requests[0]!.path,
+    after: '/new/v1/traces',
+  },
+  'telemetry.protocol': {
+    change: TELEMETRY({ protocol: 'json' }),
+    sees: async gateway => (await exported(gateway)).requests[0]!.headers['content-type'],
+    after: 'application/json',
+  },
+  'telemetry.ratio': {
+    change: TELEMETRY({ ratio: 0 }),
+    sees: async gateway => (await exported(gateway)).requests.map(({ path }) => path),
+    after: ['/v1/metrics'],
+  },
+  'telemetry.headers': {
+    change: TELEMETRY({ headers: { 'x-team': 'blue' } }),
+    sees: async gateway => (await exported(gateway)).requests[0]!.headers['x-team'],
+    after: 'blue',
+  },
+  'telemetry.allow_insecure': {
+    change: TELEMETRY({ allow_insecure: true }),
+    sees: async gateway => (await exported(gateway)).spans.length,
+    after: 2,
+  },
+  'telemetry.metrics': {
+    change: TELEMETRY({ metrics: false }),
+    sees: async gateway => (await exported(gateway)).requests.map(({ path }) => path),
+    after: ['/v1/traces'],
+  },
+  'telemetry.attributes': {
+    change: TELEMETRY({ attributes: { 'service.name': 'gate' } }),
+    sees: async gateway => (await exported(gateway)).spans[0]!.resource['service.name'],
+    after: 'gate',
   },
   dashboard_url: {
     yaml: { ...PEOPLE, trust_proxy: 1 },

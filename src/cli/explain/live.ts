@@ -84,6 +84,7 @@ function decidedText(decider: string | null): string {
 
 function aboutText(exchange: PastExchangeView): string {
   const { started_at: at, ms, method, route, policy, account_id: account, key_id: key, model, stream } = exchange
+  const { trace_id: trace } = exchange
   const named = (name: string | null, id: string | null) =>
     id === null ? 'not known' : `${visible(name ?? '')} (${id})`
   return pairs([
@@ -91,6 +92,7 @@ function aboutText(exchange: PastExchangeView): string {
     ...(route === null ? [] : ([['request', `${visible(method ?? '')} ${route}, policy ${policy}`]] as const)),
     ['account', named(exchange.account, account)],
     ['key', named(exchange.key, key)],
+    ...(trace === null ? [] : ([['trace', trace]] as const)),
     ...(model === null ? [] : ([['model', `${visible(model)}${stream ? ', as a stream' : ''}`]] as const)),
   ])
 }

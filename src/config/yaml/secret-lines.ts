@@ -41,7 +41,7 @@ const COUNTED = /tokens$/i
 const BY_STEP = 'trail'
 /** In a provider, `key` and `token` can mean only one thing. */
 const SECRET_OF_PROVIDER = /(^|[-_.])(key|token)s?$/i
-const ADDRESS_KEYS = ['base_url', 'store']
+const ADDRESS_KEYS = ['base_url', 'store', 'endpoint']
 /** Credentials, a query or a fragment. */
 const TELLING_ADDRESS = /[@?#]/
 const CREDENTIALS = /\/\/[^\s/]+@/
@@ -103,7 +103,7 @@ function inNodes(document: Document, found: Found): void {
       const name = nameOf(pair)
       const path = ancestors.filter(isPair).map(nameOf)
       if (path.at(-1) === BY_STEP) return
-      const inProvider = path.length > 1 && isNear(path[0]!, ['providers'])
+      const inProvider = isIn(path, 'providers', 1) || isIn(path, 'telemetry', 0)
       const isAll = isSecretKey(name, inProvider) || (name === 'aws' && isScalar(pair.value))
       if (isAll) take(pair.value, document, found)
       else if (inProvider && isNear(name, ['headers'])) take(pair.value, document, found, true)
@@ -115,6 +115,10 @@ function inNodes(document: Document, found: Found): void {
     },
   })
 }
+
+/** Whether a pair stands so deep below a section of the file. */
+const isIn = (path: readonly string[], section: string, depth: number) =>
+  path.length > depth && isNear(path[0]!, [section])
 
 const nameOf = (pair: Pair) => (isScalar(pair.key) ? String(pair.key.value) : '')
 

@@ -8,6 +8,8 @@ import { carries, indexOf } from './stream.ts'
 export class Meter implements Progress {
   started = false
   finished = false
+  /** The last finish reason, as the provider gave it; null: none was received. */
+  finish: string | null = null
   /** Set by the client's stream. */
   delivered = false
   /** Set by the pump. */
@@ -36,6 +38,7 @@ export class Meter implements Progress {
     this.started = this.finished = this.#usageIsLast = this.#usageIsPartial = false
     this.#deltas = this.#bytes = this.#searches = 0
     this.#usage = null
+    this.finish = null
     this.#choices = []
   }
 
@@ -156,6 +159,7 @@ export class Meter implements Progress {
     }
     if (finish) {
       this.finished = true
+      this.finish = finish
       this.#choices[index] = 'finished'
     }
     return true

@@ -1,5 +1,6 @@
 /** How an attempt went, for receipts, the log and the list of exchanges under way. */
 import type { ErrorCode, UpstreamFailure } from '#contract'
+import type { TracedAttempt } from '../../observe/telemetry/trace-context.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
 /** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
@@ -15,18 +16,31 @@ export class AttemptRecord {
   readonly #exchange: LiveExchange
   readonly #target: string
   readonly #startedMs: number
+  /** Null without telemetry. */
+  readonly #traced: TracedAttempt | null
   #isWritten = false
 
   constructor(exchange: LiveExchange, target: string) {
     this.#exchange = exchange
     this.#target = target
     this.#startedMs = exchange.host.deadlineClock.now()
+    this.#traced = exchange.trace === null ? null : exchange.trace.begin(target, this.#startedMs)
     exchange.asking = target
   }
 
   /** Milliseconds since it began. */
   get tookMs(): number {
     return this.#exchange.host.deadlineClock.now() - this.#startedMs
+  }
+
+  /** With telemetry: adds what the provider is told of the trace. */
+  propagate(headers: Record<string, string>): void {
+    if (this.#traced !== null) this.#exchange.trace!.propagate(headers, this.#traced)
+  }
+
+  /** With telemetry: its answer is over, or it was given up. */
+  over(): void {
+    if (this.#traced !== null) this.#traced.endedMs ??= this.#exchange.host.deadlineClock.now()
   }
 
   /** The head has come, or it failed before that, or was given up (both null). What is told behind the first does not count. */

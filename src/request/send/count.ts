@@ -119,13 +119,11 @@ function fetchAnswer(
   const limit = (ms: number) => Math.min(ms, MAX_MS)
   const { firstByteMs, totalMs } = provider.timeouts
   const record = new AttemptRecord(exchange, target.id)
+  const headers = { ...upstream.sign(request).headers, 'x-request-id': exchange.id, via: exchange.via }
+  record.propagate(headers)
   const attempt = startAttempt({
     transport,
-    request: {
-      path: request.path,
-      headers: { ...upstream.sign(request).headers, 'x-request-id': exchange.id, via: exchange.via },
-      body: request.body,
-    },
+    request: { path: request.path, headers, body: request.body },
     sink: {
       data(piece) {
         if (bytes.size <= LARGEST_BYTES) bytes.add(piece)
@@ -147,7 +145,10 @@ function fetchAnswer(
     },
   }
   exchange.listen(listener)
-  return promise.finally(() => exchange.unlisten(listener))
+  return promise.finally(() => {
+    record.over()
+    exchange.unlisten(listener)
+  })
 }
 
 function countIn(answer: Buffer, field: string): number | null {

@@ -14,6 +14,7 @@ import type {
 } from '#contract'
 import type { Link } from '../../common/chain.ts'
 import type { DeadlineClock } from '../../common/clock.ts'
+import type { Trace } from '../../observe/telemetry/trace-context.ts'
 import { inboundOf } from '../../providers/dialects/inbound/index.ts'
 import { parseJson } from '../../providers/dialects/json-parse.ts'
 import { refusalOfLost } from '../../providers/dialects/lost.ts'
@@ -72,6 +73,8 @@ export class LiveExchange extends Exchange implements ClientOwner {
   readonly format: InboundDialect | undefined
   /** The header of that name for the provider. */
   readonly via: string
+  /** Null without telemetry. */
+  readonly trace: Trace | null
   readonly meter: Meter
   readonly client: Client
   /** Its place among all exchanges; null: it was refused at once. */
@@ -113,6 +116,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
     this.format = inboundOf(live.config)
     if (this.format?.idHeader) ctx.res.setHeader(this.format.idHeader, this.id)
     this.via = via
+    this.trace = generation.telemetry === undefined ? null : generation.telemetry.open(ctx.req.headers)
     this.meter = meter
     const { limits, heartbeat } = generation.configuration
     this.client = new Client(ctx.res, this, { deadlineClock: host.deadlineClock, stallMs: limits.stallMs, heartbeat })

@@ -65,16 +65,20 @@ class RawTry {
     } catch (error) {
       if (exchange.stopped) return this.#stopped(error)
       return new StreamReply(exchange, { outcome: 'failed', usage: null, refusal: this.#failed(error) })
+    } finally {
+      if (exchange.trace !== null) this.#record.over()
     }
   }
 
   #ask(): Promise<RawAnswer> {
-    const { ctx, bytes, live, id, signal, via, host, generation } = this.#exchange
+    const { ctx, bytes, live, id, signal, via, host, generation, trace } = this.#exchange
+    const headers = { ...this.#signed.headers, via }
+    if (trace !== null) this.#record.propagate(headers)
     return host.rawProxy.send({
       request: ctx.req,
       bytes,
       provider: live.config.raw!.provider,
-      headers: { ...this.#signed.headers, via },
+      headers,
       path: this.#path,
       requestId: id,
       signal,

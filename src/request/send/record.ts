@@ -17,6 +17,7 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
   const { res } = ctx
   return {
     id: exchange.id,
+    traceId: exchange.trace === null ? null : exchange.trace.id,
     at: exchange.startedAt,
     ms: clock.now() - exchange.startedAt,
     firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,

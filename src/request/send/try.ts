@@ -73,13 +73,11 @@ export class Try implements AttemptOptions, PumpParts {
     this.answer = chat.stream ? streamTo(exchange, exchange.taps) : null
     this.pump = this.#pumpFor(chat, upstream, passes > 1)
     this.#signed = upstream.sign(encoded)
-    this.request = {
-      path: encoded.path,
-      headers: { ...this.#signed.headers, 'x-request-id': exchange.id, via: exchange.via },
-      body: encoded.body,
-    }
+    const headers = { ...this.#signed.headers, 'x-request-id': exchange.id, via: exchange.via }
+    this.request = { path: encoded.path, headers, body: encoded.body }
     this.#trackedAttempt = generation.healthTracker.begin(target)
     this.#record = new AttemptRecord(exchange, target.id)
+    if (exchange.trace !== null) this.#record.propagate(headers)
   }
 
   /** From the request to the end of its answer. */
@@ -92,6 +90,7 @@ export class Try implements AttemptOptions, PumpParts {
     this.#exchange.unlisten(pump)
     // Who was given up before its head came was tried all the same.
     this.#record.head(null, null)
+    if (this.#exchange.trace !== null) this.#record.over()
     this.tookMs = this.#record.tookMs
     this.#judge(ending, attempt.isPaused)
     return ending

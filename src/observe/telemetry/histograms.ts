@@ -1,0 +1,147 @@
+/**
+ * The histograms of the GenAI conventions, cumulative since the start. Not the SDK's: that one builds and sorts a set of
+ * attributes for each value, at 1 µs each; here a series is found by a text that exists already.
+ */
+import type { Clock } from '#contract'
+import type { MetricsExport } from './encoding.ts'
+import { hrTime } from './encoding.ts'
+import type { Peer } from './peer.ts'
+
+/** Whose values a series has. Every text comes from the configuration or from a closed list. */
+export interface Labels {
+  /** `gen_ai.operation.name`. */
+  readonly operation: string
+  readonly peer: Peer
+  /** The provider's name for the model; null: nobody knows it. */
+  readonly model: string | null
+  /** `error.type`; null: there was no error. */
+  readonly error: string | null
+}
+
+const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+const TOKENS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
+
+/** Series beyond so many are not kept: models and providers that reloads have taken away stay until the telemetry's own end. */
+const MAX_SERIES = 2000
+
+interface Series {
+  readonly attributes: Readonly<Record<string, string | number>>
+  readonly counts: number[]
+  count: number
+  sum: number
+  min: number
+  max: number
+}
+
+class Histogram {
+  readonly #descriptor: Descriptor
+  readonly #bounds: readonly number[]
+  readonly #series = new Map<string, Series>()
+
+  constructor(name: string, unit: string, description: string, bounds: readonly number[]) {
+    this.#descriptor = { name, unit, description }
+    this.#bounds = bounds
+  }
+
+  /** @param type `gen_ai.token.type`; empty: it has none */
+  observe(value: number, labels: Labels, type: string): void {
+    if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) return
+    const { operation, peer, model, error } = labels
+    const key = `${operation} ${peer.name} ${peer.address} ${model} ${error} ${type}`
+    let series = this.#series.get(key)
+    if (series === undefined) {
+      if (this.#series.size >= MAX_SERIES) return
+      series = { attributes: attributesOf(labels, type), counts: [], count: 0, sum: 0, min: value, max: value }
+      for (let bucket = 0; bucket <= this.#bounds.length; bucket++) series.counts.push(0)
+      this.#series.set(key, series)
+    }
+    let bucket = 0
+    while (bucket < this.#bounds.length && value > this.#bounds[bucket]!) bucket++
+    series.counts[bucket]!++
+    series.count++
+    series.sum += value
+    if (value < series.min) series.min = value
+    if (value > series.max) series.max = value
+  }
+
+  data(startedAt: number, now: number): Metric | null {
+    if (this.#series.size === 0) return null
+    return {
+      descriptor: { ...this.#descriptor, type: 'HISTOGRAM', valueType: 1, advice: {} },
+      aggregationTemporality: CUMULATIVE,
+      dataPointType: HISTOGRAM,
+      dataPoints: [...this.#series.values()].map(({ attributes, counts, count, sum, min, max }) => ({
+        startTime: hrTime(startedAt),
+        endTime: hrTime(now),
+        attributes,
+        value: { buckets: { boundaries: [...this.#bounds], counts: [...counts] }, count, sum, min, max },
+      })),
+    } as unknown as Metric
+  }
+}
+
+interface Descriptor {
+  readonly name: string
+  readonly unit: string
+  readonly description: string
+}
+
+/** As the encoder's enums number them. */
+const CUMULATIVE = 1
+const HISTOGRAM = 0
+
+type Metric = MetricsExport['scopeMetrics'][number]['metrics'][number]
+
+function attributesOf({ operation, peer, model, error }: Labels, type: string): Record<string, string | number> {
+  return {
+    'gen_ai.operation.name': operation,
+    'gen_ai.provider.name': peer.provider,
+    ...(model === null ? {} : { 'gen_ai.request.model': model }),
+    ...(peer.address === null ? {} : { 'server.address': peer.address, 'server.port': peer.port! }),
+    ...(error === null ? {} : { 'error.type': error }),
+    ...(type === '' ? {} : { 'gen_ai.token.type': type }),
+  }
+}
+
+export class GenAiHistograms {
+  readonly #startedAt: number
+  readonly #clock: Clock
+  readonly #durations = new Histogram('gen_ai.client.operation.duration', 's', 'GenAI operation duration.', SECONDS)
+  readonly #firstChunks = new Histogram(
+    'gen_ai.client.operation.time_to_first_chunk',
+    's',
+    'Time from the request to the first chunk of a streamed answer.',
+    SECONDS,
+  )
+  readonly #tokens = new Histogram(
+    'gen_ai.client.token.usage',
+    '{token}',
+    'Number of input and output tokens used.',
+    TOKENS,
+  )
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#startedAt = clock.now()
+  }
+
+  duration(ms: number, labels: Labels): void {
+    this.#durations.observe(ms / 1000, labels, '')
+  }
+
+  firstChunk(ms: number, labels: Labels): void {
+    this.#firstChunks.observe(ms / 1000, labels, '')
+  }
+
+  tokens(input: number, output: number, labels: Labels): void {
+    this.#tokens.observe(input, labels, 'input')
+    this.#tokens.observe(output, labels, 'output')
+  }
+
+  /** Empty where nothing was counted yet. */
+  data(): Metric[] {
+    const now = this.#clock.now()
+    const all = [this.#durations, this.#firstChunks, this.#tokens]
+    return all.map(each => each.data(this.#startedAt, now)).filter(each => each !== null)
+  }
+}

@@ -1,0 +1,231 @@
+/** The spans of one sampled exchange: one for the client's request, and one for each attempt at a provider. No words of either. */
+import type { ExchangeSummary } from '../summary.ts'
+import { type EncodableSpan, type HrTime, hrTime, type MetricsExport } from './encoding.ts'
+import type { Peer } from './peer.ts'
+import type { Trace } from './trace-context.ts'
+
+/** One attempt, as its summary says it and as its trace does. Times are monotonic milliseconds. */
+export interface AttemptFacts {
+  readonly spanId: string
+  readonly peer: Peer
+  /** The provider's name for the model; null: nobody knows it. */
+  readonly model: string | null
+  /** `error.type`; null: there was no error. */
+  readonly error: string | null
+  /** The provider's; null: none came. */
+  readonly status: number | null
+  readonly startedMs: number
+  readonly endedMs: number
+  /** To the first piece of the answer, of a stream that this attempt has begun; else null. */
+  readonly firstChunkMs: number | null
+}
+
+/** An exchange that is over, as telemetry tells of it. */
+export interface TracedExchange {
+  readonly trace: Trace
+  readonly summary: ExchangeSummary
+  /** `gen_ai.operation.name`; null: the route asks no model, as far as anybody knows. */
+  readonly operation: string | null
+  readonly attempts: readonly AttemptFacts[]
+  /** Asked for in the request: numbers and words of closed lists, under their names of the conventions. Only of a sampled one. */
+  readonly asked: Attributes
+  /** Why the answer ended, in the words of chat completions; null: nobody knows, or there are several answers. */
+  readonly finish: string | null
+  /** Monotonic milliseconds. */
+  readonly openedMs: number
+  readonly endedMs: number
+}
+
+export type Attributes = Readonly<Record<string, string | number | boolean | string[]>>
+
+/** Who sends the spans. */
+export interface Sender {
+  readonly resource: EncodableSpan['resource']
+  readonly scope: MetricsExport['scopeMetrics'][number]['scope']
+}
+
+const [SERVER, CLIENT] = [1, 2]
+const [UNSET, ERROR] = [0, 2]
+
+export function spansOf(traced: TracedExchange, sender: Sender): EncodableSpan[] {
+  const { trace, summary, openedMs, attempts } = traced
+  const at = (ms: number) => summary.at + ms - openedMs
+  const { code, status, outcome } = summary
+  // A client's own mistake is no error of the server (HTTP conventions). A stream that breaks has begun with 200.
+  const hasBroken = (outcome === 'failed' || outcome === 'cut') && (status === null || status < 400)
+  const isError = hasBroken || (status !== null && status >= 500)
+  const server = new RecordedSpan(trace, sender, {
+    spanId: trace.spanId,
+    parentId: trace.parentId,
+    isParentRemote: true,
+    name: `${summary.method} ${summary.route}`,
+    kind: SERVER,
+    startedAt: at(openedMs),
+    endedAt: at(traced.endedMs),
+    isError,
+    attributes: serverAttributes(summary, isError ? (code ?? outcome) : null),
+  })
+  const last = attempts.length - 1
+  return [
+    server,
+    ...attempts.map(
+      (attempt, index) =>
+        new RecordedSpan(trace, sender, {
+          spanId: attempt.spanId,
+          parentId: trace.spanId,
+          isParentRemote: false,
+          name:
+            traced.operation === null ? summary.method : [traced.operation, attempt.model].filter(Boolean).join(' '),
+          kind: CLIENT,
+          startedAt: at(attempt.startedMs),
+          endedAt: at(attempt.endedMs),
+          isError: attempt.error !== null,
+          attributes: {
+            ...clientAttributes(traced, attempt, index),
+            ...(index === last ? answerAttributes(traced, attempt) : {}),
+          },
+        }),
+    ),
+  ]
+}
+
+function serverAttributes(summary: ExchangeSummary, error: string | null): Attributes {
+  return given({
+    'http.request.method': summary.method,
+    'http.route': summary.route,
+    'http.response.status_code': summary.status,
+    'error.type': error,
+    'gen_ai.request.model': summary.model,
+    'tollgate.exchange.id': summary.id,
+    'tollgate.policy': summary.policy,
+    'tollgate.outcome': summary.outcome,
+    'tollgate.code': summary.code,
+    'tollgate.decided_by': summary.decidedBy,
+    'tollgate.account.id': summary.accountId,
+    'tollgate.key.id': summary.keyId,
+    'tollgate.charged_dollars': summary.charge && dollars(summary.charge.amount),
+    'tollgate.cost_dollars': summary.cost === null ? null : dollars(summary.cost),
+  })
+}
+
+/** Nano-dollars: exact enough to look at, not to add up. */
+const dollars = (amount: bigint) => Number(amount) / 1e9
+
+function clientAttributes(
+  { operation, summary, asked }: TracedExchange,
+  attempt: AttemptFacts,
+  index: number,
+): Attributes {
+  const { peer, model, status, error } = attempt
+  const common = {
+    'server.address': peer.address,
+    'server.port': peer.port,
+    'http.response.status_code': status,
+    'http.request.resend_count': index === 0 ? null : index,
+    'error.type': error,
+    'tollgate.provider': peer.name,
+  }
+  if (operation === null) return given({ 'http.request.method': summary.method, ...common })
+  return given({
+    'gen_ai.operation.name': operation,
+    'gen_ai.provider.name': peer.provider,
+    'gen_ai.request.model': model,
+    ...common,
+    ...asked,
+  })
+}
+
+/** What came of the last attempt: the answer is its. */
+function answerAttributes(
+  { operation, summary: { usage }, finish }: TracedExchange,
+  attempt: AttemptFacts,
+): Attributes {
+  const { firstChunkMs } = attempt
+  if (operation === null) return {}
+  return given({
+    'gen_ai.response.time_to_first_chunk': firstChunkMs === null ? null : firstChunkMs / 1000,
+    'gen_ai.response.finish_reasons': finish === null ? null : [finish],
+    ...(usage === null || usage.source === 'cached'
+      ? {}
+      : {
+          'gen_ai.usage.input_tokens': usage.promptTokens,
+          'gen_ai.usage.output_tokens': usage.completionTokens,
+          'gen_ai.usage.cache_read.input_tokens': usage.cachedTokens || null,
+          'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens || null,
+          'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens || null,
+          'tollgate.usage.source': usage.source,
+        }),
+  })
+}
+
+/** Without what is not known; a provider's count may be no number that anybody can write. */
+function given(values: Readonly<Record<string, Attributes[string] | null>>): Attributes {
+  const known: Record<string, Attributes[string]> = {}
+  for (const [name, value] of Object.entries(values)) {
+    if (value === null || (typeof value === 'number' && !Number.isFinite(value))) continue
+    known[name] = value
+  }
+  return known
+}
+
+interface SpanFacts {
+  readonly spanId: string
+  readonly parentId: string | null
+  readonly isParentRemote: boolean
+  readonly name: string
+  readonly kind: number
+  /** Milliseconds since the epoch, with fractions. */
+  readonly startedAt: number
+  readonly endedAt: number
+  readonly isError: boolean
+  readonly attributes: Attributes
+}
+
+type SpanContext = ReturnType<EncodableSpan['spanContext']>
+
+/** What the encoder reads of a span that is over. */
+class RecordedSpan implements EncodableSpan {
+  readonly name: string
+  readonly kind: number
+  readonly parentSpanContext?: SpanContext
+  readonly startTime: HrTime
+  readonly endTime: HrTime
+  readonly duration: HrTime
+  readonly status: { readonly code: number }
+  readonly attributes: EncodableSpan['attributes']
+  readonly resource: EncodableSpan['resource']
+  readonly instrumentationScope: EncodableSpan['instrumentationScope']
+  readonly links = []
+  readonly events = []
+  readonly ended = true
+  readonly droppedAttributesCount = 0
+  readonly droppedEventsCount = 0
+  readonly droppedLinksCount = 0
+  readonly #context: SpanContext
+
+  constructor(trace: Trace, { resource, scope }: Sender, facts: SpanFacts) {
+    const { spanId, parentId, startedAt, endedAt } = facts
+    const common = { traceId: trace.id, traceFlags: trace.flags }
+    const traceState = trace.state === null ? {} : { traceState: stateOf(trace.state) }
+    this.#context = { ...common, ...traceState, spanId }
+    if (parentId !== null) this.parentSpanContext = { ...common, spanId: parentId, isRemote: facts.isParentRemote }
+    this.name = facts.name
+    this.kind = facts.kind
+    this.startTime = hrTime(startedAt)
+    this.endTime = hrTime(Math.max(startedAt, endedAt))
+    this.duration = hrTime(Math.max(0, endedAt - startedAt))
+    this.status = { code: facts.isError ? ERROR : UNSET }
+    this.attributes = facts.attributes
+    this.resource = resource
+    this.instrumentationScope = scope
+  }
+
+  spanContext(): SpanContext {
+    return this.#context
+  }
+}
+
+/** The encoder asks for nothing but the text. */
+function stateOf(text: string): NonNullable<SpanContext['traceState']> {
+  return { serialize: () => text } as NonNullable<SpanContext['traceState']>
+}

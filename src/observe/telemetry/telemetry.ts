@@ -1,0 +1,109 @@
+/**
+ * OpenTelemetry: the traces and GenAI metrics of one unit that serves clients, exported by OTLP over HTTP. Made only where
+ * gateway.yaml says `telemetry`.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Clock, Log, Random } from '#contract'
+import { loadEncoding, type MetricsExport } from './encoding.ts'
+import { Exporter } from './exporter.ts'
+import { GenAiHistograms } from './histograms.ts'
+import { type Sender, spansOf, type TracedExchange } from './spans.ts'
+import { hexOf, parentIn, Trace } from './trace-context.ts'
+
+/** `telemetry` of gateway.yaml. */
+export interface TelemetryConfig {
+  /** Of the collector, without a slash at its end. */
+  readonly endpoint: string
+  readonly protocol: 'protobuf' | 'json'
+  /** The share of traces that are recorded of those that begin here. */
+  readonly ratio: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Whether metrics are exported beside traces. */
+  readonly metrics: boolean
+  /** Of the resource: `service.name` and whatever the operator says. */
+  readonly attributes: Readonly<Record<string, string>>
+}
+
+export interface TelemetryParts {
+  readonly version: string
+  readonly clock: Clock
+  readonly random: Random
+  readonly deadlineClock: {
+    now(): number
+    watch(check: (monotonicMs: number) => void): () => void
+  }
+  readonly log: Log
+  /** Spans that no collector will have. */
+  dropped(spans: number): void
+}
+
+export interface Telemetry {
+  /** How many generations hold it. */
+  users: number
+  /** The trace of an exchange that begins, by the headers of its request. */
+  open(headers: IncomingHttpHeaders): Trace
+  /** An exchange is over. */
+  record(traced: TracedExchange): void
+  /** Sends what is left, for 5 s at most, and ends. */
+  close(): Promise<void>
+}
+
+export async function createTelemetry(config: TelemetryConfig, parts: TelemetryParts): Promise<Telemetry> {
+  const { clock, random, deadlineClock, log, version } = parts
+  const sender = senderOf(config, version, random)
+  const histograms = new GenAiHistograms(clock)
+  const exporter = new Exporter({
+    endpoint: config.endpoint,
+    headers: { 'user-agent': `tollgate/${version}`, ...config.headers },
+    encoding: await loadEncoding(config.protocol),
+    now: deadlineClock.now,
+    watch: deadlineClock.watch,
+    log,
+    dropped: parts.dropped,
+    metrics() {
+      const metrics = config.metrics ? histograms.data() : []
+      if (metrics.length === 0) return null
+      return { resource: sender.resource, scopeMetrics: [{ scope: sender.scope, metrics }] } as MetricsExport
+    },
+  })
+  return {
+    users: 0,
+    open: headers => new Trace(parentIn(headers), config.ratio, random),
+    record(traced) {
+      observe(traced, histograms)
+      if (traced.trace.isSampled) exporter.add(spansOf(traced, sender))
+    },
+    close: () => exporter.close(),
+  }
+}
+
+/** Each unit that serves has an id of its own: the sums of two must not be taken for one. */
+function senderOf({ attributes }: TelemetryConfig, version: string, random: Random): Sender {
+  const resource = {
+    attributes: {
+      'service.name': 'tollgate',
+      'service.version': version,
+      'service.instance.id': hexOf(4, random),
+      ...attributes,
+    },
+  }
+  return {
+    resource: resource as unknown as Sender['resource'],
+    scope: { name: 'tollgate', version },
+  }
+}
+
+/** Every exchange counts, sampled or not. */
+function observe({ operation, attempts, summary: { usage } }: TracedExchange, histograms: GenAiHistograms): void {
+  if (operation === null) return
+  for (let index = 0; index < attempts.length; index++) {
+    const { peer, model, error, startedMs, endedMs, firstChunkMs } = attempts[index]!
+    const labels = { operation, peer, model, error }
+    histograms.duration(endedMs - startedMs, labels)
+    if (index < attempts.length - 1) continue
+    const untroubled = error === null ? labels : { ...labels, error: null }
+    if (firstChunkMs !== null) histograms.firstChunk(firstChunkMs, untroubled)
+    // What the gateway has estimated is no measure of the provider's.
+    if (usage?.source === 'reported') histograms.tokens(usage.promptTokens, usage.completionTokens, untroubled)
+  }
+}

@@ -1,0 +1,89 @@
+/** An exchange that is over, as OpenTelemetry wants it; made only with telemetry. */
+import type { Chat, RouteKind } from '#contract'
+import type { ExchangeSummary } from '../../observe/summary.ts'
+import { peerOf } from '../../observe/telemetry/peer.ts'
+import type { AttemptFacts, Attributes, TracedExchange } from '../../observe/telemetry/spans.ts'
+import type { LiveExchange } from './live-exchange.ts'
+
+export function tracedOf(exchange: LiveExchange, summary: ExchangeSummary): TracedExchange {
+  const { client, live, meter, chat, host } = exchange
+  const trace = exchange.trace!
+  const endedMs = host.deadlineClock.now()
+  const { kind, counts, raw } = live.config
+  return {
+    trace,
+    summary,
+    operation: counts ? 'count_tokens' : raw === null ? operationOf(kind) : rawOperation(exchange.ctx.path, raw.path),
+    attempts: trace.attempts.map((_, index) => attemptOf(exchange, index, endedMs)),
+    asked: trace.isSampled && chat !== undefined ? askedIn(chat) : NOTHING,
+    finish: chat?.choices === 1 && meter.finish !== null && FINISHES.has(meter.finish) ? meter.finish : null,
+    openedMs: client.openedMs,
+    endedMs,
+  }
+}
+
+const NOTHING: Attributes = {}
+
+/** Others are a provider's own, and could be anything. */
+const FINISHES: ReadonlySet<string> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])
+
+/** Raw routes whose path says what they ask for. */
+const RAW_OPERATIONS: readonly (readonly [end: RegExp, operation: string])[] = [
+  [/\/chat\/completions$/, 'chat'],
+  [/\/(messages|responses)$/, 'chat'],
+  [/\/completions$/, 'text_completion'],
+  [/\/embeddings$|:(batchE|e)mbedContents?$/, 'embeddings'],
+  [/:(stream)?[gG]enerateContent$/, 'generate_content'],
+]
+
+const operationOf = (kind: RouteKind) =>
+  kind === 'chat' || kind === 'messages' || kind === 'responses' ? 'chat' : null
+
+/** By the path that the client has asked for, else by that of the provider. */
+const rawOperation = (...paths: readonly string[]) =>
+  paths.flatMap(path => RAW_OPERATIONS.find(([end]) => end.test(path))?.[1] ?? [])[0] ?? null
+
+function attemptOf(exchange: LiveExchange, index: number, overMs: number): AttemptFacts {
+  const { attempts, client, chat, outcome, trace, generation } = exchange
+  const { target, spanId, startedMs, endedMs } = trace!.attempts[index]!
+  const isLast = index === trace!.attempts.length - 1
+  // A target is `provider/model`; that of a raw route has no model of the catalog.
+  const slash = target.indexOf('/')
+  const summary = attempts[index]
+  const { firstWriteMs } = client
+  const gaveUp = isLast && (outcome === 'client_left' || outcome === 'cut') ? outcome : null
+  const isAnswer = isLast && chat?.stream === true && firstWriteMs !== null && firstWriteMs >= startedMs
+  return {
+    spanId,
+    peer: peerOf(generation.upstreams.get(slash < 0 ? target : target.slice(0, slash))!.provider),
+    model: slash < 0 ? exchange.rawModel : target.slice(slash + 1),
+    error: summary?.code ?? gaveUp,
+    status: summary?.status ?? null,
+    startedMs,
+    endedMs: endedMs ?? overMs,
+    firstChunkMs: isAnswer ? firstWriteMs - startedMs : null,
+  }
+}
+
+/** Numbers, and words of closed lists: nothing that a client could write a prompt into. */
+function askedIn({ body, stream, choices, cap }: Chat): Attributes {
+  const asked: Record<string, string | number | boolean> = { 'gen_ai.request.max_tokens': cap }
+  if (stream) asked['gen_ai.request.stream'] = true
+  if (choices !== 1) asked['gen_ai.request.choice.count'] = choices
+  for (const [field, name] of NUMBERS) {
+    const value = body[field]
+    if (typeof value === 'number' && Number.isFinite(value)) asked[name] = value
+  }
+  const type = (body['response_format'] as { readonly type?: unknown } | null | undefined)?.type
+  if (type === 'json_object' || type === 'json_schema') asked['gen_ai.output.type'] = 'json'
+  else if (type === 'text') asked['gen_ai.output.type'] = 'text'
+  return asked
+}
+
+const NUMBERS: readonly (readonly [field: string, name: string])[] = [
+  ['temperature', 'gen_ai.request.temperature'],
+  ['top_p', 'gen_ai.request.top_p'],
+  ['frequency_penalty', 'gen_ai.request.frequency_penalty'],
+  ['presence_penalty', 'gen_ai.request.presence_penalty'],
+  ['seed', 'gen_ai.request.seed'],
+]

@@ -1,0 +1,67 @@
+/** A real OpenTelemetry collector on a free port of the loopback, which hands on all that it takes. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const PROGRAM = [process.env.TOLLGATE_OTELCOL ?? '', join(tmpdir(), 'tollgate-otelcol/otelcol')].find(existsSync)
+
+/** Null: there is one; else tests that need one say so. */
+export const WITHOUT_COLLECTOR =
+  PROGRAM === undefined
+    ? 'left out: there is no OpenTelemetry collector here (test/helpers/otelcol.sh /tmp/tollgate-otelcol/otelcol builds it)'
+    : null
+
+export interface Collector extends AsyncDisposable {
+  readonly url: string
+}
+
+/** @param to where it sends all that it takes, at once and as JSON: the URL of an `OtlpReceiver` */
+export async function startCollector(to: string): Promise<Collector> {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-collector-'))
+  const file = join(folder, 'collector.yaml')
+  const port = await freePort()
+  const pipeline = { receivers: ['otlp'], exporters: ['otlphttp'] }
+  const configuration = {
+    receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
+    exporters: {
+      otlphttp: { endpoint: to, encoding: 'json', compression: 'none', sending_queue: { enabled: false } },
+    },
+    service: {
+      telemetry: { metrics: { level: 'none' } },
+      pipelines: { traces: pipeline, metrics: pipeline },
+    },
+  }
+  writeFileSync(file, JSON.stringify(configuration))
+  const child = spawn(PROGRAM!, ['--config', file], { stdio: ['ignore', 'ignore', 'pipe'] })
+  // It must not outlive a test process that ends in the middle.
+  process.once('exit', () => child.kill('SIGKILL'))
+  const end = async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      const over = once(child, 'exit')
+      child.kill('SIGKILL')
+      await over
+    }
+    rmSync(folder, { recursive: true, force: true })
+  }
+  let said = ''
+  for await (const text of child.stderr!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    said += text
+    if (!said.includes('Everything is ready')) continue
+    child.stderr!.resume()
+    return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: end }
+  }
+  await end()
+  throw new Error(`the collector did not start: ${said}`)
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

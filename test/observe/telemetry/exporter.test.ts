@@ -1,0 +1,284 @@
+/** The exporter against a real server, with the test's own time. */
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { loadEncoding } from '../../../src/observe/telemetry/encoding.ts'
+import { BATCH_SPANS, MAX_WAITING_SPANS } from '../../../src/observe/telemetry/exporter.ts'
+import { createTelemetry, type Telemetry, type TelemetryConfig } from '../../../src/observe/telemetry/telemetry.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../helpers/otlp-receiver.ts'
+import { seeded } from '../../helpers/seeded.ts'
+import { summary } from '../summary.ts'
+
+interface Rig {
+  readonly receiver: OtlpReceiver
+  readonly telemetry: Telemetry
+  readonly log: (readonly [level: string, fields: Readonly<Record<string, unknown>>, message: string])[]
+  /** Records so many sampled exchanges of one span each. */
+  record(count: number): void
+  /** Time passes, and whoever watches looks in. */
+  pass(ms: number): void
+  /** The same, until the collector has had so many requests. */
+  passUntil(requests: number): Promise<void>
+  dropped(): number
+}
+
+async function rig(config: Partial<TelemetryConfig> = {}): Promise<Rig> {
+  const receiver = await startOtlpReceiver()
+  let nowMs = 1000
+  let dropped = 0
+  const checks = new Set<(now: number) => void>()
+  const log: Rig['log'] = []
+  const say = (level: string) => (fields: Readonly<Record<string, unknown>>, message: string) =>
+    void log.push([level, fields, message])
+  const telemetry = await createTelemetry(
+    { endpoint: receiver.url, protocol: 'protobuf', ratio: 1, headers: {}, metrics: true, attributes: {}, ...config },
+    {
+      version: '1.2.3',
+      clock: { now: () => 1_700_000_000_000 + nowMs },
+      random: seeded(7),
+      deadlineClock: {
+        now: () => nowMs,
+        watch(check) {
+          checks.add(check)
+          return () => checks.delete(check)
+        },
+      },
+      log: { info: say('info'), warn: say('warn'), error: say('error') },
+      dropped(spans) {
+        dropped += spans
+      },
+    },
+  )
+  const pass = (ms: number) => {
+    nowMs += ms
+    for (const check of checks) check(nowMs)
+  }
+  onTestFinished(async () => {
+    receiver.answer(true)
+    await telemetry.close()
+    await receiver[Symbol.asyncDispose]()
+  })
+  return {
+    receiver,
+    telemetry,
+    log,
+    record(count) {
+      for (let index = 0; index < count; index++) {
+        const trace = telemetry.open({})
+        const common = { operation: null, attempts: [], asked: {}, finish: null, openedMs: nowMs, endedMs: nowMs + 1 }
+        telemetry.record({ trace, summary: summary({ traceId: trace.id }), ...common })
+      }
+    },
+    pass,
+    async passUntil(requests) {
+      while (receiver.requests.length < requests) {
+        pass(1000)
+        await new Promise(resolve => setTimeout(resolve, 5))
+      }
+      // What comes of the answer is there when it is sent.
+      await new Promise(resolve => setTimeout(resolve, 50))
+    },
+    dropped: () => dropped,
+  }
+}
+
+const messages = ({ log }: Rig) => log.map(([level, , message]) => `${level}: ${message}`)
+const refuses =
+  (status: number, headers: Record<string, string> = {}) =>
+  (response: import('node:http').ServerResponse) =>
+    void response.writeHead(status, headers).end()
+
+describe('a collector that is in trouble', () => {
+  test.each([429, 502, 503, 504])('HTTP %d: spans wait, and the log says it once', async status => {
+    const all = await rig()
+    all.receiver.answer(refuses(status))
+    all.record(3)
+    await all.passUntil(3)
+    expect(all.dropped()).toBe(0)
+    expect(messages(all)).toEqual(['warn: telemetry cannot be exported'])
+    expect(all.log[0]![1]).toEqual({ endpoint: all.receiver.url, signal: 'traces', problem: `HTTP ${status}` })
+    all.receiver.answer(true)
+    await all.passUntil(4)
+    expect(all.receiver.spans).toHaveLength(3)
+    expect(messages(all)).toEqual(['warn: telemetry cannot be exported', 'info: telemetry is exported again'])
+  })
+
+  test.each([400, 401, 403, 404, 413, 500])('HTTP %d: trying again would change nothing', async status => {
+    const all = await rig()
+    all.receiver.answer(refuses(status))
+    all.record(3)
+    await all.passUntil(1)
+    expect(all.dropped()).toBe(3)
+    all.record(2)
+    await all.passUntil(2)
+    expect(all.dropped()).toBe(5)
+    expect(messages(all)).toEqual(['warn: telemetry cannot be exported'])
+  })
+
+  test('nobody listens: as with one that is busy', async () => {
+    const all = await rig()
+    await all.receiver[Symbol.asyncDispose]()
+    all.record(1)
+    all.pass(5000)
+    await expect.poll(() => messages(all)).toEqual(['warn: telemetry cannot be exported'])
+    expect(all.log[0]![1]).toMatchObject({ problem: 'ECONNREFUSED' })
+    expect(all.dropped()).toBe(0)
+    await all.telemetry.close()
+    expect(all.dropped()).toBe(1)
+    expect(messages(all).at(-1)).toBe('warn: telemetry ends with spans that were not exported')
+  })
+
+  test('it is left alone for longer and longer, and for as long as it says', async () => {
+    const all = await rig()
+    all.receiver.answer(refuses(503))
+    all.record(1)
+    await all.passUntil(1)
+    all.pass(4000)
+    await settled()
+    expect(all.receiver.requests).toHaveLength(1)
+    await all.passUntil(2)
+    for (const ms of [4000, 4000]) all.pass(ms)
+    await settled()
+    expect(all.receiver.requests).toHaveLength(2)
+    all.receiver.answer(refuses(503, { 'retry-after': '100' }))
+    await all.passUntil(3)
+    for (let second = 0; second < 98; second++) all.pass(1000)
+    await settled()
+    expect(all.receiver.requests).toHaveLength(3)
+    all.pass(3000)
+    await all.receiver.until(() => all.receiver.requests.length === 4)
+  })
+
+  test('spans that wait have a bound; what is beyond it is dropped and counted', async () => {
+    const all = await rig()
+    all.receiver.answer(refuses(503))
+    all.record(MAX_WAITING_SPANS + 10)
+    expect(all.dropped()).toBe(10)
+    await all.passUntil(1)
+    all.record(5)
+    expect(all.dropped()).toBe(15)
+    all.receiver.answer(true)
+    await all.passUntil(1 + MAX_WAITING_SPANS / BATCH_SPANS)
+    expect(all.receiver.spans).toHaveLength(MAX_WAITING_SPANS)
+    expect(all.log.at(-1)![1]).toMatchObject({ dropped: 15 })
+  })
+
+  test('it takes some and rejects others: those are dropped, and the log has its words', async () => {
+    const all = await rig({ protocol: 'json' })
+    const partialSuccess = { rejectedSpans: '2', errorMessage: 'too old' }
+    all.receiver.answer(response => void response.writeHead(200).end(JSON.stringify({ partialSuccess })))
+    all.record(3)
+    await all.passUntil(1)
+    expect(all.dropped()).toBe(2)
+    expect(all.log[0]![1]).toMatchObject({ problem: '2 rejected: too old' })
+  })
+
+  test.each([
+    ['no JSON', 'json', 'nonsense'],
+    ['null', 'json', 'null'],
+    ['an empty object', 'json', '{}'],
+    ['nothing', 'json', ''],
+    ['no protobuf', 'protobuf', 'nonsense'],
+    ['nothing', 'protobuf', ''],
+  ] as const)('an answer that is %s (%s) means that it has taken them', async (_, protocol, body) => {
+    const all = await rig({ protocol })
+    all.receiver.answer(response => void response.writeHead(200).end(body))
+    all.record(1)
+    await all.passUntil(1)
+    for (let second = 0; second < 100; second++) all.pass(1000)
+    await settled()
+    expect(all.receiver.requests).toHaveLength(1)
+    expect(all.dropped()).toBe(0)
+    expect(all.log).toEqual([])
+  })
+
+  test('headers do not follow to where it redirects', async () => {
+    const other = await startOtlpReceiver()
+    onTestFinished(() => other[Symbol.asyncDispose]())
+    const all = await rig({ headers: { authorization: 'Bearer canary' } })
+    all.receiver.answer(refuses(307, { location: `${other.url}/v1/traces` }))
+    all.record(1)
+    await all.passUntil(1)
+    expect(all.receiver.requests[0]!.headers).toMatchObject({ authorization: 'Bearer canary' })
+    expect(other.requests).toEqual([])
+    expect(all.dropped()).toBe(1)
+  })
+
+  test('one that never answers does not hold the end for long', { timeout: 20_000 }, async () => {
+    const all = await rig()
+    all.receiver.answer(() => {})
+    all.record(2)
+    const from = performance.now()
+    await all.telemetry.close()
+    expect(performance.now() - from).toBeLessThan(8000)
+    expect(all.dropped()).toBe(2)
+  })
+})
+
+describe('what is sent', () => {
+  test('nothing, while there is nothing', async () => {
+    const all = await rig()
+    for (let minute = 0; minute < 10; minute++) all.pass(60_000)
+    await all.telemetry.close()
+    expect(all.receiver.requests).toEqual([])
+  })
+
+  test('a batch after five seconds, or at once when it is full', async () => {
+    const all = await rig()
+    all.record(1)
+    all.pass(100)
+    all.pass(4000)
+    await settled()
+    expect(all.receiver.requests).toEqual([])
+    all.pass(1500)
+    await all.receiver.until(() => all.receiver.spans.length === 1)
+    await settled()
+    all.record(BATCH_SPANS + 1)
+    all.pass(50)
+    await all.receiver.until(() => all.receiver.spans.length === 1 + BATCH_SPANS)
+    await settled()
+    expect(all.receiver.requests).toHaveLength(2)
+    all.record(2 * BATCH_SPANS)
+    all.pass(50)
+    // A second full batch waits for nobody.
+    await all.receiver.until(() => all.receiver.requests.length === 4)
+    await settled()
+    await all.telemetry.close()
+    expect(all.receiver.requests).toHaveLength(5)
+    expect(all.receiver.spans).toHaveLength(2 + 3 * BATCH_SPANS)
+  })
+
+  test.each(['protobuf', 'json'] as const)('%s, with its type and the headers of the operator', async protocol => {
+    const all = await rig({ protocol, headers: { 'x-team': 'a' }, attributes: { 'service.name': 'gate' } })
+    all.record(1)
+    await all.telemetry.close()
+    const [request] = all.receiver.requests
+    expect(request!.path).toBe('/v1/traces')
+    const { contentType } = await loadEncoding(protocol)
+    expect(request!.headers).toMatchObject({
+      'content-type': contentType,
+      'x-team': 'a',
+      'user-agent': 'tollgate/1.2.3',
+    })
+    expect(all.receiver.spans[0]!.resource).toMatchObject({ 'service.name': 'gate', 'service.version': '1.2.3' })
+  })
+
+  test('no metrics where they are not wanted', async () => {
+    const all = await rig({ metrics: false })
+    const peer = { name: 'p', provider: 'openai', address: null, port: null }
+    const attempt = {
+      spanId: '1',
+      peer,
+      model: 'm',
+      error: null,
+      status: 200,
+      startedMs: 0,
+      endedMs: 9,
+      firstChunkMs: null,
+    }
+    const common = { operation: 'chat', attempts: [attempt], asked: {}, finish: null, openedMs: 0, endedMs: 9 }
+    all.telemetry.record({ trace: all.telemetry.open({}), summary: summary(), ...common })
+    await all.telemetry.close()
+    expect(all.receiver.requests.map(({ path }) => path)).toEqual(['/v1/traces'])
+  })
+})
+
+const settled = () => new Promise(resolve => setTimeout(resolve, 50))
