@@ -17,9 +17,9 @@ import { ROOT } from '../helpers/repository.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
-const CLIENTS = counts(8, 24)
+const CLIENTS = counts(16, 32)
 /** Answers of each replica before the next one is replaced. */
-const BETWEEN = counts(20, 1000)
+const BETWEEN = counts(40, 1000)
 const CREDIT = 1_000_000
 const MIGRATIONS = 'src/store/postgres/migrations'
 const FIRST_RELEASE = '0.1.0'
@@ -92,7 +92,7 @@ const optionsOf = (database: TestDatabase) => ({
     store: database.url,
     secret: '${TOLLGATE_SECRET}',
     drain: '30s',
-    providers: { demo: { dialect: 'demo', pace: '5ms' } },
+    providers: { demo: { dialect: 'demo', pace: '1ms' } },
     models: {
       m: {
         context: '128k',
