@@ -77,11 +77,12 @@ export async function makeBackup(request: BackupRequest): Promise<BackupReport> 
 
 /** Row by row, from one state of the database, while replicas write. */
 async function copyPostgres(url: string, aside: string, onProgress: CopyProgress): Promise<VerifyReport> {
-  const { migratePostgres, openPostgres, placeOf } = await import('./postgres/index.ts')
+  const { findPostgresSchema, openPostgres, placeOf } = await import('./postgres/index.ts')
   const database = openPostgres(url, { readOnly: true })
   const target = openDatabase(aside)
   try {
-    migratePostgres(database, { canWrite: false })
+    // One of an older version is copied as far as its rows are those of this one.
+    findPostgresSchema(database)
     migrate(target)
     database.exec(database.dialect.snapshot)
     target.exec('BEGIN IMMEDIATE')

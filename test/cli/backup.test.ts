@@ -1,5 +1,5 @@
 /** `tollgate backup` and `tollgate restore` by the real program, beside real gateways, and killed. */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -162,6 +162,7 @@ describe.each(ENGINES)('a gateway on %s', engine => {
       expect(again.stderr).toMatch(/is in use by|is not empty/)
       expect(await next.stop()).toBe(0)
     },
+    120_000,
   )
 })
 
@@ -255,6 +256,28 @@ describe('a command that is killed', () => {
     console.info(`${kills} restores killed; found`, found)
     expect(kills).toBeGreaterThan(0)
   }, 300_000)
+
+  test('on a disk without room: a backup leaves nothing, and a restore leaves the store as it was', async () => {
+    const { dir, config, path } = await place('full')
+    expect((await tollgate(['backup', 'whole.db'], { config })).code).toBe(0)
+    // No file of these processes may have more than 256 KiB, as if there were no more room.
+    const limited = (...args: readonly string[]) => {
+      const words = [process.execPath, PROGRAM, ...args, '--config', config]
+      const { status, stderr } = spawnSync('sh', ['-c', 'ulimit -f 512; "$@"', 'sh', ...words], { cwd: dir })
+      return { status, stderr: String(stderr) }
+    }
+    const backup = limited('backup', 'backups/half.db')
+    expect(backup.status).toBe(1)
+    expect(backup.stderr).toMatch(/^error: .*(full|disk I\/O error|EFBIG|No space)/)
+    expect(readdirSync(join(dir, 'backups'))).toEqual([])
+    const files = () => readdirSync(join(path, '..')).filter(name => !/-(wal|shm)$|\.lock$/.test(name))
+    const before = files()
+    const restore = limited('restore', 'whole.db', '--replace')
+    expect(restore.status).toBe(1)
+    expect(restore.stderr).toMatch(/^error: .*(full|disk I\/O error|EFBIG|No space)/)
+    expect(files()).toEqual(before)
+    expect(await tollgate(['ledger', 'verify'], { config })).toMatchObject({ code: 0 })
+  })
 
   function chance(): () => number {
     const seed = Math.floor(Math.random() * 2 ** 32)

@@ -55,16 +55,12 @@ function nextVersion(): Version {
   return versionIn(folder)
 }
 
-/** The last commit of the first release; null where the history of the checkout does not have it. */
+/** The last commit with the store of the first release; null where the history of the checkout does not have it. */
 function findFirstRelease(): string | null {
   try {
-    const change = ['log', '--format=%H', `-S"version": "${FIRST_RELEASE}"`, '--', 'package.json']
-    const [newest, ...older] = git(...change)
-      .toString()
-      .split('\n')
-      .filter(Boolean)
-    // It came with one commit, and went with a later one.
-    return newest === undefined || older.length === 0 ? null : git('rev-parse', `${newest}^`).toString().trim()
+    const [second] = migrationFiles(join(ROOT, MIGRATIONS)).slice(1)
+    const added = git('log', '--diff-filter=A', '--format=%H', '--', `${MIGRATIONS}/${second}`).toString().trim()
+    return added === '' ? null : git('rev-parse', '--verify', `${added}^`).toString().trim()
   } catch {
     return null
   }

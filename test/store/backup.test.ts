@@ -349,7 +349,7 @@ onEveryEngine(engine => {
       await work
     })
     for (let round = 0; round < 3; round++) {
-      await expect.poll(() => done).toBeGreaterThan(50 * (round + 1))
+      await expect.poll(() => done, { timeout: 20_000 }).toBeGreaterThan(50 * (round + 1))
       const before = done
       const { made, file } = backUp(store)
       const { posted, openHolds } = await made
@@ -358,7 +358,7 @@ onEveryEngine(engine => {
       const report = await restore(file, join(folder(), 'tollgate.db'))
       expect(report).toMatchObject({ posted, settled: openHolds, charged: 0n })
     }
-  })
+  }, 90_000)
 })
 
 test('a store of an older version is backed up as it is, and restored to the newest', async () => {

@@ -7,8 +7,10 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { atOnce } from '#contract'
 import { connect, type Database } from '../../src/store/database.ts'
+import { makeBackup } from '../../src/store/make-backup.ts'
 import { migrationFiles } from '../../src/store/migrate.ts'
 import { openPostgres } from '../../src/store/postgres/index.ts'
+import { restoreBackup } from '../../src/store/restore-backup.ts'
 import { testDatabase } from '../helpers/postgres.ts'
 import { aHold, aSettle, type Engine, folder, onEveryEngine, testClock, testStore } from './helpers.ts'
 
@@ -103,6 +105,19 @@ onEveryEngine(engine => {
     expect(await store.ledger.settle(aSettle({ exchange: 'req_new' }))).toBe('settled')
     expect(store.reads.findAccount('alice')).toMatchObject({ posted: posted - 40n, held: 0n })
     expect(store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+  })
+
+  test.each(fixturesOf(engine))('%s is backed up before it is migrated, and restored', async file => {
+    const { facts, sql } = readFixture(file)
+    const path = await load(engine, sql)
+    const [backup, restored] = [join(folder(), 'backup.db'), join(folder(), 'tollgate.db')]
+    const clock = testClock(facts.at)
+    const store = engine === 'sqlite' ? `sqlite:${path}` : path
+    const made = await makeBackup({ store, folder: folder(), file: backup, tollgate: '', clock })
+    expect(made).toMatchObject({ accounts: 2, openHolds: 2 })
+    const own = { secret: facts.secret, secretPlace: 'here', replace: false, clock }
+    const report = await restoreBackup({ ...own, file: backup, store: `sqlite:${restored}`, folder: folder() })
+    expect(report).toMatchObject({ settled: 2, charged: 30n, posted: made.posted - 30n })
   })
 
   test.each(fixturesOf(engine))(

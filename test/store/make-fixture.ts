@@ -36,7 +36,7 @@ const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
 
 type Store = Awaited<ReturnType<typeof openStore>>
 
-/** A store as a gateway that was killed leaves it: a row at least in each table, and two holds that are open. */
+/** A store as a gateway that was killed leaves it: a row at least in each table that a copy has, and two holds that are open. */
 async function fill(store: Store) {
   const alice = await store.createAccount({ name: 'alice', plan: 'pro' })
   const bob = await store.createAccount({ name: 'bob' })

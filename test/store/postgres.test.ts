@@ -209,7 +209,7 @@ onPostgres(() => {
       await store.credit({ account: id, amount: 10n ** 9n, reference: 'all', actor: 'test' })
       cpSync(join(import.meta.dirname, '../../src/store/postgres/migrations'), dir, { recursive: true })
       writeFileSync(
-        join(dir, '099-next.sql'.replace('099', String(readdirSync(dir).length + 1).padStart(3, '0'))),
+        join(dir, `${String(NEWEST + 1).padStart(3, '0')}-next.sql`),
         'ALTER TABLE event ADD COLUMN next TEXT; ALTER TABLE balance ADD COLUMN next TEXT',
       )
       const reader = openPostgres(url, { readOnly: true })
@@ -237,7 +237,9 @@ onPostgres(() => {
       expect(child.exitCode).toBeNull()
       reader.exec('COMMIT')
       expect((await ended)[0]).toBe(0)
-      expect(await run('SELECT max(version) AS version FROM tollgate_schema')).toEqual([{ version: '2' }])
+      expect(await run('SELECT max(version) AS version FROM tollgate_schema')).toEqual([
+        { version: String(NEWEST + 1) },
+      ])
       await store.ledger.hold(aHold({ accountId: id, exchange: 'req_after' }))
       expect(store.reads.verify().violations).toEqual([])
     })

@@ -73,6 +73,14 @@ function apply(database: Database, folder: string, file: string, number: number)
   }
 }
 
+/** The number of a store's schema, also of an older one. Throws a `StoreError` for any other database. */
+export function findPostgresSchema(database: Database): number {
+  const files = migrationFiles(FOLDER)
+  const version = versionOf(database, files)
+  if (version === 0) throw tooOld(version, files.length)
+  return version
+}
+
 /** 0 when nothing was ever applied. */
 function versionOf(database: Database, files: readonly string[]): number {
   const isThere = database.prepare("SELECT to_regclass('tollgate_schema') IS NOT NULL AS found").get()?.['found'] === 1
