@@ -87,7 +87,7 @@ async function copyPostgres(url: string, aside: string, onProgress: CopyProgress
     database.exec(database.dialect.snapshot)
     target.exec('BEGIN IMMEDIATE')
     const source = { place: placeOf(url), database }
-    return copyRows({ place: aside, database: target }, source, onProgress, () => target.exec('COMMIT')).audited
+    return copyRows({ place: 'the backup', database: target }, source, onProgress, () => target.exec('COMMIT')).audited
   } finally {
     database.close()
     target.close()

@@ -2,7 +2,7 @@
  * Puts a backup in the place of a store, while no gateway uses it. Everything is looked at before anything is changed: the file,
  * the secret, and the audit of what is in it. What was under way in the backup is settled as after a crash.
  */
-import { copyFileSync, existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, NanoUsd } from '#contract'
 import { type BackupSeal, unseal } from './backup-file.ts'
@@ -156,7 +156,7 @@ const hasBytes = (file: string) => (statSync(file, { throwIfNoEntry: false })?.s
 function putAway(path: string, files: readonly string[], clock: Clock): string {
   const kept = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(':', '-')}`
   const log = `${path}-wal`
-  if (hasBytes(log)) copyFileSync(log, `${kept}-wal`)
+  if (hasBytes(log)) writeFileSync(`${kept}-wal`, readFileSync(log), { mode: 0o600, flush: true })
   for (const file of files) {
     if (file === log || file === `${path}-shm`) rmSync(file)
     else renameSync(file, kept + file.slice(path.length))

@@ -19,7 +19,7 @@ if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
 const CLIENTS = counts(16, 32)
 /** Answers of each replica before the next one is replaced. */
-const BETWEEN = counts(40, 1000)
+const BETWEEN = counts(25, 1000)
 const CREDIT = 1_000_000
 const MIGRATIONS = 'src/store/postgres/migrations'
 const FIRST_RELEASE = '0.1.0'
