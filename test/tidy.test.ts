@@ -204,6 +204,8 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/providers/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
   'src/providers/transport.ts': [['node:timers'], 'turns of the event loop between the pieces of a long body'],
   'src/providers/google-token.ts': [['setTimeout'], 'a default that tests replace'],
+  'src/cli/backup.ts': [['Date.now'], 'a command'],
+  'src/cli/restore.ts': [['Date.now'], 'a command'],
   'src/cli/explain.ts': [['Date.now'], 'a command: a request comes now unless it says when'],
   'src/cli/person.ts': [['Date.now'], 'a command'],
   'src/cli/quick-start.ts': [['Date.now'], 'a command'],

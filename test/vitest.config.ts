@@ -21,6 +21,8 @@ const SLOW = [
   'gateway/shutdown',
   'gateway/full-disk',
   'gateway/backup',
+  'deploy/upgrade',
+  'cli/backup',
   'gateway/floods',
   'dashboard/pages',
   'gateway/tiny-chunks',

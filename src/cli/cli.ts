@@ -4,6 +4,7 @@ import { basename, dirname, relative } from 'node:path'
 import { Command, CommanderError } from 'commander'
 import { visible } from '#contract'
 import { addAccount } from './account.ts'
+import { addBackup } from './backup.ts'
 import { addBuild } from './build.ts'
 import { addCheck } from './check.ts'
 import { type CommandContext, configOption, example } from './commands.ts'
@@ -16,6 +17,7 @@ import { addLedger } from './ledger.ts'
 import { addPerson } from './person.ts'
 import { addPlugin } from './plugin.ts'
 import { addReplay } from './replay.ts'
+import { addRestore } from './restore.ts'
 import { addSchema } from './schema.ts'
 import { addServe } from './serve.ts'
 import { addStore } from './store.ts'
@@ -43,6 +45,8 @@ const COMMANDS = [
   addPerson,
   addToken,
   addLedger,
+  addBackup,
+  addRestore,
   addStore,
   addImport,
   addPlugin,

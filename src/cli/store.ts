@@ -2,7 +2,7 @@
 import type { CopyReport } from '../store/copy-store.ts'
 import { type AddCommand, example, jsonOption, pathOf } from './commands.ts'
 import { count, json, table } from './format.ts'
-import { CommandError, type Progress, progressLine, type Terminal } from './terminal.ts'
+import { CommandError, progressStages, type Terminal } from './terminal.ts'
 
 interface Options {
   readonly from: string
@@ -46,24 +46,11 @@ export const addStore: AddCommand = (program, { terminal, finish }) => {
 async function copy(terminal: Terminal, options: Options): Promise<CopyReport> {
   const { copyStore } = await import('../store/copy-store.ts')
   const [from, to] = [addressOf(terminal, 'from', options.from), addressOf(terminal, 'to', options.to)]
-  let doing = ''
-  let progress: Progress | undefined
+  const stages = progressStages(terminal)
   try {
-    return await copyStore({
-      from,
-      to,
-      clock: { now: () => Date.now() },
-      onProgress(what, done, total) {
-        if (what !== doing) {
-          progress?.end()
-          progress = progressLine(terminal, what)
-          doing = what
-        }
-        progress?.show(done, total)
-      },
-    })
+    return await copyStore({ from, to, clock: { now: () => Date.now() }, onProgress: stages.show })
   } finally {
-    progress?.end()
+    stages.end()
   }
 }
 

@@ -44,3 +44,24 @@ export function progressLine(terminal: Terminal, what: string): Progress {
     },
   }
 }
+
+/** The same for work that has several parts: a line for each, one after the other. */
+export interface Stages {
+  show(doing: string, done: number, total: number): void
+  end(): void
+}
+
+export function progressStages(terminal: Terminal): Stages {
+  let [doing, progress]: [string, Progress | undefined] = ['', undefined]
+  return {
+    show(what, done, total) {
+      if (what !== doing) {
+        progress?.end()
+        progress = progressLine(terminal, what)
+        doing = what
+      }
+      progress?.show(done, total)
+    },
+    end: () => progress?.end(),
+  }
+}

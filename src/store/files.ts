@@ -1,5 +1,15 @@
 /** What the store asks of the file system beside SQLite, without ever opening a file that SQLite may have open. */
-import { closeSync, fsyncSync, lstatSync, mkdirSync, openSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 
 /** Makes a folder's entries durable: a file that was synced can still lose its name. */
@@ -24,6 +34,11 @@ export function createFile(path: string): void {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
   syncFolder(dirname(path))
+}
+
+/** Removes a database that nobody has open, with what SQLite may have left beside it. */
+export function removeDatabase(path: string): void {
+  for (const end of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${end}`, { force: true })
 }
 
 /**

@@ -27,13 +27,7 @@ let empty: Uint8Array | null = null
  */
 export function migrate(database: Database, { canWrite = true, folder = FOLDER } = {}): number {
   const files = migrationFiles(folder)
-  const version = pragma(database, 'user_version')
-  if (version > files.length) {
-    throw new StoreError(
-      `This store has schema ${version}, and this Tollgate knows schemas up to ${files.length}. Run the newer version that wrote it.`,
-    )
-  }
-  if (version === 0) refuseForeign(database)
+  const version = readSchema(database, files.length)
   if (version < files.length && !canWrite) throw tooOld(version, files.length)
   // Takes an empty database.
   if (version === 0) database.exec(`PRAGMA application_id = ${APPLICATION}`)
@@ -59,6 +53,25 @@ export function migrate(database: Database, { canWrite = true, folder = FOLDER }
   }
   if (copies) empty = copies.take()
   return files.length
+}
+
+/** Whether a store has the newest schema, or one that a migration brings there. Throws a `StoreError` for any other database. */
+export function findSchema(database: Database): { readonly schema: number; readonly isNewest: boolean } {
+  const newest = migrationFiles(FOLDER).length
+  const schema = readSchema(database, newest)
+  if (schema === 0) throw tooOld(schema, newest)
+  return { schema, isNewest: schema === newest }
+}
+
+function readSchema(database: Database, newest: number): number {
+  const version = pragma(database, 'user_version')
+  if (version > newest) {
+    throw new StoreError(
+      `This store has schema ${version}, and this Tollgate knows schemas up to ${newest}. Run the newer version that wrote it.`,
+    )
+  }
+  if (version === 0) refuseForeign(database)
+  return version
 }
 
 export function tooOld(version: number, newest: number): StoreError {

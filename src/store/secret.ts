@@ -12,8 +12,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
 import { syncFolder } from './files.ts'
+import { digest, digestKey } from './token.ts'
 
 const SHORTEST = 32
 
@@ -50,6 +52,27 @@ function isFileWithContent(path: string): boolean {
 /** Where `loadSecret` finds the secret, for an error that says it is another one. */
 export function secretPlace(configured: string | null, folder: string): string {
   return configured === null ? `the file ${join(folder, 'secret')}` : '`secret:` of gateway.yaml'
+}
+
+/**
+ * Compares a secret with the one of a store, of which it keeps a digest; a new store takes it. The digests of all keys depend on
+ * it: with another secret every key would be unknown, and nobody would know why.
+ *
+ * @param place of the store, and `secretPlace` of the secret, for the error
+ */
+export function checkSecret(
+  database: Database,
+  { secret, place, secretPlace = 'the secret' }: { secret: string; place: string; secretPlace?: string },
+): void {
+  const check = digest(digestKey(secret), 'tollgate:secret-check').toString('hex')
+  const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
+  if (known === undefined) {
+    database.prepare("INSERT INTO meta (name, value) VALUES ('secret_check', ?)").run(check)
+  } else if (known !== check) {
+    throw new StoreError(
+      `This is not the secret under which the keys of ${place} were made: ${secretPlace}. Restore the one that was in use before.`,
+    )
+  }
 }
 
 function checked(secret: string, place: string): string {

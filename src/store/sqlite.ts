@@ -21,7 +21,7 @@ import {
   type StoreFile,
 } from './assemble.ts'
 import { findLostCommits } from './commit-count.ts'
-import { type Connector, type Database, loadConnector, type openDatabase } from './database.ts'
+import { type Connector, loadConnector, type openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
 import { realPath, watchFiles } from './files.ts'
 import { createKeyVersion } from './keys.ts'
@@ -29,13 +29,14 @@ import type { LocalStore } from './local-store.ts'
 import { migrate } from './migrate.ts'
 import { createRemoteReads } from './remote-reads.ts'
 import { readFormer, writeFormer } from './replica-keeper.ts'
+import { checkSecret } from './secret.ts'
 import type { ServedStore, StoreHandle } from './served-store.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
 import type { Store } from './store.ts'
-import { isPostgres } from './store-address.ts'
+import { isPostgres, SPOOL } from './store-address.ts'
 import { ThreadClient } from './thread-client.ts'
 import { ThreadHost } from './thread-host.ts'
-import { digest, digestKey } from './token.ts'
+import { digestKey } from './token.ts'
 import { createThreadWriter } from './worker.ts'
 import { createWriter, type Replica } from './writer.ts'
 
@@ -74,7 +75,6 @@ export interface StoreOptions {
 }
 
 /** Of a store that is no file, in its folder. */
-const SPOOL = 'tollgate'
 const REPLICA = 'tollgate.replica'
 
 /**
@@ -95,7 +95,7 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   const opened = [database]
   try {
     migrate(database)
-    checkSecret(database, options, path)
+    checkSecret(database, { ...options, place: path })
     const parts = { ...options, version: createKeyVersion(), threads: null, isShared: false, replica: null }
     if (path === ':memory:') {
       const writer = createWriter(database, clock, schedule)
@@ -188,7 +188,7 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   const first = openPostgres(url)
   try {
     migratePostgres(first)
-    checkSecret(first, options, placeOf(url))
+    checkSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const file = join(folder, REPLICA)
@@ -245,17 +245,4 @@ function pathOf(url: string): string {
   throw new StoreError(
     'The store is not understood. Use sqlite:/absolute/path, postgres://USER@HOST/DATABASE or memory.',
   )
-}
-
-/** The digests of all keys depend on it: with another secret every key would be unknown, and nobody would know why. */
-function checkSecret(database: Database, { secret, secretPlace = 'the secret' }: StoreOptions, path: string): void {
-  const check = digest(digestKey(secret), 'tollgate:secret-check').toString('hex')
-  const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
-  if (known === undefined) {
-    database.prepare("INSERT INTO meta (name, value) VALUES ('secret_check', ?)").run(check)
-  } else if (known !== check) {
-    throw new StoreError(
-      `This is not the secret under which the keys of ${path} were made: ${secretPlace}. Restore the one that was in use before.`,
-    )
-  }
 }

@@ -13,3 +13,6 @@ export function passwordsIn(store: string): string[] {
 export function storeFolder(configFile: string): string {
   return join(dirname(configFile), '.tollgate')
 }
+
+/** In that folder, the name to which `.spool` is added: what a SQLite file's own name is for it. */
+export const SPOOL = 'tollgate'

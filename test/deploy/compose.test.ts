@@ -2,20 +2,17 @@
  * The files of src/deploy, run as plain processes: three gateways, nginx, PostgreSQL and a state server, with the names of the
  * hosts replaced by ports of the loopback.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { chmod, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
-import { type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
+import { hasNginx, startNginx } from '../helpers/nginx.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { REDIS_PROGRAM, startRedis } from '../helpers/redis.ts'
 import { ROOT } from '../helpers/repository.ts'
 
 const FOLDER = join(ROOT, 'src/deploy')
-const hasNginx = spawnSync('/usr/sbin/nginx', ['-v']).status === 0
 const missing = [
   ...(WITHOUT_POSTGRES === null ? [] : ['postgresql']),
   ...(REDIS_PROGRAM === null ? ['redis-server'] : []),
@@ -34,55 +31,6 @@ const read = (name: string) => readFile(join(FOLDER, name), 'utf8')
 
 async function readServices(): Promise<Readonly<Record<string, Service>>> {
   return parse(await read('compose.yaml'), { merge: true }).services
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
-/** nginx with the file of src/deploy, in front of the gateways. Answers with its URL. */
-async function startNginx(gateways: readonly Gateway[]): Promise<string> {
-  const folder = await temporaryDirectory()
-  await chmod(folder, 0o777)
-  const port = await freePort()
-  let text = await read('nginx.conf')
-  for (const [index, { url }] of gateways.entries()) {
-    text = text.replace(`tollgate-${index + 1}:8080`, new URL(url).host)
-  }
-  text = text.replace('listen 8080', `listen 127.0.0.1:${port}`)
-  const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-    name => `${name}_temp_path ${folder}/${name};`,
-  )
-  text = `daemon off; pid ${folder}/pid; error_log stderr;\n${text.replace('access_log off;', `access_log off; ${places.join(' ')}`)}`
-  await writeFile(join(folder, 'nginx.conf'), text)
-  const child: ChildProcess = spawn(
-    '/usr/sbin/nginx',
-    ['-c', join(folder, 'nginx.conf'), '-e', 'stderr', '-p', folder],
-    {
-      stdio: ['ignore', 'inherit', 'inherit'],
-    },
-  )
-  onTestFinished(async () => {
-    const ended = once(child, 'exit')
-    if (child.kill('SIGTERM')) await ended
-  })
-  const url = `http://127.0.0.1:${port}`
-  await expect
-    .poll(
-      () =>
-        fetch(`${url}/livez`).then(
-          ({ status }) => status,
-          () => 0,
-        ),
-      { timeout: 10_000 },
-    )
-    .toBe(200)
-  return url
 }
 
 test('every replica has the same program and configuration, and a folder of its own', async () => {
@@ -123,7 +71,7 @@ describe.skipIf(missing.length > 0)('three replicas behind nginx', () => {
       onTestFinished(() => gateway.kill9())
       gateways.push(gateway)
     }
-    const url = await startNginx(gateways)
+    const url = await startNginx(gateways.map(({ url }) => url))
     const here = { config: gateways[0]!.config, env }
     const run = async (...args: readonly string[]) => JSON.parse((await tollgate([...args, '--json'], here)).stdout)
     await run('account', 'create', 'acme', '--credit', '10')

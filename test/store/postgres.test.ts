@@ -1,6 +1,9 @@
 /** What only a store in PostgreSQL has: addresses, versions of its schema, one owner, and connections that are cut. */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isStorageFailure } from '../../src/store/database.ts'
 import { StoreError } from '../../src/store/error.ts'
@@ -196,6 +199,49 @@ onPostgres(() => {
       })
       writeFileSync(join(dir, '002-two.sql'), 'CREATE TABLE two (i BIGINT)')
       expect(migratePostgres(database, { folder: dir })).toBe(2)
+    })
+
+    test('a migration that waits for a reader makes nobody else wait for long', async () => {
+      const [{ url, run }, dir] = [await testDatabase(), join(folder(), 'migrations')]
+      const store = await openStore({ url, secret: SECRET, clock: testClock(), folder: folder(), writes: 'thread' })
+      onTestFinished(() => store.close())
+      const { id } = await store.createAccount({ name: 'alice' })
+      await store.credit({ account: id, amount: 10n ** 9n, reference: 'all', actor: 'test' })
+      cpSync(join(import.meta.dirname, '../../src/store/postgres/migrations'), dir, { recursive: true })
+      writeFileSync(
+        join(dir, `${String(NEWEST + 1).padStart(3, '0')}-next.sql`),
+        'ALTER TABLE event ADD COLUMN next TEXT; ALTER TABLE balance ADD COLUMN next TEXT',
+      )
+      const reader = openPostgres(url, { readOnly: true })
+      onTestFinished(() => reader.close())
+      reader.exec(reader.dialect.snapshot)
+      reader.prepare('SELECT count(*) FROM event').get()
+      // In a process of its own, because it waits in its thread.
+      const child = spawn(process.execPath, [join(import.meta.dirname, 'migrate.child.ts'), url, dir], {
+        stdio: 'inherit',
+      })
+      const ended = once(child, 'exit')
+      const isWaiting =
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT pg_sleep%'"
+      await expect.poll(() => run(isWaiting), { timeout: 20_000, interval: 20 }).not.toEqual([])
+      let slowest = 0
+      for (let index = 0; index < counts(30, 300); index++) {
+        const startedAt = performance.now()
+        const exchange = `req_${index}`
+        await store.ledger.hold(aHold({ accountId: id, exchange }))
+        await store.ledger.settle(aSettle({ exchange }))
+        slowest = Math.max(slowest, performance.now() - startedAt)
+        await wait(20)
+      }
+      console.info(`the slowest waited for ${slowest.toFixed(0)} ms`)
+      expect(child.exitCode).toBeNull()
+      reader.exec('COMMIT')
+      expect((await ended)[0]).toBe(0)
+      expect(await run('SELECT max(version) AS version FROM tollgate_schema')).toEqual([
+        { version: String(NEWEST + 1) },
+      ])
+      await store.ledger.hold(aHold({ accountId: id, exchange: 'req_after' }))
+      expect(store.reads.verify().violations).toEqual([])
     })
 
     test('one that is old is told to whoever only reads', async () => {

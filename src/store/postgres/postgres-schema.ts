@@ -13,6 +13,11 @@ const FOLDER = join(import.meta.dirname, 'migrations')
 /** The letters TOLLGATE: of the lock of whoever changes more than the ledger, and, one more, of whoever migrates it. */
 export const WRITE_LOCK = 0x544f_4c4c_4741_5445n
 const MIGRATION_LOCK = WRITE_LOCK + 1n
+const LOCK_NOT_AVAILABLE = '55P03'
+const LOCK_MS = 200
+const LOCK_PAUSE_S = 0.5
+/** Ten minutes of pauses: a backup of a large store is over by then. */
+const LOCK_TRIES = 1200
 
 /**
  * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version, one whose
@@ -41,18 +46,39 @@ export function migratePostgres(database: Database, { canWrite = true, folder = 
   return files.length
 }
 
+/**
+ * While others serve: what has to wait for a table (behind a backup, which reads for minutes) makes everybody wait who comes
+ * after it. So it gives up after less time than a statement of a gateway may take, and tries again later.
+ */
 function apply(database: Database, folder: string, file: string, number: number): void {
   const sql = readFileSync(join(folder, file), 'utf8')
   try {
-    transaction(database, () => {
-      database.exec(sql)
-      database.prepare('INSERT INTO tollgate_schema (version, file) VALUES (?, ?)').run(number, file)
-    })
+    for (let tries = LOCK_TRIES; ; tries--) {
+      try {
+        transaction(database, () => {
+          database.exec(`SET LOCAL lock_timeout = '${LOCK_MS}ms'`)
+          database.exec(sql)
+          database.prepare('INSERT INTO tollgate_schema (version, file) VALUES (?, ?)').run(number, file)
+        })
+        return
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE || tries === 0) throw error
+        database.exec(`SELECT pg_sleep(${LOCK_PAUSE_S})`)
+      }
+    }
   } catch (error) {
     throw new StoreError(`Migration ${file} failed, and nothing of it was kept: ${(error as Error).message}.`, {
       cause: error,
     })
   }
+}
+
+/** The number of a store's schema, also of an older one. Throws a `StoreError` for any other database. */
+export function findPostgresSchema(database: Database): number {
+  const files = migrationFiles(FOLDER)
+  const version = versionOf(database, files)
+  if (version === 0) throw tooOld(version, files.length)
+  return version
 }
 
 /** 0 when nothing was ever applied. */

@@ -1,0 +1,66 @@
+/** `tollgate backup`: one file with everything of the store but its secret, while the gateway runs. */
+import type { Command } from 'commander'
+import { formatMoney } from '#contract'
+import type { BackupReport } from '../store/make-backup.ts'
+import { type AddCommand, configOf, example, jsonOption, pathOf } from './commands.ts'
+import { count, json, showNano } from './format.ts'
+import { findStore } from './place.ts'
+import { CommandError, progressStages, type Terminal } from './terminal.ts'
+
+const HELP = `
+The file is one state of the store, from SQLite or PostgreSQL. The gateway goes on meanwhile. Every balance is checked
+before the file gets its name. Only the user who runs the command can read it.
+
+The secret is not in it. Keep the secret at another place: without it every key is invalid.
+`
+
+export const addBackup: AddCommand = (program, { terminal, finish }) => {
+  program
+    .command('backup')
+    .description('write the store into one file, while the gateway runs or not')
+    .argument('<file>', 'where to write it; nothing may be there yet')
+    .addOption(jsonOption())
+    .addHelpText('after', HELP + example('backup backups/tollgate-$(date +%F).db'))
+    .action((file: string, options: { json?: true }, command: Command) =>
+      finish(async () => {
+        const report = await backUp(terminal, configOf(command), file, program.version() ?? '')
+        terminal.out(options.json ? json(view(file, report)) : text(file, report))
+        return 0
+      }),
+    )
+}
+
+async function backUp(terminal: Terminal, config: string, file: string, tollgate: string): Promise<BackupReport> {
+  const [{ makeBackup }, { storeFolder }] = await Promise.all([
+    import('../store/make-backup.ts'),
+    import('../store/store-address.ts'),
+  ])
+  const { store, configFile } = await findStore(terminal, config)
+  if (store === 'memory') throw new CommandError('The configuration says "store: memory", of which nothing is kept.')
+  const stages = progressStages(terminal)
+  try {
+    return await makeBackup({
+      store,
+      folder: storeFolder(configFile),
+      file: pathOf(terminal, file),
+      tollgate,
+      clock: { now: () => Date.now() },
+      onProgress: stages.show,
+    })
+  } finally {
+    stages.end()
+  }
+}
+
+function view(file: string, { bytes, schema, accounts, events, openHolds, waiting, posted }: BackupReport) {
+  const counts = { accounts, events, open_holds: openHolds, waiting_charges: waiting }
+  return { file, bytes, schema, ...counts, posted: formatMoney(posted) }
+}
+
+function text(file: string, { bytes, accounts, events, openHolds, waiting, posted }: BackupReport): string {
+  const found = [count(accounts, 'account'), count(events, 'event'), count(openHolds, 'open hold')]
+  if (waiting > 0) found.push(count(waiting, 'waiting charge'))
+  return `OK: ${found.join(', ')}; every balance adds up. The balances are ${showNano(posted)} together.
+${file} has ${(bytes / 2 ** 20).toFixed(1)} MiB. The secret is not in it: keep that at another place.
+`
+}

@@ -1,0 +1,176 @@
+/**
+ * Puts a backup in the place of a store, while no gateway uses it. Everything is looked at before anything is changed: the file,
+ * the secret, and the audit of what is in it. What was under way in the backup is settled as after a crash.
+ */
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Clock, NanoUsd } from '#contract'
+import { type BackupSeal, unseal } from './backup-file.ts'
+import type { CopyProgress } from './copy-rows.ts'
+import { copyStore } from './copy-store.ts'
+import { connect } from './database.ts'
+import { StoreError } from './error.ts'
+import { createFile, realPath, removeDatabase, syncFolder } from './files.ts'
+import { takeLock } from './lock.ts'
+import { WAITING } from './make-backup.ts'
+import { findSchema } from './migrate.ts'
+import { checkSecret } from './secret.ts'
+import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
+import { openStore } from './sqlite.ts'
+import { isPostgres } from './store-address.ts'
+
+export interface RestoreRequest {
+  readonly file: string
+  /** `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`: an empty database. */
+  readonly store: string
+  /** Of the gateway's own files, where the store is no file. */
+  readonly folder: string
+  readonly secret: string
+  /** Where that was found: `secretPlace`. */
+  readonly secretPlace: string
+  /** Keeps the files of a store that is there under other names, instead of refusing. */
+  readonly replace: boolean
+  readonly clock: Clock
+  readonly onProgress?: CopyProgress
+}
+
+export interface RestoreReport extends Pick<BackupSeal, 'tollgate' | 'at'> {
+  readonly accounts: number
+  readonly events: number
+  /** Of all accounts together. */
+  readonly posted: NanoUsd
+  /** Charges that waited beside the database. */
+  readonly replayed: number
+  /** Exchanges that were under way, at their last checkpoint. */
+  readonly settled: number
+  readonly charged: NanoUsd
+  /** The database that was replaced; null: there was none. */
+  readonly kept: string | null
+}
+
+/** Restores a backup. Throws a `StoreError`, and changes nothing, for whatever is wrong with the file, the secret or the place. */
+export async function restoreBackup(request: RestoreRequest): Promise<RestoreReport> {
+  const { store, clock } = request
+  if (isPostgres(store)) return restoreToPostgres(request)
+  const path = realPath(store.slice('sqlite:'.length))
+  const lock = await takeLock(path, clock)
+  try {
+    const old = findOld(path)
+    if (old.isStore && !request.replace) {
+      throw new StoreError(
+        `There is a store at ${path} already. With --replace the restored one takes its place, and it is kept beside it.`,
+      )
+    }
+    const aside = `${path}.restoring`
+    return await unpacked(aside, request, report => {
+      const kept = old.isStore ? putAway(path, old.files, clock) : null
+      renameSync(aside, path)
+      syncFolder(dirname(path))
+      return { ...report, kept }
+    })
+  } finally {
+    lock.release()
+  }
+}
+
+async function restoreToPostgres(request: RestoreRequest): Promise<RestoreReport> {
+  const { store, folder, clock, onProgress } = request
+  const aside = join(folder, `restoring-${process.pid}.db`)
+  try {
+    return await unpacked(aside, request, async report => {
+      await copyStore({ from: `sqlite:${aside}`, to: store, clock, ...(onProgress && { onProgress }) })
+      return { ...report, kept: null }
+    })
+  } finally {
+    for (const end of ['.lock', '.owner']) rmSync(`${aside}${end}`, { force: true })
+  }
+}
+
+/** Makes a sound store of a backup, in a file beside, and hands it on; afterwards nothing is left of it there. */
+async function unpacked(
+  aside: string,
+  request: RestoreRequest,
+  use: (report: Omit<RestoreReport, 'kept'>) => RestoreReport | Promise<RestoreReport>,
+): Promise<RestoreReport> {
+  // Of a restore that was killed.
+  removeStore(aside)
+  createFile(aside)
+  try {
+    const { tollgate, at } = await unseal(request.file, aside)
+    unpackSpool(aside, request)
+    const { clock, secret, onProgress = () => {} } = request
+    const store = await openStore({ url: `sqlite:${aside}`, secret, clock, writes: 'here' })
+    try {
+      const { replayed, settled, charged } = await store.recover()
+      const audited = store.reads.verify((done, total) => onProgress('Verifying', done, total))
+      const [first] = audited.violations
+      if (first !== undefined) {
+        throw new StoreError(`The backup ${request.file} is not sound: ${first.subject}: ${first.message}`)
+      }
+      const posted = store.reads.listAccounts().reduce((sum, account) => sum + account.posted, 0n)
+      const { accounts, events } = audited
+      await store.close()
+      // Its last connection only read, and left the log.
+      emptyLog(aside)
+      return await use({ tollgate, at, accounts, events, posted, replayed, settled, charged })
+    } finally {
+      await store.close()
+    }
+  } finally {
+    removeStore(aside)
+  }
+}
+
+/** As a gateway that was killed leaves it: the charges that waited are beside the database. */
+function unpackSpool(aside: string, { file, secret, secretPlace }: RestoreRequest): void {
+  const database = connect(aside)
+  try {
+    findSchema(database)
+    checkSecret(database, { secret, secretPlace, place: file })
+    const waiting = database.prepare('DELETE FROM meta WHERE name = ? RETURNING value').get(WAITING)
+    if (waiting !== undefined) writeFileSync(spoolPath(aside, 0), `${waiting['value']}\n`, { mode: 0o600 })
+  } finally {
+    database.close()
+  }
+}
+
+function removeStore(path: string): void {
+  removeDatabase(path)
+  for (const end of ['.commits', '.spool', '.spool.rejected']) rmSync(`${path}${end}`, { force: true })
+}
+
+/** What belongs to the store at a path, and whether there is anything in it. */
+function findOld(path: string): { readonly files: readonly string[]; readonly isStore: boolean } {
+  const spools = [spoolPath(path, 0), ...spoolsOfThreads(path)]
+  const own = ['', '-wal', '-shm', '.commits'].map(end => `${path}${end}`)
+  const isStore = own.some(hasBytes) || spools.some(spool => createSpool(spool).read().length > 0)
+  return { files: [...own, ...spools, `${spools[0]}.rejected`].filter(file => existsSync(file)), isStore }
+}
+
+const hasBytes = (file: string) => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0
+
+/**
+ * Gives the files of a store another name, under which SQLite and Tollgate find them together too. The log is copied: whoever
+ * ends this process between two steps finds a whole store under one of the names.
+ */
+function putAway(path: string, files: readonly string[], clock: Clock): string {
+  const kept = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(':', '-')}`
+  const log = `${path}-wal`
+  if (hasBytes(log)) writeFileSync(`${kept}-wal`, readFileSync(log), { mode: 0o600, flush: true })
+  for (const file of files) {
+    if (file === log || file === `${path}-shm`) rmSync(file)
+    else renameSync(file, kept + file.slice(path.length))
+  }
+  return kept
+}
+
+/** So that the file alone is the whole store, on disk. */
+function emptyLog(path: string): void {
+  const database = connect(path)
+  try {
+    database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
+  } finally {
+    database.close()
+  }
+  if (hasBytes(`${path}-wal`)) throw new StoreError(`The log of ${path} is in use by another process.`)
+}
