@@ -190,6 +190,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
     'a call to the state server takes so long at most, and a lost one is tried again',
   ],
   'src/store/postgres/postgres-database.ts': [['performance.now'], 'a server that is away is not asked again at once'],
+  'src/store/store-figures.ts': [['performance.now'], 'how long a commit takes'],
   'src/store/postgres/io-thread.ts': [['setTimeout'], 'a statement that is not answered in time'],
   'src/store/postgres/key-changes.ts': [
     ['setTimeout', 'performance.now'],

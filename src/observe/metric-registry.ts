@@ -3,6 +3,8 @@
  * a metric is bounded: what comes after the bound is counted under the label value `other`, never forgotten.
  */
 
+import { escapeHelp, LabelSets, labelText, MAX_LABEL_SETS } from './label-sets.ts'
+
 export type MetricType = 'counter' | 'gauge' | 'histogram'
 
 /** What a metric is called and means. */
@@ -12,9 +14,15 @@ export interface MetricDefinition {
   /** In the order in which values are given. */
   readonly labels: readonly string[]
   readonly help: string
-  /** A gauge that each thread keeps for itself: their sum is shown, or the largest. Others are asked of the main thread alone. */
+  /**
+   * Of what is asked when the page is read, and each thread keeps for itself: their sum is shown, or the largest. Others are
+   * asked of the main thread alone.
+   */
   readonly ofThreads?: 'sum' | 'largest'
 }
+
+/** One value of several that are asked when the page is read: the labels in the order of the definition. */
+export type Labelled<Value> = readonly [labels: readonly string[], value: Value]
 
 export interface Counter {
   /** Amounts that are not finite and above 0 change nothing: one NaN would spoil the sum for good. */
@@ -31,20 +39,21 @@ export interface Histogram {
   observe(value: number, ...labels: readonly string[]): void
 }
 
-/** Distinct label sets of one metric; the next goes to `other`. */
-export const MAX_LABEL_SETS = 500
-/** Characters of a label value; the rest is cut. */
-const MAX_LABEL_LENGTH = 200
-
 export interface Registry {
   counter(definition: MetricDefinition): Counter
   /** Sums that a float would round; `print` gives the text of one. */
   moneyCounter(definition: MetricDefinition, print: (amount: bigint) => string): MoneyCounter
   histogram(definition: MetricDefinition, buckets: readonly number[]): Histogram
-  /** A number that somebody else keeps: asked whenever the metrics are read, NaN when it throws. */
-  outside(definition: MetricDefinition, read: () => number): void
+  /** A number that somebody else keeps: asked whenever the metrics are read, NaN when it throws. Null: there is none here. */
+  outside(definition: MetricDefinition, read: () => number | null): void
+  /** Several such numbers with labels; none when it throws. */
+  outsideEach(definition: MetricDefinition, read: () => Iterable<Labelled<number>>): void
+  /** A histogram that somebody else keeps; none when it throws. */
+  outsideHistogram(definition: MetricDefinition, buckets: readonly number[], read: () => HistogramValues | null): void
   /** A 1 whose label is what there is to say now; null: nothing. */
   info(definition: MetricDefinition, read: () => string | null): void
+  /** What a thread had counted that is gone: counters and histograms keep it, so that they never fall. */
+  retire(values: MetricValues): void
   /** All metrics in the order in which they were made. @param others values of the same metrics in other threads, which are added */
   render(others?: readonly MetricValues[]): string
   /** What `render` shows, as data that can be sent to another thread. */
@@ -54,9 +63,12 @@ export interface Registry {
 /** By a metric's name: its label sets, as the page shows them, each with its values. */
 export type MetricValues = Readonly<Record<string, readonly (readonly [labels: string, values: unknown])[]>>
 
-interface Metric {
-  readonly head: string
-  readonly name: string
+interface Metric extends Shown {
+  readonly definition: MetricDefinition
+}
+
+/** What is shown of a metric. */
+interface Shown {
   values(): MetricValues[string]
   print(values: MetricValues[string]): string
   /** Adds what another thread has. */
@@ -65,17 +77,14 @@ interface Metric {
 
 export function createRegistry(): Registry {
   const metrics: Metric[] = []
-  const add = ({ name, type, help }: MetricDefinition, metric: Omit<Metric, 'head' | 'name'>) => {
-    metrics.push({ name, head: `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`, ...metric })
-  }
+  /** What threads had counted that are gone. */
+  let gone: MetricValues = {}
+  const add = (definition: MetricDefinition, shown: Shown) => void metrics.push({ definition, ...shown })
   return {
     counter(definition) {
       const sums = new LabelSets(definition, () => ({ sum: 0 }))
       const print = ({ sum }: { sum: number }, labels: string) => sample(definition.name, labels, printNumber(sum))
-      add(
-        definition,
-        labelled(sums, print, (one, other) => ({ sum: one.sum + other.sum })),
-      )
+      add(definition, ofSets(sums, print, plus))
       return {
         add(amount, ...labels) {
           if (amount > 0 && Number.isFinite(amount)) sums.get(labels).sum += amount
@@ -85,10 +94,7 @@ export function createRegistry(): Registry {
     moneyCounter(definition, format) {
       const sums = new LabelSets(definition, () => ({ sum: 0n }))
       const print = ({ sum }: { sum: bigint }, labels: string) => sample(definition.name, labels, format(sum))
-      add(
-        definition,
-        labelled(sums, print, (one, other) => ({ sum: one.sum + other.sum })),
-      )
+      add(definition, ofSets(sums, print, plusMoney))
       return {
         add(amount, ...labels) {
           if (amount > 0n) sums.get(labels).sum += amount
@@ -97,71 +103,72 @@ export function createRegistry(): Registry {
     },
     histogram(definition, buckets) {
       const series = new LabelSets(definition, () => ({ counts: buckets.map(() => 0), count: 0, sum: 0 }))
-      const print = (values: HistogramValues, labels: string) =>
-        histogramSamples(definition.name, buckets, values, labels)
+      add(definition, ofSets(series, printHistogram(definition, buckets), plusHistogram))
+      return { observe: (value, ...labels) => observe(series.get(labels), buckets, value) }
+    },
+    outside: (definition, read) =>
       add(
         definition,
-        labelled(series, print, (one, other) => ({
-          counts: one.counts.map((count, index) => count + other.counts[index]!),
-          count: one.count + other.count,
-          sum: one.sum + other.sum,
-        })),
-      )
-      return {
-        observe(value, ...labels) {
-          const seen = value > 0 && Number.isFinite(value) ? value : 0
-          const values = series.get(labels)
-          const bucket = buckets.findIndex(limit => seen <= limit)
-          if (bucket >= 0) values.counts[bucket]!++
-          values.count++
-          values.sum += seen
-        },
-      }
-    },
-    outside(definition, read) {
-      const { name, ofThreads } = definition
-      add(definition, {
-        values: () => [['', readSafely(read)]],
-        print: ([[, value] = ['', Number.NaN]]) => sample(name, '', printNumber(value as number)),
-        merge([[, one] = ['', 0]], [[, other] = ['', 0]]) {
-          if (ofThreads === undefined) return [['', one]]
-          const [here, there] = [one as number, other as number]
-          return [['', ofThreads === 'sum' ? here + there : Math.max(here, there)]]
-        },
-      })
+        asked(definition, () => oneOf(safely(read, Number.NaN))),
+      ),
+    outsideEach: (definition, read) =>
+      add(
+        definition,
+        asked(definition, () => safely(() => [...read()], [])),
+      ),
+    outsideHistogram(definition, buckets, read) {
+      const values = () => oneOf(safely(read, null)).map(([, value]) => ['', value] as const)
+      const shown = labelled(values, printHistogram(definition, buckets), plusHistogram)
+      // Whoever keeps it keeps it for all threads.
+      add(definition, { ...shown, merge: one => one })
     },
     info(definition, read) {
+      const values = () => oneOf(read()).map(([, value]) => [labelText(definition.labels, [value]), '1'] as const)
       const print = (one: string, labels: string) => sample(definition.name, labels, one)
-      const ones = new LabelSets(definition, () => '1')
-      add(definition, {
-        ...labelled(ones, print, one => one),
-        values() {
-          const value = read()
-          const now = new LabelSets(definition, () => '1')
-          if (value !== null) now.get([value])
-          return now.all()
-        },
-      })
+      add(
+        definition,
+        labelled(values, print, one => one),
+      )
+    },
+    retire(values) {
+      const counted = metrics.filter(({ definition }) => definition.type !== 'gauge')
+      gone = Object.fromEntries(
+        counted.map(({ definition: { name }, merge }) => [name, merge(gone[name] ?? [], values[name] ?? [])]),
+      )
     },
     render: (others = []) =>
       metrics
-        .map(({ name, head, values, print, merge }) => {
-          const all = others.reduce((sum, each) => merge(sum, each[name] ?? []), values())
-          return head + print(all)
+        .map(({ definition: { name, help, type }, values, print, merge }) => {
+          const all = [gone, ...others].reduce((sum, each) => merge(sum, each[name] ?? []), values())
+          return `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n${print(all)}`
         })
         .join(''),
-    values: () => Object.fromEntries(metrics.map(({ name, values }) => [name, values()])),
+    values: () => Object.fromEntries(metrics.map(({ definition, values }) => [definition.name, values()])),
   }
 }
 
-/** A metric with label sets. @param sum adds the values of the same labels in another thread */
-function labelled<Values>(
+const plus = (one: { readonly sum: number }, other: { readonly sum: number }) => ({ sum: one.sum + other.sum })
+const plusMoney = (one: { readonly sum: bigint }, other: { readonly sum: bigint }) => ({ sum: one.sum + other.sum })
+const plusHistogram = (one: HistogramValues, other: HistogramValues): HistogramValues => ({
+  counts: one.counts.map((count, index) => count + other.counts[index]!),
+  count: one.count + other.count,
+  sum: one.sum + other.sum,
+})
+
+const ofSets = <Values>(
   sets: LabelSets<Values>,
   print: (values: Values, labels: string) => string,
   sum: (one: Values, other: Values) => Values,
-): Omit<Metric, 'head' | 'name'> {
+) => labelled(() => sets.all(), print, sum)
+
+/** A metric with label sets. @param sum adds the values of the same labels in another thread */
+function labelled<Values>(
+  values: () => MetricValues[string],
+  print: (values: Values, labels: string) => string,
+  sum: (one: Values, other: Values) => Values,
+): Shown {
   return {
-    values: () => sets.all(),
+    values,
     print: values => values.map(([labels, each]) => print(each as Values, labels)).join(''),
     merge(values, others) {
       const merged = new Map(values)
@@ -174,78 +181,46 @@ function labelled<Values>(
   }
 }
 
-interface LabelSet<Values> {
-  /** As the page shows them. */
-  readonly labels: string
-  readonly values: Values
+/** What is asked when the page is read. */
+function asked(definition: MetricDefinition, read: () => readonly Labelled<number>[]): Shown {
+  const { name, labels: names, ofThreads } = definition
+  const sum = (one: number, other: number) => (ofThreads === 'sum' ? one + other : Math.max(one, other))
+  const values = () =>
+    read()
+      .slice(0, MAX_LABEL_SETS)
+      .map(([labels, value]) => [labelText(names, labels), value] as const)
+  const each = labelled<number>(values, (value, labels) => sample(name, labels, printNumber(value)), sum)
+  return ofThreads === undefined ? { ...each, merge: one => one } : each
 }
 
-/** From one label's value to the next label's; after the last one, to the set. */
-interface Branch<Values> {
-  readonly next: Map<string, Branch<Values>>
-  set: LabelSet<Values> | null
-}
+const oneOf = <Value>(value: Value | null): Labelled<Value>[] => (value === null ? [] : [[[], value]])
 
-/**
- * The label sets of one metric, each with its values; bounded. Found label by label: this is done several times in each
- * exchange, and building one key of all labels would cost more than the counting.
- */
-class LabelSets<Values> {
-  readonly #definition: MetricDefinition
-  readonly #create: () => Values
-  readonly #root: Branch<Values> = { next: new Map(), set: null }
-  readonly #all: LabelSet<Values>[] = []
-  #other: LabelSet<Values> | null = null
-
-  constructor(definition: MetricDefinition, create: () => Values) {
-    this.#definition = definition
-    this.#create = create
-    // Without labels there is one set, and it is there from the start: a counter at 0 says more than none.
-    if (definition.labels.length === 0) this.#root.set = this.#add('')
-  }
-
-  get(values: readonly string[]): Values {
-    const { labels, name } = this.#definition
-    if (values.length !== labels.length) throw new Error(`${name} has ${labels.length} labels, not ${values.length}`)
-    let branch: Branch<Values> | undefined = this.#root
-    for (let at = 0; at < values.length; at++) branch = branch?.next.get(shortened(values[at]!))
-    return (branch?.set ?? this.#new(values.map(shortened))).values
-  }
-
-  /** In the order in which they came. */
-  all(): (readonly [labels: string, values: Values])[] {
-    return this.#all.map(({ labels, values }) => [labels, values] as const)
-  }
-
-  #new(values: readonly string[]): LabelSet<Values> {
-    const { labels } = this.#definition
-    if (this.#all.length >= MAX_LABEL_SETS) {
-      this.#other ??= this.#add(labels.map(label => `${label}="other"`).join(','))
-      return this.#other
-    }
-    let branch = this.#root
-    for (const value of values) {
-      const next: Branch<Values> = branch.next.get(value) ?? { next: new Map(), set: null }
-      branch.next.set(value, next)
-      branch = next
-    }
-    branch.set = this.#add(labels.map((label, index) => `${label}="${escapeLabel(values[index]!)}"`).join(','))
-    return branch.set
-  }
-
-  #add(labels: string): LabelSet<Values> {
-    const set = { labels, values: this.#create() }
-    this.#all.push(set)
-    return set
-  }
-}
-
-interface HistogramValues {
+/** Of a histogram with one label set. */
+export interface HistogramValues {
   /** Per bucket, not yet cumulated. */
   readonly counts: readonly number[]
   readonly count: number
   readonly sum: number
 }
+
+interface Observed extends HistogramValues {
+  readonly counts: number[]
+  count: number
+  sum: number
+}
+
+function observe(values: Observed, buckets: readonly number[], value: number): void {
+  const seen = value > 0 && Number.isFinite(value) ? value : 0
+  const bucket = buckets.findIndex(limit => seen <= limit)
+  if (bucket >= 0) values.counts[bucket]!++
+  values.count++
+  values.sum += seen
+}
+
+const printHistogram =
+  ({ name }: MetricDefinition, buckets: readonly number[]) =>
+  (values: HistogramValues, labels: string) =>
+    histogramSamples(name, buckets, values, labels)
 
 function histogramSamples(
   name: string,
@@ -268,30 +243,16 @@ function sample(name: string, labels: string, value: string): string {
   return labels === '' ? `${name} ${value}\n` : `${name}{${labels}} ${value}\n`
 }
 
-function readSafely(read: () => number): number {
+/** One that throws is not known; the other metrics are still worth reading. */
+function safely<Value>(read: () => Value, otherwise: Value): Value {
   try {
     return read()
   } catch {
-    // The value is unknown, and NaN says so; the other metrics are still worth reading.
-    return Number.NaN
+    return otherwise
   }
 }
 
 function printNumber(value: number): string {
   if (value === Number.POSITIVE_INFINITY) return '+Inf'
   return value === Number.NEGATIVE_INFINITY ? '-Inf' : String(value)
-}
-
-const ESCAPES: Record<string, string> = { '\\': '\\\\', '"': '\\"', '\n': '\\n' }
-
-function shortened(value: string): string {
-  return value.length > MAX_LABEL_LENGTH ? value.slice(0, MAX_LABEL_LENGTH) : value
-}
-
-function escapeLabel(value: string): string {
-  return value.replace(/[\\"\n]/g, character => ESCAPES[character]!)
-}
-
-function escapeHelp(text: string): string {
-  return text.replace(/[\\\n]/g, character => ESCAPES[character]!)
 }

@@ -155,6 +155,8 @@ export function createThreadState(calls: Calls<StateHandlers>, buckets: SharedBu
     },
     slots: new ThreadSlots(calls),
     kv,
+    // They wait in the main thread.
+    queued: () => 0,
     cacheOf: configuration => cacheOf(calls, configuration),
     health: () => ({ isUp: true, lost: 0 }),
     close: async () => {},

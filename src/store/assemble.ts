@@ -156,6 +156,8 @@ export function assemble(parts: StoreParts): ServedStore {
     ...createKeyService(writes),
     openHolds: () => writer.openHolds(),
     unwritten: () => backlog.count(),
+    writing: () => writer.figures(),
+    lease: () => keeper?.figures() ?? null,
     safe: () => backlog.safe(),
     healthy() {
       void readiness.look()

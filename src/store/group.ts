@@ -12,8 +12,10 @@
  * Operations are data, not functions: a store in a file runs all of this in a thread of its own (thread.ts), which waits
  * for no promise and is told by callbacks; a store in memory runs it here.
  */
+
 import { isStorageFailure } from './database.ts'
 import { StoreUnavailable } from './store.ts'
+import type { CommitCounter } from './store-figures.ts'
 
 /** The database's side of a group, all of it synchronous. */
 export interface Work<Operation, Result> {
@@ -42,6 +44,8 @@ export interface Group<Operation, Result> {
   add(operation: Operation, waiter: Waiter<Operation, Result>): void
   /** Resolves when nothing is waiting any more. */
   idle(): Promise<void>
+  /** How many operations wait. */
+  size(): number
   /** False from an operation that the disk refused until the next commit that succeeds. */
   healthy(): boolean
 }
@@ -58,10 +62,14 @@ const MAX_TRIES = 3
 /** Bounds how long one group can keep its thread, and with it those who come later: about 10 ms. */
 export const LARGEST_GROUP = 512
 
-/** @param schedule Calls back once, soon, after what is ready now: `setImmediate`. */
+/**
+ * @param schedule Calls back once, soon, after what is ready now: `setImmediate`.
+ * @param counter counts groups; left out: nobody does
+ */
 export function createGroup<Operation, Result>(
   work: Work<Operation, Result>,
   schedule: (fn: () => void) => void,
+  counter?: CommitCounter,
 ): Group<Operation, Result> {
   type Member = Waiting<Operation, Result>
   let queue: Member[] = []
@@ -92,6 +100,7 @@ export function createGroup<Operation, Result>(
   }
 
   function run(group: Member[]): void {
+    const beganAtMs = counter?.now() ?? 0
     let results: readonly Result[]
     try {
       work.begin()
@@ -119,6 +128,7 @@ export function createGroup<Operation, Result>(
       return
     }
     healthy = true
+    counter?.committed(group.length, beganAtMs)
     group.forEach((member, index) => {
       member.waiter.resolve(results[index]!, member.operation)
     })
@@ -140,6 +150,7 @@ export function createGroup<Operation, Result>(
 
   function giveUp(member: Member, error: unknown): void {
     healthy = false
+    counter?.refused()
     const unavailable = new StoreUnavailable(member.uncertain ? 'unknown' : 'not_written', error)
     member.waiter.reject(unavailable, member.operation)
   }
@@ -157,6 +168,7 @@ export function createGroup<Operation, Result>(
         idlers.push(resolve)
         arm()
       }),
+    size: () => queue.length,
     healthy: () => healthy,
   }
 }

@@ -14,7 +14,7 @@ import {
   writeEnd,
   writeRequest,
 } from './codec.ts'
-import { createMailbox, createMailboxMemory, NONE, TAIL } from './mailbox.ts'
+import { createMailbox, createMailboxMemory, fillOf, NONE, TAIL } from './mailbox.ts'
 
 /** The thread's state, in shared memory; one for all clients and all lives of the thread. Indexes below. */
 export type ThreadState = Int32Array<SharedArrayBuffer>
@@ -47,6 +47,8 @@ export interface Link {
   send(): void
   healthy(): boolean
   openHolds(): number
+  /** How full the fuller one of its mailboxes is, from 0 to 1. */
+  fill(): number
   /** Whether the process has to live for the thread; at first it has. */
   keepAlive(busy: boolean): void
 }
@@ -126,6 +128,10 @@ export class LinkEnd implements Link {
 
   openHolds(): number {
     return Atomics.load(this.#state, OPEN_HOLDS)
+  }
+
+  fill(): number {
+    return Math.max(fillOf(this.#pair.requests), fillOf(this.#pair.replies))
   }
 
   keepAlive(busy: boolean): void {

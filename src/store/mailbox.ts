@@ -56,6 +56,11 @@ export function createMailboxMemory(size: number): MailboxMemory {
   }
 }
 
+/** How much of it is unread, from 0 to 1. Neither end need be this thread's. */
+export function fillOf({ ends, bytes }: MailboxMemory): number {
+  return ((Atomics.load(ends, TAIL) - Atomics.load(ends, HEAD)) >>> 0) / bytes.length
+}
+
 /** One end of it: a thread either writes (`reserve`, `put`, `publish`) or reads (`next`, `release`), never both. */
 export function createMailbox({ ends, bytes }: MailboxMemory): Mailbox {
   const size = bytes.length

@@ -10,6 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock, Log, SettleRequest, SettleResult } from '#contract'
 import type { Promised } from './promised.ts'
 import { type RecoveryReads, settleLeft } from './recovery.ts'
+import type { LeaseFigures } from './store-figures.ts'
 import type { Writer } from './writer.ts'
 
 export interface KeeperParts {
@@ -46,9 +47,14 @@ export class ReplicaKeeper {
   /** Renewals without a failure. */
   #rounds = 0
   #isEnded = false
+  // Whoever opened the store has just made the lease.
+  #renewedAtMs: number
+  #failures = 0
+  #takeovers = 0
 
   constructor(parts: KeeperParts) {
     this.#parts = parts
+    this.#renewedAtMs = parts.clock.now()
     this.#roundMs = parts.roundMs ?? ROUND_MS
   }
 
@@ -63,6 +69,10 @@ export class ReplicaKeeper {
     }
     this.#arm(this.#roundMs)
     return report
+  }
+
+  figures(): LeaseFigures {
+    return { renewedAtMs: this.#renewedAtMs, failures: this.#failures, takeovers: this.#takeovers }
   }
 
   async stop(): Promise<void> {
@@ -94,16 +104,21 @@ export class ReplicaKeeper {
   async #round(): Promise<number> {
     const { writer, clock, log } = this.#parts
     try {
-      await writer.op('renewLease', clock.now())
+      // The time before it was sent: the database's own is later.
+      const atMs = clock.now()
+      await writer.op('renewLease', atMs)
+      this.#renewedAtMs = atMs
       if (++this.#rounds >= ROUNDS_TO_TAKE_OVER) {
         for (;;) {
           const settled = this.#isEnded ? null : await this.#takeOver('ended')
           if (settled === null) break
+          this.#takeovers++
           log.warn({ ...settled }, 'settled what a dead replica left open')
         }
       }
       return this.#roundMs
     } catch (error) {
+      this.#failures++
       // The writer's failures are told by readiness.
       if (this.#rounds > 0)
         log.warn({ error: String(error) }, 'the lease of this replica was not renewed; trying again')

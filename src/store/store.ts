@@ -17,6 +17,7 @@ import type { People, PeopleReads } from './people.ts'
 import type { Promised } from './promised.ts'
 import type { Replicas } from './replicas.ts'
 import type { Reports } from './reports.ts'
+import type { LeaseFigures, WriterFigures } from './store-figures.ts'
 
 export interface NewAccount {
   readonly name: string
@@ -212,6 +213,10 @@ export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   openHolds(): number
   /** Settles that could not be written in time: those in the spool, and those that only this process knows. */
   unwritten(): { readonly spooled: number; readonly waiting: number }
+  /** How writing does, for metrics. */
+  writing(): WriterFigures
+  /** Of this process's lease; null where it has none. */
+  lease(): LeaseFigures | null
   /** Resolves when no charge is in memory only. */
   safe(): Promise<void>
   /** Whether the ledger can be written, as far as is known; asking sets off a look. */

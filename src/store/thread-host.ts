@@ -8,6 +8,7 @@ import type { Pair } from './codec.ts'
 import type { Connector } from './database.ts'
 import { createPair, createThreadState, LinkEnd, type LinkEvents, type ThreadState } from './link.ts'
 import { startWorker } from './start-worker.ts'
+import { type CommitFigures, type CommitWords, createCommitWords, readCommits } from './store-figures.ts'
 import type { LinkSource, ThreadOwner } from './worker.ts'
 import type { Replica } from './writer.ts'
 
@@ -17,6 +18,8 @@ export interface ThreadParts {
   readonly connector: Connector | null
   readonly replica: Replica | null
   readonly state: ThreadState
+  /** Where it counts its commits. */
+  readonly words: CommitWords
   /** Of its first client, the main thread. */
   readonly pair: Pair
 }
@@ -37,6 +40,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   readonly #connector: Connector | null
   readonly #replica: Replica | null
   readonly #state = createThreadState()
+  readonly #words = createCommitWords()
   /** By their numbers: the port of each client, and the pair that the thread has not been given yet. */
   readonly #clients = new Map<number, { readonly port: MessagePort; waiting: Pair | null }>()
   #link: LinkEnd | null = null
@@ -58,6 +62,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
       connector: this.#connector,
       replica: this.#replica,
       state: this.#state,
+      words: this.#words,
       pair: there,
     }
     // Where types are not stripped, both files are compiled ones.
@@ -100,6 +105,10 @@ export class ThreadHost implements LinkSource, ThreadOwner {
 
   onWanted(start: () => void): void {
     this.#wanted = start
+  }
+
+  commits(): CommitFigures {
+    return readCommits(this.#words)
   }
 
   /** Prepares a client with a number that no other one has. */

@@ -93,7 +93,7 @@ class Client {
   }
 }
 
-const { path, connector, replica, state, pair } = workerData as ThreadParts
+const { path, connector, replica, state, words, pair } = workerData as ThreadParts
 const main = new Client(pair)
 /** By their numbers; the main thread has none. */
 const others = new Map<number, Client>()
@@ -121,7 +121,7 @@ if (database !== undefined) {
   const schedule = (group: () => void) => {
     nextGroup = group
   }
-  writer = createWriter(database, { now: () => nowMs }, schedule, { path, replica })
+  writer = createWriter(database, { now: () => nowMs }, schedule, { path, replica, words })
   main.answer({ write: writeResult, operation: OPENED, value: undefined })
   publish()
   serve(writer)

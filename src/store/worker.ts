@@ -10,6 +10,7 @@ import type { Numbered, Reply } from './codec.ts'
 import { StoreError } from './error.ts'
 import type { Link, LinkEvents } from './link.ts'
 import { StoreUnavailable } from './store.ts'
+import type { CommitFigures, WriterFigures } from './store-figures.ts'
 import type { Name, Request, Result, Writer } from './writer.ts'
 
 /** Where a writer gets its way to the thread. */
@@ -30,6 +31,8 @@ export interface ThreadOwner {
   end(nowMs: number): void
   /** Calls back when another client needs the thread while there is none. */
   onWanted(start: () => void): void
+  /** How its commits did, over all its lives. */
+  commits(): CommitFigures
 }
 
 export interface ThreadWriterOptions {
@@ -105,6 +108,7 @@ class ThreadWriter implements Writer {
   #alive = false
   #idlers: (() => void)[] = []
   #onClosed: () => void = () => {}
+  #mailboxFull = 0
 
   constructor({ source, clock, schedule }: ThreadWriterOptions) {
     this.#source = source
@@ -131,6 +135,15 @@ class ThreadWriter implements Writer {
 
   healthy(): boolean {
     return this.#phase === 'ready' && this.#proven && this.#link.healthy()
+  }
+
+  figures(): WriterFigures {
+    return {
+      commits: this.#source.owner?.commits() ?? null,
+      waiting: this.#queue.length + this.#sent.size,
+      mailboxFill: this.#link.fill(),
+      mailboxFull: this.#mailboxFull,
+    }
   }
 
   async close(): Promise<void> {
@@ -251,6 +264,7 @@ class ThreadWriter implements Writer {
     const left = this.#queue.findIndex(waiting => !this.#put(waiting, now))
     this.#link.send()
     this.#queue = left === -1 ? [] : this.#queue.slice(left)
+    if (left !== -1) this.#mailboxFull++
     // Perhaps none of them could be put.
     if (left === -1) this.#progress()
   }

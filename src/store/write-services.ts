@@ -125,6 +125,7 @@ export function watched(writer: Writer, files: FileWatch): Writer {
     },
     openHolds: () => writer.openHolds(),
     healthy: () => writer.healthy(),
+    figures: () => writer.figures(),
     close: () => writer.close(),
   }
 }

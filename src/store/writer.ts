@@ -32,6 +32,7 @@ import {
 import { createTryOperations, NO_TRIES, type TryOperations } from './postgres/try-writes.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
+import { CommitCounter, type CommitWords, createCommitWords, readCommits, type WriterFigures } from './store-figures.ts'
 import { createUsageWriter, type UsageWriter } from './usage.ts'
 
 /** Every operation: its request, and what it answers once it is on disk. */
@@ -68,6 +69,8 @@ export interface Writer {
   op<N extends Name>(name: N, request: Request<N>): Promise<Result<N>>
   openHolds(): number
   healthy(): boolean
+  /** For metrics. */
+  figures(): WriterFigures
   /** Waits for what is under way, writes where the next recovery has to begin, and closes the connection. */
   close(): Promise<void>
 }
@@ -95,13 +98,15 @@ export interface WriterOptions {
   readonly path?: string | null
   /** Null: as the only one, or, in PostgreSQL, as one that takes no holds. */
   readonly replica?: Replica | null
+  /** Where it counts its commits; left out: in memory of its own. */
+  readonly words?: CommitWords
 }
 
 export function createWriter(
   database: Database,
   clock: Clock,
   schedule: (fn: () => void) => void,
-  { path = null, replica = null }: WriterOptions = {},
+  { path = null, replica = null, words = createCommitWords() }: WriterOptions = {},
 ): DirectWriter {
   const isShared = database.dialect.engine === 'postgres'
   const open = createOpenHolds(database, isShared ? (replica?.id ?? NOBODY) : null)
@@ -158,6 +163,7 @@ export function createWriter(
       },
     },
     schedule,
+    new CommitCounter(words),
   )
 
   return {
@@ -168,6 +174,7 @@ export function createWriter(
     add: group.add,
     openHolds: () => open.count(),
     healthy: () => group.healthy(),
+    figures: () => ({ commits: readCommits(words), waiting: group.size(), mailboxFill: 0, mailboxFull: 0 }),
     async close() {
       await group.idle()
       closed = true

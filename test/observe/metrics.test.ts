@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Usage } from '#contract'
-import { MAX_LABEL_SETS } from '../../src/observe/metric-registry.ts'
+import { MAX_LABEL_SETS } from '../../src/observe/label-sets.ts'
 import { createMetrics, METRICS, type MetricsOptions } from '../../src/observe/metrics.ts'
 import { summary } from './summary.ts'
 

@@ -22,6 +22,7 @@ export async function openRedisState({ clock, ...options }: RedisStateOptions): 
   return {
     buckets: new RedisBuckets(link, createBuckets(clock)),
     slots,
+    queued: () => slots.waiting,
     kv: keyValue(link, 'kv', createKeyValue(clock, KV_BYTES)),
     cacheOf: configuration => cacheOf(link, configuration),
     health: () => ({ isUp: link.isUp, lost: link.lost }),

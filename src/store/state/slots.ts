@@ -77,6 +77,13 @@ export class LocalSlots implements Slots {
     return this.#entries.size
   }
 
+  /** How many wait for a slot, of all names. */
+  get waiting(): number {
+    let waiting = 0
+    for (const entry of this.#entries.values()) waiting += entry.waiting.size
+    return waiting
+  }
+
   /** How many are inside, by name. */
   *counts(): Iterable<readonly [name: string, count: number]> {
     for (const [name, { inside }] of this.#entries) yield [name, inside]

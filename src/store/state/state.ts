@@ -11,6 +11,8 @@ export interface State {
   readonly kv: KeyValue
   /** @param configuration a digest of what answers may depend on */
   cacheOf(configuration: string): Cache
+  /** How many wait for a slot in this process. */
+  queued(): number
   /** Whether a state server answers, and how many calls it did not answer in time. */
   health(): { readonly isUp: boolean; readonly lost: number }
   close(): Promise<void>
@@ -21,9 +23,11 @@ export const KV_BYTES = 16 * 1024 * 1024
 
 /** State in the memory of this process. */
 export function createLocalState(clock: Clock): State {
+  const slots = new LocalSlots()
   return {
     buckets: createBuckets(clock),
-    slots: new LocalSlots(),
+    slots,
+    queued: () => slots.waiting,
     kv: createKeyValue(clock, KV_BYTES),
     // A new one each time: what it holds may depend on the configuration.
     cacheOf: () => ({ open: (_scope, maxBytes) => createKeyValue(clock, maxBytes) }),
