@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
-import { asksModel, isRefusal, type Refusal, type RouteKind, refuse, retryHeaders } from '#contract'
+import { asksModel, type ErrorCode, isRefusal, type Refusal, type RouteKind, refuse, retryHeaders } from '#contract'
 import { Chain } from './common/chain.ts'
 import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
@@ -47,7 +47,8 @@ export interface AppParts {
   reportBug(exchange: string, error: unknown): void
 }
 
-type HealthParts = Omit<AppParts, 'metrics'>
+/** `refused` counts a request that never becomes an exchange. */
+type HealthParts = Omit<AppParts, 'metrics'> & { refused?(code: ErrorCode): void }
 
 export interface ClientAppParts extends HealthParts {
   readonly gateway: Gateway
@@ -167,6 +168,7 @@ function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise
     } catch (error) {
       if (!isRefusal(error)) parts.reportBug(id, error)
       const refusal = isRefusal(error) ? error : refuse('internal_error')
+      parts.refused?.(refusal.code)
       const body = errorBody(ctx.req, ctx.state['kind'] as RouteKind | undefined, refusal, id)
       sendRefusal(ctx, refusal, body, (status, headers, body) => {
         ctx.status = status
@@ -291,6 +293,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     if (wantsUpgrade(request)) response.shouldKeepAlive = false
     // What is wrong with a head is told in any case, and ends the connection.
     if (overload?.refusesRequest() && !isHealth(request.url) && headProblem(request) === null) {
+      overload.refused()
       return refuseOverloaded(request, response, nextId())
     }
     const link = coming.add(request)

@@ -24,6 +24,7 @@ import { createDashboardServer, preparePage } from './runtime/dashboard-server.t
 import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createGeneration } from './runtime/generation.ts'
 import { createLoader, hashOf, type Loader } from './runtime/loader.ts'
+import { mainSources, ownSources } from './runtime/metric-sources.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
 import { ConfigurationProblems, openOwnState } from './runtime/own-state.ts'
 import { openOwnStore } from './runtime/own-store.ts'
@@ -148,16 +149,17 @@ async function start(parts: StartParts): Promise<Running> {
   reportLosses(store, configuration.store, { log: parts.log.log, watch: deadlineClock.watch })
   sweepResponses(store, { log: parts.log.log, watch: deadlineClock.watch })
   const base: Base = { ...parts, configuration, clock, random, deadlineClock, state, kept }
-  const metrics = createMetrics({
-    isOverloaded: () => state.serving?.isOverloaded() ?? false,
-    inflight: () => state.serving?.inflight() ?? 0,
-    holdsOpen: () => store.openHolds(),
-    ledgerHealthy: () => store.healthy(),
-    stateServer: kept.health,
-    unwritten: store.unwritten,
-    version: VERSION,
-    configHash: () => hashOf(parts.textsOf(reloads.running()), parts.options.configFile),
-  })
+  const metrics = createMetrics(
+    ownSources({ store, thread: 'main', deadlineClock, serving: () => state.serving?.figures() }),
+    mainSources({
+      store,
+      state: kept,
+      serving: () => state.serving,
+      reloads: () => reloads,
+      configHash: () => hashOf(parts.textsOf(reloads.running()), parts.options.configFile),
+    }),
+  )
+  parts.undo.push(metrics.close)
   const reloads = await createReloadsOf(base, store, metrics)
   // 3. What serves clients, and the other listeners.
   const { serving, past, ...urls } = await openListeners(base, { store, secret, metrics, reloads }, page)
@@ -338,6 +340,7 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
     stepGraceMs,
     log,
     write: log.write,
+    retire: metrics.retire,
     texts: () => textsOf(reloads.running()),
     clock: base.deadlineClock,
   })

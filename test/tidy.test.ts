@@ -11,7 +11,7 @@ import { ERRORS } from '#contract'
 import { ROUTES } from '../src/api/routes.ts'
 import type { AddCommand } from '../src/cli/commands.ts'
 import { BUILT_IN } from '../src/loader/builtin.ts'
-import { METRICS } from '../src/observe/metrics.ts'
+import { METRICS } from '../src/observe/metric-list.ts'
 import {
   allFiles,
   importCircles,

@@ -20,8 +20,11 @@ export interface DeadlineClock {
   stop(): void
 }
 
+/** How often the deadline clock goes round, in milliseconds. */
+export const ROUND_MS = 50
+
 /** @param roundMs how often the deadlineClock goes round; a deadline is noticed at most so much late */
-export function createDeadlineClock(roundMs = 50): DeadlineClock {
+export function createDeadlineClock(roundMs = ROUND_MS): DeadlineClock {
   const checks = new Chain<Check>()
   let timer: NodeJS.Timeout | null = null
   const now = () => performance.now()

@@ -25,12 +25,12 @@ export interface MetricDefinition {
 export type Labelled<Value> = readonly [labels: readonly string[], value: Value]
 
 export interface Counter {
-  /** Amounts that are not finite and above 0 change nothing: one NaN would spoil the sum for good. */
+  /** Amounts that are not finite and above 0 add nothing: one NaN would spoil the sum for good. They show that there is a 0. */
   add(amount: number, ...labels: readonly string[]): void
 }
 
 export interface MoneyCounter {
-  /** Nano-dollars; amounts that are not above 0 change nothing. */
+  /** Nano-dollars; amounts that are not above 0 add nothing. */
   add(amount: bigint, ...labels: readonly string[]): void
 }
 
@@ -48,8 +48,11 @@ export interface Registry {
   outside(definition: MetricDefinition, read: () => number | null): void
   /** Several such numbers with labels; none when it throws. */
   outsideEach(definition: MetricDefinition, read: () => Iterable<Labelled<number>>): void
-  /** A histogram that somebody else keeps; none when it throws. */
-  outsideHistogram(definition: MetricDefinition, buckets: readonly number[], read: () => HistogramValues | null): void
+  /** A histogram that somebody else keeps for all threads, with its buckets; none when it throws. */
+  outsideHistogram(
+    definition: MetricDefinition,
+    read: () => (HistogramValues & { readonly limits: readonly number[] }) | null,
+  ): void
   /** A 1 whose label is what there is to say now; null: nothing. */
   info(definition: MetricDefinition, read: () => string | null): void
   /** What a thread had counted that is gone: counters and histograms keep it, so that they never fall. */
@@ -87,7 +90,8 @@ export function createRegistry(): Registry {
       add(definition, ofSets(sums, print, plus))
       return {
         add(amount, ...labels) {
-          if (amount > 0 && Number.isFinite(amount)) sums.get(labels).sum += amount
+          const values = sums.get(labels)
+          if (amount > 0 && Number.isFinite(amount)) values.sum += amount
         },
       }
     },
@@ -97,7 +101,8 @@ export function createRegistry(): Registry {
       add(definition, ofSets(sums, print, plusMoney))
       return {
         add(amount, ...labels) {
-          if (amount > 0n) sums.get(labels).sum += amount
+          const values = sums.get(labels)
+          if (amount > 0n) values.sum += amount
         },
       }
     },
@@ -116,10 +121,11 @@ export function createRegistry(): Registry {
         definition,
         asked(definition, () => safely(() => [...read()], [])),
       ),
-    outsideHistogram(definition, buckets, read) {
+    outsideHistogram(definition, read) {
       const values = () => oneOf(safely(read, null)).map(([, value]) => ['', value] as const)
-      const shown = labelled(values, printHistogram(definition, buckets), plusHistogram)
-      // Whoever keeps it keeps it for all threads.
+      const print = (value: HistogramValues & { readonly limits: readonly number[] }, labels: string) =>
+        histogramSamples(definition.name, value.limits, value, labels)
+      const shown = labelled(values, print, one => one)
       add(definition, { ...shown, merge: one => one })
     },
     info(definition, read) {

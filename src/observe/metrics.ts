@@ -1,150 +1,37 @@
-/** What /metrics tells, about a dozen series: their names and meanings as data, and one method for each thing that happens. */
-import { formatMoney } from '#contract'
-import { createRegistry, type MetricDefinition, type MetricValues } from './metric-registry.ts'
+/** What /metrics tells: one method for each thing that happens, and sources that are asked when the page is read. */
+import { formatMoney, type NanoUsd } from '#contract'
+import { type MetricName, metric } from './metric-list.ts'
+import {
+  createRegistry,
+  type HistogramValues,
+  type Labelled,
+  type MetricValues,
+  type Registry,
+} from './metric-registry.ts'
+import { addProcessMetrics, addThreadMetrics, type NodeSources } from './node-metrics.ts'
 import type { ExchangeSummary } from './summary.ts'
-
-/** Every metric, in the order of the page. */
-export const METRICS = [
-  {
-    name: 'tollgate_exchanges_total',
-    type: 'counter',
-    labels: ['route', 'outcome', 'code'],
-    help: 'Exchanges that are over. code is that of the error, or none.',
-  },
-  {
-    name: 'tollgate_exchange_duration_seconds',
-    type: 'histogram',
-    labels: ['route'],
-    help: 'From the head of the request to the end of its answer.',
-  },
-  {
-    name: 'tollgate_first_chunk_seconds',
-    type: 'histogram',
-    labels: ['model'],
-    help: 'From the head of the request to the first piece of its answer.',
-  },
-  {
-    name: 'tollgate_tokens_total',
-    type: 'counter',
-    labels: ['model', 'type'],
-    help: 'Tokens by the price they have: input (not cached), cached_input, cache_write, output (reasoning included). They add up.',
-  },
-  {
-    name: 'tollgate_charged_dollars_total',
-    type: 'counter',
-    labels: ['model'],
-    help: 'What customers were charged.',
-  },
-  {
-    name: 'tollgate_cost_dollars_total',
-    type: 'counter',
-    labels: ['target'],
-    help: "What answers cost the operator, by the target's own cost. Targets without one are not counted.",
-  },
-  {
-    name: 'tollgate_overrun_dollars_total',
-    type: 'counter',
-    labels: [],
-    help: "What usage would have cost beyond its hold: the operator's loss.",
-  },
-  {
-    name: 'tollgate_attempts_total',
-    type: 'counter',
-    labels: ['target', 'code'],
-    help: 'Tries at a target. code is that of the failure, or none.',
-  },
-  {
-    name: 'tollgate_steps_failed_total',
-    type: 'counter',
-    labels: ['policy', 'step'],
-    help: 'Mistakes of steps: each is a bug of a plugin.',
-  },
-  {
-    name: 'tollgate_shadow_runs_total',
-    type: 'counter',
-    labels: ['policy', 'step'],
-    help: 'Exchanges in which a step in shadow ran.',
-  },
-  {
-    name: 'tollgate_shadow_refusals_total',
-    type: 'counter',
-    labels: ['policy', 'step', 'code'],
-    help: 'Of them, those that it would have refused. code is that of the error, or answered: it would have answered by itself.',
-  },
-  {
-    name: 'tollgate_unhandled_rejections_total',
-    type: 'counter',
-    labels: [],
-    help: 'Promises that were rejected and that nobody waited for: each is a bug, mostly of a plugin.',
-  },
-  {
-    name: 'tollgate_reloads_total',
-    type: 'counter',
-    labels: ['result'],
-    help: 'Reloads of the configuration: changed, unchanged, refused.',
-  },
-  {
-    name: 'tollgate_overloaded',
-    type: 'gauge',
-    labels: [],
-    help: '1 while the event loop is overloaded and new requests are refused, else 0.',
-    ofThreads: 'largest',
-  },
-  { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
-  { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
-  {
-    name: 'tollgate_settles_spooled',
-    type: 'gauge',
-    labels: [],
-    help: 'Settles that could not be written in time, are on disk in the spool, and are tried again.',
-    ofThreads: 'sum',
-  },
-  {
-    name: 'tollgate_settles_waiting',
-    type: 'gauge',
-    labels: [],
-    help: 'Settles that the disk refused altogether: only this process knows them, and tries again.',
-    ofThreads: 'sum',
-  },
-  { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
-  {
-    name: 'tollgate_state_lost',
-    type: 'gauge',
-    labels: [],
-    help: '1 while the state server does not answer and each replica limits by its share, else 0.',
-  },
-  {
-    name: 'tollgate_state_failures_total',
-    type: 'counter',
-    labels: [],
-    help: 'Calls that the state server did not answer in time, or answered with an error.',
-  },
-  {
-    name: 'tollgate_telemetry_dropped_total',
-    type: 'counter',
-    labels: [],
-    help: 'Spans that could not be exported to the collector.',
-  },
-  { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
-  {
-    name: 'tollgate_config_info',
-    type: 'gauge',
-    labels: ['hash'],
-    help: 'Always 1; the label is a hash of the files of the configuration that serves.',
-  },
-  { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
-  { name: 'process_cpu_seconds_total', type: 'counter', labels: [], help: 'CPU time of the process, user and system.' },
-  { name: 'process_resident_memory_bytes', type: 'gauge', labels: [], help: 'Memory of the process in RAM.' },
-] as const satisfies readonly MetricDefinition[]
 
 /** What is counted of an exchange. */
 export type ExchangeMeasures = Pick<
   ExchangeSummary,
-  'route' | 'outcome' | 'code' | 'ms' | 'model' | 'firstChunkMs' | 'usage' | 'charge' | 'cost' | 'target' | 'attempts'
+  | 'route'
+  | 'outcome'
+  | 'code'
+  | 'ms'
+  | 'model'
+  | 'firstTokenMs'
+  | 'perTokenMs'
+  | 'usage'
+  | 'charge'
+  | 'cost'
+  | 'target'
+  | 'attempts'
 >
 
 export interface Metrics {
   exchange(summary: ExchangeMeasures): void
+  /** A request is refused that never became an exchange. */
+  refused(code: string): void
   stepFailed(step: { readonly policy: string; readonly step: string }): void
   /** A step in shadow ran. `code` of what it would have refused; null: it let the exchange pass. */
   shadowRan(run: { readonly policy: string; readonly step: string; readonly code: string | null }): void
@@ -152,80 +39,148 @@ export interface Metrics {
   reload(result: 'changed' | 'unchanged' | 'refused'): void
   /** Spans that no collector will have. */
   telemetryDropped(spans: number): void
+  /** What a serving thread had counted that is gone. */
+  retire(values: MetricValues): void
   /** The page, in the text format 0.0.4. */
   /** @param others values of the serving threads, which are added */
   render(others?: readonly MetricValues[]): string
   /** For the main thread: what this thread has counted. */
   values(): MetricValues
+  /** Ends what measures all the time. */
+  close(): void
 }
 
-export interface MetricsOptions {
+/** How a target does, in this thread. */
+export interface TargetFigures {
+  readonly provider: string
+  readonly target: string
+  readonly state: string
+  readonly inflight: number
+  /** How often it was put behind the others. */
+  readonly ejections: number
+}
+
+/** How what serves clients in this thread does. */
+export interface ServingFigures {
+  readonly isOverloaded: boolean
+  /** Of exchanges under way. */
+  readonly held: NanoUsd
+  readonly targets: readonly TargetFigures[]
+  /** By provider: credentials that are not used now. */
+  readonly credentialsOut: readonly (readonly [provider: string, count: number])[]
+}
+
+/** Of a thread that serves nobody. */
+export const NOBODY_SERVED: ServingFigures = { isOverloaded: false, held: 0n, targets: [], credentialsOut: [] }
+
+type Limited = HistogramValues & { readonly limits: readonly number[] }
+
+/** How writing to the store does. */
+interface WritingFigures {
+  /** Null where another thread tells it. */
+  readonly commits: { readonly seconds: Limited; readonly operations: Limited; readonly refused: number } | null
+  readonly waiting: number
+  readonly mailboxFill: number
+  readonly mailboxFull: number
+}
+
+/** What each thread keeps for itself. */
+export interface OwnSources {
+  serving(): ServingFigures
+  unwritten(): { readonly spooled: number; readonly waiting: number }
+  writing(): WritingFigures
+  readonly node: NodeSources
+}
+
+/** What only the main thread knows. */
+export interface MainSources {
   readonly version: string
-  /** Of the configuration that serves; null where another thread tells it. */
-  configHash(): string | null
-  /** Asked when the page is read. */
-  isOverloaded(): boolean
+  /** Of the configuration that serves. */
+  configHash(): string
   inflight(): number
+  inflightLimit(): number
+  /** Exchanges that wait for a slot. */
+  queued(): number
+  threads(): { readonly answering: number; readonly silent: number; readonly deaths: number }
+  configuration(): { readonly isCurrent: boolean; readonly atMs: number }
   holdsOpen(): number
   ledgerHealthy(): boolean
+  lease(): { readonly renewedAtMs: number; readonly failures: number; readonly takeovers: number } | null
   stateServer(): { readonly isUp: boolean; readonly lost: number }
-  unwritten(): { readonly spooled: number; readonly waiting: number }
 }
 
 /** In seconds: from an answer out of memory to the longest that a provider may take. */
 const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900]
-const FIRST_CHUNK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
+const FIRST_TOKEN_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
+const PER_TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2.5]
+const NONE = 'none'
 
-export function createMetrics(options: MetricsOptions): Metrics {
-  const { version, configHash, isOverloaded, inflight, holdsOpen, ledgerHealthy, stateServer, unwritten } = options
+/** @param main null in serving threads */
+export function createMetrics(own: OwnSources, main: MainSources | null): Metrics {
   const registry = createRegistry()
-  const exchanges = registry.counter(metric('tollgate_exchanges_total'))
-  const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
-  const firstChunks = registry.histogram(metric('tollgate_first_chunk_seconds'), FIRST_CHUNK_BUCKETS)
-  const tokens = registry.counter(metric('tollgate_tokens_total'))
-  const charged = registry.moneyCounter(metric('tollgate_charged_dollars_total'), formatMoney)
-  const costs = registry.moneyCounter(metric('tollgate_cost_dollars_total'), formatMoney)
-  const overruns = registry.moneyCounter(metric('tollgate_overrun_dollars_total'), formatMoney)
-  const attempts = registry.counter(metric('tollgate_attempts_total'))
-  const stepsFailed = registry.counter(metric('tollgate_steps_failed_total'))
-  const shadowRuns = registry.counter(metric('tollgate_shadow_runs_total'))
-  const shadowRefusals = registry.counter(metric('tollgate_shadow_refusals_total'))
-  const unhandledRejections = registry.counter(metric('tollgate_unhandled_rejections_total'))
-  const reloads = registry.counter(metric('tollgate_reloads_total'))
-  registry.outside(metric('tollgate_overloaded'), () => (isOverloaded() ? 1 : 0))
-  registry.outside(metric('tollgate_inflight_exchanges'), inflight)
-  registry.outside(metric('tollgate_holds_open'), holdsOpen)
-  registry.outside(metric('tollgate_settles_spooled'), () => unwritten().spooled)
-  registry.outside(metric('tollgate_settles_waiting'), () => unwritten().waiting)
-  registry.outside(metric('tollgate_ledger_healthy'), () => (ledgerHealthy() ? 1 : 0))
-  registry.outside(metric('tollgate_state_lost'), () => (stateServer().isUp ? 0 : 1))
-  registry.outside(metric('tollgate_state_failures_total'), () => stateServer().lost)
-  const telemetryDropped = registry.counter(metric('tollgate_telemetry_dropped_total'))
-  registry.info(metric('tollgate_build_info'), () => version)
-  registry.info(metric('tollgate_config_info'), configHash)
-  registry.outside(metric('process_start_time_seconds'), () => performance.timeOrigin / 1000)
-  registry.outside(metric('process_cpu_seconds_total'), cpuSeconds)
-  registry.outside(metric('process_resident_memory_bytes'), () => process.memoryUsage.rss())
-
+  const { exchange, ...counts } = createCounts(registry)
+  const attempts = createAttemptCounts(registry)
+  addServing(registry, own)
+  addMain(registry, main)
+  addStore(registry, own, main)
+  const close = addThreadMetrics(registry, own.node)
+  addProcessMetrics(registry, main !== null)
   return {
-    exchange({ route, outcome, code, ms, model, firstChunkMs, usage, charge, cost, target, attempts: tries }) {
-      exchanges.add(1, route, outcome ?? 'none', code ?? 'none')
-      durations.observe(ms / 1000, route)
-      for (const attempt of tries) attempts.add(1, attempt.target, attempt.code ?? 'none')
-      if (cost !== null) costs.add(cost, target!)
-      // A raw route has no model of the catalog: what it earned stands under its path.
-      if (charge !== null) {
-        charged.add(charge.amount, model ?? route)
-        overruns.add(charge.overrun)
-      }
-      if (model === null) return
-      if (firstChunkMs !== null) firstChunks.observe(firstChunkMs / 1000, model)
-      if (usage === null) return
-      tokens.add(usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens, model, 'input')
-      tokens.add(usage.cachedTokens, model, 'cached_input')
-      tokens.add(usage.cacheWriteTokens, model, 'cache_write')
-      tokens.add(usage.completionTokens, model, 'output')
+    ...counts,
+    exchange(summary) {
+      exchange(summary)
+      attempts(summary.attempts)
     },
+    retire: registry.retire,
+    render: registry.render,
+    values: registry.values,
+    close,
+  }
+}
+
+type Counts = Omit<Metrics, 'retire' | 'render' | 'values' | 'close'>
+
+function createCounts(registry: Registry): Counts {
+  const counter = (name: MetricName) => registry.counter(metric(name))
+  const money = (name: MetricName) => registry.moneyCounter(metric(name), formatMoney)
+  const exchanges = counter('tollgate_exchanges_total')
+  const refused = counter('tollgate_requests_refused_total')
+  const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
+  const firstTokens = registry.histogram(metric('tollgate_time_to_first_token_seconds'), FIRST_TOKEN_BUCKETS)
+  const perToken = registry.histogram(metric('tollgate_time_per_output_token_seconds'), PER_TOKEN_BUCKETS)
+  const tokens = counter('tollgate_tokens_total')
+  const charged = money('tollgate_charged_dollars_total')
+  const costs = money('tollgate_cost_dollars_total')
+  const overruns = money('tollgate_overrun_dollars_total')
+  const stepsFailed = counter('tollgate_steps_failed_total')
+  const shadowRuns = counter('tollgate_shadow_runs_total')
+  const shadowRefusals = counter('tollgate_shadow_refusals_total')
+  const unhandledRejections = counter('tollgate_unhandled_rejections_total')
+  const reloads = counter('tollgate_reloads_total')
+  const telemetryDropped = counter('tollgate_telemetry_dropped_total')
+  return {
+    exchange(summary) {
+      const { route, code, ms, firstTokenMs, perTokenMs, usage, charge, cost, target } = summary
+      const model = summary.model ?? NONE
+      const provider = target === null ? NONE : providerOf(target)
+      const outcome = summary.outcome ?? NONE
+      exchanges.add(1, route, model, provider, outcome, code ?? NONE)
+      durations.observe(ms / 1000, route, model, provider, outcome)
+      if (firstTokenMs !== null) firstTokens.observe(firstTokenMs / 1000, model, provider)
+      if (perTokenMs !== null) perToken.observe(perTokenMs / 1000, model, provider)
+      if (cost !== null) costs.add(cost, route, model, provider, target!)
+      if (charge !== null) {
+        charged.add(charge.amount, route, model, provider)
+        overruns.add(charge.overrun, route, model, provider)
+      }
+      // Of a raw route nobody knows what its tokens are.
+      if (summary.model === null || usage === null) return
+      tokens.add(usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens, route, model, provider, 'input')
+      tokens.add(usage.cachedTokens, route, model, provider, 'cached_input')
+      tokens.add(usage.cacheWriteTokens, route, model, provider, 'cache_write')
+      tokens.add(usage.completionTokens, route, model, provider, 'output')
+    },
+    refused: code => refused.add(1, code),
     stepFailed: ({ policy, step }) => stepsFailed.add(1, policy, step),
     shadowRan({ policy, step, code }) {
       shadowRuns.add(1, policy, step)
@@ -234,18 +189,96 @@ export function createMetrics(options: MetricsOptions): Metrics {
     reload: result => reloads.add(1, result),
     telemetryDropped: spans => telemetryDropped.add(spans),
     unhandledRejection: () => unhandledRejections.add(1),
-    render: registry.render,
-    values: registry.values,
   }
 }
 
-type MetricName = (typeof METRICS)[number]['name']
-
-function metric(name: MetricName): MetricDefinition {
-  return METRICS.find(definition => definition.name === name)!
+function createAttemptCounts(registry: Registry): (attempts: ExchangeMeasures['attempts']) => void {
+  const tries = registry.counter(metric('tollgate_attempts_total'))
+  const durations = registry.histogram(metric('tollgate_attempt_duration_seconds'), DURATION_BUCKETS)
+  const retries = registry.counter(metric('tollgate_retries_total'))
+  const fallbacks = registry.counter(metric('tollgate_fallbacks_total'))
+  return attempts => {
+    for (let at = 0; at < attempts.length; at++) {
+      const { target, code, ms } = attempts[at]!
+      tries.add(1, providerOf(target), target, code ?? NONE)
+      durations.observe(ms / 1000, providerOf(target), target)
+      if (at === 0) continue
+      const failed = attempts[at - 1]!.target
+      const again = failed === target ? retries : fallbacks
+      again.add(1, providerOf(failed), failed)
+    }
+  }
 }
 
-function cpuSeconds(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1e6
+function addServing(registry: Registry, { serving }: OwnSources): void {
+  const STATES = ['well', 'half_open', 'limited', 'ejected']
+  const ofTargets = (name: MetricName, value: (figures: TargetFigures) => number) =>
+    registry.outsideEach(metric(name), () =>
+      serving().targets.map(each => [[each.provider, each.target], value(each)] as const),
+    )
+  registry.outside(metric('tollgate_held_dollars'), () => Number(serving().held) / 1e9)
+  registry.outsideEach(metric('tollgate_target_state'), () =>
+    serving().targets.flatMap(({ provider, target, state }) =>
+      STATES.map((each): Labelled<number> => [[provider, target, each], each === state ? 1 : 0]),
+    ),
+  )
+  ofTargets('tollgate_target_ejections_total', ({ ejections }) => ejections)
+  ofTargets('tollgate_target_inflight_attempts', ({ inflight }) => inflight)
+  registry.outsideEach(metric('tollgate_provider_credentials_out'), () =>
+    serving().credentialsOut.map(([provider, count]) => [[provider], count] as const),
+  )
+  registry.outside(metric('tollgate_overloaded'), () => (serving().isOverloaded ? 1 : 0))
+}
+
+/** @param main null: another thread tells it */
+function addMain(registry: Registry, main: MainSources | null): void {
+  const outside = (name: MetricName, read: (main: MainSources) => number) =>
+    registry.outside(metric(name), () => main && read(main))
+  outside('tollgate_inflight_exchanges', ({ inflight }) => inflight())
+  outside('tollgate_inflight_exchanges_limit', ({ inflightLimit }) => inflightLimit())
+  outside('tollgate_queued_exchanges', ({ queued }) => queued())
+  registry.outsideEach(metric('tollgate_serving_threads'), () => {
+    if (main === null) return []
+    const { answering, silent } = main.threads()
+    return [
+      [['answering'], answering],
+      [['silent'], silent],
+    ]
+  })
+  outside('tollgate_serving_thread_deaths_total', ({ threads }) => threads().deaths)
+  outside('tollgate_config_last_reload_successful', ({ configuration }) => (configuration().isCurrent ? 1 : 0))
+  outside('tollgate_config_last_reload_success_timestamp_seconds', ({ configuration }) => configuration().atMs / 1000)
+  registry.info(metric('tollgate_build_info'), () => main?.version ?? null)
+  registry.info(metric('tollgate_config_info'), () => main?.configHash() ?? null)
+}
+
+function addStore(registry: Registry, { unwritten, writing }: OwnSources, main: MainSources | null): void {
+  const outside = (name: MetricName, read: () => number | null | undefined) =>
+    registry.outside(metric(name), () => read() ?? null)
+  outside('tollgate_ledger_healthy', () => main && (main.ledgerHealthy() ? 1 : 0))
+  outside('tollgate_holds_open', () => main?.holdsOpen())
+  outside('tollgate_settles_spooled', () => unwritten().spooled)
+  outside('tollgate_settles_waiting', () => unwritten().waiting)
+  const commits = () => (main ? writing().commits : null)
+  registry.outsideHistogram(metric('tollgate_store_commit_duration_seconds'), () => commits()?.seconds ?? null)
+  registry.outsideHistogram(metric('tollgate_store_group_operations'), () => commits()?.operations ?? null)
+  outside('tollgate_store_refused_operations_total', () => commits()?.refused)
+  outside('tollgate_store_waiting_operations', () => writing().waiting)
+  outside('tollgate_store_mailbox_fill_ratio', () => writing().mailboxFill)
+  outside('tollgate_store_mailbox_full_total', () => writing().mailboxFull)
+  const lease = () => main?.lease()
+  outside('tollgate_lease_renewed_timestamp_seconds', () => {
+    const { renewedAtMs } = lease() ?? {}
+    return renewedAtMs === undefined ? null : renewedAtMs / 1000
+  })
+  outside('tollgate_lease_renewals_failed_total', () => lease()?.failures)
+  outside('tollgate_lease_takeovers_total', () => lease()?.takeovers)
+  outside('tollgate_state_lost', () => main && (main.stateServer().isUp ? 0 : 1))
+  outside('tollgate_state_failures_total', () => main?.stateServer().lost)
+}
+
+/** A target is called PROVIDER/MODEL; of a raw route it is the provider. */
+function providerOf(target: string): string {
+  const end = target.indexOf('/')
+  return end < 0 ? target : target.slice(0, end)
 }

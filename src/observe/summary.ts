@@ -15,6 +15,10 @@ export interface ExchangeSummary {
   readonly ms: number
   /** From the request's head to the first piece of the answer. */
   readonly firstChunkMs: number | null
+  /** From the request's head to the first content of a stream. */
+  readonly firstTokenMs: number | null
+  /** Of a stream that came whole: from its first content to its end, for each output token after the first. */
+  readonly perTokenMs: number | null
   /** The route's path as configured, not what the client asked for. */
   readonly route: string
   readonly kind: RouteKind

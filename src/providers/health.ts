@@ -40,6 +40,8 @@ export interface TargetHealth {
   readonly forMs: number
   readonly inflight: number
   readonly failuresInARow: number
+  /** How often it was put behind the others since the start. */
+  readonly ejections: number
   /** Of the last 30 seconds. */
   readonly attempts: number
   readonly failed: number
@@ -68,6 +70,7 @@ class Knowledge {
   /** The window's attempts, the oldest first. */
   results: { atMs: number; failed: boolean }[] = []
   ejections = 0
+  allEjections = 0
   ejectedUntilMs = 0
   limitedUntilMs = 0
   /** When the last limit was heard of: what was begun before says nothing against it. */
@@ -216,6 +219,7 @@ export class HealthTracker implements TargetsView {
       forMs: Math.max(0, record.ejectedUntilMs - atMs, record.limitedUntilMs - atMs),
       inflight: record.inflight,
       failuresInARow: record.inARow,
+      ejections: record.allEjections,
       attempts: recent.length,
       failed: recent.filter(({ failed }) => failed).length,
       latencyMs: atMs - measuredAtMs < LATENCY_FRESH_MS ? ms : null,
@@ -235,6 +239,7 @@ export class HealthTracker implements TargetsView {
   eject(target: string, record: Knowledge): void {
     const forMs = Math.min(EJECTED_MS * 2 ** record.ejections, MAX_EJECTED_MS)
     record.ejections++
+    record.allEjections++
     record.ejectedUntilMs = this.now() + forMs
     record.results = []
     record.inARow = 0

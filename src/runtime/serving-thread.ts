@@ -28,6 +28,7 @@ import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
 import { createGeneration } from './generation.ts'
 import type { Texts } from './loader.ts'
+import { ownSources } from './metric-sources.ts'
 import { createReloads, type Loaded, type Reloads } from './reload.ts'
 import { createServing, type Serving } from './serving.ts'
 import { undoAll } from './shutdown.ts'
@@ -139,16 +140,9 @@ async function start(): Promise<Started> {
   undo.push(deadlineClock.stop)
   const dropped = (spans: number) => metrics.telemetryDropped(spans)
   const reloads = await createFollower(first, { store, log, deadlineClock, dropped })
-  const metrics = createMetrics({
-    isOverloaded: () => unit.isOverloaded(),
-    inflight: () => 0,
-    holdsOpen: () => 0,
-    ledgerHealthy: () => true,
-    stateServer: () => ({ isUp: true, lost: 0 }),
-    unwritten: store.unwritten,
-    version: VERSION,
-    configHash: () => null,
-  })
+  const own = ownSources({ store, thread: 'serving', deadlineClock, serving: () => unit.figures() })
+  const metrics = createMetrics(own, null)
+  undo.push(metrics.close)
   process.on('unhandledRejection', error => {
     metrics.unhandledRejection()
     log.log.error({ error }, 'a rejection that nobody handled')

@@ -12,7 +12,7 @@ import type { Address, Limits } from '../config/configuration.ts'
 import { Gateway } from '../gateway.ts'
 import type { Logger } from '../observe/log.ts'
 import type { MetricValues } from '../observe/metric-registry.ts'
-import type { Metrics } from '../observe/metrics.ts'
+import type { Metrics, ServingFigures } from '../observe/metrics.ts'
 import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
 import { createRawProxy } from '../providers/raw.ts'
@@ -25,6 +25,7 @@ import { createIds } from '../store/ids.ts'
 import { type Promised, promised } from '../store/promised.ts'
 import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
+import { servingFigures } from './metric-sources.ts'
 import { exchangeView, providerViews } from './operator-views.ts'
 import { createRecentTrails } from './recent-trails.ts'
 import type { Reloads } from './reload.ts'
@@ -57,8 +58,8 @@ export interface ServingEnd {
 export interface Serving extends ServingEnd {
   readonly views: ServingViews
   readonly server: Server
-  /** Whether the event loop is overloaded. */
-  isOverloaded(): boolean
+  /** How it does, for metrics. */
+  figures(): ServingFigures
   /** Resolves with the actual port. @param isShared several threads listen there */
   listen(address: Address, isShared: boolean): Promise<number>
   /** Limits that have changed. */
@@ -70,7 +71,10 @@ export interface ServingSet extends ServingEnd {
   readonly views: Promised<Omit<ServingViews, 'metrics'>>
   /** What is counted in other threads. */
   metrics(): Promise<readonly MetricValues[]>
-  isOverloaded(): boolean
+  /** How what serves in the main thread does; undefined: nothing does. */
+  figures(): ServingFigures | undefined
+  /** The threads that serve, by the last look at their metrics, and how many have ended because of an error. */
+  threads(): { readonly answering: number; readonly silent: number; readonly deaths: number }
   /** Why requests may find nobody; null when all is well. */
   problem(): string | null
   /** Resolves with the actual port. */
@@ -86,6 +90,7 @@ export function alone(serving: Serving): ServingSet {
     ...serving,
     views: promised(serving.views),
     metrics: async () => [],
+    threads: () => ({ answering: 1, silent: 0, deaths: 0 }),
     problem: () => null,
     listen: address => serving.listen(address, false),
     changed: serving.limit,
@@ -124,6 +129,7 @@ export function createServing(parts: ServingParts): Serving {
     mostMs: () => generation().configuration.limits.eventLoopMs,
     cpuMs: threadCpuMs,
     random: parts.random,
+    refused: () => metrics.refused('overloaded'),
     changed(now) {
       isOverloaded = now
       if (now) log.log.warn({}, 'the event loop is overloaded: a part of the new requests is refused')
@@ -137,6 +143,7 @@ export function createServing(parts: ServingParts): Serving {
     nextId: () => ids.next('req_'),
     ready: parts.ready,
     about: parts.about,
+    refused: metrics.refused,
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   })
   const clients = createListener(app, generation().configuration.limits, () => ids.next('req_'), overload)
@@ -148,7 +155,7 @@ export function createServing(parts: ServingParts): Serving {
       metrics: metrics.values,
     },
     server: clients.server,
-    isOverloaded: () => isOverloaded,
+    figures: () => servingFigures(generation(), gateway.exchanges(), isOverloaded),
     listen: (address, isShared) => listen(clients.server, address, isShared),
     limit: limits => setTimeouts(clients.server, limits),
     inflight: () => gateway.inflight(),

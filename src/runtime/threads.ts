@@ -35,6 +35,8 @@ export interface ThreadsParts {
   readonly log: Logger
   /** Takes the lines of their logs. */
   write(lines: string): void
+  /** Takes what a thread had counted that is gone. */
+  retire(values: MetricValues): void
   readonly figures: Pick<ShadowFigures, 'count'>
   /** What services of steps keep between requests. */
   readonly state: State
@@ -57,11 +59,16 @@ interface Thread {
   isEnding: boolean
   /** Why it ended. */
   failure: Error | undefined
+  /** What it had counted when it was last asked, and whether it did not answer then. */
+  counted: MetricValues | null
+  isSilent: boolean
 }
 
 /** So many deaths within a minute are a fault that lasts. */
 const MAX_DEATHS = 3
 const MINUTE_MS = 60_000
+/** A thread that does not answer within this is shown with what it had counted before. */
+const SILENT_MS = 2_000
 /** Pauses before a thing is tried again. */
 const FIRST_PAUSE_MS = 100
 const MAX_PAUSE_MS = 10_000
@@ -73,6 +80,7 @@ export class ServingThreads implements ServingSet {
   readonly #threads = new Map<number, Thread>()
   readonly #deaths: number[] = []
   #lastDeath = ''
+  #allDeaths = 0
   readonly #lanes = new Lanes()
   #address: Address | null = null
   /** Whether one that dies is replaced. */
@@ -109,8 +117,23 @@ export class ServingThreads implements ServingSet {
     find: id => this.#find(id),
   }
 
-  metrics(): Promise<MetricValues[]> {
-    return this.#ask('metrics')
+  /** A thread that is too busy to answer in time is shown as it was: metrics are wanted most when something hangs. */
+  async metrics(): Promise<MetricValues[]> {
+    const late = this.#pause(SILENT_MS).then(() => null)
+    const asked = this.#all().map(async thread => {
+      const counted = await Promise.race([thread.calls.call('metrics').catch(() => null), late])
+      thread.isSilent = counted === null
+      thread.counted = counted ?? thread.counted
+    })
+    await Promise.all(asked)
+    // One that has ended meanwhile is retired.
+    return this.#all().flatMap(({ counted }) => (counted === null ? [] : [counted]))
+  }
+
+  threads(): ReturnType<ServingSet['threads']> {
+    const all = this.#all()
+    const silent = all.filter(({ isSilent }) => isSilent).length
+    return { answering: all.length - silent, silent, deaths: this.#allDeaths }
   }
 
   /** Why requests may find nobody; null when all is well. */
@@ -174,9 +197,7 @@ export class ServingThreads implements ServingSet {
     await this.#ask('safe')
   }
 
-  isOverloaded(): boolean {
-    return false
-  }
+  figures(): undefined {}
 
   /** Ends all of them, and settles what they have left open. Rejects when something was not let go of. */
   async close(): Promise<void> {
@@ -270,6 +291,8 @@ export class ServingThreads implements ServingSet {
       endState: state.end,
       isEnding: false,
       failure: undefined,
+      counted: null,
+      isSilent: false,
     }
     this.#threads.set(index, thread)
     worker.once('error', error => {
@@ -289,6 +312,7 @@ export class ServingThreads implements ServingSet {
     thread.endState()
     if (this.#parts.memory !== null) releaseLocks(this.#parts.memory.buckets, thread.index)
     if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
+    if (thread.counted !== null) this.#parts.retire(thread.counted)
     this.#admitted.forget(thread.index)
     if (!thread.isEnding) this.#died(thread.index, error)
     await this.#settle(thread)
@@ -296,6 +320,7 @@ export class ServingThreads implements ServingSet {
 
   #died(index: number, error: Error): void {
     this.#deaths.push(this.#parts.clock.now())
+    this.#allDeaths++
     this.#lastDeath = error.message
     this.#parts.log.log.error({ thread: index + 1, error }, 'a serving thread has ended')
     void this.#replace(index)

@@ -512,6 +512,6 @@ test('what an answer cost the operator is counted by who gave it', async () => {
   const page = await (await fetch(`${gateway.running.adminUrl}/metrics`)).text()
   // 10 prompt tokens at 500 and 3 at 1,000 nano-dollars, once: the first target has no cost.
   expect(page.match(/^tollgate_cost_dollars_total.*$/gm)).toEqual([
-    'tollgate_cost_dollars_total{target="two/b"} 0.000008000',
+    'tollgate_cost_dollars_total{route="/v1/chat/completions",model="m",provider="two",target="two/b"} 0.000008000',
   ])
 })

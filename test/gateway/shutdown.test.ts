@@ -155,14 +155,17 @@ describe('what operators see', () => {
     expect(status).toBe(200)
     expect(headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     const samples = samplesOf(text)
-    const exchanges = (outcome: string, code: string) =>
-      samples.get(`tollgate_exchanges_total{route="/v1/chat/completions",outcome="${outcome}",code="${code}"}`)
-    expect(exchanges('answered', 'none')).toBe('2')
-    expect(exchanges('refused', 'model_not_found')).toBe('1')
-    expect(samples.get('tollgate_charged_dollars_total{model="m"}')).toBe(formatMoney(2n * REPORTED))
-    expect(samples.get('tollgate_tokens_total{model="m",type="input"}')).toBe('20')
-    expect(samples.get('tollgate_tokens_total{model="m",type="output"}')).toBe(String(2 * TOKENS.length))
-    expect(samples.get('tollgate_attempts_total{target="p/upstream",code="none"}')).toBe('2')
+    const where = 'route="/v1/chat/completions",model="m",provider="p"'
+    expect(samples.get(`tollgate_exchanges_total{${where},outcome="answered",code="none"}`)).toBe('2')
+    const unknown = 'route="/v1/chat/completions",model="none",provider="none",outcome="refused"'
+    expect(samples.get(`tollgate_exchanges_total{${unknown},code="model_not_found"}`)).toBe('1')
+    // Of the stream alone.
+    expect(samples.get('tollgate_time_to_first_token_seconds_count{model="m",provider="p"}')).toBe('1')
+    expect(samples.get('tollgate_time_per_output_token_seconds_count{model="m",provider="p"}')).toBe('1')
+    expect(samples.get(`tollgate_charged_dollars_total{${where}}`)).toBe(formatMoney(2n * REPORTED))
+    expect(samples.get(`tollgate_tokens_total{${where},type="input"}`)).toBe('20')
+    expect(samples.get(`tollgate_tokens_total{${where},type="output"}`)).toBe(String(2 * TOKENS.length))
+    expect(samples.get('tollgate_attempts_total{provider="p",target="p/upstream",code="none"}')).toBe('2')
     expect(samples.get('tollgate_holds_open')).toBe('0')
     expect(samples.get('tollgate_ledger_healthy')).toBe('1')
   })

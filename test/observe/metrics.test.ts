@@ -1,10 +1,19 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Usage } from '#contract'
 import { MAX_LABEL_SETS } from '../../src/observe/label-sets.ts'
-import { createMetrics, METRICS, type MetricsOptions } from '../../src/observe/metrics.ts'
+import { METRICS } from '../../src/observe/metric-list.ts'
+import {
+  createMetrics,
+  type MainSources,
+  type Metrics,
+  type OwnSources,
+  type ServingFigures,
+} from '../../src/observe/metrics.ts'
 import { summary } from './summary.ts'
 
 const ATTEMPT = { status: null, ms: 1 } as const
+const OTHER = { route: 'other', model: 'other', provider: 'other' } as const
+const at = (route: string, model = 'none', provider = 'none') => ({ route, model, provider })
 
 describe('what must not happen', () => {
   it.each(['"} 1\nforged_total 9', 'back\\slash', '\\n', 'a"b', 'line\nfeed', '\r', '😀', '', '{le="1"}'])(
@@ -30,21 +39,31 @@ describe('what must not happen', () => {
     const samples = page.samples('tollgate_exchanges_total')
     expect(samples).toHaveLength(MAX_LABEL_SETS + 1)
     expect(samples.reduce((sum, { value }) => sum + Number(value), 0)).toBe(2 * total)
-    expect(page.value('tollgate_exchanges_total', { route: 'other', outcome: 'other', code: 'other' })).toBe('500')
-    expect(page.value('tollgate_exchanges_total', { route: '/r/0', outcome: 'answered', code: 'none' })).toBe('2')
-    expect(page.value('tollgate_exchange_duration_seconds_count', { route: 'other' })).toBe('500')
+    expect(page.value('tollgate_exchanges_total', { ...OTHER, outcome: 'other', code: 'other' })).toBe('500')
+    expect(page.value('tollgate_exchanges_total', { ...at('/r/0'), outcome: 'answered', code: 'none' })).toBe('2')
+    expect(page.value('tollgate_exchange_duration_seconds_count', { ...OTHER, outcome: 'other' })).toBe('500')
   })
 
   it('a label value of any length takes bounded room', () => {
     const metrics = create()
     metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'x'.repeat(1_000_000), code: null }] }))
-    expect(metrics.render().length).toBeLessThan(20_000)
+    expect(metrics.render().length).toBeLessThan(40_000)
   })
 
   it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])('the number %d spoils no sum', bad => {
     const metrics = create()
     const usage = usageOf({ promptTokens: bad, completionTokens: bad })
-    metrics.exchange(summary({ route: '/r', outcome: 'answered', model: 'm', ms: bad, firstChunkMs: bad, usage }))
+    metrics.exchange(
+      summary({
+        route: '/r',
+        outcome: 'answered',
+        model: 'm',
+        ms: bad,
+        firstTokenMs: bad,
+        perTokenMs: bad,
+        usage,
+      }),
+    )
     metrics.exchange(
       summary({
         route: '/r',
@@ -55,17 +74,22 @@ describe('what must not happen', () => {
       }),
     )
     const page = parse(metrics.render())
-    expect(page.value('tollgate_exchange_duration_seconds_sum', { route: '/r' })).toBe('2')
-    expect(page.value('tollgate_exchange_duration_seconds_count', { route: '/r' })).toBe('2')
-    expect(page.value('tollgate_tokens_total', { model: 'm', type: 'output' })).toBe('7')
+    const answered = { ...at('/r', 'm'), outcome: 'answered' }
+    expect(page.value('tollgate_exchange_duration_seconds_sum', answered)).toBe('2')
+    expect(page.value('tollgate_exchange_duration_seconds_count', answered)).toBe('2')
+    expect(page.value('tollgate_tokens_total', { ...at('/r', 'm'), type: 'output' })).toBe('7')
   })
 
   it('a gauge that throws is NaN, and the others are still there', () => {
     const holdsOpen = () => {
       throw new Error('the store is closed')
     }
-    const page = parse(create({ holdsOpen }).render())
+    const serving = () => {
+      throw new Error('there is no generation yet')
+    }
+    const page = parse(create({ holdsOpen }, { serving }).render())
     expect(page.value('tollgate_holds_open')).toBe('NaN')
+    expect(page.samples('tollgate_target_state')).toEqual([])
     expect(page.value('tollgate_inflight_exchanges')).toBe('3')
   })
 
@@ -78,8 +102,8 @@ describe('what must not happen', () => {
       metrics.exchange(summary({ ...route, charge: { amount: 1n, overrun: 100_000_000n } }))
     metrics.exchange(summary({ ...route, charge: { amount: -5n, overrun: 0n } }))
     const page = parse(metrics.render())
-    expect(page.value('tollgate_charged_dollars_total', { model: 'm' })).toBe('9007199.254741003')
-    expect(page.value('tollgate_overrun_dollars_total')).toBe('1.000000001')
+    expect(page.value('tollgate_charged_dollars_total', at('/r', 'm'))).toBe('9007199.254741003')
+    expect(page.value('tollgate_overrun_dollars_total', at('/r', 'm'))).toBe('1.000000001')
   })
 })
 
@@ -92,14 +116,17 @@ describe('the page', () => {
         outcome: 'answered',
         ms: 1,
         model: 'm',
-        firstChunkMs: 1,
+        firstTokenMs: 1,
+        perTokenMs: 1,
         usage: usageOf({ promptTokens: 1 }),
         charge: { amount: 1n, overrun: 0n },
         cost: 1n,
         target: 'a/b',
       }),
     )
-    metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'a/b', code: null }] }))
+    const attempts = ['a/b', 'a/b', 'c/d'].map(target => ({ ...ATTEMPT, target, code: null }))
+    metrics.exchange(summary({ attempts }))
+    metrics.refused('unknown_url')
     metrics.stepFailed({ policy: 'p', step: 's' })
     metrics.shadowRan({ policy: 'p', step: 's', code: 'rate_limit_exceeded' })
     metrics.reload('changed')
@@ -109,7 +136,8 @@ describe('the page', () => {
     )
     for (const [index, { labels, type }] of METRICS.entries()) {
       const { samples } = page.families[index]!
-      expect(samples.length).toBeGreaterThan(0)
+      // Whether and when garbage is collected is not ours to say.
+      if (page.families[index]!.name !== 'nodejs_gc_duration_seconds') expect(samples.length).toBeGreaterThan(0)
       for (const sample of samples) {
         const allowed = type === 'histogram' && sample.name.endsWith('_bucket') ? [...labels, 'le'] : labels
         expect(Object.keys(sample.labels)).toEqual([...allowed])
@@ -119,9 +147,9 @@ describe('the page', () => {
 
   it('names follow the conventions: counters end in _total, times in seconds', () => {
     for (const { name, type, labels } of METRICS) {
-      expect(name).toMatch(/^(tollgate|process)_[a-z_]+$/)
+      expect(name).toMatch(/^(tollgate|process|nodejs)_[a-z_]+$/)
       if (type === 'counter') expect(name).toMatch(/_total$/)
-      if (type === 'histogram') expect(name).toMatch(/_seconds$/)
+      if (type === 'histogram') expect(name).toMatch(/_(seconds|operations)$/)
       expect(labels).not.toContain('key')
       expect(labels).not.toContain('account')
     }
@@ -139,7 +167,13 @@ describe('the page', () => {
   })
 
   it('a counter without labels is there before anything happened', () => {
-    expect(parse(create().render()).value('tollgate_overrun_dollars_total')).toBe('0.000000000')
+    expect(parse(create().render()).value('tollgate_unhandled_rejections_total')).toBe('0')
+  })
+
+  it('a counter of money is there from the first charge on, so that its first dollar is an increase', () => {
+    const metrics = create()
+    metrics.exchange(summary({ route: '/r', model: 'm', charge: { amount: 1n, overrun: 0n } }))
+    expect(parse(metrics.render()).value('tollgate_overrun_dollars_total', at('/r', 'm'))).toBe('0.000000000')
   })
 
   it('gauges are read when the page is', () => {
@@ -162,16 +196,84 @@ describe('the page', () => {
   })
 })
 
+describe('several threads', () => {
+  it('what each counts is added, and what only the main thread knows is told by it alone', () => {
+    const [main, one, two] = [create(), createInThread(), createInThread()]
+    one.exchange(summary({ route: '/a', ms: 10 }))
+    two.exchange(summary({ route: '/a', ms: 20 }))
+    two.exchange(summary({ route: '/b', ms: 20 }))
+    const page = parse(main.render([one.values(), two.values()]))
+    const answered = { outcome: 'answered', code: 'none' }
+    expect(page.value('tollgate_exchanges_total', { ...at('/a'), ...answered })).toBe('2')
+    expect(page.value('tollgate_exchanges_total', { ...at('/b'), ...answered })).toBe('1')
+    const target = { provider: 'a', target: 'a/b' }
+    expect(page.value('tollgate_target_state', { ...target, state: 'ejected' })).toBe('3')
+    expect(page.value('tollgate_target_state', { ...target, state: 'well' })).toBe('0')
+    expect(page.value('tollgate_provider_credentials_out', { provider: 'a' })).toBe('1')
+    expect(page.value('tollgate_held_dollars')).toBe('4.5')
+    expect(page.value('tollgate_store_mailbox_fill_ratio')).toBe('0.25')
+    expect(page.value('tollgate_store_mailbox_full_total')).toBe('24')
+    // Of the process.
+    expect(page.value('tollgate_store_commit_duration_seconds_count')).toBe('9')
+    expect(page.value('tollgate_lease_takeovers_total')).toBe('2')
+    expect(page.samples('tollgate_config_info')).toHaveLength(1)
+    expect(page.samples('process_open_fds').length).toBeLessThanOrEqual(1)
+    expect(page.value('nodejs_eventloop_delay_seconds_count', { thread: 'serving' })).toBe('4')
+  })
+
+  it('a counter never falls because a thread is gone; a gauge forgets it', () => {
+    const [main, one] = [create(), createInThread()]
+    one.exchange(summary({ route: '/a', ms: 10, charge: { amount: 1_000_000_000n, overrun: 0n } }))
+    const last = one.values()
+    const before = parse(main.render([last]))
+    main.retire(last)
+    const after = parse(main.render())
+    const answered = { ...at('/a'), outcome: 'answered' }
+    for (const [name, labels] of [
+      ['tollgate_exchanges_total', { ...answered, code: 'none' }],
+      ['tollgate_exchange_duration_seconds_count', answered],
+      ['tollgate_charged_dollars_total', at('/a')],
+      ['tollgate_target_ejections_total', { provider: 'a', target: 'a/b' }],
+      ['tollgate_store_mailbox_full_total', {}],
+    ] as const) {
+      expect(after.value(name, labels), name).toBe(before.value(name, labels))
+      expect(Number(after.value(name, labels)), name).toBeGreaterThan(0)
+    }
+    expect([before, after].map(page => page.value('tollgate_held_dollars'))).toEqual(['3', '1.5'])
+    main.retire(last)
+    const again = parse(main.render([last])).value('tollgate_exchanges_total', { ...answered, code: 'none' })
+    expect(again).toBe('3')
+  })
+})
+
 describe('what is counted', () => {
+  it('how late the event loop comes, from its rounds', () => {
+    const page = parse(create().render())
+    const bucket = (le: string) => page.value('nodejs_eventloop_delay_seconds_bucket', { thread: 'main', le })
+    expect([bucket('0.001'), bucket('0.025'), bucket('0.05'), bucket('+Inf')]).toEqual(['1', '1', '2', '2'])
+    expect(page.value('nodejs_eventloop_delay_seconds_sum', { thread: 'main' })).toBe('0.03')
+  })
+
+  it('what the store counts, with its own buckets', () => {
+    const page = parse(create().render())
+    const bucket = (le: string) => page.value('tollgate_store_group_operations_bucket', { le })
+    expect([bucket('1'), bucket('2'), bucket('+Inf')]).toEqual(['3', '7', '9'])
+    expect(page.value('tollgate_store_group_operations_sum')).toBe('12')
+    const without = parse(create({ lease: () => null }).render())
+    expect(without.samples('tollgate_lease_renewed_timestamp_seconds')).toEqual([])
+  })
+
   it('an exchange by route, outcome and code', () => {
     const metrics = create()
     metrics.exchange(summary({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 }))
     metrics.exchange(summary({ route: '/a', outcome: 'refused', code: 'rate_limit_exceeded', ms: 1 }))
     metrics.exchange(summary({ route: '/a', outcome: 'client_left', code: null, ms: 1 }))
     metrics.exchange(summary({ route: '/a', outcome: null, ms: 1 }))
+    metrics.exchange(summary({ route: '/a', outcome: 'failed', model: 'm', target: 'p/x/y', ms: 1 }))
     const page = parse(metrics.render())
-    const count = (outcome: string, code: string) =>
-      page.value('tollgate_exchanges_total', { route: '/a', outcome, code })
+    const count = (outcome: string, code: string, where = at('/a')) =>
+      page.value('tollgate_exchanges_total', { ...where, outcome, code })
+    expect(count('failed', 'none', at('/a', 'm', 'p'))).toBe('1')
     expect(count('refused', 'rate_limit_exceeded')).toBe('2')
     expect(count('client_left', 'none')).toBe('1')
     expect(count('none', 'none')).toBe('1')
@@ -196,12 +298,20 @@ describe('what is counted', () => {
 
   it('an attempt by target and code, a failed step by policy and step', () => {
     const metrics = create()
-    metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'openai/x', code: null }] }))
-    metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'openai/x', code: 'upstream_timeout' }] }))
+    const failed = { ...ATTEMPT, target: 'openai/x', code: 'upstream_timeout' } as const
+    const good = { ...ATTEMPT, target: 'azure/y', code: null } as const
+    metrics.exchange(summary({ attempts: [good] }))
+    metrics.exchange(summary({ attempts: [failed, failed, failed, good] }))
     metrics.stepFailed({ policy: 'standard', step: 'burst' })
     const page = parse(metrics.render())
-    expect(page.value('tollgate_attempts_total', { target: 'openai/x', code: 'none' })).toBe('1')
-    expect(page.value('tollgate_attempts_total', { target: 'openai/x', code: 'upstream_timeout' })).toBe('1')
+    const x = { provider: 'openai', target: 'openai/x' }
+    const y = { provider: 'azure', target: 'azure/y' }
+    expect(page.value('tollgate_attempts_total', { ...x, code: 'upstream_timeout' })).toBe('3')
+    expect(page.value('tollgate_attempts_total', { ...y, code: 'none' })).toBe('2')
+    expect(page.value('tollgate_attempt_duration_seconds_count', x)).toBe('3')
+    // Twice the same one again, and then another.
+    expect(page.samples('tollgate_retries_total').map(({ labels, value }) => [labels, value])).toEqual([[x, '2']])
+    expect(page.samples('tollgate_fallbacks_total').map(({ labels, value }) => [labels, value])).toEqual([[x, '1']])
     expect(page.value('tollgate_steps_failed_total', { policy: 'standard', step: 'burst' })).toBe('1')
   })
 
@@ -210,7 +320,8 @@ describe('what is counted', () => {
     for (const ms of [1, 10, 11, 50, 900_000, 900_001])
       metrics.exchange(summary({ route: '/a', outcome: 'answered', ms }))
     const page = parse(metrics.render())
-    const bucket = (le: string) => page.value('tollgate_exchange_duration_seconds_bucket', { route: '/a', le })
+    const bucket = (le: string) =>
+      page.value('tollgate_exchange_duration_seconds_bucket', { ...at('/a'), outcome: 'answered', le })
     expect([bucket('0.01'), bucket('0.05'), bucket('60'), bucket('900'), bucket('+Inf')]).toEqual([
       '2',
       '4',
@@ -218,45 +329,88 @@ describe('what is counted', () => {
       '5',
       '6',
     ])
-    expect(Number(page.value('tollgate_exchange_duration_seconds_sum', { route: '/a' }))).toBeCloseTo(1800.073, 6)
+    const sum = page.value('tollgate_exchange_duration_seconds_sum', { ...at('/a'), outcome: 'answered' })
+    expect(Number(sum)).toBeCloseTo(1800.073, 6)
     for (const { values } of histograms(page, 'tollgate_exchange_duration_seconds')) {
       expect(values).toEqual([...values].sort((one, other) => one - other))
     }
   })
 
-  it('without a model nothing is counted for models', () => {
+  it('without a model no tokens are counted', () => {
     const metrics = create()
     metrics.exchange(
       summary({
         route: '/a',
         outcome: 'refused',
         ms: 1,
-        firstChunkMs: 1,
         usage: usageOf({}),
         charge: { amount: 5n, overrun: 0n },
+        target: 'openai',
       }),
     )
     const page = parse(metrics.render())
-    for (const name of ['tollgate_tokens_total', 'tollgate_first_chunk_seconds_count']) {
-      expect(page.samples(name)).toEqual([])
-    }
-    // What a raw route earned stands under its path.
-    expect(page.samples('tollgate_charged_dollars_total')).toMatchObject([{ labels: { model: '/a' } }])
+    expect(page.samples('tollgate_tokens_total')).toEqual([])
+    // What a raw route earned stands under its path, and its target is a provider.
+    expect(page.samples('tollgate_charged_dollars_total')).toMatchObject([{ labels: at('/a', 'none', 'openai') }])
   })
 })
 
-function create(options: Partial<MetricsOptions> = {}) {
-  return createMetrics({
-    version: '1.2.3',
-    configHash: () => '0123456789ab',
-    isOverloaded: () => true,
-    inflight: () => 3,
-    holdsOpen: () => 2,
-    ledgerHealthy: () => true,
-    stateServer: () => ({ isUp: true, lost: 0 }),
-    unwritten: () => ({ spooled: 5, waiting: 4 }),
-    ...options,
-  })
+const SERVING: ServingFigures = {
+  isOverloaded: true,
+  held: 1_500_000_000n,
+  targets: [{ provider: 'a', target: 'a/b', state: 'ejected', inflight: 2, ejections: 3 }],
+  credentialsOut: [['a', 1]],
+}
+
+const LIMITED = { limits: [1, 2], counts: [3, 4], count: 9, sum: 12 }
+
+const MAIN: MainSources = {
+  version: '1.2.3',
+  configHash: () => '0123456789ab',
+  inflight: () => 3,
+  inflightLimit: () => 100,
+  queued: () => 6,
+  threads: () => ({ answering: 1, silent: 1, deaths: 2 }),
+  configuration: () => ({ isCurrent: false, atMs: 5000 }),
+  holdsOpen: () => 2,
+  ledgerHealthy: () => true,
+  lease: () => ({ renewedAtMs: 7000, failures: 1, takeovers: 2 }),
+  stateServer: () => ({ isUp: true, lost: 0 }),
+}
+
+const OWN: OwnSources = {
+  serving: () => SERVING,
+  unwritten: () => ({ spooled: 5, waiting: 4 }),
+  writing: () => ({
+    commits: { seconds: LIMITED, operations: LIMITED, refused: 1 },
+    waiting: 7,
+    mailboxFill: 0.25,
+    mailboxFull: 8,
+  }),
+  node: {
+    thread: 'main',
+    roundMs: 50,
+    watch(round) {
+      // One round in time, and one 30 ms late.
+      for (const atMs of [0, 50, 130]) round(atMs)
+      return () => {}
+    },
+  },
+}
+
+function create(main: Partial<MainSources> = {}, own: Partial<OwnSources> = {}): Metrics {
+  return measured(createMetrics({ ...OWN, ...own }, { ...MAIN, ...main }))
+}
+
+/** In a serving thread. */
+function createInThread(own: Partial<OwnSources> = {}): Metrics {
+  const node: OwnSources['node'] = { ...OWN.node, thread: 'serving' }
+  return measured(createMetrics({ ...OWN, node, ...own }, null))
+}
+
+function measured(metrics: Metrics): Metrics {
+  onTestFinished(metrics.close)
+  return metrics
 }
 
 function usageOf(usage: Partial<Usage>): Usage {

@@ -8,6 +8,8 @@ export function summary(given: Partial<ExchangeSummary> = {}): ExchangeSummary {
     at: 0,
     ms: 1,
     firstChunkMs: null,
+    firstTokenMs: null,
+    perTokenMs: null,
     route: '/v1/chat/completions',
     kind: 'chat',
     policy: 'standard',

@@ -245,6 +245,7 @@ describe('what operators see', () => {
       forMs: 0,
       inflight: 1,
       failuresInARow: 0,
+      ejections: 0,
       attempts: 0,
       failed: 0,
       latencyMs: 40,
@@ -262,6 +263,12 @@ describe('what operators see', () => {
     now += 5000
     expect(healthTracker.look('b')).toMatchObject({ state: 'ejected', forMs: 10_000 })
     now += 10_000
-    expect(healthTracker.look('b')).toMatchObject({ state: 'half_open', forMs: 0 })
+    expect(healthTracker.look('b')).toMatchObject({ state: 'half_open', forMs: 0, ejections: 1 })
+    // The one that tries it fails too; then one is good.
+    fail(b)
+    expect(healthTracker.look('b')).toMatchObject({ state: 'ejected', ejections: 2 })
+    now += 30_000
+    healthTracker.begin(b).good()
+    expect(healthTracker.look('b')).toMatchObject({ state: 'well', ejections: 2 })
   })
 })

@@ -51,6 +51,58 @@ test('an end is orderly however late the main thread hears of it', async () => {
   expect(log.filter(({ level }) => level !== 'info')).toEqual([])
 })
 
+test('what a thread had counted is handed over when it dies', async () => {
+  const all = await startThreads(2)
+  const { threads, retired } = all
+  const port = await threads.listen(ADDRESS)
+  const answered = async () => {
+    const values = [...(await threads.metrics()), ...retired]
+    return values
+      .flatMap(each => each['tollgate_exchanges_total'] ?? [])
+      .map(([, value]) => (value as { sum: number }).sum)
+  }
+  const total = async () => (await answered()).reduce((sum, each) => sum + each, 0)
+  for (let asked = 0; asked < 10; asked++) expect((await ask(port)).status).toBe(200)
+  expect(await total()).toBe(10)
+  expect(threads.threads()).toEqual({ answering: 2, silent: 0, deaths: 0 })
+  await kill(all, port)
+  expect(retired).toHaveLength(1)
+  expect(await total()).toBe(10)
+  expect(threads.threads()).toMatchObject({ deaths: 1 })
+})
+
+/** Stands still for two seconds when a request says so. */
+const BUSY = `
+import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'own',
+  needsBody: false,
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => (ctx, next) => {
+    if (ctx.get('x-die') !== '') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2000)
+    return next()
+  },
+})
+`
+
+test('a thread that is too busy to answer is shown as it was', async () => {
+  const { threads, clock } = await startThreads(2, { plugin: BUSY })
+  const port = await threads.listen(ADDRESS)
+  await Promise.all(Array.from({ length: 20 }, () => ask(port)))
+  const counted = async () => (await threads.metrics()).map(each => each['tollgate_exchanges_total'])
+  const before = await counted()
+  const busy = ask(port, 'busy')
+  await vi.waitFor(async () => {
+    const page = counted()
+    // Long enough for whoever is not busy.
+    await new Promise(resolve => setTimeout(resolve, 100))
+    clock.advance(2000)
+    expect(await page).toEqual(before)
+    expect(threads.threads()).toEqual({ answering: 1, silent: 1, deaths: 0 })
+  }, 10_000)
+  await busy
+})
+
 test('an end waits until what a dead thread has left open is settled', async () => {
   const { connector, faults } = faultyConnector()
   const all = await startThreads(1, { connector })

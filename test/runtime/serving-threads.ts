@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { builtinRegistry } from '../../src/loader/builtin.ts'
 import { createLog } from '../../src/observe/log.ts'
+import type { MetricValues } from '../../src/observe/metric-registry.ts'
 import { createShadowFigures } from '../../src/observe/shadow.ts'
 import { createLoader, type Texts } from '../../src/runtime/loader.ts'
 import { createThreadMemory } from '../../src/runtime/thread-state.ts'
@@ -18,6 +19,8 @@ export const ADDRESS = { host: '127.0.0.1', port: 0 }
 
 export interface TestThreads {
   readonly threads: ServingThreads
+  /** What threads had counted that are gone. */
+  readonly retired: readonly MetricValues[]
   readonly store: TestStore
   readonly log: readonly LogLine[]
   /** The time of the pauses. */
@@ -88,6 +91,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
   const write = (lines: string) => {
     for (const line of lines.split('\n')) if (line !== '') log.push(JSON.parse(line) as LogLine)
   }
+  const retired: MetricValues[] = []
   const threads = await ServingThreads.start({
     count,
     store: store.threads!,
@@ -98,6 +102,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
     stepGraceMs: 1000,
     log: createLog({ level: 'info', secrets: [], destination: { write } }),
     write,
+    retire: values => void retired.push(values),
     figures: createShadowFigures(),
     state: createLocalState(clock),
     memory: createThreadMemory(clock),
@@ -109,6 +114,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
   onTestFinished(() => threads.close().catch(() => {}))
   return {
     threads,
+    retired,
     store,
     log,
     clock: pauses,

@@ -13,6 +13,8 @@ export interface OverloadOptions {
   /** The processor's time that this thread has used, in milliseconds. */
   cpuMs(): number
   random(): number
+  /** A request is refused. */
+  refused(): void
   /** Told when refusing begins and when it ends. */
   changed(isOverloaded: boolean): void
 }
@@ -22,6 +24,8 @@ export interface Overload {
   round(): void
   /** Whether to refuse a request whose head has come. */
   refusesRequest(): boolean
+  /** To be called when it is. */
+  refused(): void
 }
 
 /** So many busy rounds in a row are no coincidence: a collection of garbage, a large body. */
@@ -32,7 +36,7 @@ const FALL = 0.05
 /** The part of requests that is refused at most. A few are always let in: they show when it is over. */
 const MAX_PRESSURE = 0.95
 
-export function createOverload({ mostMs, cpuMs, random, changed }: OverloadOptions): Overload {
+export function createOverload({ mostMs, cpuMs, random, changed, refused }: OverloadOptions): Overload {
   let spentMs = cpuMs()
   let busyRounds = 0
   let pressure = 0
@@ -47,5 +51,6 @@ export function createOverload({ mostMs, cpuMs, random, changed }: OverloadOptio
       if (before > 0 !== pressure > 0) changed(pressure > 0)
     },
     refusesRequest: () => pressure > 0 && random() < pressure,
+    refused,
   }
 }

@@ -11,8 +11,12 @@ import type { End } from './reply.ts'
 
 /** The client's stream. */
 export function streamTo(exchange: LiveExchange, taps: readonly Tap[]): StreamAnswer {
-  const { client, meter, inbound } = exchange
-  const stream = new StreamAnswer(client, taps, inbound?.encodeStream(), () => void (meter.delivered = true))
+  const { client, meter, inbound, host } = exchange
+  const onContent = () => {
+    meter.delivered = true
+    exchange.firstTokenAtMs = host.deadlineClock.now()
+  }
+  const stream = new StreamAnswer(client, taps, inbound?.encodeStream(), onContent)
   exchange.stream = stream
   return stream
 }

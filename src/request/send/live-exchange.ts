@@ -95,6 +95,9 @@ export class LiveExchange extends Exchange implements ClientOwner {
   answerBytes = 0
   /** Whose address the client has, while nobody knows the account; found out when it is asked for. */
   network: string | null = null
+  /** When the first content of a stream left, and when its provider had said all; monotonic milliseconds. */
+  firstTokenAtMs: number | null = null
+  streamedAtMs: number | null = null
   /** The target that is asked now; null between two attempts. */
   asking: string | null = null
 

@@ -21,6 +21,8 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
     at: exchange.startedAt,
     ms: clock.now() - exchange.startedAt,
     firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
+    firstTokenMs: exchange.firstTokenAtMs === null ? null : exchange.firstTokenAtMs - client.openedMs,
+    perTokenMs: perTokenMs(exchange),
     route: live.config.path,
     kind: live.config.kind,
     policy: exchange.plan.name,
@@ -48,6 +50,17 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
     trail: exchange.trail,
     attempts,
   }
+}
+
+/**
+ * A provider says when the tokens of a thinking that nobody sees were made: before the first one that is seen. So of an answer
+ * with such tokens those count that have come.
+ */
+function perTokenMs({ firstTokenAtMs, streamedAtMs, usage, meter }: LiveExchange): number | null {
+  if (firstTokenAtMs === null || streamedAtMs === null || usage === null) return null
+  const { completionTokens, reasoningTokens } = usage
+  const tokens = reasoningTokens > 0 ? Math.min(completionTokens, meter.countedTokens) : completionTokens
+  return tokens > 1 ? (streamedAtMs - firstTokenAtMs) / (tokens - 1) : null
 }
 
 function operatorCost({ attempts, targets, usage, chat }: LiveExchange): NanoUsd | null {

@@ -92,6 +92,7 @@ export class Try implements AttemptOptions, PumpParts {
     this.#record.head(null, null)
     if (this.#exchange.trace !== null) this.#record.over()
     this.tookMs = this.#record.tookMs
+    if (this.stream && ending.ending === 'complete') this.#exchange.streamedAtMs = this.deadlineClock.now()
     this.#judge(ending, attempt.isPaused)
     return ending
   }

@@ -11,6 +11,7 @@ function create(chance = 0.5) {
     mostMs: () => MAX_MS,
     cpuMs: () => cpuMs,
     random: () => chance,
+    refused: () => {},
     changed: isOverloaded => void told.push(isOverloaded),
   })
   const rounds = (count: number, busyMs: number) => {

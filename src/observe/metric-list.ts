@@ -1,0 +1,370 @@
+/** Every metric, as data: names, labels and meanings, in the order of the page. */
+import type { MetricDefinition } from './metric-registry.ts'
+
+const WHERE = ['route', 'model', 'provider'] as const
+
+/** What is counted as it happens. */
+const EXCHANGES = [
+  {
+    name: 'tollgate_exchanges_total',
+    type: 'counter',
+    labels: [...WHERE, 'outcome', 'code'],
+    help: 'Exchanges that are over. code is that of the error, or none.',
+  },
+  {
+    name: 'tollgate_requests_refused_total',
+    type: 'counter',
+    labels: ['code'],
+    help: 'Requests that never became an exchange: an unknown path, a bad head, an overloaded event loop.',
+  },
+  {
+    name: 'tollgate_exchange_duration_seconds',
+    type: 'histogram',
+    labels: [...WHERE, 'outcome'],
+    help: 'From the head of the request to the end of its answer.',
+  },
+  {
+    name: 'tollgate_time_to_first_token_seconds',
+    type: 'histogram',
+    labels: ['model', 'provider'],
+    help: 'From the head of the request to the first content of its streamed answer.',
+  },
+  {
+    name: 'tollgate_time_per_output_token_seconds',
+    type: 'histogram',
+    labels: ['model', 'provider'],
+    help: 'Of each streamed answer that came whole: its time from the first content to the end, for each output token after the first.',
+  },
+  {
+    name: 'tollgate_tokens_total',
+    type: 'counter',
+    labels: [...WHERE, 'type'],
+    help: 'Tokens by the price they have: input (not cached), cached_input, cache_write, output (reasoning included). They add up.',
+  },
+  {
+    name: 'tollgate_charged_dollars_total',
+    type: 'counter',
+    labels: WHERE,
+    help: 'What customers were charged.',
+  },
+  {
+    name: 'tollgate_cost_dollars_total',
+    type: 'counter',
+    labels: [...WHERE, 'target'],
+    help: "What answers cost the operator, by the target's own cost. Targets without one are not counted.",
+  },
+  {
+    name: 'tollgate_overrun_dollars_total',
+    type: 'counter',
+    labels: WHERE,
+    help: "What usage would have cost beyond its hold: the operator's loss.",
+  },
+  {
+    name: 'tollgate_steps_failed_total',
+    type: 'counter',
+    labels: ['policy', 'step'],
+    help: 'Mistakes of steps: each is a bug of a plugin.',
+  },
+  {
+    name: 'tollgate_shadow_runs_total',
+    type: 'counter',
+    labels: ['policy', 'step'],
+    help: 'Exchanges in which a step in shadow ran.',
+  },
+  {
+    name: 'tollgate_shadow_refusals_total',
+    type: 'counter',
+    labels: ['policy', 'step', 'code'],
+    help: 'Of them, those that it would have refused. code is that of the error, or answered: it would have answered by itself.',
+  },
+  {
+    name: 'tollgate_unhandled_rejections_total',
+    type: 'counter',
+    labels: [],
+    help: 'Promises that were rejected and that nobody waited for: each is a bug, mostly of a plugin.',
+  },
+  {
+    name: 'tollgate_reloads_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Reloads of the configuration: changed, unchanged, refused.',
+  },
+  {
+    name: 'tollgate_telemetry_dropped_total',
+    type: 'counter',
+    labels: [],
+    help: 'Spans that could not be exported to the collector.',
+  },
+] as const satisfies readonly MetricDefinition[]
+
+/** Tries at targets. */
+const ATTEMPTS = [
+  {
+    name: 'tollgate_attempts_total',
+    type: 'counter',
+    labels: ['provider', 'target', 'code'],
+    help: 'Tries at a target. code is that of the failure, or none.',
+  },
+  {
+    name: 'tollgate_attempt_duration_seconds',
+    type: 'histogram',
+    labels: ['provider', 'target'],
+    help: 'Of each try: from its request to the head of the answer, or to its failure.',
+  },
+  {
+    name: 'tollgate_retries_total',
+    type: 'counter',
+    labels: ['provider', 'target'],
+    help: 'Tries at the target that had just failed.',
+  },
+  {
+    name: 'tollgate_fallbacks_total',
+    type: 'counter',
+    labels: ['provider', 'target'],
+    help: 'Tries at another target; the labels are those of the one that had just failed.',
+  },
+] as const satisfies readonly MetricDefinition[]
+
+/** How each thread that serves does. */
+const SERVING = [
+  {
+    name: 'tollgate_held_dollars',
+    type: 'gauge',
+    labels: [],
+    help: 'Credit that is held for exchanges under way.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_target_state',
+    type: 'gauge',
+    labels: ['provider', 'target', 'state'],
+    help: 'How many serving threads see the target in this state: well, half_open, limited, ejected.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_target_ejections_total',
+    type: 'counter',
+    labels: ['provider', 'target'],
+    help: 'How often the target was put behind the others because it failed.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_target_inflight_attempts',
+    type: 'gauge',
+    labels: ['provider', 'target'],
+    help: 'Tries at the target that are under way.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_provider_credentials_out',
+    type: 'gauge',
+    labels: ['provider'],
+    help: 'Credentials that are not used now because the provider refuses or limits them, in the serving thread with the most.',
+    ofThreads: 'largest',
+  },
+  {
+    name: 'tollgate_overloaded',
+    type: 'gauge',
+    labels: [],
+    help: '1 while the event loop is overloaded and new requests are refused, else 0.',
+    ofThreads: 'largest',
+  },
+] as const satisfies readonly MetricDefinition[]
+
+/** The process as a whole. */
+const GATEWAY = [
+  { name: 'tollgate_inflight_exchanges', type: 'gauge', labels: [], help: 'Exchanges under way.' },
+  { name: 'tollgate_inflight_exchanges_limit', type: 'gauge', labels: [], help: 'limits.max_inflight.' },
+  {
+    name: 'tollgate_queued_exchanges',
+    type: 'gauge',
+    labels: [],
+    help: 'Exchanges that wait in the queue of a concurrency step.',
+  },
+  {
+    name: 'tollgate_serving_threads',
+    type: 'gauge',
+    labels: ['state'],
+    help: 'Serving threads: answering, or silent: this page has their last values. The main thread counts where it serves.',
+  },
+  {
+    name: 'tollgate_serving_thread_deaths_total',
+    type: 'counter',
+    labels: [],
+    help: 'Serving threads that have ended because of an error.',
+  },
+  {
+    name: 'tollgate_config_last_reload_successful',
+    type: 'gauge',
+    labels: [],
+    help: '0 while the files are not what serves because the last reload was refused, else 1.',
+  },
+  {
+    name: 'tollgate_config_last_reload_success_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the configuration that serves was loaded, since the epoch.',
+  },
+  { name: 'tollgate_build_info', type: 'gauge', labels: ['version'], help: 'Always 1; the version is in the label.' },
+  {
+    name: 'tollgate_config_info',
+    type: 'gauge',
+    labels: ['hash'],
+    help: 'Always 1; the label is a hash of the files of the configuration that serves.',
+  },
+] as const satisfies readonly MetricDefinition[]
+
+/** The ledger, and the state that replicas share. */
+const STORE = [
+  { name: 'tollgate_ledger_healthy', type: 'gauge', labels: [], help: '1 when the ledger can be written, else 0.' },
+  { name: 'tollgate_holds_open', type: 'gauge', labels: [], help: 'Holds that are not settled yet.' },
+  {
+    name: 'tollgate_settles_spooled',
+    type: 'gauge',
+    labels: [],
+    help: 'Settles that could not be written in time, are on disk in the spool, and are tried again.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_settles_waiting',
+    type: 'gauge',
+    labels: [],
+    help: 'Settles that the disk refused altogether: only this process knows them, and tries again.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_store_commit_duration_seconds',
+    type: 'histogram',
+    labels: [],
+    help: 'Of each group of operations: from BEGIN to the end of COMMIT, in the thread that writes.',
+  },
+  {
+    name: 'tollgate_store_group_operations',
+    type: 'histogram',
+    labels: [],
+    help: 'Operations that shared a commit.',
+  },
+  {
+    name: 'tollgate_store_refused_operations_total',
+    type: 'counter',
+    labels: [],
+    help: 'Operations that the database refused in all their tries.',
+  },
+  {
+    name: 'tollgate_store_waiting_operations',
+    type: 'gauge',
+    labels: [],
+    help: 'Operations that the ledger has not answered yet.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_store_mailbox_fill_ratio',
+    type: 'gauge',
+    labels: [],
+    help: "How full the fullest mailbox of the ledger's thread is, from 0 to 1.",
+    ofThreads: 'largest',
+  },
+  {
+    name: 'tollgate_store_mailbox_full_total',
+    type: 'counter',
+    labels: [],
+    help: "How often operations had to wait for room in a mailbox of the ledger's thread.",
+    ofThreads: 'sum',
+  },
+  {
+    name: 'tollgate_lease_renewed_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When this replica last renewed its lease, since the epoch. Only with a store in PostgreSQL.',
+  },
+  {
+    name: 'tollgate_lease_renewals_failed_total',
+    type: 'counter',
+    labels: [],
+    help: 'Renewals of the lease that failed. Only with a store in PostgreSQL.',
+  },
+  {
+    name: 'tollgate_lease_takeovers_total',
+    type: 'counter',
+    labels: [],
+    help: 'Other replicas whose lease had ended, and whose holds this one has settled. Only with a store in PostgreSQL.',
+  },
+  {
+    name: 'tollgate_state_lost',
+    type: 'gauge',
+    labels: [],
+    help: '1 while the state server does not answer and each replica limits by its share, else 0.',
+  },
+  {
+    name: 'tollgate_state_failures_total',
+    type: 'counter',
+    labels: [],
+    help: 'Calls that the state server did not answer in time, or answered with an error.',
+  },
+] as const satisfies readonly MetricDefinition[]
+
+/** Node.js and the process, under the names that other programs use for the same. `thread` is main or serving. */
+const PROCESS = [
+  {
+    name: 'nodejs_eventloop_delay_seconds',
+    type: 'histogram',
+    labels: ['thread'],
+    help: 'How late the rounds of a timer came that is due every 50 ms.',
+  },
+  {
+    name: 'nodejs_eventloop_time_seconds_total',
+    type: 'counter',
+    labels: ['thread', 'state'],
+    help: 'Time of event loops that was active or idle.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'nodejs_gc_duration_seconds',
+    type: 'histogram',
+    labels: ['thread', 'kind'],
+    help: 'Pauses for the collection of garbage: minor, major, incremental or weakcb.',
+  },
+  {
+    name: 'nodejs_heap_size_used_bytes',
+    type: 'gauge',
+    labels: ['thread'],
+    help: 'Used memory of the heaps of JavaScript.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'nodejs_heap_size_total_bytes',
+    type: 'gauge',
+    labels: ['thread'],
+    help: 'Memory of the heaps of JavaScript.',
+    ofThreads: 'sum',
+  },
+  {
+    name: 'nodejs_heap_used_ratio',
+    type: 'gauge',
+    labels: ['thread'],
+    help: 'Used memory of a heap as a part of its limit, in the thread where it is the largest.',
+    ofThreads: 'largest',
+  },
+  {
+    name: 'nodejs_external_memory_bytes',
+    type: 'gauge',
+    labels: ['thread'],
+    help: 'Memory outside the heaps that their objects hold: mostly bodies.',
+    ofThreads: 'sum',
+  },
+  { name: 'process_start_time_seconds', type: 'gauge', labels: [], help: 'When the process started, since the epoch.' },
+  { name: 'process_cpu_seconds_total', type: 'counter', labels: [], help: 'CPU time of the process, user and system.' },
+  { name: 'process_resident_memory_bytes', type: 'gauge', labels: [], help: 'Memory of the process in RAM.' },
+  { name: 'process_open_fds', type: 'gauge', labels: [], help: 'Open files and connections. Only on Linux.' },
+  { name: 'process_max_fds', type: 'gauge', labels: [], help: 'How many there may be. Only on Linux.' },
+] as const satisfies readonly MetricDefinition[]
+
+export const METRICS = [...EXCHANGES, ...ATTEMPTS, ...SERVING, ...GATEWAY, ...STORE, ...PROCESS] as const
+
+export type MetricName = (typeof METRICS)[number]['name']
+
+const BY_NAME = new Map<MetricName, MetricDefinition>(METRICS.map(definition => [definition.name, definition]))
+
+export function metric(name: MetricName): MetricDefinition {
+  return BY_NAME.get(name)!
+}

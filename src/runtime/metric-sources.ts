@@ -1,0 +1,84 @@
+/** What metrics are asked when their page is read: of this thread, and of the process. */
+import type { NanoUsd } from '#contract'
+import { type DeadlineClock, ROUND_MS } from '../common/clock.ts'
+import { VERSION } from '../common/version.ts'
+import { type MainSources, NOBODY_SERVED, type OwnSources, type ServingFigures } from '../observe/metrics.ts'
+import type { LiveExchange } from '../request/send/live-exchange.ts'
+import type { State } from '../store/state/state.ts'
+import type { Store } from '../store/store.ts'
+import type { Generation } from './generation.ts'
+import type { Reloads } from './reload.ts'
+
+/** How what serves clients in this thread does. */
+export function servingFigures(
+  { configuration, healthTracker, upstreams }: Generation,
+  exchanges: readonly LiveExchange[],
+  isOverloaded: boolean,
+): ServingFigures {
+  // A target may belong to several models.
+  const targets = new Map(
+    [...configuration.models.values()].flatMap(({ targets }) => targets.map(each => [each.id, each])),
+  )
+  return {
+    isOverloaded,
+    held: heldBy(exchanges),
+    targets: [...targets.values()].map(({ id, provider }) => {
+      const { state = 'well', inflight = 0, ejections = 0 } = healthTracker.look(id) ?? {}
+      return { provider, target: id, state, inflight, ejections }
+    }),
+    credentialsOut: [...configuration.providers.values()].flatMap(provider => {
+      if (provider.dialect === 'demo') return []
+      const good = upstreams.get(provider.name)?.goodCredentials() ?? 0
+      return [[provider.name, provider.credentials.length - good] as const]
+    }),
+  }
+}
+
+function heldBy(exchanges: readonly LiveExchange[]): NanoUsd {
+  // A hold that was settled holds nothing any more.
+  return exchanges.reduce((sum, { hold = 0n, charge }) => (charge === null ? sum + hold : sum), 0n)
+}
+
+export interface OwnParts {
+  readonly store: Store
+  readonly thread: 'main' | 'serving'
+  readonly deadlineClock: Pick<DeadlineClock, 'watch'>
+  /** Undefined while the thread serves nobody. */
+  serving(): ServingFigures | undefined
+}
+
+/** What each thread keeps for itself. */
+export function ownSources({ store, thread, deadlineClock, serving }: OwnParts): OwnSources {
+  return {
+    serving: () => serving() ?? NOBODY_SERVED,
+    unwritten: store.unwritten,
+    writing: store.writing,
+    node: { thread, watch: deadlineClock.watch, roundMs: ROUND_MS },
+  }
+}
+
+export interface MainParts {
+  readonly store: Store
+  readonly state: Pick<State, 'queued' | 'health'>
+  /** Undefined while the gateway starts. */
+  serving(): { inflight(): number; threads(): ReturnType<MainSources['threads']> } | undefined
+  reloads(): Reloads
+  configHash(): string
+}
+
+/** What only the main thread knows. */
+export function mainSources({ store, state, serving, reloads, configHash }: MainParts): MainSources {
+  return {
+    version: VERSION,
+    configHash,
+    inflight: () => serving()?.inflight() ?? 0,
+    inflightLimit: () => reloads().generation().configuration.limits.maxInflight,
+    queued: state.queued,
+    threads: () => serving()?.threads() ?? { answering: 0, silent: 0, deaths: 0 },
+    configuration: () => ({ isCurrent: reloads().problem() === null, atMs: reloads().running().at }),
+    holdsOpen: store.openHolds,
+    ledgerHealthy: store.healthy,
+    lease: store.lease,
+    stateServer: state.health,
+  }
+}
