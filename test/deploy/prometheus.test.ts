@@ -1,0 +1,344 @@
+/** The files for Prometheus and Grafana in src/deploy: what they ask for exists, and says what it is meant to say. */
+import { spawnSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Ajv } from 'ajv'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { parse } from 'yaml'
+import { ERRORS, type Outcome } from '#contract'
+import { METRICS } from '../../src/observe/metric-list.ts'
+import type { MetricDefinition } from '../../src/observe/metric-registry.ts'
+import { createAccount, startGateway, temporaryDirectory } from '../helpers/gateway.ts'
+import { ROOT, read } from '../helpers/repository.ts'
+import { DASHBOARD_SCHEMA } from './dashboard-schema.ts'
+
+const FOLDER = 'src/deploy/prometheus'
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0
+if (!hasPromtool) console.warn('promtool was left out. To have it: apt-get install --no-install-recommends prometheus')
+
+interface Rule {
+  readonly record?: string
+  readonly alert?: string
+  readonly expr: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
+interface Query {
+  readonly refId: string
+  readonly expr: string
+}
+
+interface Panel {
+  readonly id: number
+  readonly type: string
+  readonly title: string
+  readonly gridPos: Readonly<Record<'h' | 'w' | 'x' | 'y', number>>
+  readonly targets?: readonly Query[]
+}
+
+interface Dashboard {
+  readonly panels: readonly Panel[]
+  readonly templating: { readonly list: readonly { readonly name: string; readonly definition?: string }[] }
+  readonly annotations: { readonly list: readonly { readonly name: string; readonly expr: string }[] }
+}
+
+const rules: readonly Rule[] = parse(read(`${FOLDER}/rules.yaml`)).groups.flatMap(
+  (group: { readonly rules: readonly Rule[] }) => group.rules,
+)
+const alerts = rules.filter(({ alert }) => alert !== undefined)
+const records = rules.flatMap(({ record }) => (record === undefined ? [] : [record]))
+const dashboard: Dashboard = JSON.parse(read('src/deploy/grafana/tollgate.json'))
+
+/** What a page asks Prometheus for, as PromQL without Grafana's variables. */
+const plain = (query: string) => query.replaceAll('$__rate_interval', '5m').replace(/\$(?!labels|value)\w+/g, '.*')
+const asked: readonly (readonly [place: string, expr: string])[] = [
+  ...rules.map(({ record, alert, expr }) => [record ?? alert!, expr] as const),
+  ...dashboard.panels.flatMap(({ title, targets = [] }) =>
+    targets.map(({ expr }) => [`panel ${title}`, plain(expr)] as const),
+  ),
+  ...dashboard.annotations.list.map(({ name, expr }) => [`annotation ${name}`, plain(expr)] as const),
+]
+
+/** Those that Prometheus makes by itself. */
+const ITS_OWN: readonly MetricDefinition[] = [
+  { name: 'up', type: 'gauge', labels: [], help: '' },
+  { name: 'ALERTS', type: 'gauge', labels: ['alertname', 'alertstate'], help: '' },
+]
+/** Of any series. */
+const ANY = ['job', 'instance']
+const WORDS = new Set([
+  'and',
+  'or',
+  'unless',
+  'by',
+  'on',
+  'without',
+  'ignoring',
+  'group_left',
+  'group_right',
+  'offset',
+  'bool',
+])
+
+interface Selector {
+  readonly name: string
+  readonly matchers: readonly (readonly [label: string, value: string])[]
+}
+
+/** The series that an expression asks for. What stands between brackets behind `by` and `on` are labels. */
+function selectorsOf(expr: string): Selector[] {
+  const text = expr.replace(/\b(by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)/g, ' ')
+  return [...text.matchAll(/([a-zA-Z_:][\w:]*)\s*(\{[^}]*\}|\(|\[)?/g)].flatMap(([, name, behind = ''], at, all) => {
+    const isDuration = /\d$/.test(text.slice(0, all[at]!.index))
+    if (behind === '(' || WORDS.has(name!) || isDuration) return []
+    const matchers = behind.startsWith('{') ? [...behind.matchAll(/(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"/g)] : []
+    return [{ name: name!, matchers: matchers.map(([, label, value]) => [label!, value!] as const) }]
+  })
+}
+
+/** The metric that has series of this name; undefined: none has. */
+function metricOf(name: string): { readonly labels: readonly string[] } | undefined {
+  for (const metric of [...METRICS, ...ITS_OWN] as readonly MetricDefinition[]) {
+    if (metric.type !== 'histogram') {
+      if (metric.name === name) return metric
+    } else if (name === `${metric.name}_bucket`) return { labels: [...metric.labels, 'le'] }
+    else if (name === `${metric.name}_sum` || name === `${metric.name}_count`) return metric
+  }
+  return undefined
+}
+
+const OUTCOMES: Readonly<Record<Outcome, true>> = {
+  answered: true,
+  refused: true,
+  failed: true,
+  client_left: true,
+  cut: true,
+}
+/** Labels of which all values are known. */
+const VALUES: Readonly<Record<string, readonly string[]>> = {
+  outcome: [...Object.keys(OUTCOMES), 'none'],
+  code: [...Object.keys(ERRORS), 'none'],
+  state: ['well', 'half_open', 'limited', 'ejected', 'answering', 'silent', 'active', 'idle'],
+  type: ['input', 'cached_input', 'cache_write', 'output'],
+  thread: ['main', 'serving'],
+}
+
+function promtool(args: readonly string[], input?: string) {
+  const { status, stdout, stderr } = spawnSync('promtool', args, {
+    cwd: join(ROOT, FOLDER),
+    encoding: 'utf8',
+    ...(input === undefined ? {} : { input }),
+  })
+  return { status, said: stdout + stderr }
+}
+
+describe('what is asked for', () => {
+  test('the reader of expressions finds names, and what is no name', () => {
+    const found = selectorsOf(
+      'sum by (job, le) (rate(a_bucket{b=~"x|y",c!="z"}[5m])) / on (job) (d:e:f > bool 0.5) or g offset 1h unless h_sum * 3e2',
+    )
+    expect(found.map(({ name }) => name)).toEqual(['a_bucket', 'd:e:f', 'g', 'h_sum'])
+    expect(found[0]!.matchers).toEqual([
+      ['b', 'x|y'],
+      ['c', 'z'],
+    ])
+    expect(metricOf('tollgate_exchange_duration_seconds')).toBeUndefined()
+    expect(metricOf('tollgate_exchanges_total_bucket')).toBeUndefined()
+  })
+
+  test.each(asked)('%s: only metrics, labels and values that exist', (_place, expr) => {
+    const selectors = selectorsOf(expr)
+    expect(selectors.length).toBeGreaterThan(0)
+    for (const { name, matchers } of selectors) {
+      if (records.includes(name)) continue
+      const metric = metricOf(name)
+      expect(metric, `there is no ${name}`).toBeDefined()
+      for (const [label, value] of matchers) {
+        expect([...metric!.labels, ...ANY], name).toContain(label)
+        const known = VALUES[label]
+        if (known) for (const each of value.split('|')) expect(known, `${name} ${label}`).toContain(each)
+      }
+    }
+  })
+
+  test('every metric is on the dashboard or in a rule', () => {
+    const used = new Set(asked.flatMap(([, expr]) => selectorsOf(expr).map(({ name }) => metricOf(name))))
+    const names = asked.flatMap(([, expr]) =>
+      selectorsOf(expr).map(({ name }) => name.replace(/_(bucket|sum|count)$/, '')),
+    )
+    expect(used.size).toBeGreaterThan(50)
+    expect(METRICS.map(({ name }) => name).filter(name => !names.includes(name))).toEqual([])
+  })
+})
+
+describe('alerts', () => {
+  test.each(alerts.map(rule => [rule.alert!, rule] as const))(
+    '%s says what is the matter and what to do',
+    (name, rule) => {
+      expect(name).toMatch(/^Tollgate[A-Z]/)
+      expect(Object.keys(rule.annotations ?? {})).toEqual(['summary', 'runbook'])
+      const { summary, runbook } = rule.annotations!
+      expect(summary!.length).toBeLessThan(120)
+      expect(runbook!.length).toBeGreaterThan(80)
+      for (const [, other] of runbook!.matchAll(/\b(Tollgate[A-Z]\w+)/g)) {
+        expect(alerts.map(({ alert }) => alert)).toContain(other)
+      }
+      expect(['critical', 'warning']).toContain(rule.labels?.['severity'])
+    },
+  )
+
+  test('each is once there, and fires in a test', () => {
+    const names = alerts.map(({ alert }) => alert!)
+    expect(new Set(names).size).toBe(names.length)
+    const tested = read(`${FOLDER}/rules.test.yaml`)
+    expect(names.filter(name => !tested.includes(`alertname="${name}"`))).toEqual([])
+  })
+})
+
+describe('the dashboard', () => {
+  test('has the structure that Grafana reads', () => {
+    const validate = new Ajv({ allErrors: true, strict: true }).compile(DASHBOARD_SCHEMA)
+    validate(dashboard)
+    expect(validate.errors ?? []).toEqual([])
+  })
+
+  test('no panel covers another one, and each has a number of its own', () => {
+    const { panels } = dashboard
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
+    const cells = new Map<string, string>()
+    for (const { title, gridPos } of panels) {
+      expect(gridPos.x + gridPos.w, title).toBeLessThanOrEqual(24)
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          expect(cells.get(`${x}/${y}`), title).toBeUndefined()
+          cells.set(`${x}/${y}`, title)
+        }
+      }
+    }
+    // Nothing is left free either: Grafana would move panels up.
+    expect(cells.size).toBe(24 * Math.max(...panels.map(({ gridPos }) => gridPos.y + gridPos.h)))
+  })
+
+  test('uses its own variables only, and each of them', () => {
+    const names = dashboard.templating.list.map(({ name }) => name)
+    const text = JSON.stringify([
+      dashboard.panels,
+      dashboard.annotations,
+      dashboard.templating.list.map(({ definition }) => definition),
+    ])
+    const used = new Set([...text.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!))
+    expect([...used].filter(name => name !== '__rate_interval').sort()).toEqual([...names].sort())
+  })
+
+  test('queries of a panel have names of their own', () => {
+    for (const { title, targets = [] } of dashboard.panels) {
+      expect(new Set(targets.map(({ refId }) => refId)).size, title).toBe(targets.length)
+    }
+  })
+})
+
+describe.skipIf(!hasPromtool)('promtool', () => {
+  test('takes the rules, and they fire when they should', () => {
+    expect(promtool(['check', 'rules', 'rules.yaml'])).toMatchObject({ status: 0 })
+    const { status, said } = promtool(['test', 'rules', 'rules.test.yaml'])
+    expect(status, said).toBe(0)
+  })
+
+  test('understands every expression of the dashboard', async () => {
+    const file = join(await temporaryDirectory(), 'queries.json')
+    const queries = asked.map(([, expr], at) => ({ record: `query:${at}`, expr }))
+    await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules: queries }] }))
+    const { status, said } = promtool(['check', 'rules', file])
+    expect(status, said).toBe(0)
+    // It would say so.
+    await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules: [{ record: 'a', expr: 'rate(b' }] }] }))
+    expect(promtool(['check', 'rules', file]).status).not.toBe(0)
+  })
+
+  test('finds nothing to say about the page of a gateway with two threads, after traffic of every kind', async () => {
+    const page = await pageAfterTraffic()
+    const { status, said } = promtool(['check', 'metrics'], page)
+    expect(said).toBe('')
+    expect(status).toBe(0)
+  }, 60_000)
+})
+
+test('a gateway with two threads tells what has happened', async () => {
+  const page = await pageAfterTraffic()
+  const value = (name: string, ...labels: readonly string[]) => {
+    const lines = page.split('\n').filter(line => line.startsWith(name) && labels.every(label => line.includes(label)))
+    return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+  }
+  expect(value('tollgate_exchanges_total{', 'outcome="answered"', 'provider="demo"', 'model="m"')).toBe(4)
+  expect(value('tollgate_exchanges_total{', 'code="model_not_found"', 'provider="none"')).toBe(1)
+  expect(value('tollgate_requests_refused_total{', 'code="unknown_url"')).toBe(1)
+  expect(value('tollgate_fallbacks_total{', 'target="down/x"')).toBeGreaterThan(0)
+  expect(value('tollgate_attempts_total{', 'target="down/x"', 'code="upstream_unreachable"')).toBeGreaterThan(0)
+  expect(value('tollgate_time_to_first_token_seconds_count{', 'model="m"')).toBe(2)
+  expect(value('tollgate_time_per_output_token_seconds_count{', 'model="m"')).toBe(2)
+  expect(value('tollgate_time_per_output_token_seconds_sum{', 'model="m"')).toBeGreaterThan(0)
+  expect(value('tollgate_charged_dollars_total{', 'model="m"')).toBeGreaterThan(0)
+  expect(value('tollgate_held_dollars ')).toBe(0)
+  expect(value('tollgate_target_state{', 'target="demo/demo-small"', 'state="well"')).toBe(2)
+  expect(value('tollgate_serving_threads{', 'answering')).toBe(2)
+  expect(value('tollgate_inflight_exchanges_limit ')).toBe(77)
+  // A hold and a settle of each exchange at least.
+  expect(value('tollgate_store_group_operations_sum ')).toBeGreaterThanOrEqual(8)
+  expect(value('tollgate_store_commit_duration_seconds_sum ')).toBeGreaterThan(0)
+  expect(value('nodejs_eventloop_delay_seconds_count{', 'thread="serving"')).toBeGreaterThan(0)
+  expect(value('nodejs_eventloop_delay_seconds_count{', 'thread="main"')).toBeGreaterThan(0)
+  expect(value('nodejs_heap_size_used_bytes{', 'thread="serving"')).toBeGreaterThan(1e6)
+  if (process.platform === 'linux') expect(value('process_open_fds ')).toBeGreaterThan(10)
+  expect(value('tollgate_config_last_reload_successful ')).toBe(1)
+}, 60_000)
+
+/** Streams, whole answers, refusals, and a target that is down. */
+async function pageAfterTraffic(): Promise<string> {
+  const gateway = await startGateway({
+    yaml: {
+      version: 1,
+      listen: '127.0.0.1:0',
+      admin: '127.0.0.1:0',
+      threads: 2,
+      store: 'sqlite:./tollgate.db',
+      limits: { max_inflight: 77 },
+      providers: {
+        // Nobody listens there.
+        down: { dialect: 'openai', base_url: 'http://127.0.0.1:9/v1' },
+        demo: { dialect: 'demo', pace: '5ms' },
+      },
+      models: {
+        m: {
+          context: '128k',
+          max_output: 1024,
+          price: { per: '1M tokens', input: '$1', output: '$2' },
+          targets: [
+            { provider: 'down', model: 'x' },
+            { provider: 'demo', model: 'demo-small' },
+          ],
+        },
+      },
+      routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
+    },
+    policies: { standard: { steps: [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }] } },
+  })
+  onTestFinished(() => gateway.kill9())
+  const { key } = await createAccount(gateway, { credit: 10 })
+  const ask = async (body: object, path = '/v1/chat/completions') => {
+    const answer = await fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' },
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...body }),
+    })
+    await answer.text()
+    return answer.status
+  }
+  const statuses = [await ask({}), await ask({}), await ask({ stream: true }), await ask({ stream: true })]
+  expect(statuses).toEqual([200, 200, 200, 200])
+  expect([await ask({ model: 'nobody' }), await ask({}, '/v1/nothing')]).toEqual([404, 404])
+  const page = async () => (await fetch(`${gateway.adminUrl}/metrics`)).text()
+  // An exchange is counted when its connection is over.
+  await expect.poll(async () => /^tollgate_exchanges_total\{.*"model_not_found"\} 1$/m.test(await page())).toBe(true)
+  return page()
+}
