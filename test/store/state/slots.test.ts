@@ -22,6 +22,7 @@ test('a reload with a lower limit lets nobody in until there is room; those who 
   const waiting = slots.wait('a', 2, { length: 9, wait: 60_000 }, signal)
   const later = slots.wait('a', 1, { length: 9, wait: 60_000 }, signal)
   expect(getEventListeners(signal, 'abort')).toHaveLength(2)
+  expect(slots.waiting).toBe(2)
   // Nor does a higher one let anybody pass those who wait.
   expect(slots.enter('a', 9)).toBeNull()
   one.free()
@@ -31,6 +32,6 @@ test('a reload with a lower limit lets nobody in until there is room; those who 
   expect(slots.inside('a')).toBe(1)
   ;(three as Slot).free()
   ;((await later) as Slot).free()
-  expect(slots.size).toBe(0)
+  expect([slots.size, slots.waiting]).toEqual([0, 0])
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
 })
