@@ -8,7 +8,13 @@ import { parse } from 'yaml'
 import { ERRORS, type Outcome } from '#contract'
 import { METRICS } from '../../src/observe/metric-list.ts'
 import type { MetricDefinition } from '../../src/observe/metric-registry.ts'
-import { createAccount, startGateway, temporaryDirectory } from '../helpers/gateway.ts'
+import {
+  createAccount,
+  type Gateway,
+  type GatewayOptions,
+  startGateway,
+  temporaryDirectory,
+} from '../helpers/gateway.ts'
 import { ROOT, read } from '../helpers/repository.ts'
 import { DASHBOARD_SCHEMA } from './dashboard-schema.ts'
 
@@ -265,11 +271,7 @@ describe.skipIf(!hasPromtool)('promtool', () => {
 })
 
 test('a gateway with two threads tells what has happened', async () => {
-  const page = await pageAfterTraffic()
-  const value = (name: string, ...labels: readonly string[]) => {
-    const lines = page.split('\n').filter(line => line.startsWith(name) && labels.every(label => line.includes(label)))
-    return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
-  }
+  const value = valuesOf(await pageAfterTraffic())
   expect(value('tollgate_exchanges_total{', 'outcome="answered"', 'provider="demo"', 'model="m"')).toBe(4)
   expect(value('tollgate_exchanges_total{', 'code="model_not_found"', 'provider="none"')).toBe(1)
   expect(value('tollgate_requests_refused_total{', 'code="unknown_url"')).toBe(1)
@@ -293,9 +295,53 @@ test('a gateway with two threads tells what has happened', async () => {
   expect(value('tollgate_config_last_reload_successful ')).toBe(1)
 }, 60_000)
 
-/** Streams, whole answers, refusals, and a target that is down. */
-async function pageAfterTraffic(): Promise<string> {
-  const gateway = await startGateway({
+test('exchanges under way: what is held for them, where they are, and who waits in the queue', async () => {
+  const gateway = await startGateway(configuration('200ms', { use: 'concurrency', with: ONE_AT_A_TIME }))
+  onTestFinished(() => gateway.kill9())
+  const { key } = await createAccount(gateway, { credit: 10 })
+  const [one, two] = [askedBy(gateway, key, { stream: true }), askedBy(gateway, key, { stream: true })]
+  const page = async () => valuesOf(await pageOf(gateway))
+  await expect.poll(async () => (await page())('tollgate_queued_exchanges '), { timeout: 10_000 }).toBe(1)
+  await expect.poll(async () => (await page())('tollgate_target_inflight_attempts{', 'demo'), PATIENT).toBe(1)
+  const value = await page()
+  // The body of the one that waits has not been read.
+  expect(value('tollgate_inflight_exchanges ')).toBe(1)
+  expect(value('tollgate_holds_open ')).toBe(1)
+  // The prompt, and 1,024 tokens at two dollars a million.
+  expect(value('tollgate_held_dollars ')).toBeGreaterThan(0.002)
+  expect(value('tollgate_held_dollars ')).toBeLessThan(0.01)
+  await Promise.all([one, two])
+  await expect.poll(async () => (await page())('tollgate_held_dollars '), PATIENT).toBe(0)
+  expect((await page())('tollgate_queued_exchanges ')).toBe(0)
+}, 60_000)
+
+const PATIENT = { timeout: 10_000 }
+const ONE_AT_A_TIME = { per: 'account', limit: 1, queue: { length: 5, wait: '60s' } }
+
+const pageOf = async ({ adminUrl }: Gateway) => (await fetch(`${adminUrl}/metrics`)).text()
+
+/** The sum of the samples whose line begins so and has these labels. */
+const valuesOf =
+  (page: string) =>
+  (start: string, ...labels: readonly string[]) => {
+    const lines = page.split('\n').filter(line => line.startsWith(start) && labels.every(label => line.includes(label)))
+    return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+  }
+
+/** Resolves with the status when the answer is over. */
+async function askedBy({ url }: Gateway, key: string, body: object, path = '/v1/chat/completions'): Promise<number> {
+  const answer = await fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' },
+    body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...body }),
+  })
+  await answer.text()
+  return answer.status
+}
+
+/** Two threads; the first target is down. */
+function configuration(pace: string, ...steps: readonly object[]): GatewayOptions {
+  return {
     yaml: {
       version: 1,
       listen: '127.0.0.1:0',
@@ -306,7 +352,7 @@ async function pageAfterTraffic(): Promise<string> {
       providers: {
         // Nobody listens there.
         down: { dialect: 'openai', base_url: 'http://127.0.0.1:9/v1' },
-        demo: { dialect: 'demo', pace: '5ms' },
+        demo: { dialect: 'demo', pace },
       },
       models: {
         m: {
@@ -321,23 +367,24 @@ async function pageAfterTraffic(): Promise<string> {
       },
       routes: [{ path: '/v1/chat/completions', policy: 'standard' }],
     },
-    policies: { standard: { steps: [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, { use: 'route' }] } },
-  })
+    policies: {
+      standard: {
+        steps: [{ use: 'api-key' }, ...steps, { use: 'schema' }, { use: 'credits' }, { use: 'route' }],
+      },
+    },
+  }
+}
+
+/** Streams, whole answers, refusals, and a target that is down. */
+async function pageAfterTraffic(): Promise<string> {
+  const gateway = await startGateway(configuration('5ms'))
   onTestFinished(() => gateway.kill9())
   const { key } = await createAccount(gateway, { credit: 10 })
-  const ask = async (body: object, path = '/v1/chat/completions') => {
-    const answer = await fetch(`${gateway.url}${path}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' },
-      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...body }),
-    })
-    await answer.text()
-    return answer.status
-  }
+  const ask = (body: object, path?: string) => askedBy(gateway, key, body, path)
   const statuses = [await ask({}), await ask({}), await ask({ stream: true }), await ask({ stream: true })]
   expect(statuses).toEqual([200, 200, 200, 200])
   expect([await ask({ model: 'nobody' }), await ask({}, '/v1/nothing')]).toEqual([404, 404])
-  const page = async () => (await fetch(`${gateway.adminUrl}/metrics`)).text()
+  const page = () => pageOf(gateway)
   // An exchange is counted when its connection is over.
   await expect.poll(async () => /^tollgate_exchanges_total\{.*"model_not_found"\} 1$/m.test(await page())).toBe(true)
   return page()

@@ -25,6 +25,19 @@ onPostgres(() => {
       await expect.poll(until, PATIENT).not.toBe(before)
     })
 
+    test('tells for metrics when it was renewed, and how often that failed', async () => {
+      const one = await testStore(QUICK)
+      const bornMs = one.clock.ms
+      expect(one.lease()).toEqual({ renewedAtMs: bornMs, failures: 0, takeovers: 0 })
+      await one.recover()
+      one.clock.ms += 5000
+      await expect.poll(() => one.lease()!.renewedAtMs, PATIENT).toBe(bornMs + 5000)
+      run(one, "UPDATE replica SET taken_by = 99, lease_until = clock_timestamp() + interval '60 s' WHERE id = 1")
+      one.clock.ms += 5000
+      await expect.poll(() => one.lease()!.failures, PATIENT).toBeGreaterThan(0)
+      expect(one.lease()!.renewedAtMs).toBe(bornMs + 5000)
+    })
+
     test('that has ended: others settle what is open at its last checkpoint, once', async () => {
       const one = await testStore({ writes: 'thread' })
       const accountId = await fund(one, 1000n)
@@ -39,6 +52,7 @@ onPostgres(() => {
       await expect.poll(() => replicas(one).map(({ id }) => id), PATIENT).toEqual([2, 3])
       expect(others[0]!.reads.findReceipt('req_1')).toMatchObject({ charged: 40n, source: 'recovered' })
       expect(others[0]!.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+      expect(others.map(other => other.lease()!.takeovers).sort()).toEqual([0, 1])
     })
 
     test('that has ended: its process settles nothing twice, and serves again when the others are done', async () => {
