@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from './free-port.ts'
 
 const PROGRAM = [process.env.TOLLGATE_OTELCOL ?? '', join(tmpdir(), 'tollgate-otelcol/otelcol')].find(existsSync)
 
@@ -55,13 +55,4 @@ export async function startCollector(to: string): Promise<Collector> {
   }
   await end()
   throw new Error(`the collector did not start: ${said}`)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

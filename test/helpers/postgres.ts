@@ -16,13 +16,13 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 import { onTestFinished } from 'vitest'
 import { openPostgres } from '../../src/store/postgres/index.ts'
+import { freePort } from './free-port.ts'
 
 const PROGRAMS = newest('/usr/lib/postgresql')
 
@@ -269,17 +269,6 @@ function ordinaryUser(): { readonly uid: number; readonly gid: number } | null {
   const users = readFileSync('/etc/passwd', 'utf8')
   const line = /^(?:postgres|nobody):[^:]*:(\d+):(\d+):/m.exec(users)!
   return { uid: Number(line[1]), gid: Number(line[2]) }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
 }
 
 function textOf(path: string): string {

@@ -2,11 +2,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { describe } from 'vitest'
+import { freePort } from './free-port.ts'
 
 /** Null: there is no state server here. */
 export const REDIS_PROGRAM =
@@ -79,13 +79,4 @@ async function launch(port: number, folder: string, options: readonly string[]):
     }
   }
   throw new Error(`redis-server did not start: ${said}`)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -1,0 +1,13 @@
+/** A port for a program that cannot choose one itself. */
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+
+/** A port of the loopback on which nobody listens right now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
