@@ -32,7 +32,7 @@ if (isRecent(process.versions.node)) {
   replaceForHeap()
   // Node does not strip types below node_modules, so an installed package runs what was compiled.
   const source = new URL('./cli.ts', import.meta.url)
-  const compiled = new URL('../../dist/cli/cli.js', import.meta.url)
+  const compiled = new URL('../../dist/src/cli/cli.js', import.meta.url)
   const useSource = existsSync(source) && !source.pathname.includes('/node_modules/')
   // Stripping the types of all files takes longer than a help text should; beside the other generated things of a
   // checkout it is kept from one run to the next. (Not in the shared temporary directory: whoever can write there could

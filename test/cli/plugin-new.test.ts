@@ -47,9 +47,9 @@ const run = (program: string, args: readonly string[], cwd = folder) => promisif
 test('the folder that is written passes its own test, outside of the repository', async () => {
   const { code, out } = await runCommand(folder, ['plugin', 'new', 'short-talks'])
   expect(code).toBe(0)
-  expect(out).toContain(testCommand(TEST))
+  expect(out).toContain(testCommand(TEST, folder))
   expect(readdirSync(join(folder, 'plugins/short-talks')).sort()).toEqual(['README.md', 'index.test.ts', 'index.ts'])
-  const [program, ...args] = testCommand(TEST).split(' ')
+  const [program, ...args] = testCommand(TEST, folder).split(' ')
   const { stdout } = await run(program!, args)
   expect(stdout).toMatch(/pass 3\b/)
   expect(stdout).toMatch(/fail 0\b/)
