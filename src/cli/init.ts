@@ -103,7 +103,6 @@ const TYPES = {
   compilerOptions: {
     module: 'nodenext',
     target: 'es2024',
-    types: ['node'],
     strict: true,
     noEmit: true,
     skipLibCheck: true,
