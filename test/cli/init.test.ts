@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { runCommand } from '../helpers/command.ts'
-import { allFiles, ROOT } from '../helpers/repository.ts'
+import { allFiles, ROOT, samplesOf } from '../helpers/repository.ts'
 
 let folder: string
 beforeEach(() => {
@@ -132,6 +132,11 @@ describe('what is written', () => {
       expect([npx, name]).toEqual(['npx', 'tollgate'])
       expect(await runCommand(folder, args)).toMatchObject({ code: 0, err: '' })
     }
+  })
+
+  test('tsconfig.json is the one that plugins/README.md shows', () => {
+    const [sample] = samplesOf('plugins/README.md').filter(({ language }) => language === 'json')
+    expect(JSON.parse(read('tsconfig.json'))).toEqual(JSON.parse(sample!.text))
   })
 
   test('git leaves the store and its secret out', () => {
