@@ -162,6 +162,7 @@ describe('in the folder', () => {
   test('npx finds the command, and it names itself so', async () => {
     const { stdout } = await run('npx', ['tollgate', '--version'])
     expect(stdout).toBe(`${version}\n`)
+    expect(readdirSync(join(folder, 'node_modules/.cache/tollgate')), 'compiled code').not.toEqual([])
     const { stderr } = await own('init')
     expect(stderr).toContain('or name another folder: npx tollgate init FOLDER')
   })

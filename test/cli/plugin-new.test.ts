@@ -79,7 +79,15 @@ test.runIf(full)('the same beside a gateway that is installed as a package, and 
 test.runIf(full)(
   'inside the repository it is written as its neighbours are, and passes with their tests',
   async () => {
-    for (const part of ['src', 'plugins', 'policies', 'test/vitest.config.ts', 'package.json', 'tsconfig.json']) {
+    for (const part of [
+      'src',
+      'plugins',
+      'policies',
+      'test/vitest.config.ts',
+      'test/helpers',
+      'package.json',
+      'tsconfig.json',
+    ]) {
       cpSync(join(ROOT, part), join(folder, part), { recursive: true })
     }
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
