@@ -15,6 +15,7 @@ process.env.TOLLGATE_TEST_RUN = String(process.pid)
 
 /** Each takes more than ten seconds: the run would wait for one that starts last. Vitest knows them from the second run on. */
 const SLOW = [
+  'cli/package',
   'simulation/simulation',
   'runtime/serving-threads',
   'runtime/threads',
@@ -52,6 +53,13 @@ const own = new Set(files.filter(needsOwnProcess))
 
 export default defineConfig({
   root,
+  // As the gateway's own hook has it; `exports` of package.json leads to an entry that is not the module itself.
+  resolve: {
+    alias: {
+      'tollgate/plugin': `${root}src/contract/index.ts`,
+      'tollgate/testing': `${root}src/testing/index.ts`,
+    },
+  },
   test: {
     testTimeout: full ? 900_000 : 30_000,
     hookTimeout: 30_000,

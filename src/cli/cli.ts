@@ -12,6 +12,7 @@ import { addDemo } from './demo.ts'
 import { addExplain } from './explain.ts'
 import { addExposure } from './exposure.ts'
 import { addImport } from './import.ts'
+import { addInit } from './init.ts'
 import { addKey } from './key.ts'
 import { addLedger } from './ledger.ts'
 import { addPerson } from './person.ts'
@@ -33,6 +34,7 @@ Exit codes:
 `
 
 const COMMANDS = [
+  addInit,
   addServe,
   addCheck,
   addTest,

@@ -26,6 +26,8 @@ const STAMP = '.made-of'
  */
 export async function buildPage(sources: string = SOURCES, vite: string | null = findVite()): Promise<string> {
   const built = builtOf(sources)
+  // An installed package has no more than what was built.
+  if (!existsSync(join(sources, 'index.html')) && existsSync(join(built, 'index.html'))) return built
   const stampFile = join(built, STAMP)
   const stamp = stampOf(sources)
   if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return built

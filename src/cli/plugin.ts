@@ -1,6 +1,6 @@
 /** `tollgate plugin new`: writes the folder of a new plugin, which passes its own test. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative, sep } from 'node:path'
+import { dirname, extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { type AddCommand, example, pathOf } from './commands.ts'
@@ -35,7 +35,7 @@ async function create(terminal: Terminal, name: string, parent: string): Promise
   if (existsSync(folder)) throw new CommandError(`${folder} is there already; nothing was written`)
   const isOwn = dirname(folder) === OWN_PLUGINS
   mkdirSync(folder, { recursive: true })
-  for (const [file, text] of Object.entries(filesOf(name, isOwn)))
+  for (const [file, text] of Object.entries(pluginFiles(name, isOwn)))
     writeFileSync(join(folder, file), text, { flag: 'wx' })
   const shown = shownPath(terminal, folder)
   const test = join(shown, 'index.test.ts')
@@ -44,7 +44,7 @@ async function create(terminal: Terminal, name: string, parent: string): Promise
       `${shown}/index.ts, index.test.ts and README.md are written.`,
       '',
       'Test it:',
-      `  ${isOwn ? ownTestCommand(name) : testCommand(test)}`,
+      `  ${isOwn ? ownTestCommand(name) : testCommand(test, folder)}`,
       '',
       ...(isOwn
         ? ['Let policies name it: a line in src/loader/builtin.ts, a row in README.md, and then', `  - use: ${name}`]
@@ -68,10 +68,13 @@ async function checkName(name: string): Promise<void> {
   }
 }
 
-/** How its test is run, wherever it lies. */
-export function testCommand(file: string): string {
-  const register = fileURLToPath(new URL('../testing/register.ts', import.meta.url))
-  return `${process.execPath} --import ${register} --test ${file.includes(' ') ? `'${file}'` : file}`
+/** How the test in a folder is run: where the package is installed above it, Node finds `tollgate/testing` by itself. */
+export function testCommand(file: string, folder: string): string {
+  const shown = file.includes(' ') ? `'${file}'` : file
+  const [above, inPackage] = fileURLToPath(import.meta.url).split(/(?<=\/)node_modules\/tollgate\//)
+  if (inPackage !== undefined && folder.startsWith(above!)) return `node --test ${shown}`
+  const register = fileURLToPath(new URL(`../testing/register${extname(import.meta.url)}`, import.meta.url))
+  return `${process.execPath} --import ${register} --test ${shown}`
 }
 
 /** How the test of one of the gateway's own is run, at the top of the checkout. */
@@ -79,7 +82,8 @@ export function ownTestCommand(name: string): string {
   return `npx vitest run --config test/vitest.config.ts plugins/${name}`
 }
 
-function filesOf(name: string, isOwn: boolean): Readonly<Record<string, string>> {
+/** The files of a new plugin by their names; `isOwn`: of one of the gateway's own. */
+export function pluginFiles(name: string, isOwn = false): Readonly<Record<string, string>> {
   return {
     'index.ts': codeOf(name, isOwn ? '#contract' : 'tollgate/plugin'),
     'index.test.ts': isOwn ? ownTestOf(name) : testOf(name),
@@ -176,7 +180,7 @@ const messages = (count: number) => Array.from({ length: count }, () => ({ role:
 
 function ownTestOf(name: string): string {
   return `import { expect, test } from 'vitest'
-import { conform, openBench } from '../testing/index.ts'
+import { conform, openBench } from '../../src/testing/index.ts'
 import plugin from './index.ts'
 
 ${stepsOf(name)}

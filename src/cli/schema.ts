@@ -42,27 +42,15 @@ async function writeReference(terminal: Terminal, out: string): Promise<ExitCode
 }
 
 async function writeSchema(terminal: Terminal, config: string, out: string | undefined): Promise<ExitCode> {
-  const [{ editorSchema }, { outsidePlugins }, { builtinRegistry }, { POLICY_TEST_SCHEMA }] = await Promise.all([
-    import('../config/json-schema.ts'),
-    import('../config/policy/outside-plugins.ts'),
-    import('../loader/builtin.ts'),
-    import('../testing/policy/schema.ts'),
-  ])
   const configFile = pathOf(terminal, config)
-  const registry = builtinRegistry()
-  const { plugins, left } = await outsidePlugins(configFile, registry)
-  const builtIn = registry.names.map(use => ({ use, plugin: registry.find(use) as AnyPlugin }))
-  const schema = json(editorSchema([...builtIn, ...plugins], POLICY_TEST_SCHEMA))
-  for (const { use, reason } of left) terminal.err(`The settings of ${use} are not in the schema: ${reason}\n`)
   if (out === '-') {
-    terminal.out(schema)
+    terminal.out((await schemaOf(terminal, configFile)).text)
     return 0
   }
   const file = out === undefined ? join(dirname(configFile), STANDARD_PLACE) : pathOf(terminal, out)
-  await makeFolder(dirname(file))
-  await write(file, schema)
+  const plugins = await writeSchemaFile(terminal, configFile, file)
   terminal.out(
-    `Wrote ${shownPath(terminal, file)}: gateway.yaml, policies and their tests, and the settings of ${count(builtIn.length + plugins.length, 'plugin')}.\n` +
+    `Wrote ${shownPath(terminal, file)}: gateway.yaml, policies and their tests, and the settings of ${count(plugins, 'plugin')}.\n` +
       `Write it again after an update, or when a plugin changes. An editor with yaml-language-server reads it by a file's first line:\n\n` +
       pairs([
         [shownPath(terminal, configFile), modeline(configFile, file)],
@@ -72,8 +60,31 @@ async function writeSchema(terminal: Terminal, config: string, out: string | und
   return 0
 }
 
+/** Writes the schema of a configuration and its plugins, and answers with the number of plugins in it. */
+export async function writeSchemaFile(terminal: Terminal, configFile: string, file: string): Promise<number> {
+  const { text, plugins } = await schemaOf(terminal, configFile)
+  await makeFolder(dirname(file))
+  await write(file, text)
+  return plugins
+}
+
+async function schemaOf(terminal: Terminal, configFile: string): Promise<{ text: string; plugins: number }> {
+  const [{ editorSchema }, { outsidePlugins }, { builtinRegistry }, { POLICY_TEST_SCHEMA }] = await Promise.all([
+    import('../config/json-schema.ts'),
+    import('../config/policy/outside-plugins.ts'),
+    import('../loader/builtin.ts'),
+    import('../testing/policy/schema.ts'),
+  ])
+  const registry = builtinRegistry()
+  const { plugins, left } = await outsidePlugins(configFile, registry)
+  const builtIn = registry.names.map(use => ({ use, plugin: registry.find(use) as AnyPlugin }))
+  for (const { use, reason } of left) terminal.err(`The settings of ${use} are not in the schema: ${reason}\n`)
+  const all = [...builtIn, ...plugins]
+  return { text: json(editorSchema(all, POLICY_TEST_SCHEMA)), plugins: all.length }
+}
+
 /** The line at the top of a YAML file that leads its editor to the schema. */
-function modeline(yaml: string, schema: string): string {
+export function modeline(yaml: string, schema: string): string {
   const path = relative(dirname(yaml), schema).split(sep).join('/')
   return `# yaml-language-server: $schema=${path.startsWith('../') ? path : `./${path}`}`
 }

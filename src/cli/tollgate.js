@@ -32,13 +32,14 @@ if (isRecent(process.versions.node)) {
   replaceForHeap()
   // Node does not strip types below node_modules, so an installed package runs what was compiled.
   const source = new URL('./cli.ts', import.meta.url)
-  const compiled = new URL('../../dist/cli/cli.js', import.meta.url)
-  const useSource = existsSync(source) && !source.pathname.includes('/node_modules/')
-  // Stripping the types of all files takes longer than a help text should; beside the other generated things of a
-  // checkout it is kept from one run to the next. (Not in the shared temporary directory: whoever can write there could
-  // put code of his own.)
-  if (useSource)
-    nodeModule.enableCompileCache(fileURLToPath(new URL('../../node_modules/.cache/tollgate', import.meta.url)))
+  const compiled = new URL('../../dist/src/cli/cli.js', import.meta.url)
+  const isInstalled = source.pathname.includes('/node_modules/')
+  const useSource = existsSync(source) && !isInstalled
+  // Reading and compiling all files takes longer than a help text should; what was compiled is kept from one run to the next
+  // beside the other generated things, where that can be written. (Not in the shared temporary directory: whoever can write
+  // there could put code of his own.)
+  const cache = isInstalled ? '../../../.cache/tollgate' : '../../node_modules/.cache/tollgate'
+  nodeModule.enableCompileCache(fileURLToPath(new URL(cache, import.meta.url)))
   const { main } = await import((useSource ? source : compiled).href)
   await main()
 } else if (!isChild && existsSync(checkoutNode)) {

@@ -47,9 +47,9 @@ const run = (program: string, args: readonly string[], cwd = folder) => promisif
 test('the folder that is written passes its own test, outside of the repository', async () => {
   const { code, out } = await runCommand(folder, ['plugin', 'new', 'short-talks'])
   expect(code).toBe(0)
-  expect(out).toContain(testCommand(TEST))
+  expect(out).toContain(testCommand(TEST, folder))
   expect(readdirSync(join(folder, 'plugins/short-talks')).sort()).toEqual(['README.md', 'index.test.ts', 'index.ts'])
-  const [program, ...args] = testCommand(TEST).split(' ')
+  const [program, ...args] = testCommand(TEST, folder).split(' ')
   const { stdout } = await run(program!, args)
   expect(stdout).toMatch(/pass 3\b/)
   expect(stdout).toMatch(/fail 0\b/)
@@ -79,7 +79,15 @@ test.runIf(full)('the same beside a gateway that is installed as a package, and 
 test.runIf(full)(
   'inside the repository it is written as its neighbours are, and passes with their tests',
   async () => {
-    for (const part of ['src', 'plugins', 'policies', 'test/vitest.config.ts', 'package.json', 'tsconfig.json']) {
+    for (const part of [
+      'src',
+      'plugins',
+      'policies',
+      'test/vitest.config.ts',
+      'test/helpers',
+      'package.json',
+      'tsconfig.json',
+    ]) {
       cpSync(join(ROOT, part), join(folder, part), { recursive: true })
     }
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))

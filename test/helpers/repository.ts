@@ -17,7 +17,7 @@ const MADE = new Set(['.git', 'node_modules', '.tollgate', 'dist', 'coverage', '
 /** Every file by its path from the top. */
 export function allFiles(folder = ROOT): string[] {
   return readdirSync(folder)
-    .filter(name => !MADE.has(name) && !name.endsWith('.log'))
+    .filter(name => !MADE.has(name) && !/\.(log|tgz)$/.test(name))
     .flatMap(name => {
       const path = join(folder, name)
       return statSync(path).isDirectory() ? allFiles(path) : [relative(ROOT, path)]

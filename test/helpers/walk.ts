@@ -18,7 +18,7 @@ export async function openWalk(name: string): Promise<Walk> {
   const folder = join(await temporaryDirectory(), name)
   const bin = join(folder, '../bin')
   mkdirSync(bin)
-  // As `npm install --save-dev /PATH/TO/CHECKOUT` leaves it.
+  // As `npm install --save-dev ./tollgate-*.tgz` leaves it, but for a link in place of the package.
   mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
   symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
   const command = join(folder, 'node_modules/.bin/tollgate')

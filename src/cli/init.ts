@@ -1,0 +1,168 @@
+/** `tollgate init`: writes a gateway of one's own, with what its changes are checked by before they are merged. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
+import { type AddCommand, example, pathOf } from './commands.ts'
+import { shownPath } from './configuration.ts'
+import { pairs } from './format.ts'
+import { quoted } from './import-litellm/shell.ts'
+import { pluginFiles } from './plugin.ts'
+import { modeline, writeSchemaFile } from './schema.ts'
+import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
+
+export const addInit: AddCommand = (program: Command, { terminal, finish }) => {
+  program
+    .command('init')
+    .description('write a gateway of your own: configuration, policy, plugin, tests and a CI workflow')
+    .argument('[folder]', 'folder to write to; it is created if it is missing', '.')
+    .addHelpText('after', example('init', 'init my-gateway'))
+    .action((folder: string) => finish(() => init(terminal, folder)))
+}
+
+/** The checkout, or of an installed package the folder of what was compiled: it has the shipped files in the same places. */
+const SHIPPED = fileURLToPath(new URL('../..', import.meta.url))
+/** Overwritten without a word: `tollgate schema` makes it from the other files. */
+const SCHEMA = '.tollgate/schema.json'
+const PLUGIN = 'short-talks'
+
+async function init(terminal: Terminal, folder: string): Promise<ExitCode> {
+  const top = pathOf(terminal, folder)
+  const files = filesOf()
+  const there = Object.keys(files).filter(name => existsSync(join(top, name)))
+  if (there.length > 0) {
+    const [verb, them] = there.length === 1 ? ['is', 'it'] : ['are', 'them']
+    throw new CommandError(
+      `${there.map(name => shownPath(terminal, join(top, name))).join(', ')} ${verb} there already; nothing was written. ` +
+        `Move ${them} away, or name another folder: ${terminal.self} init FOLDER`,
+    )
+  }
+  for (const [name, text] of Object.entries(files)) write(join(top, name), text)
+  await writeSchemaFile(terminal, join(top, 'gateway.yaml'), join(top, SCHEMA))
+  terminal.out(textOf(terminal, folder, top))
+  return 0
+}
+
+/** By the path from the folder. */
+function filesOf(): Readonly<Record<string, string>> {
+  return {
+    'gateway.yaml': configuration(),
+    'policies/standard.yaml': policy(),
+    'policies/standard.test.yaml': policyTests(),
+    ...Object.fromEntries(
+      Object.entries(pluginFiles(PLUGIN)).map(([name, text]) => [`plugins/${PLUGIN}/${name}`, text]),
+    ),
+    // Whatever package.json lies above: `npm init` may have written "commonjs" there.
+    'plugins/package.json': `${JSON.stringify({ private: true, type: 'module' })}\n`,
+    'tsconfig.json': `${JSON.stringify(TYPES, null, 2)}\n`,
+    '.gitignore': IGNORED,
+    '.github/workflows/policies.yaml': WORKFLOW,
+  }
+}
+
+function shipped(name: string): string {
+  return readFileSync(join(SHIPPED, name), 'utf8')
+}
+
+/** The shipped one; what its first comment says holds for a checkout. */
+function configuration(): string {
+  const text = shipped('gateway.yaml')
+  return `${modeline('gateway.yaml', SCHEMA)}
+# An embedded demo provider, two models with prices, three routes. It needs no network and no provider key.
+# \`npx tollgate check\` reports mistakes with line and column; \`npx tollgate schema --markdown\` explains every key.
+${text.slice(text.indexOf('version: 1\n'))}`
+}
+
+const STEP = `  - use: ../plugins/${PLUGIN}/index.ts
+    with: { most: 50 }
+`
+
+function policy(): string {
+  const text = shipped('policies/standard.yaml').replace('  - use: credits\n', `${STEP}$&`)
+  return `${modeline('policies/standard.yaml', SCHEMA)}\n${text}`
+}
+
+function policyTests(): string {
+  const others = '*message, '.repeat(10).trimEnd()
+  const rows = Array.from({ length: 5 }, () => `            ${others}\n`).join('')
+  return `${modeline('policies/standard.test.yaml', SCHEMA)}
+${shipped('policies/standard.test.yaml').trimEnd()}
+
+  - name: a conversation of more than fifty messages is refused
+    request:
+      body:
+        messages:
+          [ &message { role: user, content: Hello },
+${rows}          ]
+    expect: { status: 400, code: invalid_value, decided_by: ${PLUGIN}, upstream: 0, charged: $0 }
+`
+}
+
+/** For editors and `tsc`. The types of both modules come with the package. */
+const TYPES = {
+  compilerOptions: {
+    module: 'nodenext',
+    target: 'es2024',
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    allowImportingTsExtensions: true,
+    erasableSyntaxOnly: true,
+  },
+  include: ['plugins'],
+}
+
+const IGNORED = `# The store, its secret and the schema for editors: \`npx tollgate schema\` writes that again.
+.tollgate/
+.env
+node_modules/
+`
+
+const WORKFLOW = `# Reports mistakes in the configuration beside their lines, then runs the tests of policies and plugins.
+name: policies
+on: [push, pull_request]
+permissions: { contents: read }
+jobs:
+  policies:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with: { node-version: 26 }
+      - run: npm ci                                     # package.json names tollgate
+      - run: npx tollgate check --format github
+      - run: npx tollgate test
+      - run: node --test
+`
+
+function write(file: string, text: string): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, text, { flag: 'wx' })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new CommandError(`${file} cannot be written: ${code}`)
+  }
+}
+
+function textOf(terminal: Terminal, folder: string, top: string): string {
+  const lines: [string, string][] = [
+    ['gateway.yaml', 'providers, models with prices, routes'],
+    ['policies/', 'the steps of a route, and the tests of what they promise'],
+    [`plugins/${PLUGIN}/`, 'a step of your own, with its test'],
+    ['.github/workflows/', 'a workflow that runs check and both kinds of tests'],
+    ['tsconfig.json, .gitignore', `for editors, with ${SCHEMA}, and for git`],
+  ]
+  const config = top === terminal.folder ? '' : ` -c ${quoted(join(folder, 'gateway.yaml'))}`
+  const commands = ['check', 'test', 'serve'].map(name => `  ${terminal.self} ${name}${config}\n`)
+  const missing = isInstalled(top)
+    ? ''
+    : '\nThe workflow and the test of the plugin need the package of Tollgate in this folder: run npm install with it.\n'
+  return `Wrote:\n${pairs(lines)}\nNext:\n\n${commands.join('')}${missing}`
+}
+
+/** Whether Node finds `tollgate/testing` from there. */
+function isInstalled(folder: string): boolean {
+  const above = dirname(folder)
+  return existsSync(join(folder, 'node_modules/tollgate/package.json')) || (above !== folder && isInstalled(above))
+}
