@@ -11,7 +11,7 @@ import { createDeadlineClock, type DeadlineClock, systemClock } from './common/c
 import { SharedCount } from './common/shared-count.ts'
 import { VERSION } from './common/version.ts'
 import type { Configuration } from './config/configuration.ts'
-import { urlHost } from './config/listen-address.ts'
+import { urlOf } from './config/listen-address.ts'
 import { modelNames } from './config/models.ts'
 import { builtinRegistry } from './loader/builtin.ts'
 import type { Registry } from './loader/registry.ts'
@@ -393,9 +393,4 @@ function readiness(draining: boolean, ledger: string | null, configuration: stri
   if (draining) return { ready: false, reason: 'the gateway is shutting down' }
   if (ledger !== null) return { ready: false, reason: ledger }
   return configuration === null ? { ready: true } : { ready: true, configuration }
-}
-
-function urlOf(host: string, port: number): string {
-  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host
-  return `http://${urlHost(shown)}:${port}`
 }

@@ -39,3 +39,9 @@ export function basePath(routes: Paths): string {
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
 }
+
+/** Where this machine reaches a listener. */
+export function urlOf(host: string, port: number): string {
+  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host
+  return `http://${urlHost(shown)}:${port}`
+}
