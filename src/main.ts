@@ -149,15 +149,10 @@ async function start(parts: StartParts): Promise<Running> {
   reportLosses(store, configuration.store, { log: parts.log.log, watch: deadlineClock.watch })
   sweepResponses(store, { log: parts.log.log, watch: deadlineClock.watch })
   const base: Base = { ...parts, configuration, clock, random, deadlineClock, state, kept }
+  const configHash = () => hashOf(parts.textsOf(reloads.running()), parts.options.configFile)
   const metrics = createMetrics(
     ownSources({ store, thread: 'main', deadlineClock, serving: () => state.serving?.figures() }),
-    mainSources({
-      store,
-      state: kept,
-      serving: () => state.serving,
-      reloads: () => reloads,
-      configHash: () => hashOf(parts.textsOf(reloads.running()), parts.options.configFile),
-    }),
+    mainSources({ store, state: kept, serving: () => state.serving, reloads: () => reloads, configHash }),
   )
   parts.undo.push(metrics.close)
   const reloads = await createReloadsOf(base, store, metrics)

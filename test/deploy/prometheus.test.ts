@@ -249,7 +249,7 @@ describe.skipIf(!hasPromtool)('promtool', () => {
     expect(promtool(['check', 'rules', 'rules.yaml'])).toMatchObject({ status: 0 })
     const { status, said } = promtool(['test', 'rules', 'rules.test.yaml'])
     expect(status, said).toBe(0)
-  })
+  }, 120_000)
 
   test('understands every expression of the dashboard', async () => {
     const file = join(await temporaryDirectory(), 'queries.json')
@@ -260,14 +260,14 @@ describe.skipIf(!hasPromtool)('promtool', () => {
     // It would say so.
     await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules: [{ record: 'a', expr: 'rate(b' }] }] }))
     expect(promtool(['check', 'rules', file]).status).not.toBe(0)
-  })
+  }, 120_000)
 
   test('finds nothing to say about the page of a gateway with two threads, after traffic of every kind', async () => {
     const page = await pageAfterTraffic()
     const { status, said } = promtool(['check', 'metrics'], page)
     expect(said).toBe('')
     expect(status).toBe(0)
-  }, 60_000)
+  }, 120_000)
 })
 
 test('a gateway with two threads tells what has happened', async () => {
