@@ -2,23 +2,14 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
+import { freePort } from './free-port.ts'
 import { temporaryDirectory } from './gateway.ts'
 import { ROOT } from './repository.ts'
 
 const PROGRAM = '/usr/sbin/nginx'
 export const hasNginx = spawnSync(PROGRAM, ['-v']).status === 0
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** Starts it for the rest of the test, in front of three gateways by their URLs. Answers with its own, once it answers. */
 export async function startNginx(gateways: readonly string[]): Promise<string> {
