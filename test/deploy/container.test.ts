@@ -194,14 +194,16 @@ describe.skipIf(!full || WITHOUT_IMAGES !== null)('the image', () => {
     const bill = JSON.parse(image.read('/opt/tollgate/sbom.cdx.json'))
     expect(bill).toMatchObject({ bomFormat: 'CycloneDX', metadata: { component: { name: 'tollgate' } } })
     const named = bill.components.map(({ name }: { name: string }) => name)
-    const { dependencies, devDependencies } = JSON.parse(read('package.json'))
-    expect(named).toEqual(expect.arrayContaining([...Object.keys(dependencies), `node-linux-${process.arch}`]))
-    for (const name of Object.keys(devDependencies)) {
-      expect({ name, is: named.includes(name) || image.has(`/opt/tollgate/node_modules/${name}`) }).toEqual({
-        name,
-        is: false,
-      })
-    }
+    const { packages } = JSON.parse(read('package-lock.json'))
+    const installed = Object.entries<Record<string, boolean>>(packages).filter(
+      ([path, { link, optional, devOptional }]) =>
+        path.startsWith('node_modules/') && !link && !optional && !devOptional,
+    )
+    const nameOf = (path: string) => path.split('node_modules/').at(-1)!
+    const wrong = installed.filter(([path, { dev }]) => image.has(`/opt/tollgate/${path}`) === (dev === true))
+    const unnamed = installed.filter(([path, { dev }]) => !dev && !named.includes(nameOf(path)))
+    expect({ wrong, unnamed }).toEqual({ wrong: [], unnamed: [] })
+    expect(named).toContain(`node-linux-${process.arch}`)
     expect(image.has('/opt/tollgate/src/dashboard/dist/index.html')).toBe(true)
     for (const path of ['/opt/tollgate/test', '/opt/tollgate/src/deploy', '/opt/tollgate/.git', '/usr/local/bin/npm']) {
       expect({ path, is: image.has(path) }).toEqual({ path, is: false })
