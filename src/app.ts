@@ -42,8 +42,8 @@ export interface AppParts {
   nextId(): string
   /** Whether the gateway takes new work: answers /readyz. It may look first. */
   ready(): Readiness | Promise<Readiness>
-  /** The text of /metrics; only on the operators' listener. */
-  metrics(): Promise<string>
+  /** The text of /metrics; only on the operators' listener. @param accept the header of that name */
+  metrics(accept: string): Promise<{ readonly type: string; readonly text: string }>
   reportBug(exchange: string, error: unknown): void
 }
 
@@ -123,8 +123,9 @@ export function createAdminApp(
         headers: { 'www-authenticate': 'Bearer' },
       })
     }
-    ctx.type = 'text/plain; version=0.0.4; charset=utf-8'
-    ctx.body = await parts.metrics()
+    const { type, text } = await parts.metrics(ctx.get('accept'))
+    ctx.type = type
+    ctx.body = text
   })
   return app
 }
@@ -261,11 +262,9 @@ async function answerHealth(
   const state: Readiness = ctx.path === '/livez' ? { ready: true } : await ready()
   ctx.status = state.ready ? 200 : 503
   ctx.set('cache-control', 'no-store')
-  const { reason, configuration } = state
+  const { ready: isReady, reason, configuration } = state
   const known = configuration && ((await isForOperators(ctx)) ? configuration : REFUSED_RELOAD)
-  ctx.body = state.ready
-    ? { status: 'ok', ...(known ? { configuration: known } : {}) }
-    : { status: 'not ready', reason }
+  ctx.body = isReady ? { status: 'ok', ...(known ? { configuration: known } : {}) } : { status: 'not ready', reason }
 }
 
 function unknownUrl(method: string, path: string, generation: Generation): string {

@@ -16,7 +16,7 @@ import { modelNames } from './config/models.ts'
 import { builtinRegistry } from './loader/builtin.ts'
 import type { Registry } from './loader/registry.ts'
 import { createLog, type Logger } from './observe/log.ts'
-import { createMetrics, type Metrics } from './observe/metrics.ts'
+import { createMetrics, type Metrics, metricsPage } from './observe/metrics.ts'
 import { createShadowFigures } from './observe/shadow.ts'
 import { createTelemetry, type TelemetryConfig } from './observe/telemetry/telemetry.ts'
 import { closeSoon } from './runtime/close-server.ts'
@@ -289,7 +289,7 @@ async function openListeners(
     generation: reloads.generation,
     nextId: () => ids.next('req_'),
     ready: lookAndTell,
-    metrics: async () => metrics.render(await serving.metrics()),
+    metrics: async accept => metricsPage(metrics, await serving.metrics(), accept),
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
   const dashboard = configuration.dashboard && page ? await people.open(parts, configuration.dashboard, page) : null

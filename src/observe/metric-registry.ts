@@ -1,6 +1,7 @@
 /**
- * Counters, gauges and histograms, and their text in the Prometheus exposition format 0.0.4. The number of label sets of
- * a metric is bounded: what comes after the bound is counted under the label value `other`, never forgotten.
+ * Counters, gauges and histograms, and their text: in the Prometheus exposition format 0.0.4, or in OpenMetrics 1.0, which has
+ * exemplars too. The number of label sets of a metric is bounded: what comes after the bound is counted under the label value
+ * `other`, never forgotten.
  */
 
 import { escapeHelp, LabelSets, labelText, MAX_LABEL_SETS } from './label-sets.ts'
@@ -34,10 +35,23 @@ export interface MoneyCounter {
   add(amount: bigint, ...labels: readonly string[]): void
 }
 
+/** A trace in which a value was seen: of each bucket the last one is kept. */
+export interface Exemplar {
+  readonly traceId: string
+  readonly value: number
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
 export interface Histogram {
   /** Values that are not finite, or below 0 (a clock was set back), count as 0. */
   observe(value: number, ...labels: readonly string[]): void
+  /** The same for a value whose trace can be looked up. @param at milliseconds since the epoch */
+  observeTraced(value: number, traced: Pick<Exemplar, 'traceId' | 'at'>, ...labels: readonly string[]): void
 }
+
+/** What of it a scraper understands. */
+export type MetricFormat = 'text' | 'openmetrics'
 
 export interface Registry {
   counter(definition: MetricDefinition): Counter
@@ -58,7 +72,7 @@ export interface Registry {
   /** What a thread had counted that is gone: counters and histograms keep it, so that they never fall. */
   retire(values: MetricValues): void
   /** All metrics in the order in which they were made. @param others values of the same metrics in other threads, which are added */
-  render(others?: readonly MetricValues[]): string
+  render(others?: readonly MetricValues[], format?: MetricFormat): string
   /** What `render` shows, as data that can be sent to another thread. */
   values(): MetricValues
 }
@@ -73,7 +87,7 @@ interface Metric extends Shown {
 /** What is shown of a metric. */
 interface Shown {
   values(): MetricValues[string]
-  print(values: MetricValues[string]): string
+  print(values: MetricValues[string], format: MetricFormat): string
   /** Adds what another thread has. */
   merge(values: MetricValues[string], others: MetricValues[string]): MetricValues[string]
 }
@@ -107,9 +121,21 @@ export function createRegistry(): Registry {
       }
     },
     histogram(definition, buckets) {
-      const series = new LabelSets(definition, () => ({ counts: buckets.map(() => 0), count: 0, sum: 0 }))
+      const series = new LabelSets<Observed>(definition, () => ({
+        counts: buckets.map(() => 0),
+        count: 0,
+        sum: 0,
+        exemplars: [],
+      }))
       add(definition, ofSets(series, printHistogram(definition, buckets), plusHistogram))
-      return { observe: (value, ...labels) => observe(series.get(labels), buckets, value) }
+      return {
+        observe: (value, ...labels) => void observe(series.get(labels), buckets, value),
+        observeTraced(value, { traceId, at }, ...labels) {
+          const values = series.get(labels)
+          const bucket = observe(values, buckets, value)
+          values.exemplars[bucket < 0 ? buckets.length : bucket] = { traceId, value, at }
+        },
+      }
     },
     outside: (definition, read) =>
       add(
@@ -142,13 +168,17 @@ export function createRegistry(): Registry {
         counted.map(({ definition: { name }, merge }) => [name, merge(gone[name] ?? [], values[name] ?? [])]),
       )
     },
-    render: (others = []) =>
-      metrics
-        .map(({ definition: { name, help, type }, values, print, merge }) => {
-          const all = [gone, ...others].reduce((sum, each) => merge(sum, each[name] ?? []), values())
-          return `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n${print(all)}`
-        })
-        .join(''),
+    render(others = [], format = 'text') {
+      const isOpen = format === 'openmetrics'
+      const texts = metrics.map(({ definition: { name, help, type }, values, print, merge }) => {
+        const all = [gone, ...others].reduce((sum, each) => merge(sum, each[name] ?? []), values())
+        // OpenMetrics names a counter without the end of its samples.
+        const family = isOpen && type === 'counter' ? name.replace(/_total$/, '') : name
+        const words = isOpen ? escapeHelp(help).replaceAll('"', '\\"') : escapeHelp(help)
+        return `# HELP ${family} ${words}\n# TYPE ${family} ${type}\n${print(all, format)}`
+      })
+      return texts.join('') + (isOpen ? '# EOF\n' : '')
+    },
     values: () => Object.fromEntries(metrics.map(({ definition, values }) => [definition.name, values()])),
   }
 }
@@ -159,23 +189,33 @@ const plusHistogram = (one: HistogramValues, other: HistogramValues): HistogramV
   counts: one.counts.map((count, index) => count + other.counts[index]!),
   count: one.count + other.count,
   sum: one.sum + other.sum,
+  exemplars: newest(one.exemplars ?? [], other.exemplars ?? []),
 })
+
+/** For each bucket. A list with holes: most have none. */
+function newest(one: Exemplars, other: Exemplars): Exemplars {
+  const all = [...one]
+  other.forEach((exemplar, bucket) => {
+    if (exemplar && (all[bucket]?.at ?? 0) < exemplar.at) all[bucket] = exemplar
+  })
+  return all
+}
 
 const ofSets = <Values>(
   sets: LabelSets<Values>,
-  print: (values: Values, labels: string) => string,
+  print: (values: Values, labels: string, format: MetricFormat) => string,
   sum: (one: Values, other: Values) => Values,
 ) => labelled(() => sets.all(), print, sum)
 
 /** A metric with label sets. @param sum adds the values of the same labels in another thread */
 function labelled<Values>(
   values: () => MetricValues[string],
-  print: (values: Values, labels: string) => string,
+  print: (values: Values, labels: string, format: MetricFormat) => string,
   sum: (one: Values, other: Values) => Values,
 ): Shown {
   return {
     values,
-    print: values => values.map(([labels, each]) => print(each as Values, labels)).join(''),
+    print: (values, format) => values.map(([labels, each]) => print(each as Values, labels, format)).join(''),
     merge(values, others) {
       const merged = new Map(values)
       for (const [labels, other] of others) {
@@ -207,31 +247,38 @@ export interface HistogramValues {
   readonly counts: readonly number[]
   readonly count: number
   readonly sum: number
+  readonly exemplars?: Exemplars
 }
+
+/** By bucket; the one behind the last is that of all larger values. */
+type Exemplars = readonly (Exemplar | undefined)[]
 
 interface Observed extends HistogramValues {
   readonly counts: number[]
   count: number
   sum: number
+  readonly exemplars: (Exemplar | undefined)[]
 }
 
-function observe(values: Observed, buckets: readonly number[], value: number): void {
+/** Returns the index of the bucket; -1: the value is above all limits. */
+function observe(values: Observed, buckets: readonly number[], value: number): number {
   const seen = value > 0 && Number.isFinite(value) ? value : 0
   const bucket = buckets.findIndex(limit => seen <= limit)
   if (bucket >= 0) values.counts[bucket]!++
   values.count++
   values.sum += seen
+  return bucket
 }
 
 const printHistogram =
   ({ name }: MetricDefinition, buckets: readonly number[]) =>
-  (values: HistogramValues, labels: string) =>
-    histogramSamples(name, buckets, values, labels)
+  (values: HistogramValues, labels: string, format: MetricFormat) =>
+    histogramSamples(name, buckets, format === 'text' ? { ...values, exemplars: [] } : values, labels)
 
 function histogramSamples(
   name: string,
   buckets: readonly number[],
-  { counts, count, sum }: HistogramValues,
+  { counts, count, sum, exemplars = [] }: HistogramValues,
   labels: string,
 ): string {
   const comma = labels === '' ? '' : ','
@@ -239,10 +286,15 @@ function histogramSamples(
   let text = ''
   for (const [index, limit] of buckets.entries()) {
     below += counts[index]!
-    text += sample(`${name}_bucket`, `${labels}${comma}le="${limit}"`, String(below))
+    text += sample(`${name}_bucket`, `${labels}${comma}le="${limit}"`, below + exemplarText(exemplars[index]))
   }
-  text += sample(`${name}_bucket`, `${labels}${comma}le="+Inf"`, String(count))
+  text += sample(`${name}_bucket`, `${labels}${comma}le="+Inf"`, count + exemplarText(exemplars[buckets.length]))
   return text + sample(`${name}_sum`, labels, printNumber(sum)) + sample(`${name}_count`, labels, String(count))
+}
+
+function exemplarText(exemplar: Exemplar | undefined): string {
+  if (exemplar === undefined) return ''
+  return ` # {trace_id="${exemplar.traceId}"} ${printNumber(exemplar.value)} ${exemplar.at / 1000}`
 }
 
 function sample(name: string, labels: string, value: string): string {

@@ -3,8 +3,10 @@ import { formatMoney, type NanoUsd } from '#contract'
 import { type MetricName, metric } from './metric-list.ts'
 import {
   createRegistry,
+  type Histogram,
   type HistogramValues,
   type Labelled,
+  type MetricFormat,
   type MetricValues,
   type Registry,
 } from './metric-registry.ts'
@@ -17,6 +19,9 @@ export type ExchangeMeasures = Pick<
   | 'route'
   | 'outcome'
   | 'code'
+  | 'traceId'
+  | 'isSampled'
+  | 'at'
   | 'ms'
   | 'model'
   | 'firstTokenMs'
@@ -41,9 +46,8 @@ export interface Metrics {
   telemetryDropped(spans: number): void
   /** What a serving thread had counted that is gone. */
   retire(values: MetricValues): void
-  /** The page, in the text format 0.0.4. */
-  /** @param others values of the serving threads, which are added */
-  render(others?: readonly MetricValues[]): string
+  /** The page. @param others values of the serving threads, which are added */
+  render(others?: readonly MetricValues[], format?: MetricFormat): string
   /** For the main thread: what this thread has counted. */
   values(): MetricValues
   /** Ends what measures all the time. */
@@ -138,6 +142,8 @@ export function createMetrics(own: OwnSources, main: MainSources | null): Metric
   }
 }
 
+const OPENMETRICS = 'application/openmetrics-text'
+
 type Counts = Omit<Metrics, 'retire' | 'render' | 'values' | 'close'>
 
 function createCounts(registry: Registry): Counts {
@@ -160,14 +166,19 @@ function createCounts(registry: Registry): Counts {
   const telemetryDropped = counter('tollgate_telemetry_dropped_total')
   return {
     exchange(summary) {
-      const { route, code, ms, firstTokenMs, perTokenMs, usage, charge, cost, target } = summary
+      const { route, code, at, ms, firstTokenMs, perTokenMs, usage, charge, cost, target, traceId, isSampled } = summary
       const model = summary.model ?? NONE
       const provider = target === null ? NONE : providerOf(target)
       const outcome = summary.outcome ?? NONE
       exchanges.add(1, route, model, provider, outcome, code ?? NONE)
-      durations.observe(ms / 1000, route, model, provider, outcome)
-      if (firstTokenMs !== null) firstTokens.observe(firstTokenMs / 1000, model, provider)
-      if (perTokenMs !== null) perToken.observe(perTokenMs / 1000, model, provider)
+      const traced = isSampled && traceId !== null ? { traceId, at: at + ms } : null
+      const observe = (histogram: Histogram, valueMs: number, ...labels: readonly string[]) =>
+        traced === null
+          ? histogram.observe(valueMs / 1000, ...labels)
+          : histogram.observeTraced(valueMs / 1000, traced, ...labels)
+      observe(durations, ms, route, model, provider, outcome)
+      if (firstTokenMs !== null) observe(firstTokens, firstTokenMs, model, provider)
+      if (perTokenMs !== null) observe(perToken, perTokenMs, model, provider)
       if (cost !== null) costs.add(cost, route, model, provider, target!)
       if (charge !== null) {
         charged.add(charge.amount, route, model, provider)
@@ -275,6 +286,14 @@ function addStore(registry: Registry, { unwritten, writing }: OwnSources, main: 
   outside('tollgate_lease_takeovers_total', () => lease()?.takeovers)
   outside('tollgate_state_lost', () => main && (main.stateServer().isUp ? 0 : 1))
   outside('tollgate_state_failures_total', () => main?.stateServer().lost)
+}
+
+/** The page in the best format that a scraper accepts. @param accept its header of that name */
+export function metricsPage(metrics: Pick<Metrics, 'render'>, others: readonly MetricValues[], accept: string) {
+  if (accept.includes(OPENMETRICS)) {
+    return { type: `${OPENMETRICS}; version=1.0.0; charset=utf-8`, text: metrics.render(others, 'openmetrics') }
+  }
+  return { type: 'text/plain; version=0.0.4; charset=utf-8', text: metrics.render(others) }
 }
 
 /** A target is called PROVIDER/MODEL; of a raw route it is the provider. */

@@ -9,6 +9,8 @@ export interface ExchangeSummary {
   readonly id: string
   /** Of its OpenTelemetry trace, 32 hexadecimal digits; null without telemetry. */
   readonly traceId: string | null
+  /** Whether a collector gets that trace. */
+  readonly isSampled: boolean
   /** When its head came, in milliseconds since the epoch. */
   readonly at: number
   /** From the request's head to the end of the answer. */

@@ -307,7 +307,7 @@ function surroundings(log: Record<string, unknown>[], options: RigOptions): AppP
     generation: () => ({ configuration: { trustProxy: 1, admin, metrics } }) as Generation,
     nextId: () => ids.next('req_'),
     ready: () => ({ ready: true, ...(configuration === undefined ? {} : { configuration }) }),
-    metrics: async () => 'up 1\n',
+    metrics: async () => ({ type: 'text/plain', text: 'up 1\n' }),
     reportBug: (exchange, err) => log.push({ level: 'error', exchange, err, msg: 'bug' }),
   }
 }

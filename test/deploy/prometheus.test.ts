@@ -1,5 +1,5 @@
 /** The files for Prometheus and Grafana in src/deploy: what they ask for exists, and says what it is meant to say. */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Ajv } from 'ajv'
@@ -8,6 +8,7 @@ import { parse } from 'yaml'
 import { ERRORS, type Outcome } from '#contract'
 import { METRICS } from '../../src/observe/metric-list.ts'
 import type { MetricDefinition } from '../../src/observe/metric-registry.ts'
+import { freePort } from '../helpers/free-port.ts'
 import {
   createAccount,
   type Gateway,
@@ -15,11 +16,13 @@ import {
   startGateway,
   temporaryDirectory,
 } from '../helpers/gateway.ts'
+import { findProgram } from '../helpers/programs.ts'
 import { ROOT, read } from '../helpers/repository.ts'
 import { DASHBOARD_SCHEMA } from './dashboard-schema.ts'
 
 const FOLDER = 'src/deploy/prometheus'
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0
+const PROMETHEUS = findProgram('prometheus')
 if (!hasPromtool) console.warn('promtool was left out. To have it: apt-get install --no-install-recommends prometheus')
 
 interface Rule {
@@ -269,6 +272,57 @@ describe.skipIf(!hasPromtool)('promtool', () => {
     expect(status).toBe(0)
   }, 120_000)
 })
+
+describe.skipIf(PROMETHEUS === null)('Prometheus', () => {
+  test('reads every page, and leads from a slow bucket to the trace of an exchange', async () => {
+    const options = configuration('1ms')
+    // Nobody listens there: a trace has an id all the same.
+    const yaml = { ...(options.yaml as object), telemetry: { endpoint: 'http://127.0.0.1:9', ratio: 1 } }
+    const gateway = await startGateway({ ...options, yaml })
+    onTestFinished(() => gateway.kill9())
+    const { key } = await createAccount(gateway, { credit: 10 })
+    await askedBy(gateway, key, { stream: true })
+    const url = await startPrometheus(new URL(gateway.adminUrl).host)
+    const query = async (path: string) =>
+      ((await (await fetch(`${url}/api/v1/${path}`)).json()) as { data: unknown }).data
+    const traces = () => query('query_exemplars?query=tollgate_exchange_duration_seconds_bucket&start=0&end=4000000000')
+    await expect
+      .poll(async () => JSON.stringify(await traces()), { timeout: 30_000 })
+      .toMatch(/"trace_id":"[0-9a-f]{32}"/)
+    expect(await query('targets')).toMatchObject({ activeTargets: [{ health: 'up', lastError: '' }] })
+    const { result } = (await query('query?query=tollgate_exchanges_total')) as {
+      result: { value: [number, string] }[]
+    }
+    expect(result.map(({ value }) => value[1])).toEqual(['1'])
+  }, 60_000)
+})
+
+/** Prometheus with one target, which it reads every second; answers with its URL. */
+async function startPrometheus(target: string): Promise<string> {
+  const [dir, port] = [await temporaryDirectory(), await freePort()]
+  const file = join(dir, 'prometheus.yml')
+  const scrape = { job_name: 'tollgate', scrape_interval: '1s', static_configs: [{ targets: [target] }] }
+  await writeFile(file, JSON.stringify({ scrape_configs: [scrape] }))
+  const args = [
+    `--config.file=${file}`,
+    `--storage.tsdb.path=${join(dir, 'data')}`,
+    '--enable-feature=exemplar-storage',
+  ]
+  const child = spawn(PROMETHEUS!, [...args, `--web.listen-address=127.0.0.1:${port}`], { stdio: 'ignore' })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const url = `http://127.0.0.1:${port}`
+  await expect
+    .poll(
+      () =>
+        fetch(`${url}/-/ready`).then(
+          ({ status }) => status,
+          () => 0,
+        ),
+      { timeout: 30_000 },
+    )
+    .toBe(200)
+  return url
+}
 
 test('a gateway with two threads tells what has happened', async () => {
   const value = valuesOf(await pageAfterTraffic())

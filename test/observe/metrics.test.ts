@@ -44,6 +44,26 @@ describe('what must not happen', () => {
     expect(page.value('tollgate_exchange_duration_seconds_count', { ...OTHER, outcome: 'other' })).toBe('500')
   })
 
+  it('an exemplar is of a trace that a collector has, the newest of all threads, and only where it is understood', () => {
+    const [main, thread] = [create(), create()]
+    const traceId = 'ab'.repeat(16)
+    main.exchange(summary({ route: '/r', ms: 7, at: 1000, traceId, isSampled: false }))
+    main.exchange(summary({ route: '/r', ms: 7, at: 1000, traceId: 'cd'.repeat(16), isSampled: true }))
+    main.exchange(summary({ route: '/r', ms: 1e9, at: 1000, traceId: 'ef'.repeat(16), isSampled: true }))
+    thread.exchange(summary({ route: '/r', ms: 6, at: 2000, traceId, isSampled: true }))
+    const page = main.render([thread.values()], 'openmetrics')
+    const exemplars = page.split('\n').filter(line => line.includes(' # '))
+    expect(exemplars).toEqual([
+      expect.stringMatching(
+        /^tollgate_exchange_duration_seconds_bucket\{.*le="[\d.]+"\} 3 # \{trace_id="(ab){16}"\} 0.006 2.006$/,
+      ),
+      expect.stringMatching(
+        /^tollgate_exchange_duration_seconds_bucket\{.*le="\+Inf"\} 4 # \{trace_id="(ef){16}"\} 1000000 /,
+      ),
+    ])
+    expect(main.render([thread.values()])).not.toContain(' # ')
+  })
+
   it('a label value of any length takes bounded room', () => {
     const metrics = create()
     metrics.exchange(summary({ attempts: [{ ...ATTEMPT, target: 'x'.repeat(1_000_000), code: null }] }))

@@ -5,6 +5,7 @@ export function summary(given: Partial<ExchangeSummary> = {}): ExchangeSummary {
   return {
     id: 'req_1',
     traceId: null,
+    isSampled: false,
     at: 0,
     ms: 1,
     firstChunkMs: null,

@@ -18,6 +18,7 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
   return {
     id: exchange.id,
     traceId: exchange.trace === null ? null : exchange.trace.id,
+    isSampled: exchange.trace?.isSampled ?? false,
     at: exchange.startedAt,
     ms: clock.now() - exchange.startedAt,
     firstChunkMs: client.firstWriteMs === null ? null : client.firstWriteMs - client.openedMs,
