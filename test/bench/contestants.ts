@@ -13,7 +13,16 @@ import { NATIVES } from './native.ts'
 import { steppingFiles, steppingPath } from './step-files.ts'
 
 /** `direct` is the upstream without anything in front of it. */
-export const NAMES = ['direct', 'bare', 'nginx', 'unmetered', 'credits', 'bare-http', 'bare-undici8'] as const
+export const NAMES = [
+  'direct',
+  'bare',
+  'nginx',
+  'unmetered',
+  'credits',
+  'telemetry',
+  'bare-http',
+  'bare-undici8',
+] as const
 export type Name = (typeof NAMES)[number]
 
 export interface Rig {
@@ -133,6 +142,7 @@ async function prepare(name: Runner, place: Place): Promise<{ command: readonly 
   const bare = [...node, join(ROOT, 'test/bench/bare.ts'), String(port), String(rig.upstreamPort)]
   switch (name) {
     case 'credits':
+    case 'telemetry':
     case 'unmetered':
     case 'translating':
     case 'stepping': {
@@ -154,8 +164,14 @@ async function prepare(name: Runner, place: Place): Promise<{ command: readonly 
   }
 }
 
-/** The five steps with limits that nobody reaches; the store is a file in the temporary folder. */
-function writeConfiguration(name: 'credits' | 'unmetered' | 'translating', { folder, port, rig }: Place): string {
+/**
+ * The five steps with limits that nobody reaches; the store is a file in the temporary folder. `telemetry` is `unmetered` with
+ * a collector, which is the upstream: it takes anything.
+ */
+function writeConfiguration(
+  name: 'credits' | 'telemetry' | 'unmetered' | 'translating',
+  { folder, port, rig }: Place,
+): string {
   const upstream = `http://127.0.0.1:${rig.upstreamPort}`
   const model = (provider: string, id: string) => ({
     targets: [{ provider, model: id }],
@@ -176,6 +192,7 @@ function writeConfiguration(name: 'credits' | 'unmetered' | 'translating', { fol
     store: 'sqlite:./tollgate.db',
     threads: rig.threads ?? 1,
     limits: { max_inflight: 4000 },
+    ...(name === 'telemetry' ? { telemetry: { endpoint: upstream, ratio: 0.01 } } : {}),
     ...(name === 'translating' ? everyDialect(upstream, model) : oneDialect(upstream, model)),
     routes: [{ path: '/v1/chat/completions', policy: 'bench', ...(name === 'credits' ? {} : { unmetered: true }) }],
   }

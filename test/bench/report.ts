@@ -53,6 +53,7 @@ export const TITLES: Readonly<Record<Name, string>> = {
   nginx: 'nginx',
   unmetered: 'Tollgate without credits',
   credits: 'Tollgate, durable credits',
+  telemetry: 'Tollgate without credits, traces of 1 %',
   'bare-http': 'bare proxy, node:http client',
   'bare-undici8': 'bare proxy, undici 8',
 }

@@ -15,6 +15,7 @@ const CHUNKS = 100
 const PACE_MS = 10
 const OPEN_PACE_MS = 1000
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
+const TAKEN = Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')
 const BEFORE_MODEL = Buffer.from('"model":"')
 
 const whole = { 'json-1k': wholeAnswer(950), 'json-16k': wholeAnswer(16_384) }
@@ -78,7 +79,13 @@ function isWhole(request: Buffer): boolean {
 }
 
 function answer(socket: Socket, request: Buffer): Stream | null {
-  const at = request.indexOf(BEFORE_MODEL) + BEFORE_MODEL.length
+  const before = request.indexOf(BEFORE_MODEL)
+  if (before < 0) {
+    // Traces: it is the collector too.
+    socket.write(TAKEN)
+    return null
+  }
+  const at = before + BEFORE_MODEL.length
   const model = request.toString('latin1', at, request.indexOf('"', at))
   if (model === 'json-1k' || model === 'json-16k') {
     socket.write(whole[model])
