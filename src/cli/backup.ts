@@ -20,7 +20,7 @@ export const addBackup: AddCommand = (program, { terminal, finish }) => {
     .description('write the store into one file, while the gateway runs or not')
     .argument('<file>', 'where to write it; nothing may be there yet')
     .addOption(jsonOption())
-    .addHelpText('after', HELP + example('backup backups/tollgate-$(date +%F).db'))
+    .addHelpText('after', HELP + example('backup "backups/tollgate-$(date +%F).db"'))
     .action((file: string, options: { json?: true }, command: Command) =>
       finish(async () => {
         const report = await backUp(terminal, configOf(command), file, program.version() ?? '')
