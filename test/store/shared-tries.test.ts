@@ -20,7 +20,7 @@ onPostgres(() => {
       const { all } = await pair()
       const results = await Promise.all(Array.from({ length: 20 }, (_, index) => all[index % 2]!.countTries([by('a')])))
       expect(results.filter(result => 'counted' in result)).toHaveLength(3)
-      expect(results.find(result => 'waitMs' in result)).toEqual({ waitMs: 60_000 })
+      expect(results.find(result => 'waitMs' in result)).toEqual({ waitMs: 60_000, refusedBy: 0 })
       expect(await all[1]!.countTries([by('b')])).toHaveProperty('counted')
     })
 

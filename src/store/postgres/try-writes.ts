@@ -37,8 +37,8 @@ export function createTryOperations(database: Database, clock: Clock): TryOperat
       sweep.run(now)
       const results = tries.map(each => countTry(each.rule, read(each), now))
       const counted: Counted[] = []
-      for (const result of results) {
-        if ('waitMs' in result) return result
+      for (const [refusedBy, result] of results.entries()) {
+        if ('waitMs' in result) return { ...result, refusedBy }
         counted.push(result.counted)
       }
       for (const [index, result] of results.entries()) if ('state' in result) write(tries[index]!, result.state)
