@@ -1,6 +1,7 @@
 /** What replicas share besides money and keys: tries that count at all of them, and what each shows of itself. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { SharedTry } from '../../src/store/replicas.ts'
+import { createReplicaReads } from '../../src/store/replicas-service.ts'
 import { beside, endLease, PATIENT, QUICK, run } from './beside.ts'
 import { onPostgres, testStore } from './helpers.ts'
 
@@ -64,6 +65,17 @@ onPostgres(() => {
       await all[0]!.publish('second')
       expect(await all[1]!.others()).toEqual([{ name: all[0]!.name, view: 'second' }])
       expect(await all[0]!.others()).toEqual([])
+    })
+
+    test('is read again and again by one statement of the server', async () => {
+      const database = (await testStore(QUICK)).connect({ readOnly: true })
+      onTestFinished(() => database.close())
+      const reads = createReplicaReads(database)
+      for (let round = 0; round < 5; round++) expect(reads.views(0)).toEqual([])
+      const prepared = database.prepare(
+        "SELECT name FROM pg_prepared_statements WHERE statement LIKE '%replica_view%' AND statement NOT LIKE '%pg_prepared%'",
+      )
+      expect(prepared.all()).toHaveLength(1)
     })
 
     test('is gone with its lease, and with the replica', async () => {
