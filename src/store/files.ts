@@ -36,6 +36,16 @@ export function createFile(path: string): void {
   syncFolder(dirname(path))
 }
 
+/**
+ * Creates an empty file (mode 0600) and its folder (0700), for what nobody else may read. Throws when there is one, and for a
+ * symbolic link that leads nowhere: in a folder of others either may be theirs.
+ */
+export function createNewFile(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  closeSync(openSync(path, 'wx', 0o600))
+  syncFolder(dirname(path))
+}
+
 /** Removes a database that nobody has open, with what SQLite may have left beside it. */
 export function removeDatabase(path: string): void {
   for (const end of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${end}`, { force: true })

@@ -10,7 +10,7 @@ import type { CopyProgress } from './copy-rows.ts'
 import { copyStore } from './copy-store.ts'
 import { connect } from './database.ts'
 import { StoreError } from './error.ts'
-import { createFile, realPath, removeDatabase, syncFolder } from './files.ts'
+import { createNewFile, realPath, removeDatabase, syncFolder } from './files.ts'
 import { takeLock } from './lock.ts'
 import { WAITING } from './make-backup.ts'
 import { findSchema } from './migrate.ts'
@@ -94,7 +94,7 @@ async function unpacked(
 ): Promise<RestoreReport> {
   // Of a restore that was killed.
   removeStore(aside)
-  createFile(aside)
+  createNewFile(aside)
   try {
     const { tollgate, at } = await unseal(request.file, aside)
     unpackSpool(aside, request)

@@ -2,20 +2,24 @@
 import {
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { atOnce } from '#contract'
+import { unseal } from '../../src/store/backup-file.ts'
 import { connect } from '../../src/store/database.ts'
 import { takeLock } from '../../src/store/lock.ts'
 import { type BackupRequest, makeBackup } from '../../src/store/make-backup.ts'
+import { openPostgres } from '../../src/store/postgres/index.ts'
 import { type RestoreRequest, restoreBackup } from '../../src/store/restore-backup.ts'
 import { createSpool } from '../../src/store/spool.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
@@ -208,6 +212,32 @@ describe('a restore is refused', () => {
     expect(readdirSync(place)).toEqual(['tollgate.db.lock'])
   })
 
+  test('of each file whose last line has another bit', async () => {
+    const store = await testStore()
+    const file = await backedUp(store)
+    const bytes = readFileSync(file)
+    const copy = join(folder(), 'copy.db')
+    writeFileSync(copy, '')
+    for (let at = bytes.lastIndexOf('\ntollgate-backup '); at < bytes.length; at++) {
+      for (const bit of [1, 2, 32]) {
+        bytes[at]! ^= bit
+        writeFileSync(file, bytes)
+        bytes[at]! ^= bit
+        await expect(unseal(file, copy), `byte ${at}`).rejects.toThrow(/is not a whole backup|in format [359],/)
+      }
+    }
+  })
+
+  test.skipIf(WITHOUT_POSTGRES !== null)('into a database of an older version in use: it stays one', async () => {
+    const file = await backedUp(await testStore())
+    const { url } = await testDatabase()
+    const database = openPostgres(url)
+    onTestFinished(() => database.close())
+    database.exec(readFileSync(join(import.meta.dirname, 'fixtures/postgres-001.sql'), 'utf8'))
+    await expect(restore(file, url)).rejects.toThrow(/is not empty|is in use by replica/)
+    expect(database.prepare('SELECT max(version) AS version FROM tollgate_schema').get()).toEqual({ version: 1 })
+  })
+
   test('of each file in which any byte is another one', async () => {
     const store = await testStore()
     const file = await backedUp(store)
@@ -264,6 +294,20 @@ describe('a restore is refused', () => {
     createSpool(`${path}.spool`).append(aSettle())
     await expect(restore(file, path)).rejects.toThrow(/^There is a store at/)
   })
+})
+
+test('what lies where a backup is written is never written to: others may be able to read it', async () => {
+  const store = await testStore()
+  const [target, elsewhere] = [folder(), join(folder(), 'elsewhere')]
+  const [first, second] = ['1.db', '2.db'].map(name => join(target, name)) as [string, string]
+  writeFileSync(`${first}.${process.pid}.partial`, '', { mode: 0o666 })
+  symlinkSync(elsewhere, `${second}.${process.pid}.partial`)
+  for (const file of [first, second]) {
+    await backUp(store, { file }).made
+    expect(lstatSync(file).isFile()).toBe(true)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  }
+  expect(existsSync(elsewhere)).toBe(false)
 })
 
 onEveryEngine(engine => {
