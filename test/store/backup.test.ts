@@ -1,5 +1,6 @@
 /** Backups and restores of a store: what is refused, with nothing changed; and what comes back. */
 import {
+  chownSync,
   copyFileSync,
   existsSync,
   lstatSync,
@@ -442,6 +443,22 @@ test('--replace keeps the store that was there, whole under its new name', async
   expect(other.reads.findAccount('later')).toMatchObject({ id })
   expect(await other.recover()).toMatchObject({ replayed: 1 })
   for (const each of [one, other]) expect(each.reads.verify().violations).toEqual([])
+})
+
+test('root restores for the user of the gateway: to whom the store belonged, or else its folder', async () => {
+  const store = await testStore()
+  const file = await backedUp(store)
+  await store.close()
+  const uid = process.getuid!() === 0 ? 12_345 : process.getuid!()
+  const ownersIn = (path: string) => new Set(readdirSync(path).map(name => statSync(join(path, name)).uid))
+  const place = join(store.path, '..')
+  for (const name of readdirSync(place)) chownSync(join(place, name), uid, uid)
+  await restore(file, store.path, { replace: true })
+  expect(ownersIn(place)).toEqual(new Set([uid]))
+  const empty = folder()
+  chownSync(empty, uid, uid)
+  await restore(file, join(empty, 'tollgate.db'))
+  expect(ownersIn(empty)).toEqual(new Set([uid]))
 })
 
 test('--replace takes a store away that cannot be opened any more', async () => {
