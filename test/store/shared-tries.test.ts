@@ -1,5 +1,7 @@
 /** What replicas share besides money and keys: tries that count at all of them, and what each shows of itself. */
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { type Statement, transaction } from '../../src/store/database.ts'
+import { createTryOperations } from '../../src/store/postgres/try-writes.ts'
 import type { SharedTry } from '../../src/store/replicas.ts'
 import { createReplicaReads } from '../../src/store/replicas-service.ts'
 import { beside, endLease, PATIENT, QUICK, run } from './beside.ts'
@@ -43,6 +45,35 @@ onPostgres(() => {
         await all[round % 2]!.takeTriesBack([by('a', ONE)], result.counted)
       }
       expect(run(one, 'SELECT * FROM try_count')).toEqual([])
+    })
+
+    test('wait for the server once before COMMIT, however many limits they count in: holds wait with them', async () => {
+      const { clock, connect } = await testStore(QUICK)
+      const database = connect()
+      onTestFinished(() => database.close())
+      let waits = 0
+      const prepare = (sql: string): Statement => {
+        const statement = database.prepare(sql)
+        const all: Statement['all'] = (...values) => {
+          waits++
+          return statement.all(...values)
+        }
+        return {
+          ...statement,
+          all,
+          get: (...values) => all(...values)[0],
+          run: (...values) => ({ changes: all(...values).length }),
+        }
+      }
+      const { countTries, takeTriesBack } = createTryOperations({ ...database, prepare }, clock)
+      const tries = ['a', 'b', 'c'].map(name => ({ ...THREE, name, subject: Buffer.from('alice') }))
+      const result = transaction(database, () => countTries(tries))
+      if (!('counted' in result)) throw new Error('refused')
+      expect(waits).toBe(1)
+      expect(database.prepare('SELECT * FROM try_count').all()).toHaveLength(3)
+      transaction(database, () => takeTriesBack({ tries, counted: result.counted }))
+      expect(waits).toBe(2)
+      expect(database.prepare('SELECT * FROM try_count').all()).toEqual([])
     })
 
     test('leave nothing behind when their time is over, and never the name of who tried', async () => {
