@@ -13,6 +13,8 @@ export interface Attempts {
    * that succeeded.
    */
   take(subject: string): () => void
+  /** The database has refused: for a moment whoever tries again is refused here, and costs it nothing. */
+  refuse(subject: string, waitMs: number): void
   /** As which limit it counts at all replicas together; null: it does not. */
   readonly shared: Omit<SharedTry, 'subject'> | null
 }
@@ -26,6 +28,8 @@ export interface AttemptsOptions {
 
 /** Beyond so many subjects the ones that tried longest ago are forgotten. */
 const MAX_SUBJECTS = 50_000
+/** So long a refusal of the database is remembered: a try may be taken back at another replica. */
+const REMEMBERED_MS = 1000
 
 export function createAttempts(
   clock: Clock,
@@ -33,10 +37,16 @@ export function createAttempts(
   { name, mostSubjects = MAX_SUBJECTS }: AttemptsOptions = {},
 ): Attempts {
   const subjects = boundedMap<TryState>(mostSubjects)
+  const refused = boundedMap<{ readonly at: number; readonly waitMs: number }>(mostSubjects)
   return {
     shared: name === undefined ? null : { name, rule },
+    refuse: (subject, waitMs) => void refused.set(subject, { at: clock.now(), waitMs }),
     take(subject) {
-      const result = countTry(rule, subjects.get(subject) ?? null, clock.now())
+      const now = clock.now()
+      const { at = Number.NEGATIVE_INFINITY, waitMs = 0 } = refused.get(subject) ?? {}
+      const passedMs = now - at
+      if (passedMs >= 0 && passedMs < Math.min(waitMs, REMEMBERED_MS)) throw tooMany(waitMs - passedMs)
+      const result = countTry(rule, subjects.get(subject) ?? null, now)
       if ('waitMs' in result) throw tooMany(result.waitMs)
       subjects.set(subject, result.state)
       let counts = true
@@ -69,10 +79,15 @@ export async function takeAll(tries: readonly Try[], replicas: Replicas | null):
   }
   try {
     for (const [attempts, subject] of tries) taken.push(attempts.take(subject))
-    const shared = tries.flatMap(([attempts, subject]) => (attempts.shared ? [{ ...attempts.shared, subject }] : []))
-    if (replicas === null || shared.length === 0) return takeBackHere
+    const atAll = tries.filter(([attempts]) => attempts.shared !== null)
+    if (replicas === null || atAll.length === 0) return takeBackHere
+    const shared = atAll.map(([attempts, subject]) => ({ ...attempts.shared!, subject }))
     const result = await replicas.countTries(shared)
-    if ('waitMs' in result) throw tooMany(result.waitMs)
+    if ('waitMs' in result) {
+      const [attempts, subject] = atAll[result.refusedBy]!
+      attempts.refuse(subject, result.waitMs)
+      throw tooMany(result.waitMs)
+    }
     return () => {
       takeBackHere()
       // One that stays counted makes somebody wait, no more.

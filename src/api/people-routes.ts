@@ -139,17 +139,16 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
 ]
 
 async function register(call: Call<object, object, { email: string; password: string }>): Promise<Answer> {
-  const { parts, guard, caller, body } = call
+  const { parts, guard, body } = call
   const { mode, plan, credit } = parts.registration
   if (mode === 'closed') throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   if (mode !== 'open') throw refuse('registration_closed')
   const email = chosen(body.email)
   refuseGuessable(body.password, email, 'password')
-  const takeBack = await takeAll([[guard.registrations, 'all']], parts.store.replicas)
+  const takeBack = await takeRegistration(call)
   let person: Person
   let password: string
   try {
-    await takeAll([[guard.registrationsByAddress, addressGroup(caller.address)]], parts.store.replicas)
     await checkFree(call, body.email)
     password = await guard.passwords.hash(body.password, { by: placesOf(call, email), isStranger: true })
     const membership = { name: email, plan, credit }
@@ -162,6 +161,18 @@ async function register(call: Call<object, object, { email: string; password: st
   return afterWriting('The account is made, but you are not signed in. Sign in.', () =>
     signedIn(call, person, password),
   )
+}
+
+/** The address first: who has used up what it has takes nothing of what everybody has together, not even for a moment. */
+async function takeRegistration({ parts, guard, caller }: Call): Promise<() => void> {
+  const { replicas } = parts.store
+  const takeBackAddress = await takeAll([[guard.registrationsByAddress, addressGroup(caller.address)]], replicas)
+  try {
+    return await takeAll([[guard.registrations, 'all']], replicas)
+  } catch (error) {
+    takeBackAddress()
+    throw error
+  }
 }
 
 async function join(call: Call<object, object, { token: string; email?: string; password: string }>): Promise<Answer> {

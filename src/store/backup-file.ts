@@ -52,7 +52,7 @@ export async function seal(path: string, { tollgate, at }: Omit<BackupSeal, 'for
  */
 export async function unseal(path: string, to: string): Promise<BackupSeal> {
   const { said, digest, length } = readSeal(path)
-  const { format, tollgate, at } = JSON.parse(`${said.slice(START.length)}}`)
+  const { format, tollgate, at } = parsed(said, path)
   if (format > FORMAT) {
     throw new StoreError(
       `${path} was made by Tollgate ${tollgate} in format ${format}, and this version reads formats up to ${FORMAT}. Run that version or a newer one.`,
@@ -78,6 +78,14 @@ function readSeal(path: string) {
     return { said: START + said, digest, length: size - bytes.length + start }
   } finally {
     closeSync(file)
+  }
+}
+
+function parsed(said: string, path: string): BackupSeal {
+  try {
+    return JSON.parse(`${said.slice(START.length)}}`)
+  } catch {
+    throw damaged(path, 'its last line is not whole')
   }
 }
 

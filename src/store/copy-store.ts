@@ -126,19 +126,15 @@ async function openPostgresSource(url: string): Promise<Side> {
 
 /** In its own transaction, in which no gateway can begin to use it. */
 async function openPostgresTarget(url: string): Promise<Side> {
-  const { migratePostgres, openPostgres, placeOf } = await import('./postgres/index.ts')
+  const { isPostgresStore, migratePostgres, openPostgres, placeOf } = await import('./postgres/index.ts')
   const [database, place] = [openPostgres(url), placeOf(url)]
   try {
+    // A store that is refused keeps its schema: gateways of an older version may use it.
+    if (isPostgresStore(database)) refuseFull(database, place)
     migratePostgres(database)
     database.exec('BEGIN')
     database.exec('LOCK TABLE replica, account IN ACCESS EXCLUSIVE MODE')
-    refuseReplicas(database, place)
-    const full = firstWithRows(database)
-    if (full !== null) {
-      throw new StoreError(
-        `The store ${place} is not empty: the table ${full} has rows. Name an empty database: createdb tollgate.`,
-      )
-    }
+    refuseFull(database, place)
     return { place, database, refuseUse() {}, close: () => database.close() }
   } catch (error) {
     database.close()
@@ -173,6 +169,15 @@ function openFileTarget(url: string): Side {
       syncFolder(dirname(path))
     },
   }
+}
+
+function refuseFull(database: Database, place: string): void {
+  refuseReplicas(database, place)
+  const full = firstWithRows(database)
+  if (full === null) return
+  throw new StoreError(
+    `The store ${place} is not empty: the table ${full} has rows. Name an empty database: createdb tollgate.`,
+  )
 }
 
 function refuseReplicas(database: Database, place: string): void {

@@ -1,5 +1,6 @@
 /** What the store asks of the file system beside SQLite, without ever opening a file that SQLite may have open. */
 import {
+  chownSync,
   closeSync,
   fsyncSync,
   lstatSync,
@@ -34,6 +35,21 @@ export function createFile(path: string): void {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
   syncFolder(dirname(path))
+}
+
+/**
+ * Creates an empty file (mode 0600) and its folder (0700), for what nobody else may read. Throws when there is one, and for a
+ * symbolic link that leads nowhere: in a folder of others either may be theirs.
+ */
+export function createNewFile(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  closeSync(openSync(path, 'wx', 0o600))
+  syncFolder(dirname(path))
+}
+
+/** Root gives a file to somebody: a gateway is another user, who could not open it. @param owner as `statSync` says it */
+export function giveTo(path: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
+  if (process.getuid?.() === 0) chownSync(path, uid, gid)
 }
 
 /** Removes a database that nobody has open, with what SQLite may have left beside it. */

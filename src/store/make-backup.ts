@@ -2,14 +2,14 @@
  * A backup of a store, made while gateways use it: one state of the database, with the charges that waited beside it, audited.
  * It never has the secret, only the digest by which a restore compares it (secret.ts).
  */
-import { copyFileSync, existsSync, renameSync, statSync } from 'node:fs'
+import { constants, copyFileSync, existsSync, renameSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, NanoUsd } from '#contract'
 import { seal } from './backup-file.ts'
 import { type CopyProgress, copyRows } from './copy-rows.ts'
 import { connect, copyPages, type Database, openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
-import { createFile, realPath, removeDatabase, syncFolder } from './files.ts'
+import { createNewFile, realPath, removeDatabase, syncFolder } from './files.ts'
 import { findSchema, migrate } from './migrate.ts'
 import { createSpool, type SpooledLine, spoolPath, spoolsOfThreads } from './spool.ts'
 import type { VerifyReport } from './store.ts'
@@ -54,7 +54,9 @@ export async function makeBackup(request: BackupRequest): Promise<BackupReport> 
   const source = isPostgres(store) ? null : realPath(store.slice('sqlite:'.length))
   if (source !== null && !existsSync(source)) throw new StoreError(`There is no store at ${source} yet.`)
   const aside = `${file}.${process.pid}.partial`
-  createFile(aside)
+  // Of a process that was killed, and had the same number.
+  removeDatabase(aside)
+  createNewFile(aside)
   try {
     const at = new Date(clock.now()).toISOString()
     // Before the database: a charge that it takes meanwhile is in both, and is charged once.
@@ -134,7 +136,8 @@ function finish({ aside, spooled, audited, onProgress }: Copied): Omit<BackupRep
 /** One of an older version is brought up to date as yet another copy: whoever restores it may have that version. */
 function auditMigrated(aside: string, show: (done: number, total: number) => void): VerifyReport {
   const path = `${aside}.migrated`
-  copyFileSync(aside, path)
+  removeDatabase(path)
+  copyFileSync(aside, path, constants.COPYFILE_EXCL)
   const database = connect(path)
   try {
     migrate(database)

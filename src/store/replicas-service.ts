@@ -1,20 +1,23 @@
 /** Replicas, put together: what they tell each other goes through the writer, and is read like everything else. */
 import type { KeyObject } from 'node:crypto'
-import type { Database } from './database.ts'
+import type { Database, Statement } from './database.ts'
 import type { Promised } from './promised.ts'
 import type { ReplicaReads, Replicas, SharedTry, TryRow } from './replicas.ts'
 import { digest } from './token.ts'
 import type { Writer } from './writer.ts'
 
 export function createReplicaReads(reader: Database): ReplicaReads {
+  // Once, for the server keeps each statement as long as its connection; and late, for SQLite has no such table.
+  let found: Statement | null = null
   return {
-    views: except =>
-      reader
-        .prepare(`
-          SELECT id, host, view FROM replica_view JOIN replica ON id = replica
-          WHERE id <> ? AND lease_until > clock_timestamp() AND taken_by IS NULL ORDER BY id`)
+    views(except) {
+      found ??= reader.prepare(`
+        SELECT id, host, view FROM replica_view JOIN replica ON id = replica
+        WHERE id <> ? AND lease_until > clock_timestamp() AND taken_by IS NULL ORDER BY id`)
+      return found
         .all(except)
-        .map(({ id, host, view }) => ({ name: nameOf(String(host), Number(id)), view: String(view) })),
+        .map(({ id, host, view }) => ({ name: nameOf(String(host), Number(id)), view: String(view) }))
+    },
   }
 }
 

@@ -21,8 +21,10 @@ export interface SharedTry {
   readonly subject: string
 }
 
-/** For how long to wait, or how the tries were counted. */
-export type SharedResult = { readonly waitMs: number } | { readonly counted: readonly Counted[] }
+/** For how long to wait, and which of the tries was refused, by its index; or how the tries were counted. */
+export type SharedResult =
+  | { readonly waitMs: number; readonly refusedBy: number }
+  | { readonly counted: readonly Counted[] }
 
 export interface Replicas {
   /** This one's, for people. */

@@ -10,7 +10,7 @@ import type { CopyProgress } from './copy-rows.ts'
 import { copyStore } from './copy-store.ts'
 import { connect } from './database.ts'
 import { StoreError } from './error.ts'
-import { createFile, realPath, removeDatabase, syncFolder } from './files.ts'
+import { createNewFile, giveTo, realPath, removeDatabase, syncFolder } from './files.ts'
 import { takeLock } from './lock.ts'
 import { WAITING } from './make-backup.ts'
 import { findSchema } from './migrate.ts'
@@ -63,6 +63,8 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
     }
     const aside = `${path}.restoring`
     return await unpacked(aside, request, report => {
+      const owner = statSync(path, { throwIfNoEntry: false }) ?? statSync(dirname(path))
+      for (const file of [aside, `${path}.lock`]) giveTo(file, owner)
       const kept = old.isStore ? putAway(path, old.files, clock) : null
       renameSync(aside, path)
       syncFolder(dirname(path))
@@ -94,7 +96,7 @@ async function unpacked(
 ): Promise<RestoreReport> {
   // Of a restore that was killed.
   removeStore(aside)
-  createFile(aside)
+  createNewFile(aside)
   try {
     const { tollgate, at } = await unseal(request.file, aside)
     unpackSpool(aside, request)
@@ -156,7 +158,10 @@ const hasBytes = (file: string) => (statSync(file, { throwIfNoEntry: false })?.s
 function putAway(path: string, files: readonly string[], clock: Clock): string {
   const kept = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(':', '-')}`
   const log = `${path}-wal`
-  if (hasBytes(log)) writeFileSync(`${kept}-wal`, readFileSync(log), { mode: 0o600, flush: true })
+  if (hasBytes(log)) {
+    writeFileSync(`${kept}-wal`, readFileSync(log), { mode: 0o600, flush: true })
+    giveTo(`${kept}-wal`, statSync(log))
+  }
   for (const file of files) {
     if (file === log || file === `${path}-shm`) rmSync(file)
     else renameSync(file, kept + file.slice(path.length))

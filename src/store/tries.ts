@@ -35,6 +35,9 @@ interface GrowthState {
 /** What is known of one subject. Can be written as JSON. */
 export type TryState = WindowState | GrowthState
 
+/** Clocks of replicas differ by less. A time that is further ahead is from before the clock was set back: it locks nobody out. */
+const MOST_AHEAD_MS = 60_000
+
 /** A try that was counted, as whoever takes it back has to show it. */
 export interface Counted {
   readonly at: number
@@ -70,8 +73,7 @@ export function endOf(rule: TryRule, state: TryState): number {
 }
 
 function countInWindow({ most, windowMs }: Window, before: WindowState | null, now: number): TryResult {
-  // Another replica's clock may be ahead; one that was set back by more must not lock anybody out for longer.
-  const recent = (before ?? []).filter(at => Math.abs(now - at) < windowMs)
+  const recent = (before ?? []).filter(at => now - at < windowMs && !isTooFarAhead(at, now, windowMs))
   if (recent.length >= most) return { waitMs: Math.min(recent[0]! + windowMs - now, windowMs) }
   return { state: [...recent, now], counted: { at: now, before } }
 }
@@ -89,7 +91,7 @@ function countGrowing(rule: Growth, before: GrowthState | null, now: number): Tr
   const tries = triesAfter(rule, before, now) - 1
   const delayMs = tries < free ? 0 : Math.min(firstMs * 2 ** (tries - free), longestMs)
   if (passedMs < delayMs) return { waitMs: delayMs - passedMs }
-  const at = before === null || isSetBack(before.at, now, longestMs) ? now : Math.max(now, before.at)
+  const at = before === null || isTooFarAhead(before.at, now, longestMs) ? now : Math.max(now, before.at)
   return { state: { tries: tries + 1, at }, counted: { at, before } }
 }
 
@@ -101,8 +103,8 @@ function triesAfter({ longestMs }: Growth, before: GrowthState | null, now: numb
 }
 
 function passed(at: number, now: number, longestMs: number): number {
-  return isSetBack(at, now, longestMs) ? longestMs : Math.max(0, now - at)
+  return isTooFarAhead(at, now, longestMs) ? longestMs : Math.max(0, now - at)
 }
 
-/** Another replica's clock may be ahead; one that was set back by more must not lock anybody out for longer. */
-const isSetBack = (at: number, now: number, longestMs: number): boolean => now < at - longestMs
+const isTooFarAhead = (at: number, now: number, lastsMs: number): boolean =>
+  at - now >= Math.min(lastsMs, MOST_AHEAD_MS)

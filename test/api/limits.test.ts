@@ -1,9 +1,11 @@
 /** What one person can take from the others: places in the room of the hashes, tries, accounts, places to sign in. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { isRefusal } from '#contract'
 import { createAttempts, takeAll } from '../../src/api/attempts.ts'
 import { createPasswords } from '../../src/api/password.ts'
-import { testClock } from '../store/helpers.ts'
+import type { Replicas } from '../../src/store/replicas.ts'
+import { beside, QUICK } from '../store/beside.ts'
+import { onPostgres, type TestStore, testClock, testStore } from '../store/helpers.ts'
 import { PASSWORD, type Reply, type Rig, startRig } from './rig.ts'
 
 const ALICE = 'alice@example.com'
@@ -156,6 +158,60 @@ describe('accounts', () => {
     expect(statuses).toEqual([...Array(10).fill(409), 429, 429])
     rig.clock.ms += 3_600_000 - 1
     expect((await join('new@example.com')).status).toBe(429)
+  })
+})
+
+onPostgres(() => {
+  /** A gateway's API on a store that others share, which counts how often it asks them. */
+  async function startReplica(store: TestStore): Promise<{ rig: Rig; asked: () => number }> {
+    let asked = 0
+    const { countTries, takeTriesBack } = store.replicas!
+    const counting: Pick<Replicas, 'countTries' | 'takeTriesBack'> = {
+      countTries(...values) {
+        asked++
+        return countTries(...values)
+      },
+      takeTriesBack(...values) {
+        asked++
+        return takeTriesBack(...values)
+      },
+    }
+    const replicas = { ...store.replicas!, ...counting }
+    const rig = await startRig({ parts: { store: { ...store, replicas }, clock: store.clock } })
+    onTestFinished(() => rig[Symbol.asyncDispose]())
+    return { rig, asked: () => asked }
+  }
+
+  test('an address that has registered ten times takes nothing of what all have together, and asks no database', async () => {
+    const store = await testStore(QUICK)
+    const { rig, asked } = await startReplica(store)
+    const register = (name: string, from: string) =>
+      rig.browser().call('POST', '/api/register', {
+        body: { email: `${name}@example.com`, password: PASSWORD },
+        headers: { 'x-forwarded-for': from },
+      })
+    for (let index = 0; index < 10; index++) expect((await register(`a${index}`, '10.0.0.1')).status).toBe(201)
+    const before = asked()
+    const flood = Array.from({ length: 150 }, (_, index) => register(`b${index}`, '10.0.0.1'))
+    expect((await register('bob', '10.0.0.2')).status).toBe(201)
+    expect(new Set((await Promise.all(flood)).map(({ status }) => status))).toEqual(new Set([429]))
+    expect(asked() - before).toBe(2)
+  })
+
+  test('who is refused by the count of all replicas asks the database once a second', async () => {
+    const store = await testStore(QUICK)
+    const [one, other] = [await startReplica(store), await startReplica(await beside(store))]
+    for (let round = 0; round < 3; round++) await signIn(one.rig, { email: 'nobody@example.com' })
+    for (let second = 1; second <= 2; second++) {
+      const replies: Reply[] = []
+      for (let round = 0; round < 5; round++) replies.push(await signIn(other.rig, { email: 'nobody@example.com' }))
+      expect(replies.map(({ status }) => status)).toEqual(Array(5).fill(429))
+      expect(replies.map(({ headers }) => headers['retry-after'])).toEqual(Array(5).fill(String(31 - second)))
+      expect(other.asked()).toBe(second)
+      store.clock.ms += 1000
+    }
+    store.clock.ms += 28_000
+    expect((await signIn(other.rig, { email: 'nobody@example.com' })).status).toBe(401)
   })
 })
 

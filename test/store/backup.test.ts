@@ -1,21 +1,26 @@
 /** Backups and restores of a store: what is refused, with nothing changed; and what comes back. */
 import {
+  chownSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { atOnce } from '#contract'
+import { unseal } from '../../src/store/backup-file.ts'
 import { connect } from '../../src/store/database.ts'
 import { takeLock } from '../../src/store/lock.ts'
 import { type BackupRequest, makeBackup } from '../../src/store/make-backup.ts'
+import { openPostgres } from '../../src/store/postgres/index.ts'
 import { type RestoreRequest, restoreBackup } from '../../src/store/restore-backup.ts'
 import { createSpool } from '../../src/store/spool.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
@@ -208,6 +213,32 @@ describe('a restore is refused', () => {
     expect(readdirSync(place)).toEqual(['tollgate.db.lock'])
   })
 
+  test('of each file whose last line has another bit', async () => {
+    const store = await testStore()
+    const file = await backedUp(store)
+    const bytes = readFileSync(file)
+    const copy = join(folder(), 'copy.db')
+    writeFileSync(copy, '')
+    for (let at = bytes.lastIndexOf('\ntollgate-backup '); at < bytes.length; at++) {
+      for (const bit of [1, 2, 32]) {
+        bytes[at]! ^= bit
+        writeFileSync(file, bytes)
+        bytes[at]! ^= bit
+        await expect(unseal(file, copy), `byte ${at}`).rejects.toThrow(/is not a whole backup|in format [359],/)
+      }
+    }
+  })
+
+  test.skipIf(WITHOUT_POSTGRES !== null)('into a database of an older version in use: it stays one', async () => {
+    const file = await backedUp(await testStore())
+    const { url } = await testDatabase()
+    const database = openPostgres(url)
+    onTestFinished(() => database.close())
+    database.exec(readFileSync(join(import.meta.dirname, 'fixtures/postgres-001.sql'), 'utf8'))
+    await expect(restore(file, url)).rejects.toThrow(/is not empty|is in use by replica/)
+    expect(database.prepare('SELECT max(version) AS version FROM tollgate_schema').get()).toEqual({ version: 1 })
+  })
+
   test('of each file in which any byte is another one', async () => {
     const store = await testStore()
     const file = await backedUp(store)
@@ -264,6 +295,20 @@ describe('a restore is refused', () => {
     createSpool(`${path}.spool`).append(aSettle())
     await expect(restore(file, path)).rejects.toThrow(/^There is a store at/)
   })
+})
+
+test('what lies where a backup is written is never written to: others may be able to read it', async () => {
+  const store = await testStore()
+  const [target, elsewhere] = [folder(), join(folder(), 'elsewhere')]
+  const [first, second] = ['1.db', '2.db'].map(name => join(target, name)) as [string, string]
+  writeFileSync(`${first}.${process.pid}.partial`, '', { mode: 0o666 })
+  symlinkSync(elsewhere, `${second}.${process.pid}.partial`)
+  for (const file of [first, second]) {
+    await backUp(store, { file }).made
+    expect(lstatSync(file).isFile()).toBe(true)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  }
+  expect(existsSync(elsewhere)).toBe(false)
 })
 
 onEveryEngine(engine => {
@@ -398,6 +443,22 @@ test('--replace keeps the store that was there, whole under its new name', async
   expect(other.reads.findAccount('later')).toMatchObject({ id })
   expect(await other.recover()).toMatchObject({ replayed: 1 })
   for (const each of [one, other]) expect(each.reads.verify().violations).toEqual([])
+})
+
+test('root restores for the user of the gateway: to whom the store belonged, or else its folder', async () => {
+  const store = await testStore()
+  const file = await backedUp(store)
+  await store.close()
+  const uid = process.getuid!() === 0 ? 12_345 : process.getuid!()
+  const ownersIn = (path: string) => new Set(readdirSync(path).map(name => statSync(join(path, name)).uid))
+  const place = join(store.path, '..')
+  for (const name of readdirSync(place)) chownSync(join(place, name), uid, uid)
+  await restore(file, store.path, { replace: true })
+  expect(ownersIn(place)).toEqual(new Set([uid]))
+  const empty = folder()
+  chownSync(empty, uid, uid)
+  await restore(file, join(empty, 'tollgate.db'))
+  expect(ownersIn(empty)).toEqual(new Set([uid]))
 })
 
 test('--replace takes a store away that cannot be opened any more', async () => {

@@ -1,6 +1,9 @@
 /** What replicas share besides money and keys: tries that count at all of them, and what each shows of itself. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { type Statement, transaction } from '../../src/store/database.ts'
+import { createTryOperations } from '../../src/store/postgres/try-writes.ts'
 import type { SharedTry } from '../../src/store/replicas.ts'
+import { createReplicaReads } from '../../src/store/replicas-service.ts'
 import { beside, endLease, PATIENT, QUICK, run } from './beside.ts'
 import { onPostgres, testStore } from './helpers.ts'
 
@@ -20,7 +23,7 @@ onPostgres(() => {
       const { all } = await pair()
       const results = await Promise.all(Array.from({ length: 20 }, (_, index) => all[index % 2]!.countTries([by('a')])))
       expect(results.filter(result => 'counted' in result)).toHaveLength(3)
-      expect(results.find(result => 'waitMs' in result)).toEqual({ waitMs: 60_000 })
+      expect(results.find(result => 'waitMs' in result)).toEqual({ waitMs: 60_000, refusedBy: 0 })
       expect(await all[1]!.countTries([by('b')])).toHaveProperty('counted')
     })
 
@@ -44,6 +47,35 @@ onPostgres(() => {
       expect(run(one, 'SELECT * FROM try_count')).toEqual([])
     })
 
+    test('wait for the server once before COMMIT, however many limits they count in: holds wait with them', async () => {
+      const { clock, connect } = await testStore(QUICK)
+      const database = connect()
+      onTestFinished(() => database.close())
+      let waits = 0
+      const prepare = (sql: string): Statement => {
+        const statement = database.prepare(sql)
+        const all: Statement['all'] = (...values) => {
+          waits++
+          return statement.all(...values)
+        }
+        return {
+          ...statement,
+          all,
+          get: (...values) => all(...values)[0],
+          run: (...values) => ({ changes: all(...values).length }),
+        }
+      }
+      const { countTries, takeTriesBack } = createTryOperations({ ...database, prepare }, clock)
+      const tries = ['a', 'b', 'c'].map(name => ({ ...THREE, name, subject: Buffer.from('alice') }))
+      const result = transaction(database, () => countTries(tries))
+      if (!('counted' in result)) throw new Error('refused')
+      expect(waits).toBe(1)
+      expect(database.prepare('SELECT * FROM try_count').all()).toHaveLength(3)
+      transaction(database, () => takeTriesBack({ tries, counted: result.counted }))
+      expect(waits).toBe(2)
+      expect(database.prepare('SELECT * FROM try_count').all()).toEqual([])
+    })
+
     test('leave nothing behind when their time is over, and never the name of who tried', async () => {
       const { one, all } = await pair()
       await all[0]!.countTries([by('alice@example.com'), by('bob@example.com', ONE)])
@@ -64,6 +96,17 @@ onPostgres(() => {
       await all[0]!.publish('second')
       expect(await all[1]!.others()).toEqual([{ name: all[0]!.name, view: 'second' }])
       expect(await all[0]!.others()).toEqual([])
+    })
+
+    test('is read again and again by one statement of the server', async () => {
+      const database = (await testStore(QUICK)).connect({ readOnly: true })
+      onTestFinished(() => database.close())
+      const reads = createReplicaReads(database)
+      for (let round = 0; round < 5; round++) expect(reads.views(0)).toEqual([])
+      const prepared = database.prepare(
+        "SELECT name FROM pg_prepared_statements WHERE statement LIKE '%replica_view%' AND statement NOT LIKE '%pg_prepared%'",
+      )
+      expect(prepared.all()).toHaveLength(1)
     })
 
     test('is gone with its lease, and with the replica', async () => {

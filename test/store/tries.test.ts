@@ -46,6 +46,19 @@ test.each(RULES)('two whose clocks differ by less than the limit lasts count tog
   expect(taken).toBe('most' in rule ? 3 : 2)
 })
 
+test.each<[TryRule]>([[{ most: 3, windowMs: 900_000 }], [{ free: 2, firstMs: 30_000, longestMs: 900_000 }]])(
+  'a clock that is set back by ten minutes locks nobody out for those: %o',
+  rule => {
+    let state: TryState | null = null
+    for (let index = 0; index < 3; index++) {
+      const result = countTry(rule, state, NOW)
+      if ('state' in result) state = result.state
+    }
+    expect(countTry(rule, state, NOW)).toHaveProperty('waitMs')
+    expect(countTry(rule, state, NOW - 600_000)).toHaveProperty('state')
+  },
+)
+
 test.each(RULES)('one whose clock is set back by more than that locks nobody out: %o', rule => {
   let state: TryState | null = null
   for (let index = 0; index < 10; index++) {

@@ -81,6 +81,11 @@ export function findPostgresSchema(database: Database): number {
   return version
 }
 
+/** Whether there is a store, also one of an older version. Throws a `StoreError` for one of a newer version. */
+export function isPostgresStore(database: Database): boolean {
+  return versionOf(database, migrationFiles(FOLDER)) > 0
+}
+
 /** 0 when nothing was ever applied. */
 function versionOf(database: Database, files: readonly string[]): number {
   const isThere = database.prepare("SELECT to_regclass('tollgate_schema') IS NOT NULL AS found").get()?.['found'] === 1

@@ -21,31 +21,40 @@ export function createTryOperations(database: Database, clock: Clock): TryOperat
   const remove = database.prepare('DELETE FROM try_count WHERE limit_name = ? AND subject = ?')
   const sweep = database.prepare('DELETE FROM try_count WHERE until < ?')
 
-  function read({ name, subject }: TryRow): TryState | null {
-    const row = find.get(name, subject)
-    return row === undefined ? null : JSON.parse(row['state'] as string)
+  /** One way to the server for all of them: holds wait for it too. */
+  function read(tries: readonly TryRow[]): (TryState | null)[] {
+    const last = tries.length - 1
+    const rows = tries.map(({ name, subject }, index) => {
+      if (index < last) return find.laterAll!(name, subject)
+      const found = find.all(name, subject)
+      return () => found
+    })
+    return rows.map(found => (found()[0] === undefined ? null : JSON.parse(found()[0]!['state'] as string)))
   }
 
+  /** On the way of the next statement, which is COMMIT at the latest. */
   function write({ name, rule, subject }: TryRow, state: TryState | null): void {
-    if (state === null) remove.run(name, subject)
-    else put.run(name, subject, JSON.stringify(state), endOf(rule, state))
+    if (state === null) remove.later!(name, subject)
+    else put.later!(name, subject, JSON.stringify(state), endOf(rule, state))
   }
 
   return {
     countTries(tries) {
       const now = clock.now()
-      sweep.run(now)
-      const results = tries.map(each => countTry(each.rule, read(each), now))
+      sweep.later!(now)
+      const states = read(tries)
+      const results = tries.map((each, index) => countTry(each.rule, states[index]!, now))
       const counted: Counted[] = []
-      for (const result of results) {
-        if ('waitMs' in result) return result
+      for (const [refusedBy, result] of results.entries()) {
+        if ('waitMs' in result) return { ...result, refusedBy }
         counted.push(result.counted)
       }
       for (const [index, result] of results.entries()) if ('state' in result) write(tries[index]!, result.state)
       return { counted }
     },
     takeTriesBack({ tries, counted }) {
-      for (const [index, each] of tries.entries()) write(each, takeBack(each.rule, read(each), counted[index]!))
+      const states = read(tries)
+      for (const [index, each] of tries.entries()) write(each, takeBack(each.rule, states[index]!, counted[index]!))
     },
   }
 }
