@@ -2,6 +2,7 @@
  * What operators see of all replicas together: each publishes its exchanges in progress and its providers every few seconds,
  * and reads those of the others when somebody asks.
  */
+import { setTimeout as wait } from 'node:timers/promises'
 import type { ExchangeView, ProviderView } from '../api/views.ts'
 import type { Promised } from '../store/promised.ts'
 import type { Replicas } from '../store/replicas.ts'
@@ -40,11 +41,15 @@ interface Other extends Published {
 /** Of what is published: a replica of another version may publish something else. */
 const FORMAT = 1
 const EVERY_MS = 5000
+/** A report or an audit may keep the reads of a server busy. */
+const PATIENCE_MS = 1000
 const AT_LEAST_EVERY_MS = 60_000
 /** The page shows no more. */
 const MOST_PUBLISHED = 200
 
 export function createReplicaViews({ views, openHolds, replicas, watch }: ReplicaViewsParts): ReplicaViews {
+  let known: readonly Other[] = []
+  let reading: Promise<readonly Other[]> | undefined
   if (replicas !== null) publishAgainAndAgain(replicas, published, watch)
 
   async function published(): Promise<Published> {
@@ -53,12 +58,24 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
     return { format: FORMAT, inflight: exchanges.length, openHolds: openHolds(), exchanges: oldest, providers }
   }
 
-  async function others(): Promise<Other[]> {
-    const all = (await replicas?.others()) ?? []
-    return all.flatMap(({ name, view }) => {
+  /** What they have told; when the database takes too long, what was last known of it. */
+  async function others(): Promise<readonly Other[]> {
+    if (replicas === null) return known
+    reading ??= readOthers(replicas).finally(() => {
+      reading = undefined
+    })
+    // Who no longer waits for it has been answered.
+    reading.catch(() => {})
+    return Promise.race([reading, wait(PATIENCE_MS, undefined, { ref: false }).then(() => known)])
+  }
+
+  async function readOthers(from: Replicas): Promise<readonly Other[]> {
+    const all = await from.others()
+    known = all.flatMap(({ name, view }) => {
       const told = JSON.parse(view) as Published
       return told.format === FORMAT ? [{ ...told, name }] : []
     })
+    return known
   }
 
   return {
