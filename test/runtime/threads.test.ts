@@ -6,6 +6,9 @@ import { laneOf } from '../../src/store/ids.ts'
 import { counts } from '../helpers/counts.ts'
 import { createAccount, type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
 
+// In a checkout that has never run, each thread strips the types of all files, several at once.
+vi.setConfig({ testTimeout: 90_000 })
+
 /** Ends the thread in which it runs, when it is asked to. */
 const DEADLY = `
 import { definePlugin } from 'tollgate/plugin'
