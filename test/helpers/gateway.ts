@@ -68,7 +68,7 @@ const NODE = join(ROOT, 'node_modules/.bin/node')
 const ENTRY = join(ROOT, 'src/cli/tollgate.js')
 
 /** A gateway that says nothing for so long has not started. */
-const START_MAX_MS = 20_000
+const START_MAX_MS = 40_000
 
 const running = new Set<ChildProcess>()
 const directories = new Set<string>()
