@@ -197,6 +197,10 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
     ['setTimeout', 'performance.now'],
     'a look each second, and a connection that is dead',
   ],
+  'src/runtime/replica-views.ts': [
+    ['node:timers', 'setTimeout'],
+    'an operator waits a second for a database that is busy',
+  ],
   'src/store/replica-keeper.ts': [['setTimeout', 'node:timers'], 'leases are renewed by the time of the database'],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
   'src/runtime/shutdown.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],

@@ -11,7 +11,8 @@ const HELP = `
 The file is one state of the store, from SQLite or PostgreSQL. The gateway goes on meanwhile. Every balance is checked
 before the file gets its name. Only the user who runs the command can read it.
 
-The secret is not in it. Keep the secret at another place: without it every key is invalid.
+The secret is not in it. Keep the secret (.tollgate/secret, or what "secret" in gateway.yaml names) at another place:
+without it every key is invalid.
 `
 
 export const addBackup: AddCommand = (program, { terminal, finish }) => {

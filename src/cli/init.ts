@@ -1,5 +1,5 @@
 /** `tollgate init`: writes a gateway of one's own, with what its changes are checked by before they are merged. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
@@ -25,11 +25,13 @@ const SHIPPED = fileURLToPath(new URL('../..', import.meta.url))
 /** Overwritten without a word: `tollgate schema` makes it from the other files. */
 const SCHEMA = '.tollgate/schema.json'
 const PLUGIN = 'short-talks'
+/** A repository often has these: the first gets the lines that are missing, the second stays as it is. */
+const SHARED: ReadonlySet<string> = new Set(['.gitignore', 'tsconfig.json'])
 
 async function init(terminal: Terminal, folder: string): Promise<ExitCode> {
   const top = pathOf(terminal, folder)
   const files = filesOf()
-  const there = Object.keys(files).filter(name => existsSync(join(top, name)))
+  const there = Object.keys(files).filter(name => !SHARED.has(name) && existsSync(join(top, name)))
   if (there.length > 0) {
     const [verb, them] = there.length === 1 ? ['is', 'it'] : ['are', 'them']
     throw new CommandError(
@@ -37,7 +39,11 @@ async function init(terminal: Terminal, folder: string): Promise<ExitCode> {
         `Move ${them} away, or name another folder: ${terminal.self} init FOLDER`,
     )
   }
-  for (const [name, text] of Object.entries(files)) write(join(top, name), text)
+  for (const [name, text] of Object.entries(files)) {
+    const file = join(top, name)
+    if (!existsSync(file)) write(file, text)
+    else if (name === '.gitignore') appendMissing(file, text)
+  }
   await writeSchemaFile(terminal, join(top, 'gateway.yaml'), join(top, SCHEMA))
   terminal.out(textOf(terminal, folder, top))
   return 0
@@ -145,6 +151,14 @@ function write(file: string, text: string): void {
   }
 }
 
+function appendMissing(file: string, text: string): void {
+  const before = readFileSync(file, 'utf8')
+  const known = new Set(before.split('\n').map(line => line.trim()))
+  const missing = text.split('\n').filter(line => !known.has(line))
+  if (missing.every(line => line === '' || line.startsWith('#'))) return
+  appendFileSync(file, `${before === '' || before.endsWith('\n') ? '' : '\n'}${missing.join('\n')}\n`)
+}
+
 function textOf(terminal: Terminal, folder: string, top: string): string {
   const lines: [string, string][] = [
     ['gateway.yaml', 'providers, models with prices, routes'],
@@ -156,8 +170,8 @@ function textOf(terminal: Terminal, folder: string, top: string): string {
   const config = top === terminal.folder ? '' : ` -c ${quoted(join(folder, 'gateway.yaml'))}`
   const commands = ['check', 'test', 'serve'].map(name => `  ${terminal.self} ${name}${config}\n`)
   const missing = isInstalled(top)
-    ? ''
-    : '\nThe workflow and the test of the plugin need the package of Tollgate in this folder: run npm install with it.\n'
+    ? '\nThe workflow runs npm ci: commit package.json, its lock file, and the file of the package if that is installed from one.\n'
+    : '\nThe workflow and the test of the plugin need the package of Tollgate in this folder: npm init -y && npm install PACKAGE\n'
   return `Wrote:\n${pairs(lines)}\nNext:\n\n${commands.join('')}${missing}`
 }
 

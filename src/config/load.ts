@@ -260,7 +260,10 @@ const namesOf = (map: unknown) => (typeof map === 'object' && map !== null ? Obj
 
 function unreadable(file: string, error: NodeJS.ErrnoException): Refused {
   const message = `the configuration cannot be read: ${reasonOf(error)}`
-  return { problems: [{ file, line: 1, column: 1, rule: 'unreadable-file', message }], sources: new Map() }
+  const isMissing = error.code === 'ENOENT'
+  const help = isMissing ? { suggestion: 'tollgate init writes a configuration' } : {}
+  const problem = { file, line: 1, column: 1, rule: 'unreadable-file', message, ...help } as const
+  return { problems: [problem], sources: new Map() }
 }
 
 function refused(sources: readonly Source[]): Refused {

@@ -76,8 +76,11 @@ function checkEndpoint(source: Source, text: string): void {
   const at = '/telemetry/endpoint'
   const url = URL.parse(text)
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    const suggestion = 'write it as http://127.0.0.1:4318'
-    source.report(at, `endpoint ${source.show(at, text)} is not a URL`, { suggestion })
+    const host = /^[\w.-]+:\d+$/.test(text) ? text : '127.0.0.1:4318'
+    const suggestion = `write it as http://${host}`
+    source.report(at, `endpoint ${source.show(at, text)} is no URL that begins with http:// or https://`, {
+      suggestion,
+    })
   } else if (url.username !== '' || url.password !== '') {
     const suggestion = 'put them into a header'
     source.report(at, 'endpoint holds credentials', { rule: 'written-secret', suggestion, concealed: true })

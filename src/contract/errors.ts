@@ -69,7 +69,12 @@ export const ERRORS = {
 
   // Who is asking.
   missing_api_key: row(401, 'authentication_error', false, 'No API key. Send it as: Authorization: Bearer KEY'),
-  malformed_api_key: row(401, 'authentication_error', false, 'The API key is incomplete or mistyped. Copy it again.'),
+  malformed_api_key: row(
+    401,
+    'authentication_error',
+    false,
+    'The API key is incomplete, mistyped or of another gateway. Copy it again.',
+  ),
   invalid_api_key: row(401, 'authentication_error', false, 'This API key is not known here.'),
   revoked_api_key: row(401, 'authentication_error', false, 'This API key was revoked. Make a new one.'),
   expired_api_key: row(401, 'authentication_error', false, 'This API key has expired. Rotate it or make a new one.'),

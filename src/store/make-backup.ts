@@ -50,7 +50,7 @@ export const WAITING = 'backup_spool'
  */
 export async function makeBackup(request: BackupRequest): Promise<BackupReport> {
   const { store, folder, file, tollgate, clock, onProgress = () => {} } = request
-  if (existsSync(file)) throw new StoreError(`There is a file at ${file} already. Name another one.`)
+  if (existsSync(file)) throw new StoreError(`There is something at ${file} already. Name another file.`)
   const source = isPostgres(store) ? null : realPath(store.slice('sqlite:'.length))
   if (source !== null && !existsSync(source)) throw new StoreError(`There is no store at ${source} yet.`)
   const aside = `${file}.${process.pid}.partial`

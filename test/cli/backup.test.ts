@@ -63,7 +63,7 @@ describe('a sentence for', () => {
       'a file that is there',
       {},
       ['backup', 'there.db'],
-      /^error: There is a file at .*there\.db already\. Name another/,
+      /^error: There is something at .*there\.db already\. Name another/,
     ],
     ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: there is no such file\.$/m],
     ['a folder', {}, ['restore', '.'], /^error: \. cannot be read: it is not a regular file\.$/m],

@@ -37,7 +37,8 @@ const put = (name: string, text = 'mine\n') => {
 }
 
 describe('nothing is written', () => {
-  test.each(WRITTEN.filter(name => name !== '.tollgate/schema.json'))('where there is %s already', async name => {
+  const SHARED = ['.tollgate/schema.json', '.gitignore', 'tsconfig.json']
+  test.each(WRITTEN.filter(name => !SHARED.includes(name)))('where there is %s already', async name => {
     put(name)
     const { code, out, err } = await runCommand(folder, ['init'])
     expect({ code, out }).toEqual({ code: 1, out: '' })
@@ -49,10 +50,23 @@ describe('nothing is written', () => {
   })
 
   test('where there are several: all are named', async () => {
-    for (const name of ['gateway.yaml', '.gitignore']) put(`gate/${name}`)
+    for (const name of ['gateway.yaml', 'plugins/package.json']) put(`gate/${name}`)
     const { code, err } = await runCommand(folder, ['init', 'gate'])
     expect(code).toBe(1)
-    expect(err).toContain('error: gate/gateway.yaml, gate/.gitignore are there already; nothing was written. Move them')
+    expect(err).toContain(
+      'error: gate/gateway.yaml, gate/plugins/package.json are there already; nothing was written. Move them',
+    )
+  })
+
+  test('what a repository often has is kept, and .gitignore gets the lines that are missing', async () => {
+    put('.gitignore', 'dist\nnode_modules/')
+    put('tsconfig.json')
+    expect((await runCommand(folder, ['init'])).code).toBe(0)
+    expect(read('tsconfig.json')).toBe('mine\n')
+    const lines = read('.gitignore').split('\n')
+    expect(lines.slice(0, 2)).toEqual(['dist', 'node_modules/'])
+    expect(lines).toEqual(expect.arrayContaining(['.tollgate/', '.env']))
+    expect(lines.filter(line => line === 'node_modules/')).toHaveLength(1)
   })
 
   test('where a file stands in the place of a folder', async () => {

@@ -19,6 +19,7 @@ test('no file is a problem, not an exception', async () => {
       column: 1,
       rule: 'unreadable-file',
       message: 'the configuration cannot be read: there is no such file',
+      suggestion: 'tollgate init writes a configuration',
     },
   ])
 })

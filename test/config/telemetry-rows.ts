@@ -11,9 +11,13 @@ export const TELEMETRY: Row[] = [
   [
     'a collector without a scheme',
     telemetry('  endpoint: ▸collector:4318'),
-    'is not a URL; write it as http://127.0.0.1',
+    'is no URL that begins with http:// or https://; write it as http://collector:4318',
   ],
-  ['a collector of another scheme', telemetry('  endpoint: ▸grpc://collector:4318'), 'is not a URL'],
+  [
+    'a collector of another scheme',
+    telemetry('  endpoint: ▸grpc://collector:4318'),
+    'is no URL that begins with http:// or https://',
+  ],
   ['a collector by gRPC', telemetry('  endpoint: ▸http://collector:4317'), 'the port of OTLP over gRPC'],
   ['a collector too far', telemetry('  endpoint: ▸http://c.example/v1/traces/'), 'goes too far: the gateway appends'],
   ['credentials of a collector', telemetry('  endpoint: ▸https://u:p@c.example'), 'endpoint holds credentials'],

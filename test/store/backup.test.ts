@@ -103,7 +103,7 @@ describe('a backup is refused', () => {
         writeFileSync(file, 'x')
         return { file }
       },
-      /^There is a file at .*there\.db already\./,
+      /^There is something at .*there\.db already\./,
     ],
     [
       'of no store',

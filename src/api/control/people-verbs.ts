@@ -128,7 +128,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     noteActor(args)
     args.end()
     const token = (await store.people.tokens()).find(each => each.id === id)
-    if (!token) throw new StoreError(`there is no operators' token "${id}"`)
+    if (!token) throw new StoreError(`there is no operators' token with the id "${id}": token list shows the ids`)
     await store.people.revokeToken(id)
     return { token: await showToken(store, token) }
   },

@@ -82,7 +82,7 @@ export const FEATURES: readonly Feature[] = [
       return asked?.body?.['response_format'] ? 'by format' : 'by tool'
     },
   },
-  refusal('Wrong key', 'wrong_key', 401, 'malformed_api_key', /incomplete or mistyped/, 1),
+  refusal('Wrong key', 'wrong_key', 401, 'malformed_api_key', /incomplete, mistyped or/, 1),
   refusal('No credit', 'no_credit', 402, 'insufficient_quota', /credit/, 1),
   // Claude Code asks once more without a stream: some servers have no streams at that address.
   refusal('Unknown model', 'no_model', 404, 'model_not_found', /not exist/, 2),
