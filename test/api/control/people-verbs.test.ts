@@ -67,7 +67,7 @@ describe('what is refused changes nothing', () => {
     ['person.role', { person: 'ada@example.com', role: 'member' }, 'is the only operator'],
     ['person.remove', { person: 'per_x' }, 'there is nobody "per_x"'],
     ['person.remove', { person: 'ada@example.com' }, 'is the only operator'],
-    ['token.revoke', { token: 'tok_x' }, 'there is no operators\' token "tok_x"'],
+    ['token.revoke', { token: 'tok_x' }, 'there is no operators\' token with the id "tok_x": token list shows the ids'],
   ])('%s %j: %s', async (verb, args, sentence) => {
     await somebody('ada@example.com', 'operator')
     const call = runVerb(store, verb, args)
