@@ -35,19 +35,25 @@ export interface MoneyCounter {
   add(amount: bigint, ...labels: readonly string[]): void
 }
 
-/** A trace in which a value was seen: of each bucket the last one is kept. */
-export interface Exemplar {
+/** A trace that a collector has. */
+export interface Traced {
   readonly traceId: string
-  readonly value: number
   /** Milliseconds since the epoch. */
   readonly at: number
 }
 
+/** A trace in which a value was seen: of each bucket the last one is kept. */
+interface Exemplar extends Traced {
+  readonly value: number
+}
+
 export interface Histogram {
-  /** Values that are not finite, or below 0 (a clock was set back), count as 0. */
-  observe(value: number, ...labels: readonly string[]): void
-  /** The same for a value whose trace can be looked up. @param at milliseconds since the epoch */
-  observeTraced(value: number, traced: Pick<Exemplar, 'traceId' | 'at'>, ...labels: readonly string[]): void
+  /**
+   * Values that are not finite, or below 0 (a clock was set back), count as 0.
+   *
+   * @param traced the trace in which it was seen; null: none that can be looked up
+   */
+  observe(value: number, traced: Traced | null, ...labels: readonly string[]): void
 }
 
 /** What of it a scraper understands. */
@@ -129,11 +135,10 @@ export function createRegistry(): Registry {
       }))
       add(definition, ofSets(series, printHistogram(definition, buckets), plusHistogram))
       return {
-        observe: (value, ...labels) => void observe(series.get(labels), buckets, value),
-        observeTraced(value, { traceId, at }, ...labels) {
+        observe(value, traced, ...labels) {
           const values = series.get(labels)
           const bucket = observe(values, buckets, value)
-          values.exemplars[bucket < 0 ? buckets.length : bucket] = { traceId, value, at }
+          if (traced !== null) values.exemplars[bucket < 0 ? buckets.length : bucket] = { ...traced, value }
         },
       }
     },

@@ -3,7 +3,6 @@ import { formatMoney, type NanoUsd } from '#contract'
 import { type MetricName, metric } from './metric-list.ts'
 import {
   createRegistry,
-  type Histogram,
   type HistogramValues,
   type Labelled,
   type MetricFormat,
@@ -172,13 +171,9 @@ function createCounts(registry: Registry): Counts {
       const outcome = summary.outcome ?? NONE
       exchanges.add(1, route, model, provider, outcome, code ?? NONE)
       const traced = isSampled && traceId !== null ? { traceId, at: at + ms } : null
-      const observe = (histogram: Histogram, valueMs: number, ...labels: readonly string[]) =>
-        traced === null
-          ? histogram.observe(valueMs / 1000, ...labels)
-          : histogram.observeTraced(valueMs / 1000, traced, ...labels)
-      observe(durations, ms, route, model, provider, outcome)
-      if (firstTokenMs !== null) observe(firstTokens, firstTokenMs, model, provider)
-      if (perTokenMs !== null) observe(perToken, perTokenMs, model, provider)
+      durations.observe(ms / 1000, traced, route, model, provider, outcome)
+      if (firstTokenMs !== null) firstTokens.observe(firstTokenMs / 1000, traced, model, provider)
+      if (perTokenMs !== null) perToken.observe(perTokenMs / 1000, traced, model, provider)
       if (cost !== null) costs.add(cost, route, model, provider, target!)
       if (charge !== null) {
         charged.add(charge.amount, route, model, provider)
@@ -212,7 +207,7 @@ function createAttemptCounts(registry: Registry): (attempts: ExchangeMeasures['a
     for (let at = 0; at < attempts.length; at++) {
       const { target, code, ms } = attempts[at]!
       tries.add(1, providerOf(target), target, code ?? NONE)
-      durations.observe(ms / 1000, providerOf(target), target)
+      durations.observe(ms / 1000, null, providerOf(target), target)
       if (at === 0) continue
       const failed = attempts[at - 1]!.target
       const again = failed === target ? retries : fallbacks
@@ -297,7 +292,7 @@ export function metricsPage(metrics: Pick<Metrics, 'render'>, others: readonly M
 }
 
 /** A target is called PROVIDER/MODEL; of a raw route it is the provider. */
-function providerOf(target: string): string {
+export function providerOf(target: string): string {
   const end = target.indexOf('/')
   return end < 0 ? target : target.slice(0, end)
 }

@@ -30,7 +30,7 @@ export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }:
   const delays = registry.histogram(metric('nodejs_eventloop_delay_seconds'), DELAY_BUCKETS)
   let lastMs: number | null = null
   const unwatch = watch(atMs => {
-    if (lastMs !== null) delays.observe((atMs - lastMs - roundMs) / 1000, thread)
+    if (lastMs !== null) delays.observe((atMs - lastMs - roundMs) / 1000, null, thread)
     lastMs = atMs
   })
   registry.outsideEach(metric('nodejs_eventloop_time_seconds_total'), () => {
@@ -44,7 +44,7 @@ export function addThreadMetrics(registry: Registry, { thread, watch, roundMs }:
   const observer = new PerformanceObserver(list => {
     for (const entry of list.getEntries()) {
       const { kind } = (entry as PerformanceEntry & { readonly detail: { readonly kind: number } }).detail
-      pauses.observe(entry.duration / 1000, thread, KINDS.get(kind) ?? 'minor')
+      pauses.observe(entry.duration / 1000, null, thread, KINDS.get(kind) ?? 'minor')
     }
   })
   observer.observe({ entryTypes: ['gc'] })

@@ -1,13 +1,14 @@
 /** Who is compared, and how each is started: on a core of its own, in front of the same upstream. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
 import { loadSecret } from '../../src/store/secret.ts'
 import { openStore } from '../../src/store/sqlite.ts'
+import { freePort } from '../helpers/free-port.ts'
 import type { Target } from './load.ts'
 import { NATIVES } from './native.ts'
 import { steppingFiles, steppingPath } from './step-files.ts'
@@ -310,14 +311,6 @@ export function hasNginx(): boolean {
   } catch {
     return false
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
 }
 
 function answers(port: number): Promise<boolean> {

@@ -1,8 +1,8 @@
 /** The corpus' own tools as processes: the upstream that replays its answers, and the checker that asks the gateway. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { freePort } from '../helpers/free-port.ts'
 import type { ChunkMode } from './corpus.ts'
 
 export interface Replay extends AsyncDisposable {
@@ -72,14 +72,4 @@ async function end(child: ChildProcess): Promise<void> {
   const gone = once(child, 'close')
   child.kill('SIGKILL')
   await gone
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port was free')
-  return address.port
 }

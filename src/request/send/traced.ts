@@ -1,5 +1,6 @@
 /** An exchange that is over, as OpenTelemetry wants it; made only with telemetry. */
 import type { Chat, RouteKind } from '#contract'
+import { providerOf } from '../../observe/metrics.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import { peerOf } from '../../observe/telemetry/peer.ts'
 import type { AttemptFacts, Attributes, TracedExchange } from '../../observe/telemetry/spans.ts'
@@ -48,15 +49,15 @@ function attemptOf(exchange: LiveExchange, index: number, overMs: number): Attem
   const { target, spanId, startedMs, endedMs } = trace!.attempts[index]!
   const isLast = index === trace!.attempts.length - 1
   // A target is `provider/model`; that of a raw route has no model of the catalog.
-  const slash = target.indexOf('/')
+  const provider = providerOf(target)
   const summary = attempts[index]
   const { firstWriteMs } = client
   const gaveUp = isLast && (outcome === 'client_left' || outcome === 'cut') ? outcome : null
   const isAnswer = isLast && chat?.stream === true && firstWriteMs !== null && firstWriteMs >= startedMs
   return {
     spanId,
-    peer: peerOf(generation.upstreams.get(slash < 0 ? target : target.slice(0, slash))!.provider),
-    model: slash < 0 ? exchange.rawModel : target.slice(slash + 1),
+    peer: peerOf(generation.upstreams.get(provider)!.provider),
+    model: provider === target ? exchange.rawModel : target.slice(provider.length + 1),
     error: summary?.code ?? gaveUp,
     status: summary?.status ?? null,
     startedMs,
