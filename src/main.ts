@@ -327,7 +327,7 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
     count,
     store: store.threads,
     state: base.kept,
-    memory: configuration.state === null ? createThreadMemory(base.clock) : null,
+    memory: configuration.state === null ? createThreadMemory(base.clock, count, secret) : null,
     secret,
     configFile: options.configFile,
     env: options.env,

@@ -185,6 +185,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   ],
   'src/store/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
   'src/store/state/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
+  'src/store/state/shared-slots.ts': [['setTimeout'], 'what the lock of a dead thread has put off is done later'],
   'src/store/state/redis-check.ts': [['setTimeout'], 'a state server that is silent at the start'],
   'src/store/state/redis-link.ts': [
     ['setTimeout', 'performance.now'],

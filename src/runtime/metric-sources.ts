@@ -61,7 +61,7 @@ export interface MainParts {
   readonly store: Store
   readonly state: Pick<State, 'queued' | 'health'>
   /** Undefined while the gateway starts. */
-  serving(): { inflight(): number; threads(): ReturnType<MainSources['threads']> } | undefined
+  serving(): { inflight(): number; queued(): number; threads(): ReturnType<MainSources['threads']> } | undefined
   reloads(): Reloads
   configHash(): string
 }
@@ -73,7 +73,7 @@ export function mainSources({ store, state, serving, reloads, configHash }: Main
     configHash,
     inflight: () => serving()?.inflight() ?? 0,
     inflightLimit: () => reloads().generation().configuration.limits.maxInflight,
-    queued: state.queued,
+    queued: () => state.queued() + (serving()?.queued() ?? 0),
     threads: () => serving()?.threads() ?? { answering: 0, silent: 0, deaths: 0 },
     configuration: () => ({ isCurrent: reloads().problem() === null, atMs: reloads().running().at }),
     holdsOpen: store.openHolds,

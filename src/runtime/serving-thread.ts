@@ -23,7 +23,6 @@ import { createTelemetry } from '../observe/telemetry/telemetry.ts'
 import { laneOf } from '../store/ids.ts'
 import type { StoreHandle } from '../store/served-store.ts'
 import { attachStore } from '../store/sqlite.ts'
-import { type BucketMemory, SharedBuckets } from '../store/state/shared-buckets.ts'
 import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
 import { createGeneration } from './generation.ts'
@@ -33,7 +32,7 @@ import { createReloads, type Loaded, type Reloads } from './reload.ts'
 import { createServing, type Serving } from './serving.ts'
 import { undoAll } from './shutdown.ts'
 import { Calls } from './thread-calls.ts'
-import { createThreadState, type StateHandlers } from './thread-state.ts'
+import { createThreadState, type SharedMemory, type StateHandlers } from './thread-state.ts'
 
 /** What a thread is given at its birth. */
 export interface ServingThreadParts {
@@ -48,7 +47,7 @@ export interface ServingThreadParts {
   readonly admitted: Int32Array<SharedArrayBuffer>
   readonly index: number
   /** What the threads share; null: a state server has it. */
-  readonly buckets: BucketMemory | null
+  readonly memory: SharedMemory | null
   /** How many threads serve. */
   readonly threads: number
   readonly stepGraceMs: number
@@ -176,8 +175,8 @@ interface FollowerParts {
 
 /** Generations as the main thread says: this one reads no file by itself. */
 async function createFollower(first: Loaded, { store, log, deadlineClock, dropped }: FollowerParts): Promise<Reloads> {
-  const { buckets: memory, index, secret } = parts
-  const state = createThreadState(calls, memory && new SharedBuckets({ memory, clock, index, secret }))
+  const { memory, index, secret } = parts
+  const state = createThreadState(calls, { memory, clock, index: index + 1, secret })
   const common = { clock, random: Math.random, deadlineClock, log: log.log, version: VERSION }
   const services = { ...common, store, state, logFor: log.forStep, redact: log.redact }
   const reloads = await createReloads({

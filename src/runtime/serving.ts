@@ -75,6 +75,8 @@ export interface ServingSet extends ServingEnd {
   figures(): ServingFigures | undefined
   /** The threads that serve, by the last look at their metrics, and how many have ended because of an error. */
   threads(): { readonly answering: number; readonly silent: number; readonly deaths: number }
+  /** How many wait for a slot that threads share in memory. */
+  queued(): number
   /** Why requests may find nobody; null when all is well. */
   problem(): string | null
   /** Resolves with the actual port. */
@@ -91,6 +93,7 @@ export function alone(serving: Serving): ServingSet {
     views: promised(serving.views),
     metrics: async () => [],
     threads: () => ({ answering: 1, silent: 0, deaths: 0 }),
+    queued: () => 0,
     problem: () => null,
     listen: address => serving.listen(address, false),
     changed: serving.limit,

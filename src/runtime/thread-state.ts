@@ -1,10 +1,13 @@
 /**
- * The services that keep state, for serving threads, so that a policy means the same with one thread or with many: buckets are
- * in memory that all threads share, unless replicas share them. The main thread keeps the rest for all of them.
+ * The services that keep state, for serving threads, so that a policy means the same with one thread or with many: buckets and
+ * slots are in memory that all threads share, unless replicas share them. The main thread keeps the rest for all of them.
  */
 import type { BucketShape, Cache, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
 import { createKeyValue } from '../store/state/key-value.ts'
-import { type BucketMemory, createBucketMemory, type SharedBuckets } from '../store/state/shared-buckets.ts'
+import { type BucketMemory, createBucketMemory, SharedBuckets } from '../store/state/shared-buckets.ts'
+import { releaseLocks } from '../store/state/shared-locks.ts'
+import { createSlotMemory, SharedSlots, type SlotMemory } from '../store/state/shared-slots.ts'
+import { LocalSlots } from '../store/state/slots.ts'
 import type { State } from '../store/state/state.ts'
 import type { Calls } from './thread-calls.ts'
 
@@ -28,6 +31,8 @@ export type StateHandlers = {
   /** Who waits under this id has gone. */
   leave(id: number): void
   free(id: number): void
+  /** The thread has given back a slot of its own while somebody waited for it. */
+  freed(name: string): void
   get(name: string): Promise<string | undefined>
   set(text: { readonly name: string; readonly value: string; readonly ttlMs: number }): void
   delete(name: string): void
@@ -47,23 +52,41 @@ interface Cached {
 /** Opens a part of a cache for one call. */
 type OpenCache = (part: Omit<Cached, 'name'>) => KeyValue
 
-/** What threads share without a state server. */
-export interface ThreadMemory {
+/** What a serving thread needs of what threads share. */
+export interface SharedMemory {
   readonly buckets: BucketMemory
+  readonly slots: SlotMemory
+}
+
+/** What threads share without a state server, as the main thread has it. */
+export interface ThreadMemory {
+  readonly shared: SharedMemory
+  /** Slots of those who had to wait for theirs. */
+  readonly slots: LocalSlots
   readonly openCache: OpenCache
+  /** A thread has died. */
+  forget(thread: number): void
 }
 
 /** A reload leaves the cache of the configuration before behind; exchanges that began with it may use it for so long. */
 const OLD_CACHE_MS = 60_000
 
-export function createThreadMemory(clock: Clock): ThreadMemory {
+/** @param threads how many serve; they are numbered from 1 */
+export function createThreadMemory(clock: Clock, threads: number, secret: string): ThreadMemory {
   interface Parts {
     readonly byScope: Map<string, KeyValue>
     usedAt: number
   }
   const caches = new Map<string, Parts>()
+  const shared = { buckets: createBucketMemory(), slots: createSlotMemory(threads) }
+  const slots = new SharedSlots({ memory: shared.slots, index: 0, secret })
   return {
-    buckets: createBucketMemory(),
+    shared,
+    slots: new LocalSlots(slots),
+    forget(thread) {
+      releaseLocks(shared.buckets.locks, thread)
+      slots.forget(thread)
+    },
     openCache({ configuration, scope, maxBytes }) {
       const now = clock.now()
       const parts = caches.get(configuration) ?? { byScope: new Map(), usedAt: now }
@@ -92,6 +115,7 @@ export function serveState(
   const waiting = new Map<number, AbortController>()
   let last = 0
   let isOver = false
+  const slots = memory?.slots ?? state.slots
   const cacheOf: OpenCache =
     memory?.openCache ?? (({ configuration, scope, maxBytes }) => state.cacheOf(configuration).open(scope, maxBytes))
   const hold = (slot: Slot | null): HeldSlot | null => {
@@ -107,12 +131,12 @@ export function serveState(
     handlers: {
       take: async ({ name, shape, amount }) => state.buckets.take(name, shape, amount),
       give: ({ name, shape, amount }) => void state.buckets.give(name, shape, amount),
-      enter: async ({ name, limit }) => hold(await state.slots.enter(name, limit)),
+      enter: async ({ name, limit }) => hold(await slots.enter(name, limit)),
       async wait({ id, name, limit, queue }) {
         if (isOver) return null
         const gone = new AbortController()
         waiting.set(id, gone)
-        const slot = await state.slots.wait(name, limit, queue, gone.signal)
+        const slot = await slots.wait(name, limit, queue, gone.signal)
         waiting.delete(id)
         return slot === 'left' ? slot : hold(slot)
       },
@@ -121,6 +145,7 @@ export function serveState(
         held.get(id)?.free()
         held.delete(id)
       },
+      freed: name => memory?.slots.retry(name),
       get: async name => state.kv.get(name),
       set: ({ name, value, ttlMs }) => state.kv.set(name, value, ttlMs),
       delete: name => state.kv.delete(name),
@@ -137,23 +162,33 @@ export function serveState(
   }
 }
 
-/**
- * The serving thread's side.
- *
- * @param buckets null: a state server has them
- */
-export function createThreadState(calls: Calls<StateHandlers>, buckets: SharedBuckets | null): State {
+export interface ThreadStateOptions {
+  /** Null: a state server has what threads share. */
+  readonly memory: SharedMemory | null
+  readonly clock: Clock
+  /** The thread's number, from 1. */
+  readonly index: number
+  readonly secret: string
+}
+
+/** The serving thread's side. */
+export function createThreadState(
+  calls: Calls<StateHandlers>,
+  { memory, clock, index, secret }: ThreadStateOptions,
+): State {
   const kv: KeyValue = {
     get: name => calls.call('get', name),
     set: (name, value, ttlMs) => calls.tell('set', { name, value, ttlMs }),
     delete: name => calls.tell('delete', name),
   }
   return {
-    buckets: buckets ?? {
-      take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
-      give: (name, shape, amount) => calls.tell('give', { name, shape, amount }),
-    },
-    slots: new ThreadSlots(calls),
+    buckets: memory
+      ? new SharedBuckets({ memory: memory.buckets, clock, index, secret })
+      : {
+          take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
+          give: (name, shape, amount) => calls.tell('give', { name, shape, amount }),
+        },
+    slots: new ThreadSlots(calls, memory && new SharedSlots({ memory: memory.slots, index, secret })),
     kv,
     // They wait in the main thread.
     queued: () => 0,
@@ -178,15 +213,20 @@ function cacheOf(calls: Calls<StateHandlers>, configuration: string): Cache {
 
 class ThreadSlots implements Slots {
   readonly #calls: Calls<StateHandlers>
+  /** Null: a state server counts. */
+  readonly #shared: SharedSlots | null
   #last = 0
 
-  constructor(calls: Calls<StateHandlers>) {
+  constructor(calls: Calls<StateHandlers>, shared: SharedSlots | null) {
     this.#calls = calls
+    this.#shared = shared
   }
 
-  async enter(name: string, limit: number): Promise<Slot | null> {
-    const held = await this.#calls.call('enter', { name, limit })
-    return held && new ThreadSlot(this.#calls, held)
+  enter(name: string, limit: number): Slot | null | Promise<Slot | null> {
+    const shared = this.#shared
+    if (shared === null) return this.#calls.call('enter', { name, limit }).then(held => this.#held(held))
+    const inside = shared.enter(name, limit)
+    return inside === 0 ? null : new OwnSlot({ calls: this.#calls, shared, name, inside })
   }
 
   async wait(name: string, limit: number, queue: Queue, signal: AbortSignal): Promise<Slot | null | 'left'> {
@@ -196,11 +236,37 @@ class ThreadSlots implements Slots {
     signal.addEventListener('abort', leave, { once: true })
     const held = await this.#calls.call('wait', { id, name, limit, queue })
     signal.removeEventListener('abort', leave)
-    return held === null || held === 'left' ? held : new ThreadSlot(this.#calls, held)
+    return held === 'left' ? held : this.#held(held)
+  }
+
+  #held(held: HeldSlot | null): Slot | null {
+    return held && new HandedSlot(this.#calls, held)
   }
 }
 
-class ThreadSlot implements Slot {
+/** One that the thread has taken in shared memory. */
+class OwnSlot implements Slot {
+  readonly inside: number
+  readonly #name: string
+  readonly #calls: Calls<StateHandlers>
+  #shared: SharedSlots | null
+
+  constructor(parts: { calls: Calls<StateHandlers>; shared: SharedSlots; name: string; inside: number }) {
+    this.inside = parts.inside
+    this.#name = parts.name
+    this.#calls = parts.calls
+    this.#shared = parts.shared
+  }
+
+  free(): void {
+    const shared = this.#shared
+    this.#shared = null
+    if (shared?.leave(this.#name)) this.#calls.tell('freed', this.#name)
+  }
+}
+
+/** One that the main thread has. */
+class HandedSlot implements Slot {
   readonly #calls: Calls<StateHandlers>
   readonly #id: number
   readonly inside: number

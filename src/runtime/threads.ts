@@ -15,7 +15,6 @@ import type { ExchangeSummary } from '../observe/summary.ts'
 import { LANES, Lanes, laneOf } from '../store/ids.ts'
 import type { StoreThreads } from '../store/served-store.ts'
 import { startWorker } from '../store/start-worker.ts'
-import { releaseLocks } from '../store/state/shared-buckets.ts'
 import type { State } from '../store/state/state.ts'
 import type { Texts } from './loader.ts'
 import { mergeProviders } from './operator-views.ts'
@@ -134,6 +133,10 @@ export class ServingThreads implements ServingSet {
     const all = this.#all()
     const silent = all.filter(({ isSilent }) => isSilent).length
     return { answering: all.length - silent, silent, deaths: this.#allDeaths }
+  }
+
+  queued(): number {
+    return this.#parts.memory?.slots.waiting ?? 0
   }
 
   /** Why requests may find nobody; null when all is well. */
@@ -271,7 +274,7 @@ export class ServingThreads implements ServingSet {
       stepGraceMs,
       store,
       index,
-      buckets: parts.memory?.buckets ?? null,
+      memory: parts.memory?.shared ?? null,
       threads: parts.count,
       texts: parts.texts(),
       admitted: this.#words,
@@ -310,7 +313,7 @@ export class ServingThreads implements ServingSet {
     // Its exit may be told before the last that it has said.
     await thread.calls.closed
     thread.endState()
-    if (this.#parts.memory !== null) releaseLocks(this.#parts.memory.buckets, thread.index)
+    this.#parts.memory?.forget(thread.index + 1)
     if (this.#threads.get(thread.index) === thread) this.#threads.delete(thread.index)
     if (thread.counted !== null) this.#parts.retire(thread.counted)
     this.#admitted.forget(thread.index)

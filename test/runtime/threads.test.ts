@@ -140,6 +140,24 @@ test('limits are those of the process, and a revoked key is refused by every thr
   expect(statuses(await many(12, () => ask(gateway, key)))).toEqual({ 401: 12 })
 })
 
+test('who waits for a slot gets one, whichever thread gives it back', async () => {
+  const gateway = await start(2, [
+    { use: 'api-key' },
+    { use: 'concurrency', with: { per: 'account', limit: 1, queue: { length: 20, wait: '30s' } } },
+    ...STEPS.slice(1),
+  ])
+  const { key } = await createAccount(gateway, { credit: 1000 })
+  const dying = ask(gateway, key, { 'x-die': 'before' }).catch(() => null)
+  const answers = await many(20, () => ask(gateway, key).catch(() => null))
+  expect(await dying).toBeNull()
+  // Whoever was in the thread that died has no answer; everybody else has one.
+  const answered = answers.filter(answer => answer !== null)
+  expect(statuses(answered)).toEqual({ 200: answered.length })
+  expect(answered.length).toBeGreaterThan(0)
+  expect(statuses(await many(20, () => ask(gateway, key)))).toEqual({ 200: 20 })
+  expect(await metric(gateway, 'tollgate_queued_exchanges')).toBe(0)
+})
+
 test('a reload is for all threads or for none', async () => {
   const gateway = await start(2)
   const { key } = await createAccount(gateway, { credit: 1000 })

@@ -6,11 +6,12 @@
 import { hash } from 'node:crypto'
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
 import { checkGive, checkTake, give, type Level, take } from './buckets.ts'
+import { type Locks, lock, unlock } from './shared-locks.ts'
 
 /** For workers: an object of shared buffers. */
 export interface BucketMemory {
-  /** For each set the thread that has it, by its index from 1; 0: nobody. */
-  readonly locks: Int32Array<SharedArrayBuffer>
+  /** One for each set. */
+  readonly locks: Locks
   /** For each place the units and the time of its level. A place whose time is 0 is free. */
   readonly levels: Float64Array<SharedArrayBuffer>
   /** For each place 64 bits of the name's digest. */
@@ -20,9 +21,6 @@ export interface BucketMemory {
 const WAYS = 8
 /** Room for 131,072 buckets in 3 MiB: with 65,536 in use, one set in 250 is full. */
 const SETS = 16_384
-/** About a microsecond; whoever has a lock needs less, unless the system has taken its core away. */
-const SPINS = 200
-const PAUSE_MS = 1
 
 /** @param sets a power of 2; fewer only for tests */
 export function createBucketMemory(sets: number = SETS): BucketMemory {
@@ -34,15 +32,10 @@ export function createBucketMemory(sets: number = SETS): BucketMemory {
   }
 }
 
-/** @param index of a thread that has died */
-export function releaseLocks({ locks }: BucketMemory, index: number): void {
-  for (let set = 0; set < locks.length; set++) Atomics.compareExchange(locks, set, index + 1, 0)
-}
-
 export interface SharedBucketsOptions {
   readonly memory: BucketMemory
   readonly clock: Clock
-  /** The thread's, from 0. */
+  /** The thread's. */
   readonly index: number
   /** Under which names are digested: nobody can find two names that share a bucket. */
   readonly secret: string
@@ -51,13 +44,13 @@ export interface SharedBucketsOptions {
 export class SharedBuckets implements Buckets {
   readonly #memory: BucketMemory
   readonly #clock: Clock
-  readonly #self: number
+  readonly #index: number
   readonly #prefix: string
 
   constructor({ memory, clock, index, secret }: SharedBucketsOptions) {
     this.#memory = memory
     this.#clock = clock
-    this.#self = index + 1
+    this.#index = index
     this.#prefix = hash('sha256', `tollgate:buckets:${secret}`)
   }
 
@@ -82,7 +75,7 @@ export class SharedBuckets implements Buckets {
     const digest = hash('sha256', this.#prefix + name, 'buffer')
     const [high, low] = [digest.readUInt32LE(0), digest.readUInt32LE(4)]
     const set = digest.readUInt32LE(8) & (locks.length - 1)
-    this.#lock(set)
+    lock(locks, set, this.#index)
     try {
       const place = this.#placeOf(set, high, low)
       const isKnown = levels[2 * place + 1] !== 0 && names[2 * place] === high && names[2 * place + 1] === low
@@ -93,16 +86,7 @@ export class SharedBuckets implements Buckets {
       levels[2 * place] = units
       levels[2 * place + 1] = atMs
     } finally {
-      Atomics.store(locks, set, 0)
-    }
-  }
-
-  #lock(set: number): void {
-    const { locks } = this.#memory
-    for (let tries = 1; ; tries++) {
-      const holder = Atomics.compareExchange(locks, set, 0, this.#self)
-      if (holder === 0) return
-      if (tries % SPINS === 0) Atomics.wait(locks, set, holder, PAUSE_MS)
+      unlock(locks, set)
     }
   }
 

@@ -18,16 +18,18 @@ interface Waiter {
   enter(slot: Slot): void
 }
 
-/** Counts the slots of all replicas. */
+/** Counts the slots of all replicas, or of all threads. */
 export interface SlotCounter {
   /** How many are taken with this one; 0: there is none. Null, now or later: nobody can say. */
-  enter(name: string, limit: number): Promise<number | null> | null
+  enter(name: string, limit: number): number | null | Promise<number | null>
   leave(name: string): void
+  /** Nobody waits here any more. */
+  over?(name: string): void
   /** What this process may take while nobody counts for all. */
   share(limit: number): number
 }
 
-/** How often the first who waits asks whether another replica has given a slot back. */
+/** How often the first who waits asks whether another replica has given a slot back, or a thread that has died. */
 const ASK_EVERY_MS = 50
 
 /** The slots of one process; with a counter, its part of the slots of all replicas. */
@@ -53,6 +55,7 @@ export class LocalSlots implements Slots {
     return new Promise(resolve => {
       const end = (result: Slot | null | 'left') => {
         entry.waiting.delete(waiter)
+        if (entry.waiting.size === 0) this.#counter?.over?.(name)
         clearTimeout(timer)
         signal.removeEventListener('abort', leave)
         if (result === null || result === 'left') this.#letIn(name, entry)
@@ -63,8 +66,15 @@ export class LocalSlots implements Slots {
       const timer = setTimeout(end, queue.wait, null)
       signal.addEventListener('abort', leave, { once: true })
       entry.waiting.add(waiter)
-      if (this.#counter !== null) this.#askLater(name, entry)
+      // One may have been given back since it was asked for.
+      if (this.#counter !== null) this.#letIn(name, entry)
     })
+  }
+
+  /** Another thread has given one back. */
+  retry(name: string): void {
+    const entry = this.#entries.get(name)
+    if (entry !== undefined) this.#letIn(name, entry)
   }
 
   /** How many are inside: for tests. */
@@ -107,10 +117,14 @@ export class LocalSlots implements Slots {
     if (counter === null) return this.#takeHere(name, limit)
     const counted = counter.enter(name, limit)
     if (counted === null) return this.#takeHere(name, counter.share(limit))
-    return counted.then(inside => {
-      if (inside === null) return this.#takeHere(name, counter.share(limit))
-      return inside === 0 ? null : this.#taken(name, this.#entryOf(name), inside)
-    })
+    if (typeof counted === 'number') return this.#counted(name, counted)
+    return counted.then(inside =>
+      inside === null ? this.#takeHere(name, counter.share(limit)) : this.#counted(name, inside),
+    )
+  }
+
+  #counted(name: string, inside: number): Slot | null {
+    return inside === 0 ? null : this.#taken(name, this.#entryOf(name), inside)
   }
 
   #takeHere(name: string, limit: number): Slot | null {

@@ -4,12 +4,8 @@ import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createBuckets } from '../../../src/store/state/buckets.ts'
-import {
-  type BucketMemory,
-  createBucketMemory,
-  releaseLocks,
-  SharedBuckets,
-} from '../../../src/store/state/shared-buckets.ts'
+import { type BucketMemory, createBucketMemory, SharedBuckets } from '../../../src/store/state/shared-buckets.ts'
+import { releaseLocks } from '../../../src/store/state/shared-locks.ts'
 import { counts } from '../../helpers/counts.ts'
 import { SECRET, testClock } from '../helpers.ts'
 
@@ -103,8 +99,8 @@ test('a thread that dies with a lock keeps the others waiting only until it is r
   const other = launch(memory, 1, 2000, ['a'])
   const told = once(other, 'message')
   await once(other, 'online')
-  releaseLocks(memory, 1)
+  releaseLocks(memory.locks, 1)
   expect(Atomics.load(memory.locks, 0)).toBe(1)
-  releaseLocks(memory, 0)
+  releaseLocks(memory.locks, 0)
   expect((await told)[0]).toEqual([990])
 })
