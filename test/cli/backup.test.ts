@@ -187,7 +187,7 @@ async function answerTo(gateway: Gateway, key: string): Promise<number> {
 
 describe('a command that is killed', () => {
   const PROGRAM = fileURLToPath(new URL('../../src/cli/tollgate.js', import.meta.url))
-  const ROUNDS = counts(8, 60)
+  const ROUNDS = counts(8, 30)
   const LONG_MS = counts(120_000, 3_000_000)
 
   async function place(name: string): Promise<Sample & { config: string }> {
