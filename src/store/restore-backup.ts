@@ -14,7 +14,7 @@ import { createNewFile, giveTo, realPath, removeDatabase, syncFolder } from './f
 import { takeLock } from './lock.ts'
 import { WAITING } from './make-backup.ts'
 import { findSchema } from './migrate.ts'
-import { checkSecret } from './secret.ts'
+import { hasSecret } from './secret.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
 import { openStore } from './sqlite.ts'
 import { isPostgres } from './store-address.ts'
@@ -51,6 +51,7 @@ export interface RestoreReport extends Pick<BackupSeal, 'tollgate' | 'at'> {
 /** Restores a backup. Throws a `StoreError`, and changes nothing, for whatever is wrong with the file, the secret or the place. */
 export async function restoreBackup(request: RestoreRequest): Promise<RestoreReport> {
   const { store, clock } = request
+  await lookAt(request)
   if (isPostgres(store)) return restoreToPostgres(request)
   const path = realPath(store.slice('sqlite:'.length))
   const lock = await takeLock(path, clock)
@@ -72,6 +73,18 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
     })
   } finally {
     lock.release()
+  }
+}
+
+/** Before anything is locked or made: whoever has the wrong file need not stop a gateway to learn it. */
+async function lookAt({ file, secret, secretPlace }: RestoreRequest): Promise<void> {
+  await unseal(file, null)
+  const database = connect(file, { readOnly: true })
+  try {
+    findSchema(database)
+    hasSecret(database, { secret, secretPlace, place: file })
+  } finally {
+    database.close()
   }
 }
 
@@ -99,7 +112,7 @@ async function unpacked(
   createNewFile(aside)
   try {
     const { tollgate, at } = await unseal(request.file, aside)
-    unpackSpool(aside, request)
+    unpackSpool(aside)
     const { clock, secret, onProgress = () => {} } = request
     const store = await openStore({ url: `sqlite:${aside}`, secret, clock, writes: 'here' })
     try {
@@ -124,11 +137,9 @@ async function unpacked(
 }
 
 /** As a gateway that was killed leaves it: the charges that waited are beside the database. */
-function unpackSpool(aside: string, { file, secret, secretPlace }: RestoreRequest): void {
+function unpackSpool(aside: string): void {
   const database = connect(aside)
   try {
-    findSchema(database)
-    checkSecret(database, { secret, secretPlace, place: file })
     const waiting = database.prepare('DELETE FROM meta WHERE name = ? RETURNING value').get(WAITING)
     if (waiting !== undefined) writeFileSync(spoolPath(aside, 0), `${waiting['value']}\n`, { mode: 0o600 })
   } finally {
