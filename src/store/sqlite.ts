@@ -183,7 +183,7 @@ interface PostgresPlace {
 /** Brings the database up to date; what is opened afterwards is opened by the connector. */
 async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   const { url, folder, version = '', roundMs, connector = await postgresConnector() } = options
-  const { migratePostgres, openPostgres, placeOf, registerReplica } = await import('./postgres/index.ts')
+  const { isReplica, migratePostgres, openPostgres, placeOf, registerReplica } = await import('./postgres/index.ts')
   const connect = await loadConnector(connector)
   const first = openPostgres(url)
   try {
@@ -192,11 +192,13 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
     if (folder === undefined) return { connector, connect, replica: null }
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const file = join(folder, REPLICA)
-    const former = readFormer(file)
+    const known = readFormer(file)
+    // The folder may have been used with another database, in which the number is somebody else's.
+    const former = known !== null && isReplica(first, known) ? known.id : null
     const name = { host: hostname(), version }
-    const id = registerReplica(first, name)
-    writeFormer(file, id)
-    return { connector, connect, replica: { id, ...name, former, ...(roundMs === undefined ? {} : { roundMs }) } }
+    const own = registerReplica(first, name)
+    writeFormer(file, own)
+    return { connector, connect, replica: { ...own, ...name, former, ...(roundMs === undefined ? {} : { roundMs }) } }
   } finally {
     first.close()
   }
