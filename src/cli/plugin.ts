@@ -145,6 +145,8 @@ ${stepsOf(name)}
 test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   const answer = await bench.chat({ messages: messages(3) })
+  // An error of the plugin, with its place: it explains why the rest is not as expected.
+  assert.deepEqual(bench.mistakes, [])
   assert.equal(answer.status, 400)
   assert.equal(answer.error?.param, 'messages')
   assert.equal(bench.upstream.calls.length, 0)
@@ -155,6 +157,7 @@ test('one that is not passes', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   bench.upstream.script({ content: ['Hel', 'lo'] })
   const answer = await bench.chat({ messages: messages(2), stream: true })
+  assert.deepEqual(bench.mistakes, [])
   assert.equal(answer.content, 'Hello')
   assert.equal(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict, 'passed')
 })
@@ -187,6 +190,8 @@ ${stepsOf(name)}
 test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   const answer = await bench.chat({ messages: messages(3) })
+  // An error of the plugin, with its place: it explains why the rest is not as expected.
+  expect(bench.mistakes).toEqual([])
   expect(answer.status).toBe(400)
   expect(answer.error).toMatchObject({ code: 'invalid_value', param: 'messages' })
   expect(bench.upstream.calls.length).toBe(0)
@@ -197,6 +202,7 @@ test('one that is not passes', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   bench.upstream.script({ content: ['Hel', 'lo'] })
   const answer = await bench.chat({ messages: messages(2), stream: true })
+  expect(bench.mistakes).toEqual([])
   expect(answer.content).toBe('Hello')
   expect(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict).toBe('passed')
 })
@@ -210,7 +216,8 @@ test('keeps the promises of the gateway on every ending', async () => {
 function readmeOf(name: string, use: string): string {
   return `# ${name}
 
-Refuses conversations of more messages than a policy allows.
+\`${name}\` refuses requests with more messages than a policy allows. Every new plugin begins with this sample: change
+\`index.ts\`, its test and this page together.
 
 \`\`\`yaml
 steps:
