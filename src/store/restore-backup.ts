@@ -11,13 +11,13 @@ import { copyStore } from './copy-store.ts'
 import { connect } from './database.ts'
 import { StoreError } from './error.ts'
 import { createNewFile, giveTo, realPath, removeDatabase, syncFolder } from './files.ts'
-import { takeLock } from './lock.ts'
+import { type Lock, takeLock } from './lock.ts'
 import { WAITING } from './make-backup.ts'
 import { findSchema } from './migrate.ts'
 import { hasSecret } from './secret.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
 import { openStore } from './sqlite.ts'
-import { isPostgres } from './store-address.ts'
+import { isPostgres, RESTORING, SPOOL } from './store-address.ts'
 
 export interface RestoreRequest {
   readonly file: string
@@ -62,7 +62,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
         `There is a store at ${path} already. With --replace the restored one takes its place, and it is kept beside it.`,
       )
     }
-    const aside = `${path}.restoring`
+    const aside = path + RESTORING
     return await unpacked(aside, request, report => {
       const owner = statSync(path, { throwIfNoEntry: false }) ?? statSync(dirname(path))
       for (const file of [aside, `${path}.lock`]) giveTo(file, owner)
@@ -90,15 +90,36 @@ async function lookAt({ file, secret, secretPlace }: RestoreRequest): Promise<vo
 
 async function restoreToPostgres(request: RestoreRequest): Promise<RestoreReport> {
   const { store, folder, clock, onProgress } = request
-  const aside = join(folder, `restoring-${process.pid}.db`)
+  const place = join(folder, SPOOL)
+  const lock = await takeLock(place, clock)
   try {
+    const aside = place + RESTORING
     return await unpacked(aside, request, async report => {
       await copyStore({ from: `sqlite:${aside}`, to: store, clock, ...(onProgress && { onProgress }) })
       return { ...report, kept: null }
     })
   } finally {
-    for (const end of ['.lock', '.owner']) rmSync(`${aside}${end}`, { force: true })
+    giveBack(place, lock)
   }
+}
+
+/**
+ * Removes the copy of a store that a restore has left that was killed, unless a restore is at work.
+ *
+ * @param place the store's path; of one in PostgreSQL, what its files in the folder are named after
+ * @param lock of the store; null: a restore may have it
+ */
+export async function removeLeft(place: string, clock: Clock, lock: Lock | null): Promise<void> {
+  const own = lock ?? (await takeLock(place, clock).catch(() => null))
+  if (own === null) return
+  removeStore(place + RESTORING)
+  if (own !== lock) giveBack(place, own)
+}
+
+/** Without the file of the lock: a store in PostgreSQL is locked for a restore only. */
+function giveBack(place: string, lock: Lock): void {
+  rmSync(`${place}.lock`)
+  lock.release()
 }
 
 /** Makes a sound store of a backup, in a file beside, and hands it on; afterwards nothing is left of it there. */
@@ -149,7 +170,8 @@ function unpackSpool(aside: string): void {
 
 function removeStore(path: string): void {
   removeDatabase(path)
-  for (const end of ['.commits', '.spool', '.spool.rejected']) rmSync(`${path}${end}`, { force: true })
+  for (const end of ['.commits', '.spool', '.spool.rejected', '.lock', '.owner'])
+    rmSync(`${path}${end}`, { force: true })
 }
 
 /** What belongs to the store at a path, and whether there is anything in it. */

@@ -1,9 +1,10 @@
 /** A gateway whose store is in PostgreSQL: requests, keys, the ledger, the commands, and a database that is away. */
-import { renameSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { startGateway, tollgate } from '../helpers/gateway.ts'
+import { takeLock } from '../../src/store/lock.ts'
+import { startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 
@@ -90,6 +91,22 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway on PostgreSQL', () => {
     expect(message.match(/gateway\.yaml:\d+:\d+: .*/g)).toEqual([
       expect.stringMatching(/:3:1: store: The database is not as the migrations leave it: .*lease_until.*Restore/),
     ])
+  })
+
+  test('removes what a restore that was killed has left, and nothing of one that is at work', async () => {
+    const { url } = await testDatabase()
+    const dir = await temporaryDirectory()
+    const [place, restoring] = [join(dir, '.tollgate/tollgate'), join(dir, '.tollgate/tollgate.restoring')]
+    const lock = await takeLock(place, { now: () => Date.now() })
+    writeFileSync(restoring, 'half')
+    const serve = async () => (await startGateway({ yaml: yamlOf(url), policies: POLICIES, dir })).stop()
+    expect(await serve()).toBe(0)
+    expect(existsSync(restoring)).toBe(true)
+    lock.release()
+    expect(await serve()).toBe(0)
+    expect(readdirSync(join(dir, '.tollgate')).filter(name => /restoring|tollgate\.(lock|owner)/.test(name))).toEqual(
+      [],
+    )
   })
 
   test('is told and asked by the commands, while it runs and after it has ended', async () => {
