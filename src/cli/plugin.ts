@@ -1,9 +1,9 @@
 /** `tollgate plugin new`: writes the folder of a new plugin, which passes its own test. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
-import { type AddCommand, example, pathOf } from './commands.ts'
+import { type AddCommand, example, pathOf, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
@@ -34,9 +34,7 @@ async function create(terminal: Terminal, name: string, parent: string): Promise
   const folder = join(pathOf(terminal, parent), name)
   if (existsSync(folder)) throw new CommandError(`${folder} is there already; nothing was written`)
   const isOwn = dirname(folder) === OWN_PLUGINS
-  mkdirSync(folder, { recursive: true })
-  for (const [file, text] of Object.entries(pluginFiles(name, isOwn)))
-    writeFileSync(join(folder, file), text, { flag: 'wx' })
+  for (const [file, text] of Object.entries(pluginFiles(name, isOwn))) writeNew(join(folder, file), text)
   const shown = shownPath(terminal, folder)
   const test = join(shown, 'index.test.ts')
   terminal.out(

@@ -1,12 +1,12 @@
 /** Opens the store of a gateway and takes the right to be the only one that writes to it. */
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock } from '#contract'
 import { VERSION } from '../common/version.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
 import { StoreError } from '../store/error.ts'
-import { realPath } from '../store/files.ts'
+import { makeFolder, realPath } from '../store/files.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { ServedStore } from '../store/served-store.ts'
@@ -57,7 +57,7 @@ async function openInPostgres(
   // Before there is a folder, or a secret in it.
   await toldAt(loaded, async () => checkPostgres(configuration.store))
   const folder = storeFolder(configuration.file)
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder, 0o700)
   const lock = await takeLock(join(folder, 'tollgate.replica'), clock, 'serve').catch((error: Error) => {
     throw new StoreError(`${error.message} Replicas on one machine need a folder each, with gateway.yaml in it.`, {
       cause: error,

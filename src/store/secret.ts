@@ -1,21 +1,11 @@
 /** The HMAC secret: from the configuration, or a file beside the store that the first start creates. */
 import { randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
 import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
-import { syncFolder } from './files.ts'
+import { makeFolder, syncFolder } from './files.ts'
 import { digest, digestKey } from './token.ts'
 
 /**
@@ -101,7 +91,7 @@ function read(path: string): string | undefined {
 
 /** Written aside and linked: a crash leaves no half secret, and of two first starts at once both read the same one. */
 function create(path: string, folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder, 0o700)
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
   const file = openSync(aside, 'wx', 0o600)
   try {

@@ -6,7 +6,6 @@
  * a write. Reads of a server are done in other threads (remote-reads.ts). In memory there is only one connection; groups are
  * synchronous, so reads fall between them.
  */
-import { mkdirSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import type { Clock, Log } from '#contract'
@@ -23,7 +22,7 @@ import {
 import { findLostCommits } from './commit-count.ts'
 import { type Connector, loadConnector, type openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
-import { realPath, watchFiles } from './files.ts'
+import { makeFolder, realPath, watchFiles } from './files.ts'
 import { createKeyVersion } from './keys.ts'
 import type { LocalStore } from './local-store.ts'
 import { migrate } from './migrate.ts'
@@ -190,7 +189,7 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
     migratePostgres(first)
     checkSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder, 0o700)
     const file = join(folder, REPLICA)
     const known = readFormer(file)
     // The folder may have been used with another database, in which the number is somebody else's.
