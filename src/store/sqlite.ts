@@ -69,6 +69,8 @@ export interface StoreOptions {
   readonly connector?: Connector
   /** Told of settles that have to wait, and of their end; left out: nobody is. */
   readonly log?: Log
+  /** Told who is waited for before a database in PostgreSQL can be brought up to date; left out: the log is. */
+  readonly onWait?: (sentence: string) => void
   /** For how many settles space is reserved in the spool; asked again at each look. Left out: for none. */
   readonly reserve?: () => number
 }
@@ -181,12 +183,13 @@ interface PostgresPlace {
 
 /** Brings the database up to date; what is opened afterwards is opened by the connector. */
 async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
-  const { url, folder, version = '', roundMs, connector = await postgresConnector() } = options
+  const { url, folder, version = '', roundMs, log = SILENT, connector = await postgresConnector() } = options
+  const { onWait = (sentence: string) => log.warn({}, sentence) } = options
   const { isReplica, migratePostgres, openPostgres, placeOf, registerReplica } = await import('./postgres/index.ts')
   const connect = await loadConnector(connector)
   const first = openPostgres(url)
   try {
-    migratePostgres(first)
+    migratePostgres(first, { onWait })
     checkSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }
     makeFolder(folder, 0o700)
