@@ -155,7 +155,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'observe/': ['contract/'],
   'dashboard/': ['api/'],
   'api/': ['store/', 'common/', 'contract/'],
-  'store/': ['contract/'],
+  'store/': ['common/', 'contract/'],
   'common/': ['contract/'],
   'contract/': [],
   'deploy/': [],

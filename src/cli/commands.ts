@@ -1,7 +1,8 @@
 /** What the command files share: how a command is added to the program, and the options that several have. */
-import { statSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { statSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
+import { makeFolder } from '../store/files.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export interface CommandContext {
@@ -38,6 +39,20 @@ export function existingFile(terminal: Terminal, file: string): string {
   const found = statSync(path, { throwIfNoEntry: false })
   if (found?.isFile()) return path
   throw new CommandError(`${file} cannot be read: ${found ? 'it is not a regular file' : 'there is no such file'}.`)
+}
+
+/** Writes a file that is not there yet, and makes its folder; throws a `CommandError` where that cannot be. */
+export function writeNew(file: string, text: string): void {
+  try {
+    makeFolder(dirname(file))
+  } catch (error) {
+    throw new CommandError(`The folder ${dirname(file)} cannot be made: ${(error as NodeJS.ErrnoException).code}`)
+  }
+  try {
+    writeFileSync(file, text, { flag: 'wx' })
+  } catch (error) {
+    throw new CommandError(`${file} cannot be written: ${(error as NodeJS.ErrnoException).code}`)
+  }
 }
 
 /** The path of a log, or `-` for standard input, which is also what a pipe has to be. */

@@ -150,10 +150,8 @@ function rawExposure(route: RouteConfig, { limits }: Configuration, charged: boo
   const { path, price, hold = null } = route
   if (price === null) return { path, hold: null, unpaid: null }
   const amount = rawHold(price, limits.bodyBytes, hold)
-  const formula =
-    hold === null
-      ? `limits.body ${limits.bodyBytes} bytes as tokens of the prompt, at their dearest`
-      : '"hold" of the route'
+  const tokens = `limits.body ${limits.bodyBytes} bytes as tokens of the prompt, at their dearest`
+  const formula = hold === null ? (price.input === 0n ? 'the price of a request' : tokens) : '"hold" of the route'
   const unpaid = charged && hold !== null ? { amount, formula: 'one attempt within the "hold" of the route' } : null
   return { path, hold: { amount, formula }, unpaid }
 }
@@ -166,12 +164,15 @@ function unboundedOf({ path, kind, price, hold, unmetered }: RouteConfig, charge
   if (kind !== 'raw') return []
   if (price === null) return [`${path} is raw and free: the operator pays whatever the provider bills`]
   if (!charged) return [`${path} is raw and has a price that nobody is charged: the operator pays for all of it`]
-  if (hold == null) {
+  if (hold != null) return []
+  if (price.input === 0n) {
     return [
-      `${path} is raw with a price and without "hold": answers are not charged, whatever they cost the operator; say what the dearest request costs`,
+      `${path} is raw and charges ${showNano(price.request)} for each answer: the operator pays what is billed beyond that`,
     ]
   }
-  return []
+  return [
+    `${path} is raw with a price and without "hold": of the tokens it charges the prompt alone, and the operator pays what is billed for answers; say what the dearest request costs`,
+  ]
 }
 
 function stepRemarks(steps: readonly StepConfig[]): string[] {

@@ -1,8 +1,9 @@
 /** `tollgate import litellm`: writes a configuration from that of a LiteLLM proxy, checks it, and says what is not in it. */
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { Option } from 'commander'
+import { makeFolder } from '../store/files.ts'
 import { type AddCommand, example, jsonOption, pathOf } from './commands.ts'
 import { count, json } from './format.ts'
 import type { Imported } from './import-litellm/index.ts'
@@ -163,7 +164,7 @@ async function write(
     throw new CommandError(`${out} has ${there.join(', ')} already. Nothing was written; --force overwrites.`)
   }
   for (const [name, content] of files) {
-    await mkdir(dirname(join(folder, name)), { recursive: true })
+    makeFolder(dirname(join(folder, name)))
     await writeFile(join(folder, name), content)
   }
 }

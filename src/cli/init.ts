@@ -1,9 +1,9 @@
 /** `tollgate init`: writes a gateway of one's own, with what its changes are checked by before they are merged. */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
-import { type AddCommand, example, pathOf } from './commands.ts'
+import { type AddCommand, example, pathOf, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { pairs } from './format.ts'
 import { quoted } from './import-litellm/shell.ts'
@@ -41,7 +41,7 @@ async function init(terminal: Terminal, folder: string): Promise<ExitCode> {
   }
   for (const [name, text] of Object.entries(files)) {
     const file = join(top, name)
-    if (!existsSync(file)) write(file, text)
+    if (!existsSync(file)) writeNew(file, text)
     else if (name === '.gitignore') appendMissing(file, text)
   }
   await writeSchemaFile(terminal, join(top, 'gateway.yaml'), join(top, SCHEMA))
@@ -140,16 +140,6 @@ jobs:
       - run: npx tollgate test
       - run: node --test
 `
-
-function write(file: string, text: string): void {
-  try {
-    mkdirSync(dirname(file), { recursive: true })
-    writeFileSync(file, text, { flag: 'wx' })
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new CommandError(`${file} cannot be written: ${code}`)
-  }
-}
 
 function appendMissing(file: string, text: string): void {
   const before = readFileSync(file, 'utf8')

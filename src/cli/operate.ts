@@ -35,7 +35,9 @@ export async function operate<Name extends VerbName>(
     if (result !== null) return result
     if (place.store === 'memory') throw new CommandError(nobodyRemembers(terminal))
     const isLast = Date.now() >= deadline
-    const owned = await (place.database === null ? usePostgres(place) : tryToOwn(place, place.database, isLast))
+    const owned = await (place.database === null
+      ? usePostgres(terminal, place)
+      : tryToOwn(place, place.database, isLast))
     if (owned) return await owned.use(store => runVerb(store, verb, args))
     await wait(ROUND_MS)
   }
@@ -151,7 +153,7 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
 }
 
 /** The store in PostgreSQL, which gateways and commands share. */
-async function usePostgres(place: StorePlace): Promise<Owned> {
+async function usePostgres(terminal: Terminal, place: StorePlace): Promise<Owned> {
   const [{ openStore }, { secretPlace }, { loadPostgresSecret }, { storeFolder }] = await Promise.all([
     import('../store/sqlite.ts'),
     import('../store/secret.ts'),
@@ -162,7 +164,8 @@ async function usePostgres(place: StorePlace): Promise<Owned> {
   const secret = loadPostgresSecret(configured, folder, place.store)
   const secretIn = secretPlace(configured, folder)
   const clock = { now: () => Date.now() }
-  const store = await openStore({ url: place.store, secret, secretPlace: secretIn, clock, writes: 'here' })
+  const onWait = (sentence: string) => terminal.err(`${sentence}\n`)
+  const store = await openStore({ url: place.store, secret, secretPlace: secretIn, clock, writes: 'here', onWait })
   return {
     async use(work) {
       try {

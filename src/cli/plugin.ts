@@ -1,9 +1,9 @@
 /** `tollgate plugin new`: writes the folder of a new plugin, which passes its own test. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
-import { type AddCommand, example, pathOf } from './commands.ts'
+import { type AddCommand, example, pathOf, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
@@ -34,9 +34,7 @@ async function create(terminal: Terminal, name: string, parent: string): Promise
   const folder = join(pathOf(terminal, parent), name)
   if (existsSync(folder)) throw new CommandError(`${folder} is there already; nothing was written`)
   const isOwn = dirname(folder) === OWN_PLUGINS
-  mkdirSync(folder, { recursive: true })
-  for (const [file, text] of Object.entries(pluginFiles(name, isOwn)))
-    writeFileSync(join(folder, file), text, { flag: 'wx' })
+  for (const [file, text] of Object.entries(pluginFiles(name, isOwn))) writeNew(join(folder, file), text)
   const shown = shownPath(terminal, folder)
   const test = join(shown, 'index.test.ts')
   terminal.out(
@@ -145,6 +143,8 @@ ${stepsOf(name)}
 test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   const answer = await bench.chat({ messages: messages(3) })
+  // An error of the plugin, with its place: it explains why the rest is not as expected.
+  assert.deepEqual(bench.mistakes, [])
   assert.equal(answer.status, 400)
   assert.equal(answer.error?.param, 'messages')
   assert.equal(bench.upstream.calls.length, 0)
@@ -155,6 +155,7 @@ test('one that is not passes', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   bench.upstream.script({ content: ['Hel', 'lo'] })
   const answer = await bench.chat({ messages: messages(2), stream: true })
+  assert.deepEqual(bench.mistakes, [])
   assert.equal(answer.content, 'Hello')
   assert.equal(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict, 'passed')
 })
@@ -187,6 +188,8 @@ ${stepsOf(name)}
 test('a conversation that is too long is refused, and nobody is asked or charged', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   const answer = await bench.chat({ messages: messages(3) })
+  // An error of the plugin, with its place: it explains why the rest is not as expected.
+  expect(bench.mistakes).toEqual([])
   expect(answer.status).toBe(400)
   expect(answer.error).toMatchObject({ code: 'invalid_value', param: 'messages' })
   expect(bench.upstream.calls.length).toBe(0)
@@ -197,6 +200,7 @@ test('one that is not passes', async () => {
   await using bench = await openBench({ plugins: [plugin], steps })
   bench.upstream.script({ content: ['Hel', 'lo'] })
   const answer = await bench.chat({ messages: messages(2), stream: true })
+  expect(bench.mistakes).toEqual([])
   expect(answer.content).toBe('Hello')
   expect(bench.trail(answer).find(({ step }) => step === '${name}')?.verdict).toBe('passed')
 })
@@ -210,7 +214,8 @@ test('keeps the promises of the gateway on every ending', async () => {
 function readmeOf(name: string, use: string): string {
   return `# ${name}
 
-Refuses conversations of more messages than a policy allows.
+\`${name}\` refuses requests with more messages than a policy allows. Every new plugin begins with this sample: change
+\`index.ts\`, its test and this page together.
 
 \`\`\`yaml
 steps:

@@ -17,8 +17,8 @@ const HELP = `
 Stop the gateway first, and put the secret in its place: \`secret\` of gateway.yaml, or the file \`secret\` beside the store.
 The store is the one that gateway.yaml names: a SQLite file, or an empty database in PostgreSQL.
 
-The command checks the file, the secret and every balance before it changes anything. Exchanges that were in progress
-in the backup are charged up to their last checkpoint.
+The command checks the file and the secret first, then every balance in the file. It changes nothing if one of them is
+wrong. Exchanges that were in progress in the backup are charged up to their last checkpoint.
 `
 
 export const addRestore: AddCommand = (program, { terminal, finish }) => {

@@ -69,13 +69,14 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
   token
     .command('revoke')
     .description('revoke a token permanently, and the links created with it')
-    .argument('<token>', 'id of the token')
+    .argument('<token>', 'id of the token, or its name if only one has it')
     .addOption(jsonOption())
-    .addHelpText('after', example('token revoke tok_0123'))
-    .action((id: string, options: { json?: true }, command: Command) =>
+    .addHelpText('after', example('token revoke tok_0123', 'token revoke payments'))
+    .action((idOrName: string, options: { json?: true }, command: Command) =>
       finish(async () => {
-        const result = await operate(terminal, configOf(command), 'token.revoke', { token: id, actor: actor() })
-        terminal.out(options.json ? json(result) : `Token ${id} ("${result.token.name}") is revoked.\n`)
+        const result = await operate(terminal, configOf(command), 'token.revoke', { token: idOrName, actor: actor() })
+        const { id, name } = result.token
+        terminal.out(options.json ? json(result) : `Token ${id} ("${name}") is revoked.\n`)
         return 0
       }),
     )

@@ -1,5 +1,6 @@
 /** The part of gateway.yaml about the gateway itself: addresses, store, secret, host names, limits. */
 import { dirname, resolve } from 'node:path'
+import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
 import type { Address, Configuration } from './configuration.ts'
 import { buildPeople } from './dashboard.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -29,8 +30,6 @@ type Server = Pick<
 /** What to say about a secret that stands in a file. */
 export const WRITTEN_OUT = 'is written out here, and files get committed and copied'
 export const BY_REFERENCE = 'write ${NAME} and set that environment variable, or ${file:PATH}'
-
-const MIN_SECRET = 16
 
 /** Builds it from what is sound; what is not was reported. */
 export function buildServer(source: Source, shape: GatewayShape): Server | null {
@@ -203,9 +202,11 @@ function checkSecret(source: Source, secret: string): void {
       suggestion: BY_REFERENCE,
       concealed: true,
     })
-  } else if (secret.length < MIN_SECRET) {
-    const suggestion = 'make one with: openssl rand -hex 32'
-    source.report('/secret', `the secret is shorter than ${MIN_SECRET} characters`, { suggestion })
+    return
+  }
+  const problem = shortSecret(secret)
+  if (problem !== null) {
+    source.report('/secret', `the secret ${problem}`, { suggestion: `make one with: ${SECRET_MADE_BY}` })
   }
 }
 

@@ -1,17 +1,17 @@
 /** Opens the store of a gateway and takes the right to be the only one that writes to it. */
-import { mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock } from '#contract'
 import { VERSION } from '../common/version.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
 import { StoreError } from '../store/error.ts'
-import { realPath } from '../store/files.ts'
+import { makeFolder, realPath } from '../store/files.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { ServedStore } from '../store/served-store.ts'
 import type { openServedStore } from '../store/sqlite.ts'
-import { isPostgres, passwordsIn, storeFolder } from '../store/store-address.ts'
+import { isPostgres, passwordsIn, RESTORING, SPOOL, storeFolder } from '../store/store-address.ts'
 import { ConfigurationProblems } from './own-state.ts'
 import { type Loaded, placeOf } from './reload.ts'
 
@@ -33,6 +33,7 @@ export async function openOwnStore(
   const lock = await takeLock(path, clock, 'serve')
   try {
     const real = realPath(path)
+    await removeLeftRestore(real, clock, lock)
     const secret = loadSecret(configuration.secret, dirname(real), real)
     log.learn([secret])
     const place = secretPlace(configuration.secret, dirname(real))
@@ -56,18 +57,26 @@ async function openInPostgres(
   // Before there is a folder, or a secret in it.
   await toldAt(loaded, async () => checkPostgres(configuration.store))
   const folder = storeFolder(configuration.file)
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder, 0o700)
   const lock = await takeLock(join(folder, 'tollgate.replica'), clock, 'serve').catch((error: Error) => {
     throw new StoreError(`${error.message} Replicas on one machine need a folder each, with gateway.yaml in it.`, {
       cause: error,
     })
   })
   try {
+    await removeLeftRestore(join(folder, SPOOL), clock, null)
     return { ...(await toldAt(loaded, () => openIn(folder, configuration, clock, log, open))), lock }
   } catch (error) {
     lock.release()
     throw error
   }
+}
+
+/** A whole copy of the store, which nobody else would look for. */
+async function removeLeftRestore(place: string, clock: Clock, lock: Lock | null): Promise<void> {
+  if (!existsSync(place + RESTORING)) return
+  const { removeLeft } = await import('../store/restore-backup.ts')
+  await removeLeft(place, clock, lock)
 }
 
 /** What is wrong with the database is a problem of the configuration, which says where it stands. */

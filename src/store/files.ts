@@ -24,11 +24,26 @@ export function syncFolder(path: string): void {
 }
 
 /**
+ * Makes a folder, and those above it. Not by Node's `recursive`: that tries for ever where the system answers a name with ENOENT,
+ * as below /proc.
+ */
+export function makeFolder(path: string, mode = 0o777): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
+  if (dirname(path) !== path) makeFolder(dirname(path), mode)
+  try {
+    mkdirSync(path, { mode })
+  } catch (error) {
+    // Somebody else has made it meanwhile, or it is a file, which whoever writes below it is told.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+/**
  * Creates an empty file (mode 0600) and its folder (0700). A file that exists is not opened: closing any descriptor of a
  * file drops all locks that the process has on it (fcntl(2)), also those of SQLite.
  */
 export function createFile(path: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  makeFolder(dirname(path), 0o700)
   try {
     closeSync(openSync(path, 'wx', 0o600))
   } catch (error) {
@@ -42,7 +57,7 @@ export function createFile(path: string): void {
  * symbolic link that leads nowhere: in a folder of others either may be theirs.
  */
 export function createNewFile(path: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  makeFolder(dirname(path), 0o700)
   closeSync(openSync(path, 'wx', 0o600))
   syncFolder(dirname(path))
 }

@@ -51,6 +51,11 @@ export const WAITING = 'backup_spool'
 export async function makeBackup(request: BackupRequest): Promise<BackupReport> {
   const { store, folder, file, tollgate, clock, onProgress = () => {} } = request
   if (existsSync(file)) throw new StoreError(`There is something at ${file} already. Name another file.`)
+  const target = dirname(file)
+  // Not made here: it may be a disk that is not mounted.
+  if (!existsSync(target)) {
+    throw new StoreError(`There is no folder ${target} to write the backup to. Make it first: mkdir -p ${target}`)
+  }
   const source = isPostgres(store) ? null : realPath(store.slice('sqlite:'.length))
   if (source !== null && !existsSync(source)) throw new StoreError(`There is no store at ${source} yet.`)
   const aside = `${file}.${process.pid}.partial`

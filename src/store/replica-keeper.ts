@@ -8,6 +8,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock, Log, SettleRequest, SettleResult } from '#contract'
+import type { ReplicaRow } from './postgres/replica-writes.ts'
 import type { Promised } from './promised.ts'
 import { type RecoveryReads, settleLeft } from './recovery.ts'
 import type { LeaseFigures } from './store-figures.ts'
@@ -138,16 +139,17 @@ export class ReplicaKeeper {
   }
 }
 
-/** The number of the replica that used a folder last; null when none did. */
-export function readFormer(file: string): number | null {
+/** The replica that used a folder last; null when nobody knows. */
+export function readFormer(file: string): ReplicaRow | null {
   try {
-    return Number.parseInt(readFileSync(file, 'utf8'), 10) || null
+    const [, id, startedAt] = /^(\d+) (\d+)\n$/.exec(readFileSync(file, 'utf8')) ?? []
+    return id === undefined ? null : { id: Number(id), startedAt: Number(startedAt) }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw error
   }
 }
 
-export function writeFormer(file: string, replica: number): void {
-  writeFileSync(file, `${replica}\n`, { mode: 0o600, flush: true })
+export function writeFormer(file: string, { id, startedAt }: ReplicaRow): void {
+  writeFileSync(file, `${id} ${startedAt}\n`, { mode: 0o600, flush: true })
 }

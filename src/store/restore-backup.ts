@@ -11,13 +11,13 @@ import { copyStore } from './copy-store.ts'
 import { connect } from './database.ts'
 import { StoreError } from './error.ts'
 import { createNewFile, giveTo, realPath, removeDatabase, syncFolder } from './files.ts'
-import { takeLock } from './lock.ts'
+import { type Lock, takeLock } from './lock.ts'
 import { WAITING } from './make-backup.ts'
 import { findSchema } from './migrate.ts'
-import { checkSecret } from './secret.ts'
+import { hasSecret } from './secret.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
 import { openStore } from './sqlite.ts'
-import { isPostgres } from './store-address.ts'
+import { isPostgres, RESTORING, SPOOL } from './store-address.ts'
 
 export interface RestoreRequest {
   readonly file: string
@@ -51,6 +51,7 @@ export interface RestoreReport extends Pick<BackupSeal, 'tollgate' | 'at'> {
 /** Restores a backup. Throws a `StoreError`, and changes nothing, for whatever is wrong with the file, the secret or the place. */
 export async function restoreBackup(request: RestoreRequest): Promise<RestoreReport> {
   const { store, clock } = request
+  await lookAt(request)
   if (isPostgres(store)) return restoreToPostgres(request)
   const path = realPath(store.slice('sqlite:'.length))
   const lock = await takeLock(path, clock)
@@ -61,7 +62,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
         `There is a store at ${path} already. With --replace the restored one takes its place, and it is kept beside it.`,
       )
     }
-    const aside = `${path}.restoring`
+    const aside = path + RESTORING
     return await unpacked(aside, request, report => {
       const owner = statSync(path, { throwIfNoEntry: false }) ?? statSync(dirname(path))
       for (const file of [aside, `${path}.lock`]) giveTo(file, owner)
@@ -75,17 +76,50 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
   }
 }
 
+/** Before anything is locked or made: whoever has the wrong file need not stop a gateway to learn it. */
+async function lookAt({ file, secret, secretPlace }: RestoreRequest): Promise<void> {
+  await unseal(file, null)
+  const database = connect(file, { readOnly: true })
+  try {
+    findSchema(database)
+    hasSecret(database, { secret, secretPlace, place: file })
+  } finally {
+    database.close()
+  }
+}
+
 async function restoreToPostgres(request: RestoreRequest): Promise<RestoreReport> {
   const { store, folder, clock, onProgress } = request
-  const aside = join(folder, `restoring-${process.pid}.db`)
+  const place = join(folder, SPOOL)
+  const lock = await takeLock(place, clock)
   try {
+    const aside = place + RESTORING
     return await unpacked(aside, request, async report => {
       await copyStore({ from: `sqlite:${aside}`, to: store, clock, ...(onProgress && { onProgress }) })
       return { ...report, kept: null }
     })
   } finally {
-    for (const end of ['.lock', '.owner']) rmSync(`${aside}${end}`, { force: true })
+    giveBack(place, lock)
   }
+}
+
+/**
+ * Removes the copy of a store that a restore has left that was killed, unless a restore is at work.
+ *
+ * @param place the store's path; of one in PostgreSQL, what its files in the folder are named after
+ * @param lock of the store; null: a restore may have it
+ */
+export async function removeLeft(place: string, clock: Clock, lock: Lock | null): Promise<void> {
+  const own = lock ?? (await takeLock(place, clock).catch(() => null))
+  if (own === null) return
+  removeStore(place + RESTORING)
+  if (own !== lock) giveBack(place, own)
+}
+
+/** Without the file of the lock: a store in PostgreSQL is locked for a restore only. */
+function giveBack(place: string, lock: Lock): void {
+  rmSync(`${place}.lock`)
+  lock.release()
 }
 
 /** Makes a sound store of a backup, in a file beside, and hands it on; afterwards nothing is left of it there. */
@@ -99,7 +133,7 @@ async function unpacked(
   createNewFile(aside)
   try {
     const { tollgate, at } = await unseal(request.file, aside)
-    unpackSpool(aside, request)
+    unpackSpool(aside)
     const { clock, secret, onProgress = () => {} } = request
     const store = await openStore({ url: `sqlite:${aside}`, secret, clock, writes: 'here' })
     try {
@@ -124,11 +158,9 @@ async function unpacked(
 }
 
 /** As a gateway that was killed leaves it: the charges that waited are beside the database. */
-function unpackSpool(aside: string, { file, secret, secretPlace }: RestoreRequest): void {
+function unpackSpool(aside: string): void {
   const database = connect(aside)
   try {
-    findSchema(database)
-    checkSecret(database, { secret, secretPlace, place: file })
     const waiting = database.prepare('DELETE FROM meta WHERE name = ? RETURNING value').get(WAITING)
     if (waiting !== undefined) writeFileSync(spoolPath(aside, 0), `${waiting['value']}\n`, { mode: 0o600 })
   } finally {
@@ -138,7 +170,8 @@ function unpackSpool(aside: string, { file, secret, secretPlace }: RestoreReques
 
 function removeStore(path: string): void {
   removeDatabase(path)
-  for (const end of ['.commits', '.spool', '.spool.rejected']) rmSync(`${path}${end}`, { force: true })
+  for (const end of ['.commits', '.spool', '.spool.rejected', '.lock', '.owner'])
+    rmSync(`${path}${end}`, { force: true })
 }
 
 /** What belongs to the store at a path, and whether there is anything in it. */

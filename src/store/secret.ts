@@ -1,23 +1,12 @@
 /** The HMAC secret: from the configuration, or a file beside the store that the first start creates. */
 import { randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
 import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
-import { syncFolder } from './files.ts'
+import { makeFolder, syncFolder } from './files.ts'
 import { digest, digestKey } from './token.ts'
-
-const SHORTEST = 32
 
 /**
  * The secret under which key digests are made. Throws a `StoreError` when it is too short, or its file can be read by
@@ -54,32 +43,37 @@ export function secretPlace(configured: string | null, folder: string): string {
   return configured === null ? `the file ${join(folder, 'secret')}` : '`secret:` of gateway.yaml'
 }
 
-/**
- * Compares a secret with the one of a store, of which it keeps a digest; a new store takes it. The digests of all keys depend on
- * it: with another secret every key would be unknown, and nobody would know why.
- *
- * @param place of the store, and `secretPlace` of the secret, for the error
- */
-export function checkSecret(
-  database: Database,
-  { secret, place, secretPlace = 'the secret' }: { secret: string; place: string; secretPlace?: string },
-): void {
-  const check = digest(digestKey(secret), 'tollgate:secret-check').toString('hex')
-  const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
-  if (known === undefined) {
-    database.prepare("INSERT INTO meta (name, value) VALUES ('secret_check', ?)").run(check)
-  } else if (known !== check) {
-    throw new StoreError(
-      `This is not the secret under which the keys of ${place} were made: ${secretPlace}. Restore the one that was in use before.`,
-    )
-  }
+/** A secret, and for the error that says it is another one: where it was found, and where the store is. */
+interface FoundSecret {
+  readonly secret: string
+  readonly place: string
+  readonly secretPlace?: string
 }
 
-function checked(secret: string, place: string): string {
-  if (secret.length >= SHORTEST) return secret
+/** Like `hasSecret`; a new store takes the secret. */
+export function checkSecret(database: Database, found: FoundSecret): void {
+  if (hasSecret(database, found)) return
+  database.prepare("INSERT INTO meta (name, value) VALUES ('secret_check', ?)").run(checkOf(found.secret))
+}
+
+/**
+ * Compares a secret with the one of a store, of which it keeps a digest, and throws a `StoreError` for another one. The digests of
+ * all keys depend on it: with another secret every key would be unknown, and nobody would know why. False: the store has none yet.
+ */
+export function hasSecret(database: Database, { secret, place, secretPlace = 'the secret' }: FoundSecret): boolean {
+  const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
+  if (known === undefined || known === checkOf(secret)) return known !== undefined
   throw new StoreError(
-    `${place} has ${secret.length} characters and needs at least ${SHORTEST}. A good one: openssl rand -base64 32`,
+    `This is not the secret under which the keys of ${place} were made: ${secretPlace}. Restore the one that was in use before.`,
   )
+}
+
+const checkOf = (secret: string) => digest(digestKey(secret), 'tollgate:secret-check').toString('hex')
+
+function checked(secret: string, place: string): string {
+  const problem = shortSecret(secret)
+  if (problem === null) return secret
+  throw new StoreError(`${place} ${problem}. Make one with: ${SECRET_MADE_BY}`)
 }
 
 function read(path: string): string | undefined {
@@ -97,7 +91,7 @@ function read(path: string): string | undefined {
 
 /** Written aside and linked: a crash leaves no half secret, and of two first starts at once both read the same one. */
 function create(path: string, folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder, 0o700)
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
   const file = openSync(aside, 'wx', 0o600)
   try {

@@ -6,7 +6,6 @@
  * a write. Reads of a server are done in other threads (remote-reads.ts). In memory there is only one connection; groups are
  * synchronous, so reads fall between them.
  */
-import { mkdirSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import type { Clock, Log } from '#contract'
@@ -23,7 +22,7 @@ import {
 import { findLostCommits } from './commit-count.ts'
 import { type Connector, loadConnector, type openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
-import { realPath, watchFiles } from './files.ts'
+import { makeFolder, realPath, watchFiles } from './files.ts'
 import { createKeyVersion } from './keys.ts'
 import type { LocalStore } from './local-store.ts'
 import { migrate } from './migrate.ts'
@@ -70,6 +69,8 @@ export interface StoreOptions {
   readonly connector?: Connector
   /** Told of settles that have to wait, and of their end; left out: nobody is. */
   readonly log?: Log
+  /** Told who is waited for before a database in PostgreSQL can be brought up to date; left out: the log is. */
+  readonly onWait?: (sentence: string) => void
   /** For how many settles space is reserved in the spool; asked again at each look. Left out: for none. */
   readonly reserve?: () => number
 }
@@ -182,21 +183,24 @@ interface PostgresPlace {
 
 /** Brings the database up to date; what is opened afterwards is opened by the connector. */
 async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
-  const { url, folder, version = '', roundMs, connector = await postgresConnector() } = options
-  const { migratePostgres, openPostgres, placeOf, registerReplica } = await import('./postgres/index.ts')
+  const { url, folder, version = '', roundMs, log = SILENT, connector = await postgresConnector() } = options
+  const { onWait = (sentence: string) => log.warn({}, sentence) } = options
+  const { isReplica, migratePostgres, openPostgres, placeOf, registerReplica } = await import('./postgres/index.ts')
   const connect = await loadConnector(connector)
   const first = openPostgres(url)
   try {
-    migratePostgres(first)
+    migratePostgres(first, { onWait })
     checkSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder, 0o700)
     const file = join(folder, REPLICA)
-    const former = readFormer(file)
+    const known = readFormer(file)
+    // The folder may have been used with another database, in which the number is somebody else's.
+    const former = known !== null && isReplica(first, known) ? known.id : null
     const name = { host: hostname(), version }
-    const id = registerReplica(first, name)
-    writeFormer(file, id)
-    return { connector, connect, replica: { id, ...name, former, ...(roundMs === undefined ? {} : { roundMs }) } }
+    const own = registerReplica(first, name)
+    writeFormer(file, own)
+    return { connector, connect, replica: { ...own, ...name, former, ...(roundMs === undefined ? {} : { roundMs }) } }
   } finally {
     first.close()
   }

@@ -16,3 +16,6 @@ export function storeFolder(configFile: string): string {
 
 /** In that folder, the name to which `.spool` is added: what a SQLite file's own name is for it. */
 export const SPOOL = 'tollgate'
+
+/** Added to a store's name: the copy that a restore makes before it touches the store. */
+export const RESTORING = '.restoring'

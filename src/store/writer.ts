@@ -28,6 +28,7 @@ import {
   probeName,
   type ReplicaName,
   type ReplicaOperations,
+  type ReplicaRow,
 } from './postgres/replica-writes.ts'
 import { createTryOperations, NO_TRIES, type TryOperations } from './postgres/try-writes.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
@@ -89,9 +90,7 @@ const NOBODY = 0
 const PROBE_BYTES = 16 * 1024
 
 /** As which of several processes it writes, in a database that they share. */
-export interface Replica extends ReplicaName {
-  readonly id: number
-}
+export interface Replica extends ReplicaName, ReplicaRow {}
 
 export interface WriterOptions {
   /** Of the database; null: it is in memory. */
@@ -110,7 +109,7 @@ export function createWriter(
 ): DirectWriter {
   const isShared = database.dialect.engine === 'postgres'
   const open = createOpenHolds(database, isShared ? (replica?.id ?? NOBODY) : null)
-  const fence = replica && createFence(database, replica.id, replica, open)
+  const fence = replica && createFence(database, replica, open)
   const usage = createUsageWriter(database)
   const count = createCommitCount(database, path)
   const operations = createOperations(database, clock, { open, usage, fence, replica })

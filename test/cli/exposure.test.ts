@@ -394,7 +394,7 @@ test('routes for which nobody pays, and raw ones', async () => {
   place.write(
     'gateway.yaml',
     `${REAL}  - { path: /open/v1/chat/completions, policy: open, public: true, unmetered: true }
-${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/images', 'price: { per: 1M tokens, input: $1, output: $40 }, hold: $9')}${raw('/v1/files', 'price: free')}`,
+${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/speech', 'price: { request: $0.04 }')}${raw('/v1/images', 'price: { per: 1M tokens, input: $1, output: $40 }, hold: $9')}${raw('/v1/files', 'price: free')}`,
   )
   const { policies, largest_hold } = await exposed()
   const [standard, open, bytes] = policies
@@ -411,6 +411,7 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/im
       hold: { amount: '0.104857600', formula: expect.stringContaining('limits.body 1048576 bytes') },
       unpaid: null,
     },
+    { path: '/v1/speech', hold: { amount: '0.040000000', formula: 'the price of a request' }, unpaid: null },
     {
       path: '/v1/images',
       hold: { amount: '9.000000000', formula: '"hold" of the route' },
@@ -419,7 +420,10 @@ ${raw('/v1/embeddings', 'price: { per: 1M tokens, input: $0.10 }')}${raw('/v1/im
     { path: '/v1/files', hold: null, unpaid: null },
   ])
   expect(bytes.unbounded).toEqual([
-    expect.stringContaining('/v1/embeddings is raw with a price and without "hold"'),
+    expect.stringMatching(
+      /^\/v1\/embeddings is raw with a price and without "hold": of the tokens it charges the prompt/,
+    ),
+    '/v1/speech is raw and charges $0.04 for each answer: the operator pays what is billed beyond that',
     expect.stringContaining('/v1/files is raw and free'),
   ])
   expect(bytes.remarks).toEqual([expect.stringContaining('/v1/images is raw: its "hold" is taken')])

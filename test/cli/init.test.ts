@@ -73,7 +73,17 @@ describe('nothing is written', () => {
     put('gate')
     const { code, err } = await runCommand(folder, ['init', 'gate/inner'])
     expect(code).toBe(1)
-    expect(err).toBe(`error: ${join(folder, 'gate/inner/gateway.yaml')} cannot be written: ENOTDIR\n`)
+    expect(err).toBe(`error: The folder ${join(folder, 'gate/inner')} cannot be made: ENOTDIR\n`)
+  })
+
+  // Node's own mkdir, recursive, never comes back from there.
+  test.runIf(process.platform === 'linux').each([
+    ['init', ['init', '/proc/gate/inner']],
+    ['plugin new', ['plugin', 'new', 'office-hours', '--folder', '/proc/plugins']],
+  ])('%s: where the system makes no folder', async (_, args) => {
+    const { code, err } = await runCommand(folder, args)
+    expect(code).toBe(1)
+    expect(err).toMatch(/^error: The folder \/proc\/\S+ cannot be made: (ENOENT|EACCES)\n$/)
   })
 
   test('for a command line with two folders', async () => {

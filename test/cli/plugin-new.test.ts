@@ -55,6 +55,22 @@ test('the folder that is written passes its own test, outside of the repository'
   expect(stdout).toMatch(/fail 0\b/)
 })
 
+test('its README speaks of the new plugin, and its test shows what the plugin does wrong and where', async () => {
+  await runCommand(folder, ['plugin', 'new', 'office-hours'])
+  const file = (name: string) => join(folder, 'plugins/office-hours', name)
+  const page = readFileSync(file('README.md'), 'utf8')
+  expect(page).toMatch(/^# office-hours\n\n`office-hours` refuses .* begins with this sample: change\n`index\.ts`/)
+  expect(page).toContain('  - use: ../plugins/office-hours/index.ts\n')
+  expect(page).not.toContain('short-talks')
+  const code = readFileSync(file('index.ts'), 'utf8')
+  writeFileSync(file('index.ts'), code.replace('ctx.exchange.chat.body', 'ctx.exchange.chat.nothing'))
+  const [program, ...args] = testCommand('plugins/office-hours/index.test.ts', folder).split(' ')
+  const { stdout } = await run(program!, ['--test-skip-pattern=every ending', ...args]).catch(error => error)
+  expect(stdout).toMatch(/fail 2\b/)
+  expect(stdout).toMatch(/at: '.*office-hours\/index\.ts:29:\d+'/)
+  expect(stdout).toContain('TypeError: Cannot read properties of undefined')
+})
+
 test.runIf(full)('the same beside a gateway that is installed as a package, and a policy can name it', async () => {
   const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder })
   expect(made).toMatchObject({ code: 0, stderr: '' })

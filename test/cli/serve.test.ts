@@ -156,14 +156,16 @@ test('the first start prints a key that works; commands reach the running gatewa
   expect(out).not.toContain('OPENAI_API_KEY')
 })
 
-test('after kill -9 the next one starts, and replaces the socket that was left', async () => {
+test('after kill -9 the next one starts, replaces the socket that was left, and removes what a restore has left', async () => {
   const { running, key } = await startedFirst()
   running.child.kill('SIGKILL')
   await running.ended
+  const left = place.write('.tollgate/tollgate.db.restoring', 'half')
   const again = tollgate(['serve'])
   const [, base] = await again.until(/Tollgate answers at (\S+) .*\n/)
   expect((await ask(base!, key)).status).toBe(200)
   expect((await place.json('account.list')).accounts).toHaveLength(1)
+  expect(existsSync(left)).toBe(false)
 })
 
 test('it goes on serving when nobody reads its log any more', async () => {

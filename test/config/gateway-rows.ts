@@ -90,7 +90,7 @@ const TOP: Row[] = [
   ['sqlite in memory', { more: 'store: ▸"sqlite::memory:"' }, 'a store in memory is called "memory"'],
   ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH, postgres://'],
   ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written out here'],
-  ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret is shorter than 16 characters; make one with: openssl'],
+  ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret has 3 characters and needs at least 32; make'],
   ['more threads than ids can name', { more: 'threads: ▸32' }, 'threads must be at most 31, and is 32'],
   ['threads in words', { more: 'threads: ▸two' }, 'threads must be "auto"'],
   ['threads on a store in memory', { more: 'store: memory\nthreads: ▸2' }, 'several threads need a store in a file'],

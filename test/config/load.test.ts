@@ -215,7 +215,7 @@ limits: { max_inflight: 5, body: 1MiB, answer: 64MiB, bodies_in_flight: 2MiB, ev
 drain: 90s
 heartbeat: { first: 1s, every: 2s }`,
     },
-    'secrets/hmac': '0123456789abcdef\n',
+    'secrets/hmac': '0123456789abcdef0123456789abcdef\n',
   })
   expect(configuration).toMatchObject({
     listen: { host: '::1', port: 0 },
@@ -234,7 +234,7 @@ heartbeat: { first: 1s, every: 2s }`,
     publicUrl: 'https://api.example.com/v1',
     registration: { mode: 'open', credit: 2_500_000_000n, plan: 'free' },
     store: 'memory',
-    secret: '0123456789abcdef',
+    secret: '0123456789abcdef0123456789abcdef',
     trustProxy: 2,
     hosts: ['api.example.com', 'localhost'],
     limits: {
@@ -614,7 +614,7 @@ test('a configuration cannot be changed', async () => {
 test('the files that were read are known, for whoever watches them', async () => {
   const { file, files } = await workshop.good({
     gateway: { more: 'secret: ${file:secrets/hmac}' },
-    'secrets/hmac': '0123456789abcdef',
+    'secrets/hmac': '0123456789abcdef0123456789abcdef',
   })
   const folder = join(file, '..')
   expect(files.map(each => each.replace(`${folder}/`, '')).sort()).toEqual([

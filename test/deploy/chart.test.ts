@@ -14,6 +14,7 @@ import { createAccount, startGateway, temporaryDirectory } from '../helpers/gate
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { findProgram, TOOLS } from '../helpers/programs.ts'
 import { ROOT, read } from '../helpers/repository.ts'
+import { SERVICE_MONITOR_SCHEMA } from './service-monitor-schema.ts'
 
 const CHART = join(ROOT, 'src/deploy/chart')
 const EXAMPLE = join(ROOT, 'src/deploy/example-values.yaml')
@@ -41,14 +42,14 @@ function run(program: string, args: readonly string[]): { code: number | null; o
 }
 
 /** The example with other values; null takes one away. */
-async function render(values: Values = {}): Promise<{ code: number | null; out: string }> {
-  return renderOnly(changed(parse(await readFile(EXAMPLE, 'utf8')), values))
+async function render(values: Values = {}, release?: string): Promise<{ code: number | null; out: string }> {
+  return renderOnly(changed(parse(await readFile(EXAMPLE, 'utf8')), values), release)
 }
 
-async function renderOnly(values: Values): Promise<{ code: number | null; out: string }> {
+async function renderOnly(values: Values, release = 'gate'): Promise<{ code: number | null; out: string }> {
   const file = join(await temporaryDirectory(), 'values.yaml')
   await writeFile(file, JSON.stringify(values))
-  return run(helm!, ['template', 'gate', CHART, '--kube-version', KUBERNETES, '--values', file])
+  return run(helm!, ['template', release, CHART, '--kube-version', KUBERNETES, '--values', file])
 }
 
 function changed(values: Values, changes: Values): Values {
@@ -64,8 +65,8 @@ function changed(values: Values, changes: Values): Values {
 const isMap = (value: unknown): value is Values => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The rendered objects by `KIND/NAME`. */
-async function objects(values: Values = {}): Promise<Readonly<Record<string, KubernetesObject>>> {
-  const { code, out } = await render(values)
+async function objects(values: Values = {}, release?: string): Promise<Readonly<Record<string, KubernetesObject>>> {
+  const { code, out } = await render(values, release)
   if (code !== 0) throw new Error(out)
   const all = parseAllDocuments(out).map(document => document.toJSON() as KubernetesObject)
   return Object.fromEntries(all.map(object => [`${object.kind}/${object.metadata.name}`, object]))
@@ -88,6 +89,7 @@ async function standaloneSchemas(all: readonly KubernetesObject[]): Promise<stri
     delete schema.$id
     await writeFile(join(folder, name), JSON.stringify({ ...schema, $defs: JSON.parse(definitions).$defs }))
   }
+  await writeFile(join(folder, 'servicemonitor-monitoring-v1.json'), JSON.stringify(SERVICE_MONITOR_SCHEMA))
   return join(folder, '{{ .ResourceKind }}{{ .KindSuffix }}.json')
 }
 
@@ -111,6 +113,16 @@ const EVERYTHING = {
   tolerations: [{ key: 'gate', operator: 'Exists' }],
   priorityClassName: 'high',
 }
+/** Texts that stay texts only in quotes. */
+const NUMBERS = {
+  ...EVERYTHING,
+  existingSecret: '123',
+  priorityClassName: '1000',
+  state: { storageClass: '1' },
+  serviceMonitor: { enabled: true, tokenSecret: { name: '1', key: 'true' } },
+  podLabels: { team: '7' },
+  nodeSelector: { ssd: 'yes' },
+}
 /** One replica with its own file, without a pause before the end. */
 const ALONE = { replicas: 1, leaveSeconds: 0, metrics: 'open', resources: {}, config: { store: null, secret: null } }
 
@@ -128,6 +140,12 @@ describe.skipIf(missing.length > 0)('the chart', () => {
     ['what the chart writes itself', { config: { drain: '10m' } }, 'drain'],
     ['a duration as text', { drainSeconds: '10m' }, '/drainSeconds'],
     ['no Secret', { existingSecret: '' }, '/existingSecret'],
+    [
+      'a mode that Helm reads as false',
+      { policies: { standard: { steps: [{ use: 'route', mode: false }] } } },
+      '/mode',
+    ],
+    ["a label that is the chart's", { podLabels: { 'app.kubernetes.io/name': 'x' } }, 'app.kubernetes.io/name'],
     ['a policy by a path', { policies: { '../x': { steps: [] } } }, '../x'],
     ['a store in memory', { config: { store: 'memory' } }, '/config/store'],
     ['replicas on a file', { config: { store: null } }, '3 replicas need config.store in PostgreSQL'],
@@ -153,34 +171,37 @@ describe.skipIf(missing.length > 0)('the chart', () => {
     expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('0 chart(s) failed') })
   })
 
-  test.each<[string, Values, number]>([
+  test.each<[string, Values, number, release?: string]>([
     ['by default', {}, 5],
     ['with everything', EVERYTHING, 9],
     ['with one replica', ALONE, 5],
-  ])('%s it fits the schemas of Kubernetes', async (_what, values, count) => {
-    const all = Object.values(await objects(values))
+    ['with texts that YAML takes for numbers', NUMBERS, 9, '123'],
+    ['with a release of the longest name', EVERYTHING, 9, 'x'.repeat(53)],
+  ])('%s it fits the schemas of Kubernetes', async (_what, values, count, release = 'gate') => {
+    const all = Object.values(await objects(values, release))
     expect(all).toHaveLength(count)
+    for (const { kind, metadata } of all) {
+      // A StatefulSet's name gets 11 more, in a label.
+      expect(metadata.name.length, metadata.name).toBeLessThanOrEqual(kind === 'StatefulSet' ? 52 : 63)
+    }
     const file = join(await temporaryDirectory(), 'all.yaml')
-    await writeFile(file, (await render(values)).out)
+    await writeFile(file, (await render(values, release)).out)
     const location = await standaloneSchemas(all)
-    // The only one whose schema is no part of Kubernetes: a test below looks at what it says.
-    const skipped = ['-skip', 'ServiceMonitor']
-    const args = ['-strict', '-summary', '-output', 'json', '-schema-location', location, ...skipped, file]
+    const args = ['-strict', '-summary', '-output', 'json', '-schema-location', location, file]
     const { out } = run(kubeconform!, args)
-    const without = all.filter(({ kind }) => kind === 'ServiceMonitor').length
-    expect(JSON.parse(out)).toEqual({
-      resources: [],
-      summary: { valid: count - without, invalid: 0, errors: 0, skipped: without },
-    })
+    expect(JSON.parse(out)).toEqual({ resources: [], summary: { valid: count, invalid: 0, errors: 0, skipped: 0 } })
   })
 
-  test('kubeconform with these schemas finds a misspelt field', async () => {
-    const { 'StatefulSet/gate-tollgate': set } = await objects()
-    set.spec.template.spec.terminationGracePeriod = 60
-    const file = join(await temporaryDirectory(), 'set.yaml')
-    await writeFile(file, JSON.stringify(set))
-    const { code, out } = run(kubeconform!, ['-strict', '-schema-location', await standaloneSchemas([set]), file])
-    expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining('terminationGracePeriod') })
+  test.each([
+    ['StatefulSet', ({ template }: KubernetesObject) => template.spec, 'terminationGracePeriod'],
+    ['ServiceMonitor', ({ endpoints }: KubernetesObject) => endpoints[0], 'bearerToken'],
+  ])('kubeconform with these schemas finds a misspelt field of a %s', async (kind, place, name) => {
+    const { [`${kind}/gate-tollgate`]: object } = await objects(EVERYTHING)
+    place(object.spec)[name] = 60
+    const file = join(await temporaryDirectory(), 'object.yaml')
+    await writeFile(file, JSON.stringify(object))
+    const { code, out } = run(kubeconform!, ['-strict', '-schema-location', await standaloneSchemas([object]), file])
+    expect({ code, out }).toEqual({ code: 1, out: expect.stringContaining(name) })
   })
 
   test('a replica has more time to end than it may take, and a disk that stays', async () => {

@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { parse } from 'yaml'
 import { full } from '../helpers/counts.ts'
 import { freePort } from '../helpers/free-port.ts'
-import { createAccount, startGateway, temporaryDirectory } from '../helpers/gateway.ts'
+import { createAccount, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
 import { ROOT, read } from '../helpers/repository.ts'
 import { buildImage, type Image, WITHOUT_IMAGES } from './image.ts'
 
@@ -134,6 +134,8 @@ test('a gateway needs nothing but the files that are copied', async () => {
   const { key } = await createAccount(gateway, { credit: '10', entry })
   expect(await stream(gateway.url, key)).toMatch(/data: \[DONE\]\n\n$/)
   expect(await gateway.stop()).toBe(0)
+  const mine = await temporaryDirectory()
+  expect(await tollgate(['init', mine], { cwd: mine, entry })).toMatchObject({ code: 0, stderr: '' })
 }, 60_000)
 
 async function stream(url: string, key: string): Promise<string> {

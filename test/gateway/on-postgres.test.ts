@@ -1,11 +1,15 @@
 /** A gateway whose store is in PostgreSQL: requests, keys, the ledger, the commands, and a database that is away. */
-import { renameSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { startGateway, tollgate } from '../helpers/gateway.ts'
+import { takeLock } from '../../src/store/lock.ts'
+import { startGateway, temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { SECRET } from '../store/helpers.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
@@ -91,6 +95,64 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway on PostgreSQL', () => {
       expect.stringMatching(/:3:1: store: The database is not as the migrations leave it: .*lease_until.*Restore/),
     ])
   })
+
+  test('removes what a restore that was killed has left, and nothing of one that is at work', async () => {
+    const { url } = await testDatabase()
+    const dir = await temporaryDirectory()
+    const [place, restoring] = [join(dir, '.tollgate/tollgate'), join(dir, '.tollgate/tollgate.restoring')]
+    const lock = await takeLock(place, { now: () => Date.now() })
+    writeFileSync(restoring, 'half')
+    const serve = async () => (await startGateway({ yaml: yamlOf(url), policies: POLICIES, dir })).stop()
+    expect(await serve()).toBe(0)
+    expect(existsSync(restoring)).toBe(true)
+    lock.release()
+    expect(await serve()).toBe(0)
+    expect(readdirSync(join(dir, '.tollgate')).filter(name => /restoring|tollgate\.(lock|owner)/.test(name))).toEqual(
+      [],
+    )
+  })
+
+  test.each([
+    [
+      'serve',
+      `SELECT pg_advisory_lock(${0x544f_4c4c_4741_5445n + 1n})`,
+      /Waiting for process PID of the server \(psql\), which migrates the database\./,
+    ],
+    [
+      'account list',
+      'BEGIN; LOCK TABLE replica',
+      /^Migration 002-replica-views\.sql waits for a table\. The oldest transaction is of process PID of the server \(psql\)\.$/m,
+    ],
+  ])(
+    '%s says who keeps it from migrating the database, and goes on afterwards',
+    async (command, take, sentence) => {
+      const { url } = await testDatabase()
+      const holder = new Client({ connectionString: url, application_name: 'psql' })
+      await holder.connect()
+      holder.on('error', () => {})
+      const [{ pid }] = (await holder.query('SELECT pg_backend_pid() AS pid')).rows
+      if (command !== 'serve') await holder.query(readFileSync('test/store/fixtures/postgres-001.sql', 'utf8'))
+      await holder.query(take)
+      const dir = await temporaryDirectory()
+      const yaml = { ...yamlOf(url), secret: '${WORD}' }
+      const config = await writeConfiguration(dir, { yaml, policies: POLICIES })
+      const env = { ...process.env, WORD: SECRET }
+      const child = spawn(process.execPath, ['src/cli/tollgate.js', ...command.split(' '), '--config', config], { env })
+      const ended = once(child, 'exit')
+      onTestFinished(() => void child.kill('SIGKILL'))
+      let said = ''
+      for (const stream of [child.stdout, child.stderr]) stream.on('data', bytes => void (said += String(bytes)))
+      await expect.poll(() => said.replace(`process ${pid}`, 'process PID'), { timeout: 60_000 }).toMatch(sentence)
+      await holder.end()
+      if (command === 'serve') {
+        await expect.poll(() => said, { timeout: 60_000 }).toContain('Tollgate answers at')
+        child.kill('SIGTERM')
+      }
+      await ended
+      expect(said.split('migrat').length, said).toBe(command === 'serve' ? 2 : 1)
+    },
+    150_000,
+  )
 
   test('is told and asked by the commands, while it runs and after it has ended', async () => {
     const database = await testDatabase()

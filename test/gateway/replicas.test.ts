@@ -140,7 +140,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
         expect(statuses.filter((status, index) => index % 3 !== place && status !== 200)).toEqual([])
         if (round % 2 === 0) all[place] = await startReplica(database, { dir: dead.dir })
         else {
-          const id = Number(await readFile(`${dead.dir}/.tollgate/tollgate.replica`, 'utf8'))
+          const id = Number.parseInt(await readFile(`${dead.dir}/.tollgate/tollgate.replica`, 'utf8'), 10)
           await database.run("UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = $1", [id])
           all[place] = await startReplica(database)
         }

@@ -44,7 +44,7 @@ const TOLLGATE = '9.8.7'
 const urlOf = (path: string) => (path.startsWith('postgres:') ? path : `sqlite:${path}`)
 
 function backUp(store: TestStore, more: Partial<BackupRequest> = {}) {
-  const file = join(folder(), 'backups/tollgate.db')
+  const file = join(folder(), 'tollgate.db')
   const request = {
     store: urlOf(store.path),
     folder: join(store.spool, '..'),
@@ -145,6 +145,11 @@ describe('a backup is refused', () => {
     ],
     ['into a file', () => ({ file: join(import.meta.filename, 'x.db') }), /ENOTDIR|EEXIST/],
     [
+      'into a folder that is not there: a disk may not be mounted',
+      () => ({ file: join(folder(), 'nas/x.db') }),
+      /^There is no folder \/.*\/nas to write the backup to\. Make it first: mkdir -p \/.*\/nas$/,
+    ],
+    [
       'of a server that is not there',
       () => ({ store: 'postgres://me:secret-word@127.0.0.1:1/none' }),
       /^The store postgres:\/\/me@127\.0\.0\.1:1\/none cannot be reached: /,
@@ -210,7 +215,7 @@ describe('a restore is refused', () => {
     damage(file)
     const place = folder()
     await expect(restore(file, join(place, 'tollgate.db'))).rejects.toThrow(rule)
-    expect(readdirSync(place)).toEqual(['tollgate.db.lock'])
+    expect(readdirSync(place)).toEqual([])
   })
 
   test('of each file whose last line has another bit', async () => {
@@ -249,7 +254,7 @@ describe('a restore is refused', () => {
       await expect(restore(file, join(place, 'tollgate.db')), `byte ${at}`).rejects.toThrow(/is not a whole backup/)
       flip(file, at)
     }
-    expect(readdirSync(place)).toEqual(['tollgate.db.lock'])
+    expect(readdirSync(place)).toEqual([])
     await restore(file, join(place, 'tollgate.db'))
   })
 
@@ -267,11 +272,24 @@ describe('a restore is refused', () => {
     }
     await refused(/^There is a store at .*tollgate\.db already\. With --replace /)
     const wrong = { secret: 'another secret, as long as it has to be', replace: true }
-    await refused(/^This is not the secret under which the keys of .*backups\/tollgate\.db were made: the file /, wrong)
+    await refused(/^This is not the secret under which the keys of .*\/tollgate\.db were made: the file /, wrong)
     const lock = await takeLock(store.path, clock, 'serve')
     await expect(restore(file, store.path, { replace: true })).rejects.toThrow(/is in use by process \d+/)
     lock.release()
     await refused(/^There is a store at/)
+  })
+
+  test('of the wrong file, or under another secret, before anybody has to stop a gateway', async () => {
+    const store = await testStore()
+    const file = await backedUp(store)
+    const place = join(folder(), 'data/tollgate.db')
+    const lock = await takeLock(place, clock, 'serve')
+    onTestFinished(lock.release)
+    const wrong = { secret: 'another secret, as long as it has to be' }
+    await expect(restore(file, place, wrong)).rejects.toThrow(/^This is not the secret under which the keys of/)
+    await expect(restore(file, place)).rejects.toThrow(/is in use by process/)
+    flip(file, 5000)
+    await expect(restore(file, place)).rejects.toThrow(/is not a whole backup/)
   })
 
   test('of a backup of a newer schema', async () => {

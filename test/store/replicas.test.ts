@@ -96,6 +96,27 @@ onPostgres(() => {
       expect(await two.recover()).toMatchObject({ settled: 1 })
     })
 
+    test('that ends is not found by a folder of another database, where the number is somebody else', async () => {
+      const path = folder()
+      const elsewhere = await testStore({ writes: 'thread', folder: path })
+      await elsewhere.close()
+      const one = await testStore({ writes: 'thread' })
+      const accountId = await fund(one, 1000n)
+      await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
+      expect(replicas(one)).toMatchObject([{ id: 1 }])
+      // As when the server has just come back: nobody is connected.
+      run(
+        one,
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'tollgate replica 1'`,
+      )
+      const two = await beside(one, { folder: path })
+      expect(await two.recover()).toMatchObject({ settled: 0 })
+      expect(replicas(one)).toMatchObject([{ id: 1, taken_by: null }, { id: 2 }])
+      await one.ledger.settle(aSettle({ exchange: 'req_1', amount: 60n }))
+      expect(one.reads.findAccount('alice')).toMatchObject({ posted: 940n, held: 0n })
+    })
+
     test('of all has ended while the database was away: nobody takes over who comes back', async () => {
       // Long enough for each of them to have its turn.
       const slow = { roundMs: 500 }

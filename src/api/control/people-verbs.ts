@@ -1,7 +1,7 @@
 /** The verbs about people and operators' tokens; verbs.ts has the others and says what a verb is. */
 
 import { StoreError } from '../../store/error.ts'
-import type { Person, Role } from '../../store/people.ts'
+import type { OperatorToken, Person, Role } from '../../store/people.ts'
 import type { Page, PersonOfAccount } from '../../store/reports.ts'
 import type { Store } from '../../store/store.ts'
 import { namesOf, showLink, showLinks, showPerson, showToken, showTokens } from '../show.ts'
@@ -124,12 +124,11 @@ export const PEOPLE_VERBS: PeopleVerbs = {
   },
 
   async 'token.revoke'(store, args) {
-    const id = args.name('token')
+    const idOrName = args.name('token')
     noteActor(args)
     args.end()
-    const token = (await store.people.tokens()).find(each => each.id === id)
-    if (!token) throw new StoreError(`there is no operators' token with the id "${id}": token list shows the ids`)
-    await store.people.revokeToken(id)
+    const token = tokenCalled(idOrName, await store.people.tokens())
+    await store.people.revokeToken(token.id)
     return { token: await showToken(store, token) }
   },
 }
@@ -172,4 +171,17 @@ async function personOf(store: Store, text: string): Promise<Person> {
   const found = (await store.people.findByEmail(text.toLowerCase())) ?? (await store.people.find(text))
   if (!found) throw new StoreError(`there is nobody "${text}" (a person is named by the e-mail address or the id)`)
   return found
+}
+
+/** Several tokens may have one name: then only the id says which. */
+function tokenCalled(idOrName: string, tokens: readonly OperatorToken[]): OperatorToken {
+  const byId = tokens.find(({ id }) => id === idOrName)
+  const byName = tokens.filter(({ name }) => name === idOrName)
+  const token = byId ?? byName[0]
+  if (token === undefined) {
+    throw new StoreError(`there is no operators' token "${idOrName}" (a token is named by its id or its name)`)
+  }
+  if (byId !== undefined || byName.length === 1) return token
+  const ids = byName.map(({ id }) => id).join(', ')
+  throw new StoreError(`${byName.length} operators' tokens have the name "${idOrName}": revoke one by its id: ${ids}`)
 }

@@ -3,8 +3,9 @@
  * number. An advisory lock lets one process at a time do it.
  */
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { type Database, transaction } from '../database.ts'
+import { basename, join } from 'node:path'
+import { visible } from '#contract'
+import { type Database, type Row, transaction } from '../database.ts'
 import { StoreError } from '../error.ts'
 import { migrationFiles, tooOld } from '../migrate.ts'
 import { openPostgres } from './postgres-database.ts'
@@ -18,6 +19,12 @@ const LOCK_MS = 200
 const LOCK_PAUSE_S = 0.5
 /** Ten minutes of pauses: a backup of a large store is over by then. */
 const LOCK_TRIES = 1200
+/** So long nobody is told that something is waited for: most waits are over by then. */
+const QUIET_MS = 2000
+const QUIET_TRIES = Math.ceil(QUIET_MS / (LOCK_MS + LOCK_PAUSE_S * 1000))
+
+/** Told in a sentence, once, who is waited for. */
+export type TellWait = (sentence: string) => void
 
 /**
  * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version, one whose
@@ -25,33 +32,75 @@ const LOCK_TRIES = 1200
  *
  * @param canWrite false: only looks whether the schema is the newest
  */
-export function migratePostgres(database: Database, { canWrite = true, folder = FOLDER } = {}): number {
+export function migratePostgres(
+  database: Database,
+  {
+    canWrite = true,
+    folder = FOLDER,
+    onWait = () => {},
+  }: { canWrite?: boolean; folder?: string; onWait?: TellWait } = {},
+): number {
   const files = migrationFiles(folder)
   if (!canWrite) {
     const version = versionOf(database, files)
     if (version === files.length) return version
     throw tooOld(version, files.length)
   }
-  database.prepare('SELECT pg_advisory_lock(?)').get(MIGRATION_LOCK)
+  takeMigrationLock(database, onWait)
   try {
     const version = versionOf(database, files)
     if (version === 0) {
       refuseOthers(database)
       claim(database)
     }
-    for (const [index, file] of files.entries()) if (index >= version) apply(database, folder, file, index + 1)
+    for (const [index, file] of files.entries())
+      if (index >= version) apply(database, join(folder, file), index + 1, onWait)
   } finally {
     if (!database.inTransaction()) database.prepare('SELECT pg_advisory_unlock(?)').get(MIGRATION_LOCK)
   }
   return files.length
 }
 
+function takeMigrationLock(database: Database, onWait: TellWait): void {
+  const take = (ms: number) => {
+    database.exec(`SET lock_timeout = ${ms}`)
+    database.prepare('SELECT pg_advisory_lock(?)').get(MIGRATION_LOCK)
+  }
+  try {
+    take(QUIET_MS)
+  } catch (error) {
+    if (!isTooLate(error)) throw error
+    onWait(`Waiting for ${shown(database.prepare(LOCKER).get(MIGRATION_LOCK))}, which migrates the database.`)
+    take(0)
+  } finally {
+    database.exec('SET lock_timeout = DEFAULT')
+  }
+}
+
+const LOCKER = `
+  SELECT pid, application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+  WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT) = ?`
+const OLDEST = `
+  SELECT pid, application_name FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1`
+
+/** The server says neither to whoever may not know it. */
+function shown(process: Row | undefined): string {
+  if (process === undefined) return 'another process'
+  const name = process['application_name']
+  return `process ${process['pid']} of the server${name ? ` (${visible(String(name))})` : ''}`
+}
+
+const isTooLate = (error: unknown) => (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
+
 /**
  * While others serve: what has to wait for a table (behind a backup, which reads for minutes) makes everybody wait who comes
  * after it. So it gives up after less time than a statement of a gateway may take, and tries again later.
  */
-function apply(database: Database, folder: string, file: string, number: number): void {
-  const sql = readFileSync(join(folder, file), 'utf8')
+function apply(database: Database, path: string, number: number, onWait: TellWait): void {
+  const [sql, file] = [readFileSync(path, 'utf8'), basename(path)]
   try {
     for (let tries = LOCK_TRIES; ; tries--) {
       try {
@@ -62,7 +111,12 @@ function apply(database: Database, folder: string, file: string, number: number)
         })
         return
       } catch (error) {
-        if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE || tries === 0) throw error
+        if (!isTooLate(error) || tries === 0) throw error
+        if (tries === LOCK_TRIES - QUIET_TRIES) {
+          onWait(
+            `Migration ${file} waits for a table. The oldest transaction is of ${shown(database.prepare(OLDEST).get())}.`,
+          )
+        }
         database.exec(`SELECT pg_sleep(${LOCK_PAUSE_S})`)
       }
     }

@@ -42,12 +42,28 @@ export interface ReplicaName {
   readonly version: string
 }
 
-/** Adds a replica and answers with its number, which no other one ever had. */
-export function registerReplica(database: Database, { host, version }: ReplicaName): number {
+/** A process as the database knows it. Another database has the same numbers, but none that began in the same microsecond. */
+export interface ReplicaRow {
+  readonly id: number
+  /** Microseconds since 1970, by the database's clock. */
+  readonly startedAt: number
+}
+
+const STARTED_AT = 'CAST(extract(epoch FROM started_at) * 1000000 AS BIGINT)'
+
+/** Adds a replica, with a number that no other one of this database ever had. */
+export function registerReplica(database: Database, { host, version }: ReplicaName): ReplicaRow {
   const added = database.prepare(
-    `INSERT INTO replica (host, version, lease_until, open_from) VALUES (?, ?, ${LEASE}, ?) RETURNING id`,
+    `INSERT INTO replica (host, version, lease_until, open_from) VALUES (?, ?, ${LEASE}, ?)
+     RETURNING id, ${STARTED_AT} AS started_at`,
   )
-  return Number(added.get(host, version, NOTHING_OPEN)!['id'])
+  const row = added.get(host, version, NOTHING_OPEN)!
+  return { id: Number(row['id']), startedAt: Number(row['started_at']) }
+}
+
+/** Whether this database still knows it. */
+export function isReplica(database: Database, { id, startedAt }: ReplicaRow): boolean {
+  return database.prepare(`SELECT 1 FROM replica WHERE id = ? AND ${STARTED_AT} = ?`).get(id, startedAt) !== undefined
 }
 
 /** @param self the number of this replica */
@@ -102,9 +118,14 @@ export interface Fence {
   leave(): void
 }
 
-export function createFence(database: Database, self: number, name: ReplicaName, open: OpenHolds): Fence {
+export function createFence(
+  database: Database,
+  { id: self, startedAt, ...name }: ReplicaRow & ReplicaName,
+  open: OpenHolds,
+): Fence {
   const again = database.prepare(`
-    INSERT INTO replica (id, host, version, lease_until, open_from) VALUES (?, ?, ?, ${LEASE}, '')
+    INSERT INTO replica (id, started_at, host, version, lease_until, open_from)
+    VALUES (?, TIMESTAMPTZ 'epoch' + ? * INTERVAL '1 microsecond', ?, ?, ${LEASE}, '')
     ON CONFLICT (id) DO UPDATE SET taken_by = NULL, lease_until = excluded.lease_until
     WHERE replica.taken_by IS NOT NULL AND replica.lease_until < clock_timestamp()`)
   const remove = database.prepare('DELETE FROM replica WHERE id = ?')
@@ -122,7 +143,7 @@ export function createFence(database: Database, self: number, name: ReplicaName,
     },
     mend() {
       if (!isFenced) return
-      again.run(self, name.host, name.version)
+      again.run(self, startedAt, name.host, name.version)
       isFenced = false
       open.lost()
     },

@@ -67,7 +67,11 @@ describe('what is refused changes nothing', () => {
     ['person.role', { person: 'ada@example.com', role: 'member' }, 'is the only operator'],
     ['person.remove', { person: 'per_x' }, 'there is nobody "per_x"'],
     ['person.remove', { person: 'ada@example.com' }, 'is the only operator'],
-    ['token.revoke', { token: 'tok_x' }, 'there is no operators\' token with the id "tok_x": token list shows the ids'],
+    [
+      'token.revoke',
+      { token: 'tok_x' },
+      'there is no operators\' token "tok_x" (a token is named by its id or its name)',
+    ],
   ])('%s %j: %s', async (verb, args, sentence) => {
     await somebody('ada@example.com', 'operator')
     const call = runVerb(store, verb, args)
@@ -157,6 +161,23 @@ test('roles and removals are shown with the account, which stays', async () => {
   )
   expect(store.reads.people.list().map(({ email }) => email)).toEqual(['ada@example.com'])
   expect(store.reads.findAccount(accountId)).toBeDefined()
+})
+
+test('a token is revoked by its name where only one has it; several are told apart by their ids', async () => {
+  const make = async (name: string) => (await runVerb(store, 'token.create', { name, actor: 'cli:me' })).token.id
+  const [first, second, third] = [await make('ci'), await make('ci'), await make('payments')]
+  const revoke = async (token: string) => (await runVerb(store, 'token.revoke', { token, actor: 'cli:me' })).token.id
+  expect(await revoke('payments')).toBe(third)
+  await expect(revoke('payments')).rejects.toThrow('there is no operators\' token "payments"')
+  await expect(revoke('ci')).rejects.toThrow(
+    `2 operators' tokens have the name "ci": revoke one by its id: ${second}, ${first}`,
+  )
+  // An id counts before a name.
+  const other = await make(first)
+  expect(await revoke(first)).toBe(first)
+  expect(await revoke(first)).toBe(other)
+  expect(await revoke('ci')).toBe(second)
+  expect((await store.people.tokens()).length).toBe(0)
 })
 
 test('a token works from its creation to its revocation; its secret is in the first answer only', async () => {

@@ -1,10 +1,11 @@
+{{- /* Of 63 characters that a name may have, the ends that are added to it take up to 11. */}}
 {{- define "tollgate.name" -}}
-{{- if contains "tollgate" .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-tollgate{{ end }}
+{{- ternary .Release.Name (printf "%s-tollgate" .Release.Name) (contains "tollgate" .Release.Name) | trunc 52 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "tollgate.selector" -}}
 app.kubernetes.io/name: tollgate
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "tollgate.labels" -}}
