@@ -22,6 +22,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 import { onTestFinished } from 'vitest'
 import { migratePostgres, openPostgres } from '../../src/store/postgres/index.ts'
+import { AT_FILE_END } from './file-end.ts'
 import { freePort } from './free-port.ts'
 
 const PROGRAMS = newest('/usr/lib/postgresql')
@@ -34,6 +35,8 @@ export const WITHOUT_POSTGRES =
 const RUN = Number(process.env.TOLLGATE_TEST_RUN ?? process.pid)
 const FOLDER = join(tmpdir(), `tollgate-postgres-${RUN}`)
 const ADDRESS = join(FOLDER, 'address')
+/** The data of a server that has never run: to make them takes a second. */
+const EMPTY = join(FOLDER, 'empty')
 /** With a password; everybody else is trusted. */
 export const LOCKED = { user: 'locked', password: 'correct horse' } as const
 const STARTS = 3
@@ -67,6 +70,7 @@ export async function testServer(): Promise<TestServer> {
   }
   const as = makeData(FOLDER)
   const data = join(FOLDER, 'data')
+  execFileSync('cp', ['-a', data, EMPTY])
   const hosts = `host all ${LOCKED.user} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`
   writeFileSync(join(data, 'pg_hba.conf'), `local all all trust\n${hosts}`)
   for (let start = 1; ; start++) {
@@ -81,11 +85,16 @@ export async function testServer(): Promise<TestServer> {
   }
 }
 
-/** Makes an empty `data` in a folder; the words in front of a command that run it as the folder's user. */
-function makeData(folder: string): readonly string[] {
+/** Gives a folder to the user that the server runs as; the words in front of a command that run it as that user. */
+function give(folder: string): readonly string[] {
   const user = ordinaryUser()
   if (user) chownSync(folder, user.uid, user.gid)
-  const as = user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']
+  return user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']
+}
+
+/** Makes an empty `data` in a folder; see `give`. */
+function makeData(folder: string): readonly string[] {
+  const as = give(folder)
   const initdb = ['-D', join(folder, 'data'), '-U', 'postgres', '--no-sync', '--no-instructions', '-E', 'UTF8']
   // Texts of a collation other than "C" sort otherwise than SQLite's: what relies on the default is found out.
   const locale = ['--locale=C.UTF-8', '--locale-provider=icu', '--icu-locale=en-US']
@@ -108,8 +117,10 @@ export interface OwnServer {
 }
 
 export async function ownServer(): Promise<OwnServer> {
+  await testServer()
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-own-postgres-'))
-  const as = makeData(folder)
+  const as = give(folder)
+  execFileSync('cp', ['-a', EMPTY, join(folder, 'data')])
   const [data, port] = [join(folder, 'data'), await freePort()]
   const settings = ['-p', String(port), '-c', 'listen_addresses=127.0.0.1', '-c', `unix_socket_directories=${folder}`]
   const [command, ...first] = [...as, join(PROGRAMS!, 'postgres'), '-D', data, ...settings]
@@ -156,12 +167,23 @@ function childrenOf(pid: number): number[] {
 
 let numbered = 0
 
+type End = () => Promise<void>
+
 /** An empty database that is gone after the test. */
-export async function testDatabase(like = 'template0'): Promise<TestDatabase> {
+export function testDatabase(like = 'template0'): Promise<TestDatabase> {
+  return newDatabase(like, end => void onTestFinished(end))
+}
+
+/** An empty database for several tests of a file, which is gone after the file. */
+export function fileDatabase(): Promise<TestDatabase> {
+  return newDatabase('template0', end => void AT_FILE_END.push(end))
+}
+
+async function newDatabase(like: string, atEnd: (end: End) => void): Promise<TestDatabase> {
   const server = await testServer()
   const name = `test_${process.pid}_${++numbered}`
   await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like} STRATEGY file_copy`)
-  onTestFinished(() => drop(server, name))
+  atEnd(() => drop(server, name))
   return databaseOf(server, name)
 }
 
