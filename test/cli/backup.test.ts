@@ -172,7 +172,7 @@ function loadOf(gateway: Gateway, key: string): Load {
     const body = { model: 'm', messages: [{ role: 'user', content: 'hello' }], stream: serial % 2 === 0 }
     return { serial: `serial-${serial++}`, key, body }
   }
-  return startLoad({ url: gateway.url, clients: 8, choose })
+  return startLoad({ url: gateway.url, clients: 8, pauseMs: counts(50, 0), choose })
 }
 
 async function answerTo(gateway: Gateway, key: string): Promise<number> {
@@ -187,11 +187,11 @@ async function answerTo(gateway: Gateway, key: string): Promise<number> {
 
 describe('a command that is killed', () => {
   const PROGRAM = fileURLToPath(new URL('../../src/cli/tollgate.js', import.meta.url))
-  const ROUNDS = counts(8, 30)
+  const ROUNDS = counts(5, 30)
   const LONG_MS = counts(120_000, 3_000_000)
 
   async function place(name: string): Promise<Sample & { config: string }> {
-    const sample = await makeSample(await temporaryDirectory(), name, 20, counts(6000, 60_000))
+    const sample = await makeSample(await temporaryDirectory(), name, 20, counts(3000, 60_000))
     const config = await writeConfiguration(sample.dir, optionsOf('sqlite:./data/tollgate.db', { secret: undefined }))
     return { ...sample, config }
   }
@@ -221,7 +221,7 @@ describe('a command that is killed', () => {
         if (!existsSync(file)) continue
         whole++
         for (const end of ['', '-wal', '-shm', '.commits']) rmSync(path + end, { force: true })
-        expect(await tollgate(['restore', file], { config })).toMatchObject({ code: 0 })
+        expect(await runCommand(dir, ['restore', file])).toMatchObject({ code: 0 })
       }
       console.info(`${ROUNDS} backups, ${ROUNDS - whole} killed`)
       expect(whole).toBeLessThan(ROUNDS)
@@ -257,7 +257,7 @@ describe('a command that is killed', () => {
         if (kept === undefined) found.old++
         else if (!existsSync(path)) found.none++
         else found.new++
-        expect(await tollgate(['restore', join(dir, 'first.db'), '--replace'], { config })).toMatchObject({ code: 0 })
+        expect(await runCommand(dir, ['restore', join(dir, 'first.db'), '--replace'])).toMatchObject({ code: 0 })
         expect(await accountsIn(dir, 'tollgate.db')).not.toContain('later')
       }
       console.info(`${kills} restores killed; found`, found)
@@ -296,11 +296,11 @@ describe('a command that is killed', () => {
   }
 
   async function accountsIn(dir: string, name: string): Promise<string> {
-    const config = await writeConfiguration(dir, optionsOf(`sqlite:./data/${name}`, { secret: undefined }))
-    const { code, stdout, stderr } = await tollgate(['account', 'list', '--json'], { config })
-    expect(code, stderr).toBe(0)
-    expect(await tollgate(['ledger', 'verify'], { config })).toMatchObject({ code: 0 })
+    await writeConfiguration(dir, optionsOf(`sqlite:./data/${name}`, { secret: undefined }))
+    const { code, out, err } = await runCommand(dir, ['account', 'list', '--json'])
+    expect(code, err).toBe(0)
+    expect(await runCommand(dir, ['ledger', 'verify'])).toMatchObject({ code: 0 })
     await writeConfiguration(dir, optionsOf('sqlite:./data/tollgate.db', { secret: undefined }))
-    return stdout
+    return out
   }
 })

@@ -13,7 +13,7 @@ import { PRICE } from '../helpers/in-process.ts'
 import type { FloodKind } from './flood.child.ts'
 import { isProbe, PROBED_GATEWAY, probe } from './loop-probe.ts'
 
-const SECONDS = counts(3, 60)
+const SECONDS = counts(2, 60)
 const EVERY_MS = counts(20, 10)
 const MIB = 1024 * 1024
 /** What a flood may add to the memory at most, and after it. */

@@ -1,10 +1,17 @@
 /** Replicas: several gateway processes with one store in PostgreSQL. */
 import { readFile } from 'node:fs/promises'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { ExchangeView, PageView, ProviderView, SummaryView } from '../../src/api/views.ts'
 import { counts } from '../helpers/counts.ts'
-import { createAccount, type Gateway, startGateway, tollgate, writeConfiguration } from '../helpers/gateway.ts'
-import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import {
+  answerOf,
+  createAccount,
+  type Gateway,
+  startGateway,
+  tollgate,
+  writeConfiguration,
+} from '../helpers/gateway.ts'
+import { fileDatabase, type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { seeded } from '../helpers/seeded.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
@@ -34,12 +41,18 @@ function optionsOf(database: TestDatabase, more: object = {}) {
   }
 }
 
-async function startReplica(
-  database: TestDatabase,
-  more: { readonly dir?: string; readonly [key: string]: unknown } = {},
-) {
-  const { dir, ...yaml } = more
-  const gateway = await startGateway({ ...optionsOf(database, yaml), ...(dir === undefined ? {} : { dir }) })
+interface More {
+  readonly dir?: string
+  readonly [key: string]: unknown
+}
+
+/** It ends with the file, or when a test ends it. */
+async function startOne(database: TestDatabase, { dir, ...yaml }: More = {}): Promise<Gateway> {
+  return startGateway({ ...optionsOf(database, yaml), ...(dir === undefined ? {} : { dir }) })
+}
+
+async function startReplica(database: TestDatabase, more: More = {}): Promise<Gateway> {
+  const gateway = await startOne(database, more)
   onTestFinished(() => gateway.kill9())
   return gateway
 }
@@ -72,9 +85,8 @@ async function statusOf(asked: Promise<Response>): Promise<number> {
 }
 
 async function moneyOf(gateway: Gateway, account: string): Promise<{ posted: string; held: string }> {
-  const { stdout } = await tollgate(['account', 'show', account, '--json'], { config: gateway.config })
-  const { posted, held } = JSON.parse(stdout).account
-  return { posted, held }
+  const shown = await answerOf<{ account: { posted: string; held: string } }>(['account', 'show', account], gateway)
+  return { posted: shown.account.posted, held: shown.account.held }
 }
 
 async function expectSound(gateway: Gateway): Promise<void> {
@@ -82,19 +94,132 @@ async function expectSound(gateway: Gateway): Promise<void> {
   expect(code, stdout + stderr).toBe(0)
 }
 
+const ADMIN = { admin: '127.0.0.1:0' }
+/** Of which one is killed. */
+const COUNT = counts(2, 3)
+
 describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
-  test('have one balance: a thousand requests at once, and exactly ten are paid', async () => {
-    const { all } = await startReplicas(3)
-    for (let round = 0; round < counts(1, 50); round++) {
-      const { key, accountId } = await createAccount(all[round % 3]!, { credit: 10 })
-      const asked = Array.from({ length: counts(150, 1000) }, (_, index) => statusOf(ask(all[index % 3]!, key)))
-      const statuses = await Promise.all(asked)
-      expect(statuses.filter(status => status === 200)).toHaveLength(10)
-      // 429 while the ten still hold their dollar, 402 when it is spent.
-      expect(statuses.filter(status => ![200, 402, 429].includes(status))).toEqual([])
-      expect(await moneyOf(all[0]!, accountId)).toEqual({ posted: '0.000000000', held: '0.000000000' })
-    }
-    await expectSound(all[0]!)
+  describe('three of them', () => {
+    let database: TestDatabase
+    const all: Gateway[] = []
+    beforeAll(async () => {
+      database = await fileDatabase()
+      // One after the other: the first makes the tables.
+      while (all.length < 3) all.push(await startOne(database, ADMIN))
+    }, 120_000)
+    afterAll(() => Promise.all(all.map(gateway => gateway.kill9())))
+
+    test('have one balance: a thousand requests at once, and exactly ten are paid', async () => {
+      for (let round = 0; round < counts(1, 50); round++) {
+        const { key, accountId } = await createAccount(all[round % 3]!, { credit: 10 })
+        const asked = Array.from({ length: counts(150, 1000) }, (_, index) => statusOf(ask(all[index % 3]!, key)))
+        const statuses = await Promise.all(asked)
+        expect(statuses.filter(status => status === 200)).toHaveLength(10)
+        // 429 while the ten still hold their dollar, 402 when it is spent.
+        expect(statuses.filter(status => ![200, 402, 429].includes(status))).toEqual([])
+        expect(await moneyOf(all[0]!, accountId)).toEqual({ posted: '0.000000000', held: '0.000000000' })
+      }
+      await expectSound(all[0]!)
+    })
+
+    test('refuse a key within a second of its revocation on another one', async () => {
+      for (let round = 0; round < counts(1, 20); round++) {
+        const { key, keyId } = await createAccount(all[0]!, { credit: 100 })
+        for (const gateway of all) expect(await statusOf(ask(gateway, key))).toBe(200)
+        expect((await tollgate(['key', 'revoke', keyId], { config: all[round % 3]!.config })).code).toBe(0)
+        const refused = async () => Promise.all(all.map(gateway => statusOf(ask(gateway, key))))
+        await expect.poll(refused, { timeout: 5000, interval: 20 }).toEqual([401, 401, 401])
+      }
+    })
+
+    test('take commands while they serve, also from a folder without a gateway', async () => {
+      const options = optionsOf(database)
+      const config = await writeConfiguration(`${all[0]!.dir}/elsewhere`, options)
+      const created = await tollgate(['account', 'create', 'alice', '--credit', '5'], { config, env: options.env })
+      expect(created.stderr).toBe('')
+      const shown = await tollgate(['account', 'list', '--json'], { config: all[1]!.config })
+      expect(shown.stdout).toContain('alice')
+    })
+
+    test('tell by a hash whether they have the same configuration', async () => {
+      const other = await startReplica(database, { ...ADMIN, drain: '6s' })
+      const hashes = await Promise.all(
+        [all[0]!, all[1]!, other].map(async gateway => {
+          const page = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+          return /^tollgate_config_info\{hash="([0-9a-f]{12})"\} 1$/m.exec(page)?.[1]
+        }),
+      )
+      expect(hashes[0]).toBeDefined()
+      expect(hashes[1]).toBe(hashes[0])
+      expect(hashes[2]).not.toBe(hashes[0])
+      expect(await other.stop()).toBe(0)
+    })
+  })
+
+  describe('two of them, with pages', () => {
+    let database: TestDatabase
+    let one: Gateway
+    let two: Gateway
+    beforeAll(async () => {
+      database = await fileDatabase()
+      const more = { ...ADMIN, dashboard: '127.0.0.1:0', providers: { demo: { dialect: 'demo', pace: '1s' } } }
+      one = await startOne(database, more)
+      two = await startOne(database, more)
+    }, 120_000)
+    afterAll(() => Promise.all([one, two].map(gateway => gateway?.kill9())))
+
+    test('count wrong passwords together', async () => {
+      const statuses: number[] = []
+      for (let round = 0; round < 8; round++) {
+        const { dashboardUrl } = [one, two][round % 2]!
+        const answer = await fetch(`${dashboardUrl}/api/session`, {
+          method: 'POST',
+          headers: {
+            'content-type': 'application/json',
+            origin: new URL(dashboardUrl).origin,
+            'x-tollgate-dashboard': '1',
+          },
+          body: JSON.stringify({ email: 'alice@example.com', password: 'a wrong password' }),
+        })
+        await answer.text()
+        statuses.push(answer.status)
+      }
+      // Three at one person need not wait; each replica alone would have let three through.
+      expect(statuses).toEqual([401, 401, 401, 429, 429, 429, 429, 429])
+    })
+
+    test('show operators what is in progress at any of them, and how its targets are', async () => {
+      const { key } = await createAccount(one, { credit: 10 })
+      const made = await tollgate(['token', 'create', 'test'], { config: one.config })
+      const token = /tg_oper_\w+/.exec(made.stdout)![0]
+      const read = async <Body>(gateway: Gateway, path: string) => {
+        const answer = await fetch(`${gateway.adminUrl}/api/operator/${path}`, {
+          headers: { authorization: `Bearer ${token}` },
+        })
+        expect(answer.status).toBe(200)
+        return (await answer.json()) as Body
+      }
+      const inProgress = async (gateway: Gateway) =>
+        (await read<PageView<ExchangeView>>(gateway, 'exchanges')).items.map(({ model, replica }) => ({
+          model,
+          replica,
+        }))
+      const leaving = new AbortController()
+      const answer = await ask(one, key, { stream: true }, leaving.signal)
+      expect(answer.status).toBe(200)
+      const expected = [{ model: 'm', replica: expect.stringMatching(/ \(1\)$/) }]
+      expect(await inProgress(one)).toEqual(expected)
+      await expect.poll(() => inProgress(two), { timeout: 25_000 }).toEqual(expected)
+      expect(await read<SummaryView>(two, 'summary')).toMatchObject({ inflight: 1, open_holds: 1 })
+      const [provider] = (await read<PageView<ProviderView>>(two, 'providers')).items
+      expect(provider!.targets).toMatchObject([{ target: 'demo/demo-small', inflight: 1 }])
+      leaving.abort()
+      await expect.poll(() => inProgress(two), { timeout: 25_000 }).toEqual([])
+      // What a dead one has told is gone with it.
+      await one.kill9()
+      await database.run("UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = 1")
+      expect(await inProgress(two)).toEqual([])
+    })
   })
 
   test('with serving threads have one balance too', async () => {
@@ -108,36 +233,27 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
     await expectSound(all[0]!)
   })
 
-  test('refuse a key within a second of its revocation on another one', async () => {
-    const { all } = await startReplicas(3)
-    for (let round = 0; round < counts(1, 20); round++) {
-      const { key, keyId } = await createAccount(all[0]!, { credit: 100 })
-      for (const gateway of all) expect(await statusOf(ask(gateway, key))).toBe(200)
-      expect((await tollgate(['key', 'revoke', keyId], { config: all[round % 3]!.config })).code).toBe(0)
-      const refused = async () => Promise.all(all.map(gateway => statusOf(ask(gateway, key))))
-      await expect.poll(refused, { timeout: 5000, interval: 20 }).toEqual([401, 401, 401])
-    }
-  })
-
   test(
     'of which one is killed: it settles at its next start, or the others do when its lease has ended',
     async () => {
       const seed = Math.floor(Math.random() * 2 ** 32)
       console.info(`killed by the seed ${seed}`)
       const random = seeded(seed)
-      const { all, database } = await startReplicas(3)
+      const { all, database } = await startReplicas(COUNT)
       const { key, accountId } = await createAccount(all[0]!, { credit: 100_000 })
       let paid = 0
       for (let round = 0; round < counts(2, 200); round++) {
-        const streams = Array.from({ length: 30 }, (_, index) => statusOf(ask(all[index % 3]!, key, { stream: true })))
+        const streams = Array.from({ length: 30 }, (_, index) =>
+          statusOf(ask(all[index % COUNT]!, key, { stream: true })),
+        )
         await new Promise(resolve => setTimeout(resolve, random() * 60))
-        const place = Math.floor(random() * 3)
+        const place = Math.floor(random() * COUNT)
         const dead = all[place]!
         await dead.kill9()
         const statuses = await Promise.all(streams)
         paid += statuses.filter(status => status === 200).length
         // Nobody else loses anything by it.
-        expect(statuses.filter((status, index) => index % 3 !== place && status !== 200)).toEqual([])
+        expect(statuses.filter((status, index) => index % COUNT !== place && status !== 200)).toEqual([])
         if (round % 2 === 0) all[place] = await startReplica(database, { dir: dead.dir })
         else {
           const id = Number.parseInt(await readFile(`${dead.dir}/.tollgate/tollgate.replica`, 'utf8'), 10)
@@ -156,79 +272,6 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
     counts(120_000, 3_000_000),
   )
 
-  test('show operators what is in progress at any of them, and how its targets are', async () => {
-    const database = await testDatabase()
-    const more = { admin: '127.0.0.1:0', providers: { demo: { dialect: 'demo', pace: '1s' } } }
-    const all = [await startReplica(database, more), await startReplica(database, more)]
-    const [one, two] = all as [Gateway, Gateway]
-    const { key } = await createAccount(one, { credit: 10 })
-    const made = await tollgate(['token', 'create', 'test'], { config: one.config })
-    const token = /tg_oper_\w+/.exec(made.stdout)![0]
-    const read = async <Body>(gateway: Gateway, path: string) => {
-      const answer = await fetch(`${gateway.adminUrl}/api/operator/${path}`, {
-        headers: { authorization: `Bearer ${token}` },
-      })
-      expect(answer.status).toBe(200)
-      return (await answer.json()) as Body
-    }
-    const inProgress = async (gateway: Gateway) =>
-      (await read<PageView<ExchangeView>>(gateway, 'exchanges')).items.map(({ model, replica }) => ({ model, replica }))
-    const leaving = new AbortController()
-    const answer = await ask(one, key, { stream: true }, leaving.signal)
-    expect(answer.status).toBe(200)
-    const expected = [{ model: 'm', replica: expect.stringMatching(/ \(1\)$/) }]
-    expect(await inProgress(one)).toEqual(expected)
-    await expect.poll(() => inProgress(two), { timeout: 25_000 }).toEqual(expected)
-    expect(await read<SummaryView>(two, 'summary')).toMatchObject({ inflight: 1, open_holds: 1 })
-    const [provider] = (await read<PageView<ProviderView>>(two, 'providers')).items
-    expect(provider!.targets).toMatchObject([{ target: 'demo/demo-small', inflight: 1 }])
-    leaving.abort()
-    await expect.poll(() => inProgress(two), { timeout: 25_000 }).toEqual([])
-    // What a dead one has told is gone with it.
-    await one.kill9()
-    await database.run("UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = 1")
-    expect(await inProgress(two)).toEqual([])
-  })
-
-  test('count wrong passwords together', async () => {
-    const database = await testDatabase()
-    const more = { dashboard: '127.0.0.1:0' }
-    const all = [await startReplica(database, more), await startReplica(database, more)]
-    const statuses: number[] = []
-    for (let round = 0; round < 8; round++) {
-      const { dashboardUrl } = all[round % 2]!
-      const answer = await fetch(`${dashboardUrl}/api/session`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          origin: new URL(dashboardUrl).origin,
-          'x-tollgate-dashboard': '1',
-        },
-        body: JSON.stringify({ email: 'alice@example.com', password: 'a wrong password' }),
-      })
-      await answer.text()
-      statuses.push(answer.status)
-    }
-    // Three at one person need not wait; each replica alone would have let three through.
-    expect(statuses).toEqual([401, 401, 401, 429, 429, 429, 429, 429])
-  })
-
-  test('tell by a hash whether they have the same configuration', async () => {
-    const database = await testDatabase()
-    const hashes = await Promise.all(
-      [{}, {}, { drain: '6s' }].map(async more => {
-        const options = optionsOf(database, { store: 'memory', admin: '127.0.0.1:0', ...more })
-        const gateway = await startGateway(options)
-        onTestFinished(() => gateway.kill9())
-        const page = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
-        return /^tollgate_config_info\{hash="([0-9a-f]{12})"\} 1$/m.exec(page)?.[1]
-      }),
-    )
-    expect(hashes[0]).toBeDefined()
-    expect(hashes[1]).toBe(hashes[0])
-    expect(hashes[2]).not.toBe(hashes[0])
-  })
-
   test('on one machine have a folder each, and the same secret', async () => {
     const { all, database } = await startReplicas(1)
     const [one] = all
@@ -237,15 +280,5 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
     )
     const another = { ...optionsOf(database), env: { TOLLGATE_SECRET: 'another one than the others have' } }
     await expect(startGateway(another)).rejects.toThrow(/This is not the secret under which the keys of .* were made/)
-  })
-
-  test('take commands while they serve, also from a folder without a gateway', async () => {
-    const { all, database } = await startReplicas(2)
-    const options = optionsOf(database)
-    const config = await writeConfiguration(`${all[0]!.dir}/elsewhere`, options)
-    const created = await tollgate(['account', 'create', 'alice', '--credit', '5'], { config, env: options.env })
-    expect(created.stderr).toBe('')
-    const shown = await tollgate(['account', 'list', '--json'], { config: all[1]!.config })
-    expect(shown.stdout).toContain('alice')
   })
 })

@@ -11,8 +11,8 @@ import { openRaw } from '../helpers/raw-client.ts'
 import { resourcesOf, WATCHED_GATEWAY } from '../helpers/resources.ts'
 
 const MIB = 1024 * 1024
-/** A chunk of one byte takes six on the wire: 8 MB of them, in full 25 MB. */
-const BYTES = counts(1.3 * MIB, 4.2 * MIB)
+/** A chunk of one byte takes six on the wire: 5 MB of them, in full 25 MB. */
+const BYTES = counts(0.8 * MIB, 4.2 * MIB)
 /** Events of a chat stream are refused beyond 1 MiB. */
 const LARGE_EVENT = MIB - 4096
 /** Of all answers below: garbage, the answer, its copies, and code that runs for the first time. 20 MiB were measured. */

@@ -8,6 +8,7 @@
  * await gateway.kill9()
  * await load.over
  */
+import { setTimeout as wait } from 'node:timers/promises'
 import type { WireUsage } from '#contract'
 import { chunksOf, parseSse } from './sse.ts'
 
@@ -63,12 +64,14 @@ export interface Load {
 export interface LoadOptions {
   readonly url: string
   readonly clients: number
+  /** How long a client thinks before its next request; default: not at all. */
+  readonly pauseMs?: number
   choose(client: number): Question
   /** Called after each answer that ended. */
   onEnded?(asked: Asked): void
 }
 
-export function startLoad({ url, clients, choose, onEnded }: LoadOptions): Load {
+export function startLoad({ url, clients, pauseMs = 0, choose, onEnded }: LoadOptions): Load {
   const asked: Asked[] = []
   const leaving: { at: number; leave: () => void }[] = []
   const waiting = new Set<() => void>()
@@ -96,6 +99,7 @@ export function startLoad({ url, clients, choose, onEnded }: LoadOptions): Load 
       }
       onEnded?.(one)
       look()
+      if (pauseMs > 0 && !stopped) await wait(pauseMs)
     }
   }
   const over = Promise.all(Array.from({ length: clients }, (_, index) => client(index))).then(() => {

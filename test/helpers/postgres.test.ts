@@ -1,7 +1,7 @@
 /** The server that the store's tests share. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { testDatabase, testServer, WITHOUT_POSTGRES } from './postgres.ts'
+import { storeDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from './postgres.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
@@ -26,5 +26,35 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('the server of a test run', () => {
     await one.cut()
     expect(await cut.end).toContain('terminating connection')
     expect((await kept.client.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  })
+
+  describe('a database with the tables of a store', () => {
+    const ROWS =
+      'SELECT (SELECT count(*)::int FROM account) AS accounts, (SELECT count(*)::int FROM replica) AS replicas'
+    const ADD = `INSERT INTO account (id, name, plan, created_at) VALUES ('one', 'one', 'default', 0);
+      INSERT INTO replica (host, version, lease_until, open_from) VALUES ('one', '1', now(), '')`
+    const used: string[] = []
+
+    test('is filled by one test', async () => {
+      const { name, run } = await storeDatabase()
+      used.push(name)
+      await run(ADD)
+      expect(await run(ROWS)).toEqual([{ accounts: 1, replicas: 1 }])
+    })
+
+    test('is there for the next one, empty and with its first numbers, which changes a table', async () => {
+      const { name, run } = await storeDatabase()
+      expect([name]).toEqual(used)
+      expect(await run(ROWS)).toEqual([{ accounts: 0, replicas: 0 }])
+      await run(ADD)
+      expect(await run('SELECT id::int FROM replica')).toEqual([{ id: 1 }])
+      await run('ALTER TABLE account DISABLE TRIGGER ALL')
+    })
+
+    test('is not there for the one after that', async () => {
+      const { name, run } = await storeDatabase()
+      expect(used).not.toContain(name)
+      expect(await run(ROWS)).toEqual([{ accounts: 0, replicas: 0 }])
+    })
   })
 })

@@ -21,7 +21,8 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 import { onTestFinished } from 'vitest'
-import { openPostgres } from '../../src/store/postgres/index.ts'
+import { migratePostgres, openPostgres } from '../../src/store/postgres/index.ts'
+import { AT_FILE_END } from './file-end.ts'
 import { freePort } from './free-port.ts'
 
 const PROGRAMS = newest('/usr/lib/postgresql')
@@ -34,6 +35,8 @@ export const WITHOUT_POSTGRES =
 const RUN = Number(process.env.TOLLGATE_TEST_RUN ?? process.pid)
 const FOLDER = join(tmpdir(), `tollgate-postgres-${RUN}`)
 const ADDRESS = join(FOLDER, 'address')
+/** The data of a server that has never run: to make them takes a second. */
+const EMPTY = join(FOLDER, 'empty')
 /** With a password; everybody else is trusted. */
 export const LOCKED = { user: 'locked', password: 'correct horse' } as const
 const STARTS = 3
@@ -67,6 +70,7 @@ export async function testServer(): Promise<TestServer> {
   }
   const as = makeData(FOLDER)
   const data = join(FOLDER, 'data')
+  execFileSync('cp', ['-a', data, EMPTY])
   const hosts = `host all ${LOCKED.user} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n`
   writeFileSync(join(data, 'pg_hba.conf'), `local all all trust\n${hosts}`)
   for (let start = 1; ; start++) {
@@ -81,11 +85,16 @@ export async function testServer(): Promise<TestServer> {
   }
 }
 
-/** Makes an empty `data` in a folder; the words in front of a command that run it as the folder's user. */
-function makeData(folder: string): readonly string[] {
+/** Gives a folder to the user that the server runs as; the words in front of a command that run it as that user. */
+function give(folder: string): readonly string[] {
   const user = ordinaryUser()
   if (user) chownSync(folder, user.uid, user.gid)
-  const as = user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']
+  return user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']
+}
+
+/** Makes an empty `data` in a folder; see `give`. */
+function makeData(folder: string): readonly string[] {
+  const as = give(folder)
   const initdb = ['-D', join(folder, 'data'), '-U', 'postgres', '--no-sync', '--no-instructions', '-E', 'UTF8']
   // Texts of a collation other than "C" sort otherwise than SQLite's: what relies on the default is found out.
   const locale = ['--locale=C.UTF-8', '--locale-provider=icu', '--icu-locale=en-US']
@@ -108,8 +117,10 @@ export interface OwnServer {
 }
 
 export async function ownServer(): Promise<OwnServer> {
+  await testServer()
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-own-postgres-'))
-  const as = makeData(folder)
+  const as = give(folder)
+  execFileSync('cp', ['-a', EMPTY, join(folder, 'data')])
   const [data, port] = [join(folder, 'data'), await freePort()]
   const settings = ['-p', String(port), '-c', 'listen_addresses=127.0.0.1', '-c', `unix_socket_directories=${folder}`]
   const [command, ...first] = [...as, join(PROGRAMS!, 'postgres'), '-D', data, ...settings]
@@ -156,19 +167,112 @@ function childrenOf(pid: number): number[] {
 
 let numbered = 0
 
+type End = () => Promise<void>
+
 /** An empty database that is gone after the test. */
-export async function testDatabase(like = 'template0'): Promise<TestDatabase> {
+export function testDatabase(like = 'template0'): Promise<TestDatabase> {
+  return newDatabase(like, end => void onTestFinished(end))
+}
+
+/** An empty database for several tests of a file, which is gone after the file. */
+export function fileDatabase(): Promise<TestDatabase> {
+  return newDatabase('template0', end => void AT_FILE_END.push(end))
+}
+
+async function newDatabase(like: string, atEnd: (end: End) => void): Promise<TestDatabase> {
   const server = await testServer()
   const name = `test_${process.pid}_${++numbered}`
-  await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like}`)
-  onTestFinished(async () => void (await onServer(server, `DROP DATABASE ${name} WITH (FORCE)`)))
-  const url = `postgres://postgres@127.0.0.1:${server.port}/${name}`
+  await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like} STRATEGY file_copy`)
+  atEnd(() => drop(server, name))
+  return databaseOf(server, name)
+}
+
+async function drop(server: TestServer, name: string): Promise<void> {
+  await onServer(server, `DROP DATABASE ${name} WITH (FORCE)`)
+}
+
+function databaseOf(server: TestServer, name: string): TestDatabase {
   return {
-    url,
+    url: `postgres://postgres@127.0.0.1:${server.port}/${name}`,
     name,
     run: (sql, values) => onServer(server, sql, values, name),
     cut: () => cut(server, name),
     allow: isAllowed => allow(server, name, isAllowed),
+  }
+}
+
+/** A database with the store's tables, and what they are by its catalogs. */
+interface StoreDatabase {
+  readonly name: string
+  readonly tables: readonly string[]
+  readonly defined: unknown
+}
+
+/** Those of this process that no test has at the moment. */
+const free: StoreDatabase[] = []
+
+/**
+ * A database with the tables of a store, all of them empty. The next test gets it again: to make one and to migrate it takes
+ * ten times as long as most tests. One whose tables a test has changed, or filled, is dropped.
+ */
+export async function storeDatabase(): Promise<TestDatabase> {
+  const server = await testServer()
+  const database = free.pop() ?? (await makeStoreDatabase(server))
+  onTestFinished(async () => {
+    if (await wipe(server, database).catch(() => false)) free.push(database)
+    else await drop(server, database.name)
+  })
+  return databaseOf(server, database.name)
+}
+
+async function makeStoreDatabase(server: TestServer): Promise<StoreDatabase> {
+  const name = `store_${process.pid}_${++numbered}`
+  await onServer(server, `CREATE DATABASE ${name} STRATEGY file_copy`)
+  const database = openPostgres(databaseOf(server, name).url)
+  migratePostgres(database)
+  database.close()
+  const tables = await onServer(server, TABLES, [], name)
+  const [row] = await onServer(server, DEFINED, [], name)
+  return { name, tables: tables.map(({ name }) => String(name)), defined: row!['defined'] }
+}
+
+const TABLES = `SELECT relname AS name FROM pg_class
+  WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'tollgate_schema'`
+
+/** Every statement that defines something leaves its number in a catalog. */
+const DEFINED = `SELECT md5(string_agg(line, ',' ORDER BY line)) AS defined FROM (
+  SELECT 'class ' || oid || ' ' || xmin FROM pg_class WHERE relnamespace = 'public'::regnamespace
+  UNION ALL SELECT 'attribute ' || attrelid || ' ' || attnum || ' ' || xmin FROM pg_attribute WHERE attrelid >= 16384
+  UNION ALL SELECT 'constraint ' || oid || ' ' || xmin FROM pg_constraint WHERE oid >= 16384
+  UNION ALL SELECT 'default ' || oid || ' ' || xmin FROM pg_attrdef
+  UNION ALL SELECT 'trigger ' || oid || ' ' || xmin FROM pg_trigger
+  UNION ALL SELECT 'function ' || oid || ' ' || xmin FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+  UNION ALL SELECT 'schema ' || oid || ' ' || xmin FROM pg_namespace WHERE nspname !~ '^pg_'
+  UNION ALL SELECT 'setting ' || setting.xmin FROM pg_db_role_setting AS setting
+    JOIN pg_database ON pg_database.oid = setdatabase WHERE datname = current_database()
+  UNION ALL SELECT 'database ' || xmin FROM pg_database WHERE datname = current_database()
+  UNION ALL SELECT 'migration ' || version || ' ' || xmin FROM tollgate_schema
+) AS lines (line)`
+
+/** Rows that were deleted stay in the files: more than these would make the next test slower. */
+const WIPED_MOST = 2000
+
+/** Empties the tables and begins their numbers again. False: another test had better not use it. */
+async function wipe({ port }: TestServer, { name, tables, defined }: StoreDatabase): Promise<boolean> {
+  const client = new Client({ host: '127.0.0.1', port, user: 'postgres', database: name })
+  await client.connect()
+  try {
+    await client.query(`SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`)
+    if ((await client.query(DEFINED)).rows[0].defined !== defined) return false
+    // Without triggers and foreign keys.
+    const deletes = tables.map(table => `DELETE FROM ${table}`)
+    const numbers = "SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'"
+    const text = ["SET session_replication_role = 'replica'", ...deletes, numbers].join(';')
+    const wiped = (await client.query(text)) as unknown as { readonly rowCount: number | null }[]
+    return wiped.reduce((sum, { rowCount }) => sum + (rowCount ?? 0), 0) <= WIPED_MOST
+  } finally {
+    await client.end()
   }
 }
 
@@ -193,7 +297,7 @@ export function copyDatabase(url: string): string {
   const server = openPostgres(place.href)
   server.exec(`ALTER DATABASE ${from} WITH ALLOW_CONNECTIONS false`)
   server.prepare('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ?').all(from)
-  server.exec(`CREATE DATABASE ${to} TEMPLATE ${from}`)
+  server.exec(`CREATE DATABASE ${to} TEMPLATE ${from} STRATEGY file_copy`)
   server.close()
   onTestFinished(async () => void (await onServer(await testServer(), `DROP DATABASE ${to} WITH (FORCE)`)))
   place.pathname = `/${to}`
@@ -234,7 +338,7 @@ async function startServer(as: readonly string[], data: string): Promise<TestSer
   const script = `
     ${[...as, join(PROGRAMS!, 'postgres'), '-D', data, '-p', String(port), ...settings].join(' ')} > ${FOLDER}/log 2>&1 &
     server=$!
-    while kill -0 ${RUN} 2> /dev/null && kill -0 $server 2> /dev/null; do sleep 0.2; done
+    while kill -0 ${RUN} 2> /dev/null && kill -0 $server 2> /dev/null; do sleep 1; done
     kill -0 ${RUN} 2> /dev/null && exit
     kill -INT $server 2> /dev/null
     wait $server

@@ -9,7 +9,7 @@ import type { LocalStore } from '../../src/store/local-store.ts'
 import { readOpenFrom } from '../../src/store/open-holds.ts'
 import { openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore, type StoreOptions } from '../../src/store/sqlite.ts'
-import { copyDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { copyDatabase, storeDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { SECRET } from './requests.ts'
 
 export { aHold, aSettle, PRICE, SECRET } from './requests.ts'
@@ -83,7 +83,7 @@ export type TestStoreOptions = Partial<StoreOptions> & { readonly path?: string 
 export async function testStore(options: TestStoreOptions = {}): Promise<TestStore> {
   const clock = (options.clock as TestClock | undefined) ?? testClock()
   const isPostgres = engine === 'postgres' && options.url !== 'memory'
-  const path = options.path ?? (isPostgres ? (await testDatabase()).url : join(folder(), 'tollgate.db'))
+  const path = options.path ?? (isPostgres ? (await storeDatabase()).url : join(folder(), 'tollgate.db'))
   const place: { url: string; folder?: string } = isPostgres
     ? { url: path, folder: options.folder ?? folder() }
     : { url: `sqlite:${path}` }
