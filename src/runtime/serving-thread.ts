@@ -188,7 +188,7 @@ async function createFollower(first: Loaded, { store, log, deadlineClock, droppe
       return createGeneration({
         configuration,
         previous,
-        createTelemetry: config => createTelemetry(config, { ...common, dropped }),
+        createTelemetry: config => createTelemetry(config, { ...common, redact: log.redact, dropped }),
         ...services,
       })
     },
