@@ -4,7 +4,7 @@
  * `other`, never forgotten.
  */
 
-import { escapeHelp, LabelSets, labelText, MAX_LABEL_SETS } from './label-sets.ts'
+import { escapeHelp, LabelSets, labelText } from './label-sets.ts'
 
 export type MetricType = 'counter' | 'gauge' | 'histogram'
 
@@ -232,14 +232,11 @@ function labelled<Values>(
   }
 }
 
-/** What is asked when the page is read. */
+/** What is asked when the page is read: as much as the configuration has. */
 function asked(definition: MetricDefinition, read: () => readonly Labelled<number>[]): Shown {
   const { name, labels: names, ofThreads } = definition
   const sum = (one: number, other: number) => (ofThreads === 'sum' ? one + other : Math.max(one, other))
-  const values = () =>
-    read()
-      .slice(0, MAX_LABEL_SETS)
-      .map(([labels, value]) => [labelText(names, labels), value] as const)
+  const values = () => read().map(([labels, value]) => [labelText(names, labels), value] as const)
   const each = labelled<number>(values, (value, labels) => sample(name, labels, printNumber(value)), sum)
   return ofThreads === undefined ? { ...each, merge: one => one } : each
 }

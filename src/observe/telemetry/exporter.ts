@@ -39,6 +39,8 @@ const TIMEOUT_MS = 10_000
 /** The last spans and metrics have this long when the telemetry ends. */
 const LAST_MS = 5_000
 
+const MAX_ANSWER_BYTES = 64 * 1024
+
 /** The collector may take the same request later (OTLP). */
 const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
@@ -149,7 +151,7 @@ export class Exporter {
     this.#tell('traces', sent)
     if (sent.isTaken) {
       this.#pauseMs = 0
-      if (sent.rejected > 0) this.#drop(sent.rejected)
+      if (sent.rejected > 0) this.#drop(Math.min(sent.rejected, batch.length))
     } else if (sent.isRetryable) {
       this.#pauseMs = Math.min(PAUSE_MS.longest, this.#pauseMs * 2 || PAUSE_MS.first)
       this.#pausedUntilMs = this.#parts.now() + Math.max(sent.retryAfterMs, this.#pauseMs)
@@ -181,7 +183,7 @@ export class Exporter {
         redirect: 'manual',
         signal: AbortSignal.any([this.#end.signal, AbortSignal.timeout(TIMEOUT_MS)]),
       })
-      const said = new Uint8Array(await answer.arrayBuffer())
+      const said = await beginningOf(answer)
       if (!answer.ok) {
         const isRetryable = RETRYABLE.has(answer.status)
         const retryAfterMs = Math.min(MOST_RETRY_AFTER_MS, 1000 * (Number(answer.headers.get('retry-after')) || 0))
@@ -214,6 +216,18 @@ export class Exporter {
       if (before === undefined) log.warn({ endpoint, signal, problem }, 'telemetry cannot be exported')
     }
   }
+}
+
+/** A collector says little; whoever goes on and on is not read to the end. */
+async function beginningOf({ body }: Response): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of body ?? []) {
+    pieces.push(piece)
+    size += piece.length
+    if (size > MAX_ANSWER_BYTES) break
+  }
+  return Buffer.concat(pieces)
 }
 
 const charactersOf = (spans: readonly WaitingSpan[]) => spans.reduce((sum, { characters }) => sum + characters, 0)

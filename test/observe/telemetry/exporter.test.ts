@@ -231,6 +231,45 @@ describe('a collector that is in trouble', () => {
     expect(all.log[0]![1]).toMatchObject({ problem: '2 rejected: too old' })
   })
 
+  test.each(['-5', '1e30', '99999999999'])('%s rejected spans are no more than were sent', async rejectedSpans => {
+    const all = await rig({ protocol: 'json' })
+    const partialSuccess = { rejectedSpans, errorMessage: 'too old' }
+    all.receiver.answer(response => void response.writeHead(200).end(JSON.stringify({ partialSuccess })))
+    all.record(3)
+    await all.passUntil(1)
+    expect(all.dropped()).toBe(rejectedSpans === '-5' ? 0 : 3)
+  })
+
+  test.each([200, 503])(
+    'an answer without end (HTTP %d) takes bounded memory, and means what its status says',
+    async status => {
+      const all = await rig({ protocol: 'json' })
+      let sent = 0
+      let isOver = false
+      all.receiver.answer(response => {
+        response.writeHead(status)
+        const piece = Buffer.alloc(64 * 1024, 'x')
+        const more = () => {
+          while (!isOver && sent < 200e6 && response.write(piece)) sent += piece.length
+        }
+        response.on('drain', more).on('close', () => {
+          isOver = true
+        })
+        more()
+      })
+      all.record(2)
+      all.pass(5000)
+      await expect.poll(() => isOver, { timeout: 5000 }).toBe(true)
+      expect(sent).toBeLessThan(20e6)
+      await settled()
+      expect(all.dropped()).toBe(0)
+      all.receiver.answer(true)
+      for (let second = 0; second < 10; second++) all.pass(1000)
+      await settled()
+      expect(all.receiver.spans).toHaveLength(status === 503 ? 2 : 0)
+    },
+  )
+
   test.each([
     ['no JSON', 'json', 'nonsense'],
     ['null', 'json', 'null'],
