@@ -206,7 +206,8 @@ async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics)
       const services = { ...common, store, state: base.kept, logFor, redact }
       // Where several threads serve, each exports its own.
       const telemetry = isAlone(base, store)
-        ? (config: TelemetryConfig) => createTelemetry(config, { ...common, redact, dropped: metrics.telemetryDropped })
+        ? (config: TelemetryConfig) =>
+            createTelemetry(config, { ...common, redact, lane: null, dropped: metrics.telemetryDropped })
         : undefined
       return createGeneration({ configuration, previous, createTelemetry: telemetry, ...services })
     },

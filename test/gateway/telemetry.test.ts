@@ -529,7 +529,10 @@ test('a reload takes another collector; what belongs to the old one goes there',
   expect(ofDurations).toMatchObject([{ count: 2 }])
 })
 
-test('each serving thread exports its own, also what it has at the end', { timeout: 60_000 }, async () => {
+test.each([
+  ['', null],
+  [', also under an id of the operator', 'pod-1'],
+])('each serving thread exports its own, also what it has at the end%s', { timeout: 60_000 }, async (_, instance) => {
   const gateway = await startGateway({
     yaml: {
       version: 1,
@@ -537,7 +540,7 @@ test('each serving thread exports its own, also what it has at the end', { timeo
       admin: '127.0.0.1:0',
       threads: 2,
       store: 'sqlite:./tollgate.db',
-      telemetry: { endpoint: receiver.url },
+      telemetry: { endpoint: receiver.url, attributes: instance === null ? {} : { 'service.instance.id': instance } },
       providers: { demo: { dialect: 'demo', pace: '1ms' } },
       models: { m: { targets: [{ provider: 'demo', model: 'd' }], price: PRICE, context: '8Ki', max_output: 100 } },
       routes: [{ path: '/v1/chat/completions', policy: 'test' }],
@@ -554,6 +557,7 @@ test('each serving thread exports its own, also what it has at the end', { timeo
   expect(receiver.spans.filter(({ kind }) => kind === 2)).toHaveLength(30)
   const instances = new Set(receiver.spans.map(({ resource }) => resource['service.instance.id']))
   expect(instances.size).toBe(2)
+  if (instance !== null) expect([...instances].sort().join()).toMatch(/^pod-1-\d,pod-1-\d$/)
   const traced = gateway.logs().flatMap(line => (line['trace_id'] === undefined ? [] : [line['trace_id']]))
   expect(new Set(receiver.spans.map(({ traceId }) => traceId))).toEqual(new Set(traced))
 })

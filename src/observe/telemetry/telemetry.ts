@@ -20,6 +20,8 @@ export interface TelemetryParts {
     watch(check: (monotonicMs: number) => void): () => void
   }
   readonly log: Log
+  /** Which of the threads that serve; null: there is one. */
+  readonly lane: number | null
   /** Takes secrets out of a text. */
   redact(text: string): string
   /** Spans that no collector will have. */
@@ -66,22 +68,20 @@ export async function createTelemetry(config: TelemetryConfig, parts: TelemetryP
   }
 }
 
-/** Each unit that serves has an id of its own: the sums of two must not be taken for one. */
-function senderOf({ attributes }: TelemetryConfig, { version, random, redact }: TelemetryParts): Sender {
-  const resource = {
-    attributes: {
-      'service.name': 'tollgate',
-      'service.version': version,
-      'service.instance.id': hexOf(4, random),
-      ...attributes,
-    },
-  }
+/** Each unit that serves has an id of its own: the sums of two must not be taken for one. So has each thread of an operator's id. */
+function senderOf({ attributes }: TelemetryConfig, { version, random, redact, lane }: TelemetryParts): Sender {
+  const said = attributes[INSTANCE]
+  const common = { 'service.name': 'tollgate', 'service.version': version, [INSTANCE]: hexOf(4, random), ...attributes }
+  const ofThread = said === undefined || lane === null ? {} : { [INSTANCE]: `${said}-${lane}` }
+  const resource = { attributes: { ...common, ...ofThread } }
   return {
     resource: resource as unknown as Sender['resource'],
     scope: { name: 'tollgate', version },
     redact,
   }
 }
+
+const INSTANCE = 'service.instance.id'
 
 /** Every exchange counts, sampled or not. */
 function observe({ operation, attempts, summary: { usage } }: TracedExchange, histograms: GenAiHistograms): void {

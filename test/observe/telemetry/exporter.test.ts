@@ -51,6 +51,7 @@ async function rig(config: Partial<TelemetryConfig> = {}): Promise<Rig> {
       },
       log: { info: say('info'), warn: say('warn'), error: say('error') },
       redact: text => text,
+      lane: null,
       dropped(spans) {
         dropped += spans
       },
