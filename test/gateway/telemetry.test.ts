@@ -307,6 +307,23 @@ function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
     expect(headers).not.toHaveProperty('baggage')
   })
 
+  test.each([2 ** 63, 1e300])('a number that no collector takes costs nobody the batch: %d', async number => {
+    const endpoint = await endpointOf()
+    const usage = { prompt_tokens: number, completion_tokens: 1, total_tokens: number }
+    provider.script(exact({ usage }))
+    const gateway = await start({ endpoint, protocol })
+    await (await chat(gateway, { model: 'own' })).text()
+    await (await chat(gateway, { model: 'own', seed: 2 ** 63 })).text()
+    await gateway.stop()
+    expect(gateway.log.filter(({ msg }) => msg === 'telemetry cannot be exported')).toEqual([])
+    expect(clientSpans()).toHaveLength(2)
+    for (const { attributes } of clientSpans()) {
+      expect(attributes).toMatchObject({ 'gen_ai.usage.output_tokens': 1 })
+      expect(attributes).not.toHaveProperty('gen_ai.usage.input_tokens')
+      expect(attributes).not.toHaveProperty('gen_ai.request.seed')
+    }
+  })
+
   test('the histograms of the conventions, with their units and bounds', async () => {
     const endpoint = await endpointOf()
     provider.script(stream({ tokens: 5, promptTokens: 11 }))

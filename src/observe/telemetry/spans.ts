@@ -178,15 +178,19 @@ function answerAttributes(
   })
 }
 
-/** Without what is not known; a provider's count may be no number that anybody can write. */
+/**
+ * Without what is not known. A client's or a provider's number may be none that a collector takes: whole ones are sent in 64
+ * bits, and with one that has more it refuses all spans of a request.
+ */
 function given(values: Readonly<Record<string, Attributes[string] | null>>): Attributes {
   const known: Record<string, Attributes[string]> = {}
   for (const [name, value] of Object.entries(values)) {
-    if (value === null || (typeof value === 'number' && !Number.isFinite(value))) continue
-    known[name] = value
+    if (value !== null && !(typeof value === 'number' && !isWritable(value))) known[name] = value
   }
   return known
 }
+
+const isWritable = (value: number) => (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value))
 
 interface SpanFacts {
   readonly spanId: string
