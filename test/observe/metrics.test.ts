@@ -79,7 +79,7 @@ describe('what must not happen', () => {
     expect(metrics.render().length).toBeLessThan(40_000)
   })
 
-  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])('the number %d spoils no sum', bad => {
+  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY, 1e300])('the number %d spoils no sum', bad => {
     const metrics = create()
     const usage = usageOf({ promptTokens: bad, completionTokens: bad })
     metrics.exchange(
