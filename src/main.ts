@@ -9,6 +9,7 @@ import { REFUSED_WITH_DATABASE } from './api/control/verbs.ts'
 import { type AppParts, createAdminApp, createListener, listen, type Readiness, setTimeouts } from './app.ts'
 import { createDeadlineClock, type DeadlineClock, systemClock } from './common/clock.ts'
 import { SharedCount } from './common/shared-count.ts'
+import type { TelemetryConfig } from './common/telemetry-config.ts'
 import { VERSION } from './common/version.ts'
 import type { Configuration } from './config/configuration.ts'
 import { urlOf } from './config/listen-address.ts'
@@ -18,7 +19,7 @@ import type { Registry } from './loader/registry.ts'
 import { createLog, type Logger } from './observe/log.ts'
 import { createMetrics, type Metrics, metricsPage } from './observe/metrics.ts'
 import { createShadowFigures } from './observe/shadow.ts'
-import { createTelemetry, type TelemetryConfig } from './observe/telemetry/telemetry.ts'
+import { createTelemetry } from './observe/telemetry/telemetry.ts'
 import { closeSoon } from './runtime/close-server.ts'
 import { createDashboardServer, preparePage } from './runtime/dashboard-server.ts'
 import { notDryRun, runDry } from './runtime/dry-run.ts'
@@ -205,7 +206,8 @@ async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics)
       const services = { ...common, store, state: base.kept, logFor, redact }
       // Where several threads serve, each exports its own.
       const telemetry = isAlone(base, store)
-        ? (config: TelemetryConfig) => createTelemetry(config, { ...common, dropped: metrics.telemetryDropped })
+        ? (config: TelemetryConfig) =>
+            createTelemetry(config, { ...common, redact, lane: null, dropped: metrics.telemetryDropped })
         : undefined
       return createGeneration({ configuration, previous, createTelemetry: telemetry, ...services })
     },

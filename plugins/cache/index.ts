@@ -4,6 +4,7 @@
  * service `cache`, for this configuration: what the configuration was may be a part of what they say.
  */
 import {
+  AnswerCollector,
   asksModel,
   type ChatCompletion,
   type Clock,
@@ -14,7 +15,6 @@ import {
   unit,
   type WireUsage,
 } from '#contract'
-import { Collector } from './collector.ts'
 import { keyOf } from './key.ts'
 import { type Control, type Question, readControl, type Scope, type Skippable, whySkipped } from './question.ts'
 
@@ -137,7 +137,7 @@ export default definePlugin({
         return exchange.answer({ ...found.completion, id: exchange.id }, price ?? undefined)
       }
       ctx.set(HEADER, 'miss')
-      const collector = new Collector(settings.largest)
+      const collector = new AnswerCollector(settings.largest)
       exchange.watch(chunk => collector.add(chunk))
       await next()
       if (!isAsItWas(exchange, question)) return
@@ -176,10 +176,12 @@ function isAsItWas({ chat, outcome }: ExchangeWith<'chat'>, { cap, body, bytes }
 }
 
 /** The answer as it is kept, with its usage; null when it is none that may be given again. */
-function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: Collector): Kept['completion'] | null {
+function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: AnswerCollector): Kept['completion'] | null {
   if (usage === null || usage.source === 'cached') return null
-  const completion = collector.completion(chat.choices)
-  if (completion === null) return null
+  const completion = collector.completion()
+  if (completion === null || completion.choices.length !== chat.choices) return null
+  if (!completion.choices.every(({ index }, place) => index === place)) return null
+  if (!completion.choices.every(mayRepeat)) return null
   const wire: WireUsage = {
     prompt_tokens: usage.promptTokens,
     completion_tokens: usage.completionTokens,
@@ -188,6 +190,13 @@ function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: Collecto
     completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
   }
   return { ...completion, usage: wire }
+}
+
+/** Ends of an answer that is worth repeating. A filter's end is not: the next time it may not strike. */
+const GOOD_ENDS: ReadonlySet<string | null> = new Set(['stop', 'length', 'tool_calls', 'function_call'])
+
+function mayRepeat({ finish_reason: finish, message }: ChatCompletion['choices'][number]): boolean {
+  return GOOD_ENDS.has(finish) && !message.refusal
 }
 
 /** Per million tokens, as prices are everywhere; null: free. */

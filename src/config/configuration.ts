@@ -1,5 +1,6 @@
 /** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
 import type { AnyPlugin, FactName, Model, NanoUsd, Price, RouteView } from '#contract'
+import type { TelemetryConfig } from '../common/telemetry-config.ts'
 
 export interface Address {
   readonly host: string
@@ -133,6 +134,8 @@ export interface CompiledWhen {
 
 export interface PolicyConfig {
   readonly name: string
+  /** Whether the spans of its exchanges have the words of prompts and answers. */
+  readonly tracesContent: boolean
   readonly steps: readonly StepConfig[]
 }
 
@@ -157,20 +160,6 @@ export interface RouteConfig extends RouteView {
   readonly keepResponsesMs: number | null
 }
 
-/** Where OpenTelemetry's data goes, and how much of it. */
-export interface Telemetry {
-  /** Of the collector, without a trailing slash. */
-  readonly endpoint: string
-  readonly protocol: 'protobuf' | 'json'
-  /** The share of traces that are recorded of those that begin here: 0 to 1. */
-  readonly ratio: number
-  /** Lower-case names; values may be secrets, and are never logged. */
-  readonly headers: Readonly<Record<string, string>>
-  readonly metrics: boolean
-  /** Of the resource: `service.name` and others. */
-  readonly attributes: Readonly<Record<string, string>>
-}
-
 export interface Configuration {
   readonly file: string
   readonly listen: Address
@@ -192,7 +181,7 @@ export interface Configuration {
   /** Who may read /metrics there: whoever sends an operator's token, or whoever reaches it. */
   readonly metrics: 'token' | 'open'
   /** The collector that traces and metrics go to; null: none. */
-  readonly telemetry: Telemetry | null
+  readonly telemetry: TelemetryConfig | null
   /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`, which may have a password in it. */
   readonly store: string
   /** The address of the server with the state that replicas share; null: it is in this process. It may hold a password. */

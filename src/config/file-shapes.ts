@@ -131,6 +131,12 @@ export interface GatewayShape {
   readonly routes: readonly RouteShape[]
 }
 
+/** A file in policies/. */
+export interface PolicyShape {
+  readonly telemetry: { readonly content: boolean }
+  readonly steps: readonly StepShape[]
+}
+
 export interface StepShape {
   readonly id?: string
   readonly use: string

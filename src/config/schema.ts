@@ -5,7 +5,7 @@
 import { unit } from '#contract'
 import { DIALECT_NAMES } from './configuration.ts'
 import { ADDRESS, flag, map, measured, NAME, price, RAW_PRICE, span, text, tokens, whole } from './schema-parts.ts'
-import { TELEMETRY_SCHEMA } from './telemetry-section.ts'
+import { POLICY_TELEMETRY_SCHEMA, TELEMETRY_SCHEMA } from './telemetry-section.ts'
 
 const BODIES_IN_FLIGHT =
   'The total size of all request bodies in memory. Whole answers and large events have a limit of the same size. Above it, Tollgate returns 503. Clients without a key share a quarter of it. One account gets a part of the free room.'
@@ -15,9 +15,7 @@ const LIMITS = map('Limits on size, number and time.', {
     'Exchanges in progress, and separately request bodies that are still arriving. Above it: 503.',
     1,
     1_000_000,
-    {
-      default: 2000,
-    },
+    { default: 2000 },
   ),
   body: measured('bytes', '1KiB', '32MiB')('The largest request body. Above it: 413.', '4MiB'),
   answer: measured(
@@ -394,6 +392,9 @@ const STEP = map(
 /** A file in policies/. */
 export const POLICY_SCHEMA = map(
   'A policy: steps in the order in which they run.',
-  { steps: { type: 'array', minItems: 1, description: 'The steps, from first to last.', items: STEP } },
+  {
+    telemetry: POLICY_TELEMETRY_SCHEMA,
+    steps: { type: 'array', minItems: 1, description: 'The steps, from first to last.', items: STEP },
+  },
   { required: ['steps'] },
 )

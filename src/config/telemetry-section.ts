@@ -1,5 +1,5 @@
 /** `telemetry`: the collector that traces and metrics go to. */
-import type { Telemetry } from './configuration.ts'
+import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { isLoopback } from './listen-address.ts'
 import { checkHeaders, SECRET_HEADER } from './providers.ts'
@@ -42,8 +42,19 @@ export const TELEMETRY_SCHEMA = map(
   { required: ['endpoint'] },
 )
 
+export const POLICY_TELEMETRY_SCHEMA = map(
+  'What traces have of the requests of this policy, with telemetry in gateway.yaml.',
+  {
+    content: flag(
+      'Whether the traces of recorded requests have the text of prompts and answers, with secrets replaced and long texts cut.',
+      false,
+    ),
+  },
+  { default: {} },
+)
+
 /** Builds it from what is sound; what is not was reported. Null: there is none. */
-export function buildTelemetry(source: Source, shape: GatewayShape['telemetry']): Telemetry | null {
+export function buildTelemetry(source: Source, shape: GatewayShape['telemetry']): TelemetryConfig | null {
   const said = shape === undefined ? null : source.remains('/telemetry', shape)
   if (said === null) return null
   const { headers = {}, allow_insecure: isInsecureAllowed = true } = said

@@ -3,7 +3,7 @@
  * limits that change nothing. Told by `tollgate check` alone.
  */
 
-import { formatMoney, type NanoUsd, type Price } from '#contract'
+import { asksModel, formatMoney, type NanoUsd, type Price } from '#contract'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
 import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
@@ -30,7 +30,7 @@ interface Loaded {
 
 /** Leaves the warnings at the sources of the files. */
 export function warnAbout({ source, configuration, routes, policies }: Loaded, { plansOf }: WarnOptions): void {
-  const { providers, models, limits, store } = configuration
+  const { providers, models, limits, store, telemetry } = configuration
   for (const provider of providers.values()) warnOfHost(source, provider)
   for (const { id, price, allow, targets } of models.values()) {
     const at = pointer('models', id)
@@ -46,7 +46,17 @@ export function warnAbout({ source, configuration, routes, policies }: Loaded, {
   for (const policy of policies) {
     if (plans !== null) warnOfPlans(policy, plans)
     warnOfLimits(policy, limits.maxInflight)
+    if (policy.config!.tracesContent) warnOfContent(policy, telemetry !== null, routes)
   }
+}
+
+/** Words of prompts and answers that are asked for, and that nobody will ever see. */
+function warnOfContent({ name, source }: LoadedPolicy, isExported: boolean, routes: readonly PlannedRoute[]): void {
+  const tell = (why: string, suggestion: string) =>
+    source.warn('/telemetry/content', `no content is traced: ${why}`, { rule: 'no-effect', suggestion })
+  if (!isExported) tell('gateway.yaml has no telemetry', 'add telemetry with its endpoint there, or take this away')
+  else if (!routes.some(({ policy, kind }) => policy === name && asksModel(kind)))
+    tell('no route of this policy asks a model of the catalog', 'take this away')
 }
 
 /** The demo provider has no host. */

@@ -48,6 +48,14 @@ export interface AnswerView {
   readonly functions?: boolean
   /** Whether the request has Anthropic's search of the web: what it did is told in `anthropic_content` then. */
   readonly searches?: boolean
+  /** Where the dialect notes what the provider calls its answer, as far as it sees that; null or left out: nobody asks. */
+  readonly identity?: AnswerIdentity | null
+}
+
+/** What a provider calls its answer and the model that has given it, in its own words: anything, or null. */
+export interface AnswerIdentity {
+  id: unknown
+  model: unknown
 }
 
 /** A chunk that only adds text, or thinking, to a choice. */

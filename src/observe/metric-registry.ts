@@ -4,7 +4,7 @@
  * `other`, never forgotten.
  */
 
-import { escapeHelp, LabelSets, labelText, MAX_LABEL_SETS } from './label-sets.ts'
+import { escapeHelp, LabelSets, labelText } from './label-sets.ts'
 
 export type MetricType = 'counter' | 'gauge' | 'histogram'
 
@@ -26,7 +26,10 @@ export interface MetricDefinition {
 export type Labelled<Value> = readonly [labels: readonly string[], value: Value]
 
 export interface Counter {
-  /** Amounts that are not finite and above 0 add nothing: one NaN would spoil the sum for good. They show that there is a 0. */
+  /**
+   * Amounts that are not above 0, or beyond all whole numbers that are exact, add nothing: one would spoil the sum for good. They
+   * show that there is a 0.
+   */
   add(amount: number, ...labels: readonly string[]): void
 }
 
@@ -49,7 +52,7 @@ interface Exemplar extends Traced {
 
 export interface Histogram {
   /**
-   * Values that are not finite, or below 0 (a clock was set back), count as 0.
+   * Values below 0 (a clock was set back), or beyond all whole numbers that are exact, count as 0.
    *
    * @param traced the trace in which it was seen; null: none that can be looked up
    */
@@ -111,7 +114,7 @@ export function createRegistry(): Registry {
       return {
         add(amount, ...labels) {
           const values = sums.get(labels)
-          if (amount > 0 && Number.isFinite(amount)) values.sum += amount
+          if (amount > 0 && amount <= Number.MAX_SAFE_INTEGER) values.sum += amount
         },
       }
     },
@@ -232,14 +235,11 @@ function labelled<Values>(
   }
 }
 
-/** What is asked when the page is read. */
+/** What is asked when the page is read: as much as the configuration has. */
 function asked(definition: MetricDefinition, read: () => readonly Labelled<number>[]): Shown {
   const { name, labels: names, ofThreads } = definition
   const sum = (one: number, other: number) => (ofThreads === 'sum' ? one + other : Math.max(one, other))
-  const values = () =>
-    read()
-      .slice(0, MAX_LABEL_SETS)
-      .map(([labels, value]) => [labelText(names, labels), value] as const)
+  const values = () => read().map(([labels, value]) => [labelText(names, labels), value] as const)
   const each = labelled<number>(values, (value, labels) => sample(name, labels, printNumber(value)), sum)
   return ofThreads === undefined ? { ...each, merge: one => one } : each
 }
@@ -267,7 +267,7 @@ interface Observed extends HistogramValues {
 
 /** Returns the index of the bucket; -1: the value is above all limits. */
 function observe(values: Observed, buckets: readonly number[], value: number): number {
-  const seen = value > 0 && Number.isFinite(value) ? value : 0
+  const seen = value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0
   const bucket = buckets.findIndex(limit => seen <= limit)
   if (bucket >= 0) values.counts[bucket]!++
   values.count++

@@ -2,6 +2,7 @@
 import { ownCode } from './own-code.js'
 
 export const {
+  AnswerCollector,
   ERRORS,
   FACT_NAMES,
   FIXED_FIELDS,

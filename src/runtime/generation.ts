@@ -16,11 +16,12 @@ import type {
   TargetsView,
 } from '#contract'
 import type { DeadlineClock } from '../common/clock.ts'
+import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from '../config/configuration.ts'
 import { answerDigest } from '../config/digest.ts'
 import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
-import type { Telemetry, TelemetryConfig } from '../observe/telemetry/telemetry.ts'
+import type { Telemetry } from '../observe/telemetry/telemetry.ts'
 import { createCredentials } from '../providers/credentials.ts'
 import { createDemo } from '../providers/demo/demo.ts'
 import { createDialect } from '../providers/dialects/index.ts'

@@ -187,7 +187,8 @@ async function createFollower(first: Loaded, { store, log, deadlineClock, droppe
       return createGeneration({
         configuration,
         previous,
-        createTelemetry: config => createTelemetry(config, { ...common, dropped }),
+        createTelemetry: config =>
+          createTelemetry(config, { ...common, redact: log.redact, lane: parts.store.lane, dropped }),
         ...services,
       })
     },

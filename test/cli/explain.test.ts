@@ -159,6 +159,18 @@ test('the same as JSON, in the order of the file', async () => {
   expect(routes[0].steps[5]).toMatchObject({ on_error: 'skip', settings: { text: 'a: b', list: [1, 'two'] } })
 })
 
+test('a policy whose words are in traces, and only where there is somebody who gets them', async () => {
+  place.write('policies/plans.yaml', `telemetry: { content: true }\n${PLANS}`)
+  expect((await place.tollgate(['explain'])).out).not.toContain('content')
+  place.write('gateway.yaml', `${SEVERAL}telemetry: { endpoint: "http://127.0.0.1:4318" }\n`)
+  const { out } = await place.tollgate(['explain'])
+  expect(out).toContain('POST /v1/chat/completions · chat · policy plans · content in traces\n')
+  expect(out).toContain('policy open · public (no key) · unmetered (no charge)\n')
+  const { routes } = JSON.parse((await place.tollgate(['explain', '--json'])).out)
+  const told = routes.flatMap(({ path, content }: { path: string; content: boolean }) => (content ? [path] : []))
+  expect(told).toEqual(['/v1/chat/completions', '/v1/messages'])
+})
+
 test('a fact that is there only sometimes is said to be', async () => {
   place.write('gateway.yaml', CONFIGURATION.replace('policy: standard', 'policy: standard, unmetered: true'))
   place.write(

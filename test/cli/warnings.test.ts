@@ -61,9 +61,12 @@ interface Row {
   readonly file?: string
   readonly policy?: string
   readonly spare?: string
+  /** Another file. */
+  readonly also?: readonly [name: string, text: string]
   readonly rule: string
   readonly says: string
 }
+const TELEMETRY = 'telemetry: { endpoint: "http://127.0.0.1:4318" }'
 const KEYED = 'api_key: "${file:key}"'
 const ROWS: Readonly<Record<string, Row>> = {
   'a policy that no route names, and that is broken': {
@@ -75,6 +78,17 @@ const ROWS: Readonly<Record<string, Row>> = {
     spare: 'steps:\n  - use: schema\n  - use: credits\n  - use: api-key\n',
     rule: 'order',
     says: '(no route names this policy)',
+  },
+  'content of traces that nobody exports': {
+    policy: `telemetry:\n  content: true\n${STANDARD_POLICY}`,
+    rule: 'no-effect',
+    says: 'no content is traced: gateway.yaml has no telemetry; add telemetry with its endpoint there, or take this away',
+  },
+  'content of traces of routes that ask no model': {
+    file: gateway({ more: TELEMETRY, routes: raw('free').replace('catalog', 'raw') }),
+    also: ['policies/raw.yaml', 'telemetry: { content: true }\nsteps:\n  - use: api-key\n'],
+    rule: 'no-effect',
+    says: 'no content is traced: no route of this policy asks a model of the catalog; take this away',
   },
   'a cache that keeps nothing': {
     policy: inFront('  - { use: cache, with: { ttl: 0s } }\n').replace(
@@ -187,10 +201,11 @@ const ROWS: Readonly<Record<string, Row>> = {
 }
 
 describe('a warning, which leaves the exit code 0, and is 1 with --strict', () => {
-  test.each(Object.entries(ROWS))('%s', async (_name, { file, policy, spare, rule, says }) => {
+  test.each(Object.entries(ROWS))('%s', async (_name, { file, policy, spare, also, rule, says }) => {
     if (file) place.write('gateway.yaml', file)
     if (policy) place.write('policies/standard.yaml', policy)
     if (spare) place.write('policies/spare.yaml', spare)
+    if (also) place.write(...also)
     const { code, ok, problems } = await checked()
     const [found, ...more] = problems.filter(problem => `${problem.message}; ${problem.suggestion}`.includes(says))
     expect(found, JSON.stringify(problems)).toMatchObject({ level: 'warning', rule })
@@ -257,6 +272,11 @@ describe('no warning', () => {
       `of the amounts of ${per}`,
       { file: gateway({ model: MODEL.replace(/per: .* }/, `per: ${per} }`) }) },
     ]),
+    [
+      'of content of traces that are exported',
+      { file: gateway({ more: TELEMETRY }), policy: `telemetry: { content: true }\n${STANDARD_POLICY}` },
+    ],
+    ['of content that nobody asks for', { policy: `telemetry: { content: false }\n${STANDARD_POLICY}` }],
     [
       'of a loose one before a tight one',
       {

@@ -24,6 +24,16 @@ const SHAPE: Row[] = [
     `${STANDARD}  - use: remark\n    onError: ▸ignore\n`,
     'onError: "ignore" is not one of refuse or skip',
   ],
+  [
+    'a mistyped setting of traces',
+    `telemetry: { ▸contnet: true }\n${STANDARD}`,
+    'unknown key "contnet"; did you mean "content"?',
+  ],
+  [
+    'a setting of traces that is a word',
+    `telemetry: { content: ▸all }\n${STANDARD}`,
+    'content must be true or false, not "all"',
+  ],
   ['an unknown plugin', `${STANDARD}  - use: ▸remrak\n`, 'there is no plugin "remrak"; did you mean "remark"?'],
   ['a plugin from elsewhere', `${STANDARD}  - use: ▸firewall\n`, 'there is no plugin "firewall"; there are api-key,'],
   [

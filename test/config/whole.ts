@@ -129,7 +129,8 @@ routes:
     hold: $0.50
 `
 
-export const WHOLE_POLICY = `steps:
+export const WHOLE_POLICY = `telemetry: { content: true }
+steps:
   - use: api-key
   - use: schema
     with: { unknown_fields: pass }

@@ -288,6 +288,8 @@ function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
       'tollgate.usage.source': 'reported',
       'gen_ai.response.time_to_first_chunk': expect.any(Number),
       'gen_ai.response.finish_reasons': ['stop'],
+      'gen_ai.response.id': 'chatcmpl-fake0',
+      'gen_ai.response.model': 'upstream-model',
       'gen_ai.usage.input_tokens': line['prompt_tokens'],
       'gen_ai.usage.output_tokens': line['completion_tokens'],
     })
@@ -303,6 +305,23 @@ function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
     expect(headers['traceparent']).toBe(`00-${TRACE}-${second!.spanId}-01`)
     expect(headers['tracestate']).toBe('vendor=1')
     expect(headers).not.toHaveProperty('baggage')
+  })
+
+  test.each([2 ** 63, 1e300])('a number that no collector takes costs nobody the batch: %d', async number => {
+    const endpoint = await endpointOf()
+    const usage = { prompt_tokens: number, completion_tokens: 1, total_tokens: number }
+    provider.script(exact({ usage }))
+    const gateway = await start({ endpoint, protocol })
+    await (await chat(gateway, { model: 'own' })).text()
+    await (await chat(gateway, { model: 'own', seed: 2 ** 63 })).text()
+    await gateway.stop()
+    expect(gateway.log.filter(({ msg }) => msg === 'telemetry cannot be exported')).toEqual([])
+    expect(clientSpans()).toHaveLength(2)
+    for (const { attributes } of clientSpans()) {
+      expect(attributes).toMatchObject({ 'gen_ai.usage.output_tokens': 1 })
+      expect(attributes).not.toHaveProperty('gen_ai.usage.input_tokens')
+      expect(attributes).not.toHaveProperty('gen_ai.request.seed')
+    }
   })
 
   test('the histograms of the conventions, with their units and bounds', async () => {
@@ -360,6 +379,60 @@ describe('raw routes', () => {
     expect(headers['tracestate']).toBe('vendor=1')
     expect(headers).not.toHaveProperty('baggage')
     expect(points('gen_ai.client.operation.duration')).toMatchObject([{ count: 1 }])
+  })
+
+  const OPENAI = { id: 'resp-1', model: 'named-model', usage: { prompt_tokens: 3, total_tokens: 3 } }
+  const event = (name: string, data: object) => `event: ${name}\ndata: ${JSON.stringify({ type: name, ...data })}\n\n`
+  test.each([
+    ['JSON', 'application/json', JSON.stringify(OPENAI)],
+    ['a chunk', 'text/event-stream', `data: ${JSON.stringify(OPENAI)}\n\ndata: [DONE]\n\n`],
+    ['a response', 'text/event-stream', event('response.completed', { response: OPENAI })],
+    [
+      'a message',
+      'text/event-stream',
+      event('message_start', { message: OPENAI }) + event('message_delta', { usage: { output_tokens: 3 } }),
+    ],
+  ])('what the provider calls its answer, where its usage is read: %s', async (_, type, body) => {
+    provider.script(errorAnswer(200, body, { 'content-type': type }))
+    const paid = {
+      kind: 'raw',
+      policy: 'raw',
+      provider: 'live',
+      price: { per: '1M tokens', input: '$1' },
+      unmetered: true,
+    }
+    const routes = [
+      { ...paid, path: '/v1/embeddings' },
+      { ...paid, path: '/listed/v1/embeddings', models: ['listed'] },
+    ]
+    const gateway = await start({}, { yaml: { routes } })
+    await (await ask(gateway, '/v1/embeddings', { model: 'canary-model', input: 'x' })).text()
+    await (await ask(gateway, '/listed/v1/embeddings', { model: 'listed', input: 'x' })).text()
+    await gateway.stop()
+    const named = clientSpans().map(({ attributes }) => [
+      attributes['gen_ai.response.id'],
+      attributes['gen_ai.response.model'],
+    ])
+    // Without a list of models it may be a client's own word.
+    expect(named).toEqual([
+      ['resp-1', undefined],
+      ['resp-1', 'named-model'],
+    ])
+  })
+
+  test.each([
+    ['prose', 'tell me a joke'],
+    ['long', 'x'.repeat(129)],
+    ['a number', 7],
+    ['a list', ['x']],
+    ['empty', ''],
+  ])('a name that is %s is none', async (_, name) => {
+    provider.script(json({ id: name, model: name, choices: [{ message: { content: 'x' }, finish_reason: 'stop' }] }))
+    const gateway = await start({})
+    await chat(gateway, { model: 'own' })
+    await gateway.stop()
+    expect(clientSpans()).toHaveLength(1)
+    expect(Object.keys(clientSpans()[0]!.attributes).join()).not.toMatch(/response\.(id|model)/)
   })
 
   test('another one is a plain HTTP request, and no GenAI metric counts it', async () => {
@@ -473,7 +546,10 @@ test('a reload takes another collector; what belongs to the old one goes there',
   expect(ofDurations).toMatchObject([{ count: 2 }])
 })
 
-test('each serving thread exports its own, also what it has at the end', { timeout: 60_000 }, async () => {
+test.each([
+  ['', null],
+  [', also under an id of the operator', 'pod-1'],
+])('each serving thread exports its own, also what it has at the end%s', { timeout: 60_000 }, async (_, instance) => {
   const gateway = await startGateway({
     yaml: {
       version: 1,
@@ -481,7 +557,7 @@ test('each serving thread exports its own, also what it has at the end', { timeo
       admin: '127.0.0.1:0',
       threads: 2,
       store: 'sqlite:./tollgate.db',
-      telemetry: { endpoint: receiver.url },
+      telemetry: { endpoint: receiver.url, attributes: instance === null ? {} : { 'service.instance.id': instance } },
       providers: { demo: { dialect: 'demo', pace: '1ms' } },
       models: { m: { targets: [{ provider: 'demo', model: 'd' }], price: PRICE, context: '8Ki', max_output: 100 } },
       routes: [{ path: '/v1/chat/completions', policy: 'test' }],
@@ -498,6 +574,7 @@ test('each serving thread exports its own, also what it has at the end', { timeo
   expect(receiver.spans.filter(({ kind }) => kind === 2)).toHaveLength(30)
   const instances = new Set(receiver.spans.map(({ resource }) => resource['service.instance.id']))
   expect(instances.size).toBe(2)
+  if (instance !== null) expect([...instances].sort().join()).toMatch(/^pod-1-\d,pod-1-\d$/)
   const traced = gateway.logs().flatMap(line => (line['trace_id'] === undefined ? [] : [line['trace_id']]))
   expect(new Set(receiver.spans.map(({ traceId }) => traceId))).toEqual(new Set(traced))
 })

@@ -21,8 +21,8 @@ export interface InProcessOptions {
   readonly plugins?: readonly AnyPlugin[]
   /** The policy's steps; default: the five-step pipeline without limits. */
   readonly steps?: readonly object[]
-  /** Further policies, by name: their steps. */
-  readonly policies?: Readonly<Record<string, readonly object[]>>
+  /** Further policies, by name: their steps, or all that the file has. */
+  readonly policies?: Readonly<Record<string, readonly object[] | { readonly steps: readonly object[] }>>
   /** Dollars on the account; default 10. */
   readonly credit?: string
   /** Changes to gateway.yaml. */
@@ -74,9 +74,9 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
   const configFile = await writeConfiguration(dir, {
     yaml: configurationOf(options),
     policies: Object.fromEntries(
-      Object.entries({ test: options.steps ?? FIVE_STEPS, ...options.policies }).map(([name, steps]) => [
+      Object.entries({ test: options.steps ?? FIVE_STEPS, ...options.policies }).map(([name, policy]) => [
         name,
-        { steps },
+        'steps' in policy ? policy : { steps: policy },
       ]),
     ),
   })

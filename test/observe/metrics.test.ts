@@ -44,6 +44,15 @@ describe('what must not happen', () => {
     expect(page.value('tollgate_exchange_duration_seconds_count', { ...OTHER, outcome: 'other' })).toBe('500')
   })
 
+  it('every target of the configuration is shown, however many there are', () => {
+    const one = { provider: 'p', state: 'well', inflight: 0, ejections: 0 }
+    const targets = Array.from({ length: 300 }, (_, index) => ({ ...one, target: `p/${index}` }))
+    const serving = () => ({ isOverloaded: false, held: 0n, targets, credentialsOut: [] })
+    const page = parse(create({}, { serving }).render())
+    expect(page.value('tollgate_target_state', { provider: 'p', target: 'p/299', state: 'well' })).toBe('1')
+    expect(page.samples('tollgate_target_state')).toHaveLength(4 * 300)
+  })
+
   it('an exemplar is of a trace that a collector has, the newest of all threads, and only where it is understood', () => {
     const [main, thread] = [create(), create()]
     const traceId = 'ab'.repeat(16)
@@ -70,7 +79,7 @@ describe('what must not happen', () => {
     expect(metrics.render().length).toBeLessThan(40_000)
   })
 
-  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])('the number %d spoils no sum', bad => {
+  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY, 1e300])('the number %d spoils no sum', bad => {
     const metrics = create()
     const usage = usageOf({ promptTokens: bad, completionTokens: bad })
     metrics.exchange(

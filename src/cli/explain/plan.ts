@@ -5,7 +5,7 @@ import { asksModel, type FactName, type RouteKind } from '#contract'
 import type { Configuration, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { listed, nearest } from '../../config/yaml/problem.ts'
 import { json, table } from '../format.ts'
-import { loadSimulated } from '../simulated.ts'
+import { type Loaded, loadSimulated } from '../simulated.ts'
 import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
 import { wrapped } from './text.ts'
 
@@ -32,6 +32,8 @@ export interface RoutePlan {
   readonly policy: string
   readonly public: boolean
   readonly unmetered: boolean
+  /** Whether traces have the words of its prompts and answers. */
+  readonly content: boolean
   readonly steps: readonly StepPlan[]
   /** What is done when every step has let the request pass. */
   readonly behind: string
@@ -48,9 +50,9 @@ export async function explainPlans(
 ): Promise<ExitCode> {
   const loaded = await loadSimulated(terminal, config, 'cannot be explained')
   if (loaded === null) return 1
-  const { configuration, sources } = loaded
+  const { configuration } = loaded
   const routes = path === null ? configuration.routes : [routeAt(configuration, path)]
-  const plans = routes.map(route => planOf(route, sources))
+  const plans = routes.map(route => planOf(route, loaded))
   if (asJson) terminal.out(json({ routes: plans.map(planJson) }))
   else terminal.out(plansText(plans))
   return 0
@@ -82,8 +84,7 @@ function fits(pattern: string, path: string): boolean {
   return path.length > before.length + behind.length && path.startsWith(before) && path.endsWith(behind)
 }
 
-/** @param sources the text of each file by its absolute path */
-export function planOf(route: RouteConfig, sources: ReadonlyMap<string, string>): RoutePlan {
+export function planOf(route: RouteConfig, { configuration: { telemetry }, sources }: Loaded): RoutePlan {
   const { path, methods, kind, policy, steps } = route
   const sure = new Set(steps.steps.filter(isSure).flatMap(step => step.plugin.gives ?? []))
   const all = steps.steps.filter(step => step.mode !== 'off').flatMap(step => step.plugin.gives ?? [])
@@ -94,6 +95,7 @@ export function planOf(route: RouteConfig, sources: ReadonlyMap<string, string>)
     policy,
     public: route.public,
     unmetered: route.unmetered,
+    content: telemetry !== null && steps.tracesContent && asksModel(kind) && !route.counts,
     steps: steps.steps.map((step, at) => stepPlan(step, at, kind, settingsIn(sources, step, at))),
     behind: behindSteps(route),
     facts: [...sure],
@@ -169,7 +171,11 @@ function plansText(plans: readonly RoutePlan[]): string {
 }
 
 function headText({ path, methods, kind, policy, ...plan }: RoutePlan): string {
-  const marks = [plan.public ? 'public (no key)' : '', plan.unmetered ? 'unmetered (no charge)' : '']
+  const marks = [
+    plan.public ? 'public (no key)' : '',
+    plan.unmetered ? 'unmetered (no charge)' : '',
+    plan.content ? 'content in traces' : '',
+  ]
   const said = marks.filter(mark => mark !== '')
   return wrapped([`${methods.join(', ')} ${path}`, kind, `policy ${policy}`, ...said].join(' · '), '')
 }

@@ -88,7 +88,7 @@ export function recorded(configuration: Configuration, parts: RecorderParts): Co
     if (known) return known
     const wrapped = steps.steps.map(step => watchedStep(step, steps.name, parts))
     const last = asksModel(kind) ? [lastStep(parts.beforeSend, steps.steps.at(-1)!)] : []
-    const policy = { name: steps.name, steps: [...wrapped, ...last] }
+    const policy = { ...steps, steps: [...wrapped, ...last] }
     policies.set(steps, policy)
     return policy
   }

@@ -5,7 +5,7 @@ import type { AnyPlugin, FactName, RouteKind } from '#contract'
 import { FACT_NAMES, mistakeText } from '#contract'
 import type { RoutePath } from '../conditions/truth.ts'
 import type { CompiledWhen, PluginRegistry, StepConfig } from '../configuration.ts'
-import type { StepShape } from '../file-shapes.ts'
+import type { PolicyShape, StepShape } from '../file-shapes.ts'
 import { POLICY_SCHEMA } from '../schema.ts'
 import { checkShape } from '../yaml/ajv.ts'
 import { freeze } from '../yaml/freeze.ts'
@@ -39,11 +39,10 @@ export async function loadPolicy(
 ): Promise<LoadedPolicy> {
   const source = await readSource(file, text, options.reading)
   const steps: LoadedStep[] = []
-  let entries: unknown[] = []
-  if (source.usable) {
-    const shape = checkShape(source, '', source.value, POLICY_SCHEMA) as { steps?: unknown } | null
-    entries = Array.isArray(shape?.steps) ? shape.steps : []
-  }
+  const shape = source.usable
+    ? (checkShape(source, '', source.value, POLICY_SCHEMA) as Partial<PolicyShape> | null)
+    : null
+  const entries: readonly unknown[] = Array.isArray(shape?.steps) ? shape.steps : []
   for (const [i, entry] of entries.entries()) {
     const loaded = await loadStep(source, `/steps/${i}`, entry as StepShape, { ...options, policy: name })
     if (loaded !== null) steps.push(loaded)
@@ -56,8 +55,9 @@ export async function loadPolicy(
   if (complete) for (const kind of options.kinds) checkOrder(source, steps, { ...asked, kind })
   checkModels(source, steps, options.models)
   checkReach(source, steps, routePathsOf(steps, options.routePaths))
-  const config =
-    source.problems.length > 0 ? null : { name, steps: steps.map((step, i) => configOf(step, whens[i] ?? null)) }
+  const tracesContent = shape?.telemetry?.content === true
+  const configured = () => steps.map((step, i) => configOf(step, whens[i] ?? null))
+  const config = source.problems.length > 0 ? null : { name, tracesContent, steps: configured() }
   return { name, source, steps, complete, missed, config }
 }
 

@@ -3,7 +3,8 @@
  * number of spans waits. What the collector does not take is counted, and the log says so once, until it takes some again.
  */
 import type { Log } from '#contract'
-import type { EncodableSpan, Encoding, MetricsExport, Signal } from './encoding.ts'
+import type { Encoding, MetricsExport, Signal } from './encoding.ts'
+import type { WaitingSpan } from './spans.ts'
 
 export interface ExporterParts {
   /** Without a slash at its end; `/v1/traces` and `/v1/metrics` are appended. */
@@ -25,6 +26,9 @@ export interface ExporterParts {
 export const BATCH_SPANS = 512
 /** Spans that wait at most; later ones are dropped. */
 export const MAX_WAITING_SPANS = 2048
+/** The same for the characters of their content: collectors take requests of 4 MiB and more. */
+export const BATCH_CHARACTERS = 1024 * 1024
+export const MAX_WAITING_CHARACTERS = 16 * 1024 * 1024
 /** How long spans wait at most while all is well. */
 const SPANS_EVERY_MS = 5_000
 const METRICS_EVERY_MS = 30_000
@@ -34,6 +38,8 @@ const MOST_RETRY_AFTER_MS = 300_000
 const TIMEOUT_MS = 10_000
 /** The last spans and metrics have this long when the telemetry ends. */
 const LAST_MS = 5_000
+
+const MAX_ANSWER_BYTES = 64 * 1024
 
 /** The collector may take the same request later (OTLP). */
 const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504])
@@ -53,7 +59,9 @@ export class Exporter {
   readonly #unwatch: () => void
   /** Ends the request that is under way. */
   readonly #end = new AbortController()
-  #waiting: EncodableSpan[] = []
+  #waiting: WaitingSpan[] = []
+  /** Of the content of those that wait. */
+  #characters = 0
   #sending: Promise<void> | null = null
   #spansAtMs: number
   #metricsAtMs: number
@@ -69,9 +77,33 @@ export class Exporter {
     this.#unwatch = parts.watch(now => this.#look(now))
   }
 
-  add(spans: readonly EncodableSpan[]): void {
-    if (this.#waiting.length + spans.length > MAX_WAITING_SPANS) this.#drop(spans.length)
-    else this.#waiting.push(...spans)
+  add(spans: readonly WaitingSpan[]): void {
+    const characters = charactersOf(spans)
+    const hasRoom =
+      this.#waiting.length + spans.length <= MAX_WAITING_SPANS &&
+      this.#characters + characters <= MAX_WAITING_CHARACTERS
+    if (hasRoom) {
+      this.#waiting.push(...spans)
+      this.#characters += characters
+    } else this.#drop(spans.length)
+  }
+
+  get #isBatchFull(): boolean {
+    return this.#waiting.length >= BATCH_SPANS || this.#characters >= BATCH_CHARACTERS
+  }
+
+  /** One span in any case. */
+  #takeBatch(): WaitingSpan[] {
+    let characters = 0
+    let count = 0
+    while (count < BATCH_SPANS && count < this.#waiting.length) {
+      characters += this.#waiting[count]!.characters
+      if (count > 0 && characters > BATCH_CHARACTERS) break
+      count++
+    }
+    const batch = this.#waiting.splice(0, count)
+    this.#characters -= charactersOf(batch)
+    return batch
   }
 
   /** Sends what is left, once, and ends. What the collector does not take in time is dropped. */
@@ -91,8 +123,7 @@ export class Exporter {
 
   #look(now: number): void {
     if (this.#sending !== null || now < this.#pausedUntilMs) return
-    const areSpansDue =
-      this.#waiting.length >= BATCH_SPANS || (this.#waiting.length > 0 && now - this.#spansAtMs >= SPANS_EVERY_MS)
+    const areSpansDue = this.#isBatchFull || (this.#waiting.length > 0 && now - this.#spansAtMs >= SPANS_EVERY_MS)
     const areMetricsDue = now - this.#metricsAtMs >= METRICS_EVERY_MS
     if (this.#waiting.length === 0) this.#spansAtMs = now
     if (!areSpansDue && !areMetricsDue) return
@@ -109,23 +140,25 @@ export class Exporter {
     }
     if (!areSpansDue) return
     do this.#spansAtMs = now()
-    while ((await this.#sendSpans()) && this.#waiting.length >= BATCH_SPANS && !this.#end.signal.aborted)
+    while ((await this.#sendSpans()) && this.#isBatchFull && !this.#end.signal.aborted)
   }
 
   /** Whether the next batch may follow. */
   async #sendSpans(): Promise<boolean> {
     const { encoding } = this.#parts
-    const batch = this.#waiting.splice(0, BATCH_SPANS)
+    const batch = this.#takeBatch()
     const sent = await this.#post('traces', () => encoding.spans(batch))
     this.#tell('traces', sent)
     if (sent.isTaken) {
       this.#pauseMs = 0
-      if (sent.rejected > 0) this.#drop(sent.rejected)
+      if (sent.rejected > 0) this.#drop(Math.min(sent.rejected, batch.length))
     } else if (sent.isRetryable) {
       this.#pauseMs = Math.min(PAUSE_MS.longest, this.#pauseMs * 2 || PAUSE_MS.first)
       this.#pausedUntilMs = this.#parts.now() + Math.max(sent.retryAfterMs, this.#pauseMs)
       const room = MAX_WAITING_SPANS - this.#waiting.length
-      this.#waiting.unshift(...batch.slice(0, room))
+      const again = batch.slice(0, room)
+      this.#waiting.unshift(...again)
+      this.#characters += charactersOf(again)
       if (batch.length > room) this.#drop(batch.length - room)
     } else this.#drop(batch.length)
     return sent.isTaken || !sent.isRetryable
@@ -150,7 +183,7 @@ export class Exporter {
         redirect: 'manual',
         signal: AbortSignal.any([this.#end.signal, AbortSignal.timeout(TIMEOUT_MS)]),
       })
-      const said = new Uint8Array(await answer.arrayBuffer())
+      const said = await beginningOf(answer)
       if (!answer.ok) {
         const isRetryable = RETRYABLE.has(answer.status)
         const retryAfterMs = Math.min(MOST_RETRY_AFTER_MS, 1000 * (Number(answer.headers.get('retry-after')) || 0))
@@ -184,6 +217,20 @@ export class Exporter {
     }
   }
 }
+
+/** A collector says little; whoever goes on and on is not read to the end. */
+async function beginningOf({ body }: Response): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of body ?? []) {
+    pieces.push(piece)
+    size += piece.length
+    if (size > MAX_ANSWER_BYTES) break
+  }
+  return Buffer.concat(pieces)
+}
+
+const charactersOf = (spans: readonly WaitingSpan[]) => spans.reduce((sum, { characters }) => sum + characters, 0)
 
 function reasonOf(error: unknown): string {
   const { message, cause, name } = error as Error & { readonly cause?: { readonly code?: string; message?: string } }

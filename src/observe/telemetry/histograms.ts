@@ -45,9 +45,11 @@ class Histogram {
 
   /** @param type `gen_ai.token.type`; empty: it has none */
   observe(value: number, labels: Labels, type: string): void {
-    if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) return
+    // An absurd one would spoil the sum for good.
+    if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) return
     const { operation, peer, model, error } = labels
-    const key = `${operation} ${peer.name} ${peer.address} ${model} ${error} ${type}`
+    // All that the attributes say, and no more: a collector takes two series with the same ones for one that contradicts itself.
+    const key = `${operation} ${peer.provider} ${peer.address} ${peer.port} ${model} ${error} ${type}`
     let series = this.#series.get(key)
     if (series === undefined) {
       if (this.#series.size >= MAX_SERIES) return

@@ -1,5 +1,9 @@
-/** The spans of one sampled exchange: one for the client's request, and one for each attempt at a provider. No words of either. */
+/**
+ * The spans of one sampled exchange: one for the client's request, and one for each attempt at a provider. No words of either,
+ * unless the policy asks for content.
+ */
 import type { ExchangeSummary } from '../summary.ts'
+import { type Content, contentAttributes } from './content.ts'
 import { type EncodableSpan, type HrTime, hrTime, type MetricsExport } from './encoding.ts'
 import type { Peer } from './peer.ts'
 import type { Trace } from './trace-context.ts'
@@ -29,6 +33,10 @@ export interface TracedExchange {
   readonly attempts: readonly AttemptFacts[]
   /** Asked for in the request: numbers and words of closed lists, under their names of the conventions. Only of a sampled one. */
   readonly asked: Attributes
+  /** What the provider calls its answer, in the same way. */
+  readonly answer: Attributes
+  /** Null: the policy does not ask for content, or there is none. */
+  readonly content: Content | null
   /** Why the answer ended, in the words of chat completions; null: nobody knows, or there are several answers. */
   readonly finish: string | null
   /** Monotonic milliseconds. */
@@ -42,12 +50,20 @@ export type Attributes = Readonly<Record<string, string | number | boolean | str
 export interface Sender {
   readonly resource: EncodableSpan['resource']
   readonly scope: MetricsExport['scopeMetrics'][number]['scope']
+  /** Takes secrets out of a text. */
+  redact(text: string): string
+}
+
+/** A span that waits for the collector. */
+export interface WaitingSpan extends EncodableSpan {
+  /** Of its content, which has no bound but its own. */
+  readonly characters: number
 }
 
 const [SERVER, CLIENT] = [1, 2]
 const [UNSET, ERROR] = [0, 2]
 
-export function spansOf(traced: TracedExchange, sender: Sender): EncodableSpan[] {
+export function spansOf(traced: TracedExchange, sender: Sender): WaitingSpan[] {
   const { trace, summary, openedMs, attempts } = traced
   const at = (ms: number) => summary.at + ms - openedMs
   const { code, status, outcome } = summary
@@ -84,6 +100,9 @@ export function spansOf(traced: TracedExchange, sender: Sender): EncodableSpan[]
             ...clientAttributes(traced, attempt, index),
             ...(index === last ? answerAttributes(traced, attempt) : {}),
           },
+          ...(index === last && traced.content !== null
+            ? { content: contentAttributes(traced.content, sender.redact) }
+            : {}),
         }),
     ),
   ]
@@ -137,12 +156,13 @@ function clientAttributes(
 
 /** What came of the last attempt: the answer is its. */
 function answerAttributes(
-  { operation, summary: { usage }, finish }: TracedExchange,
+  { operation, summary: { usage }, answer, finish }: TracedExchange,
   attempt: AttemptFacts,
 ): Attributes {
   const { firstChunkMs } = attempt
   if (operation === null) return {}
   return given({
+    ...answer,
     'gen_ai.response.time_to_first_chunk': firstChunkMs === null ? null : firstChunkMs / 1000,
     'gen_ai.response.finish_reasons': finish === null ? null : [finish],
     ...(usage === null || usage.source === 'cached'
@@ -158,15 +178,19 @@ function answerAttributes(
   })
 }
 
-/** Without what is not known; a provider's count may be no number that anybody can write. */
+/**
+ * Without what is not known. A client's or a provider's number may be none that a collector takes: whole ones are sent in 64
+ * bits, and with one that has more it refuses all spans of a request.
+ */
 function given(values: Readonly<Record<string, Attributes[string] | null>>): Attributes {
   const known: Record<string, Attributes[string]> = {}
   for (const [name, value] of Object.entries(values)) {
-    if (value === null || (typeof value === 'number' && !Number.isFinite(value))) continue
-    known[name] = value
+    if (value !== null && !(typeof value === 'number' && !isWritable(value))) known[name] = value
   }
   return known
 }
+
+const isWritable = (value: number) => (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value))
 
 interface SpanFacts {
   readonly spanId: string
@@ -179,12 +203,14 @@ interface SpanFacts {
   readonly endedAt: number
   readonly isError: boolean
   readonly attributes: Attributes
+  readonly content?: Readonly<Record<string, string>>
 }
 
 type SpanContext = ReturnType<EncodableSpan['spanContext']>
 
 /** What the encoder reads of a span that is over. */
-class RecordedSpan implements EncodableSpan {
+class RecordedSpan implements WaitingSpan {
+  readonly characters: number
   readonly name: string
   readonly kind: number
   readonly parentSpanContext?: SpanContext
@@ -215,7 +241,8 @@ class RecordedSpan implements EncodableSpan {
     this.endTime = hrTime(Math.max(startedAt, endedAt))
     this.duration = hrTime(Math.max(0, endedAt - startedAt))
     this.status = { code: facts.isError ? ERROR : UNSET }
-    this.attributes = facts.attributes
+    this.attributes = { ...facts.attributes, ...facts.content }
+    this.characters = Object.values(facts.content ?? {}).reduce((sum, text) => sum + text.length, 0)
     this.resource = resource
     this.instrumentationScope = scope
   }

@@ -4,25 +4,12 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Clock, Log, Random } from '#contract'
+import type { TelemetryConfig } from '../../common/telemetry-config.ts'
 import { loadEncoding, type MetricsExport } from './encoding.ts'
 import { Exporter } from './exporter.ts'
 import { GenAiHistograms } from './histograms.ts'
 import { type Sender, spansOf, type TracedExchange } from './spans.ts'
 import { hexOf, parentIn, Trace } from './trace-context.ts'
-
-/** `telemetry` of gateway.yaml. */
-export interface TelemetryConfig {
-  /** Of the collector, without a slash at its end. */
-  readonly endpoint: string
-  readonly protocol: 'protobuf' | 'json'
-  /** The share of traces that are recorded of those that begin here. */
-  readonly ratio: number
-  readonly headers: Readonly<Record<string, string>>
-  /** Whether metrics are exported beside traces. */
-  readonly metrics: boolean
-  /** Of the resource: `service.name` and whatever the operator says. */
-  readonly attributes: Readonly<Record<string, string>>
-}
 
 export interface TelemetryParts {
   readonly version: string
@@ -33,6 +20,10 @@ export interface TelemetryParts {
     watch(check: (monotonicMs: number) => void): () => void
   }
   readonly log: Log
+  /** Which of the threads that serve; null: there is one. */
+  readonly lane: number | null
+  /** Takes secrets out of a text. */
+  redact(text: string): string
   /** Spans that no collector will have. */
   dropped(spans: number): void
 }
@@ -50,7 +41,7 @@ export interface Telemetry {
 
 export async function createTelemetry(config: TelemetryConfig, parts: TelemetryParts): Promise<Telemetry> {
   const { clock, random, deadlineClock, log, version } = parts
-  const sender = senderOf(config, version, random)
+  const sender = senderOf(config, parts)
   const histograms = new GenAiHistograms(clock)
   const exporter = new Exporter({
     endpoint: config.endpoint,
@@ -77,21 +68,20 @@ export async function createTelemetry(config: TelemetryConfig, parts: TelemetryP
   }
 }
 
-/** Each unit that serves has an id of its own: the sums of two must not be taken for one. */
-function senderOf({ attributes }: TelemetryConfig, version: string, random: Random): Sender {
-  const resource = {
-    attributes: {
-      'service.name': 'tollgate',
-      'service.version': version,
-      'service.instance.id': hexOf(4, random),
-      ...attributes,
-    },
-  }
+/** Each unit that serves has an id of its own: the sums of two must not be taken for one. So has each thread of an operator's id. */
+function senderOf({ attributes }: TelemetryConfig, { version, random, redact, lane }: TelemetryParts): Sender {
+  const said = attributes[INSTANCE]
+  const common = { 'service.name': 'tollgate', 'service.version': version, [INSTANCE]: hexOf(4, random), ...attributes }
+  const ofThread = said === undefined || lane === null ? {} : { [INSTANCE]: `${said}-${lane}` }
+  const resource = { attributes: { ...common, ...ofThread } }
   return {
     resource: resource as unknown as Sender['resource'],
     scope: { name: 'tollgate', version },
+    redact,
   }
 }
+
+const INSTANCE = 'service.instance.id'
 
 /** Every exchange counts, sampled or not. */
 function observe({ operation, attempts, summary: { usage } }: TracedExchange, histograms: GenAiHistograms): void {

@@ -27,6 +27,7 @@ import { Exchange, type StepTap } from '../exchange.ts'
 import type { Reply } from '../finish.ts'
 import type { ReadBody } from '../http/body.ts'
 import type { RunOptions } from '../pipeline/runner.ts'
+import type { AnswerRecord } from './answer-record.ts'
 import type { ExchangeAnswers } from './exchange-answers.ts'
 import type { Memory } from './memory.ts'
 
@@ -75,6 +76,8 @@ export class LiveExchange extends Exchange implements ClientOwner {
   readonly via: string
   /** Null without telemetry. */
   readonly trace: Trace | null
+  /** Of the last attempt; null: there was none, or nobody records it. */
+  answerRecord: AnswerRecord | null = null
   readonly meter: Meter
   readonly client: Client
   /** Its place among all exchanges; null: it was refused at once. */

@@ -3,13 +3,13 @@
  * the pipeline has unwound: of bytes the last piece, of events the last one, or the one that says the usage and whatever
  * follows. So an answer never looks finished before its charge is committed.
  */
-import type { Refusal, UpstreamFailure, Usage } from '#contract'
+import type { AnswerIdentity, Refusal, UpstreamFailure, Usage } from '#contract'
 import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
 import { RawFailure, type RawHead } from '../../providers/raw.ts'
 import type { Client } from '../answer/client.ts'
 import { failureFrame } from '../answer/stream.ts'
 import type { AnswerStream } from './live-exchange.ts'
-import { usageIn } from './raw-usage.ts'
+import { identify, usageIn } from './raw-usage.ts'
 
 export interface RawStream extends AnswerStream {
   /** What has come so far. */
@@ -99,6 +99,8 @@ const EVENT_BYTES = 128
 export interface EventRules extends AnswerRoom {
   /** What an event that says an error means. */
   failureOf(said: Buffer): UpstreamFailure
+  /** Where it is noted what events that are read call the answer; null: nobody asks. */
+  readonly identity: AnswerIdentity | null
 }
 
 /**
@@ -186,6 +188,7 @@ export class EventStream implements RawStream {
     if (isError(said)) {
       throw new RawFailure(this.#rules.failureOf(Buffer.from(JSON.stringify(said))), this.#outlet.head.status)
     }
+    if (this.#rules.identity !== null) identify(this.#rules.identity, said)
     const usage = usageIn(said)
     this.usage = usage ?? this.usage
     return usage !== null

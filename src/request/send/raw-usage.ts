@@ -2,7 +2,7 @@
  * What a raw answer took. Providers say it under two sets of names, in a JSON body or in the last event of a stream;
  * where the price counts tokens and nobody says them, they are estimated and the receipt says so.
  */
-import type { Price, Usage } from '#contract'
+import type { AnswerIdentity, Price, Usage } from '#contract'
 
 /** What is known of an exchange besides what the provider says. */
 export interface RawSizes {
@@ -29,10 +29,15 @@ const quarter = (bytes: number) => Math.ceil(bytes / 4)
 
 const NOTHING = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0, reasoningTokens: 0 }
 
-/** The usage in a JSON body; null where it says none, or is no JSON. */
-export function reportedIn(json: Buffer): Usage | null {
+/**
+ * The usage in a JSON body; null where it says none, or is no JSON.
+ * @param identity where it is noted what the body calls itself; null: nobody asks
+ */
+export function reportedIn(json: Buffer, identity: AnswerIdentity | null): Usage | null {
   try {
-    return usageIn(JSON.parse(json.toString('utf8')))
+    const said: unknown = JSON.parse(json.toString('utf8'))
+    if (identity !== null) identify(identity, said)
+    return usageIn(said)
   } catch {
     return null
   }
@@ -58,6 +63,14 @@ export function usageIn(value: unknown): Usage | null {
     completionTokens: completion ?? 0,
     reasoningTokens: numberIn(outputDetails, 'reasoning_tokens') ?? 0,
     source: 'reported',
+  }
+}
+
+/** Notes what a body or an event calls the answer, also one that wraps it (`response.completed`, `message_start`). */
+export function identify(identity: AnswerIdentity, value: unknown): void {
+  for (const each of [value, member(value, 'response'), member(value, 'message')]) {
+    identity.id ??= member(each, 'id')
+    identity.model ??= member(each, 'model')
   }
 }
 

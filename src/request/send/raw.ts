@@ -6,6 +6,7 @@ import { isRefusal, type Refusal, refuse, type Usage } from '#contract'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
 import type { Signed, Upstream } from '../../runtime/generation.ts'
 import type { Reply } from '../finish.ts'
+import { AnswerRecord } from './answer-record.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import { refusalOf } from './chat.ts'
 import type { LiveExchange } from './live-exchange.ts'
@@ -49,6 +50,8 @@ class RawTry {
     this.#path = path
     this.#signed = upstream.sign({ method: ctx.method, path, headers, body: bytes })
     this.#record = new AttemptRecord(exchange, upstream.provider.name)
+    // Its words pass unread.
+    if (exchange.trace?.isSampled) exchange.answerRecord = new AnswerRecord(false)
   }
 
   async run(): Promise<Reply> {
@@ -110,6 +113,7 @@ class RawTry {
           failureOf: said => this.#upstream.dialect.decodeError(500, {}, said),
           largestBytes: generation.configuration.limits.answerBytes,
           holds: this.#holds,
+          identity: this.#exchange.answerRecord,
         })
       case 'bytes':
         return new ByteStream(outlet)
@@ -159,9 +163,9 @@ class RawTry {
   }
 
   #usageOfWhole({ headers, body }: RawAnswer): Usage {
-    const { bytes, live } = this.#exchange
+    const { bytes, live, answerRecord } = this.#exchange
     const isJson = /json/i.test(headers['content-type'] ?? '')
-    const reported = live.config.price !== null && isJson ? reportedIn(body) : null
+    const reported = live.config.price !== null && isJson ? reportedIn(body, answerRecord) : null
     return usageOfRaw(live.config.price, reported, { requestBytes: bytes.length, answerBytes: body.length })
   }
 }

@@ -17,6 +17,7 @@ export function tracedOf(exchange: LiveExchange, summary: ExchangeSummary): Trac
     operation: counts ? 'count_tokens' : raw === null ? operationOf(kind) : rawOperation(exchange.ctx.path, raw.path),
     attempts: trace.attempts.map((_, index) => attemptOf(exchange, index, endedMs)),
     asked: trace.isSampled && chat !== undefined ? askedIn(chat) : NOTHING,
+    ...answeredIn(exchange),
     finish: chat?.choices === 1 && meter.finish !== null && FINISHES.has(meter.finish) ? meter.finish : null,
     openedMs: client.openedMs,
     endedMs,
@@ -24,6 +25,38 @@ export function tracedOf(exchange: LiveExchange, summary: ExchangeSummary): Trac
 }
 
 const NOTHING: Attributes = {}
+
+/** What the last attempt's answer is called, and what it says. */
+function answeredIn({ answerRecord, chat, live, rawModel, targets, attempts, generation }: LiveExchange) {
+  if (answerRecord === null) return { answer: NOTHING, content: null }
+  const { id, model, words } = answerRecord
+  // Where a raw route lists no models, it may be whatever the client has written.
+  const isKnown = live.config.raw === null || rawModel !== null
+  const answer = { ...named('gen_ai.response.id', id), ...named('gen_ai.response.model', isKnown ? model : null) }
+  if (words === null || chat === undefined || live.config.counts) return { answer, content: null }
+  const target = targets?.find(({ id }) => id === attempts.at(-1)?.target)
+  const dialect = target && generation.upstreams.get(target.provider)!.provider.dialect
+  const isSystemApart = dialect !== undefined && SYSTEM_APART.has(dialect)
+  return {
+    answer,
+    content: { messages: chat.body.messages, isSystemApart, answer: words.completion(), isCut: words.isCut },
+  }
+}
+
+/** Providers whose format has a place of its own for the instructions of the system. */
+const SYSTEM_APART: ReadonlySet<string> = new Set([
+  'anthropic',
+  'vertex-anthropic',
+  'bedrock',
+  'bedrock-invoke',
+  'gemini',
+  'vertex',
+])
+
+/** A provider may say anything, also what a client has said. A name has no blanks, so no prose is one. */
+function named(attribute: string, name: unknown): Attributes {
+  return typeof name === 'string' && /^[\w.:/@+=-]{1,128}$/.test(name) ? { [attribute]: name } : NOTHING
+}
 
 /** Others are a provider's own, and could be anything. */
 const FINISHES: ReadonlySet<string> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])

@@ -18,7 +18,9 @@ import type { Meter } from '../answer/meter.ts'
 import { type PumpEnding, type PumpParts, StreamPump } from '../answer/pump.ts'
 import type { StreamAnswer } from '../answer/stream.ts'
 import { WholePump } from '../answer/whole.ts'
+import type { StepTap } from '../exchange.ts'
 import { streamTo, writerOf } from './answer.ts'
+import { AnswerRecord } from './answer-record.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
@@ -70,8 +72,9 @@ export class Try implements AttemptOptions, PumpParts {
     this.#exchange = exchange
     const { passes } = searchingOf(chat.body)
     this.meter.begin(chat, chat.choices * passes * (chat.cap + target.reasoningOutsideCap))
-    this.answer = chat.stream ? streamTo(exchange, exchange.taps) : null
-    this.pump = this.#pumpFor(chat, upstream, passes > 1)
+    const taps = exchange.trace === null ? exchange.taps : recordedTaps(exchange)
+    this.answer = chat.stream ? streamTo(exchange, taps) : null
+    this.pump = this.#pumpFor(chat, upstream, taps, passes > 1)
     this.#signed = upstream.sign(encoded)
     const headers = { ...this.#signed.headers, 'x-request-id': exchange.id, via: exchange.via }
     this.request = { path: encoded.path, headers, body: encoded.body }
@@ -114,7 +117,7 @@ export class Try implements AttemptOptions, PumpParts {
     this.#record.head(status, failure)
   }
 
-  #pumpFor(chat: Chat, { dialect }: Upstream, searches: boolean): StreamPump | WholePump {
+  #pumpFor(chat: Chat, { dialect }: Upstream, taps: readonly StepTap[], searches: boolean): StreamPump | WholePump {
     const exchange = this.#exchange
     const view = {
       model: exchange.model!.id,
@@ -123,9 +126,10 @@ export class Try implements AttemptOptions, PumpParts {
       createdAt: Math.floor(exchange.startedAt / 1000),
       functions: chat.body['functions'] != null && !chat.body.tools?.length,
       searches,
+      identity: exchange.answerRecord,
     }
     if (this.answer) return new StreamPump(this, dialect.decodeStream(view), this.answer)
-    return new WholePump(this, { dialect, view, taps: exchange.taps, write: writerOf(exchange) })
+    return new WholePump(this, { dialect, view, taps, write: writerOf(exchange) })
   }
 
   /** What the end of the attempt says of its target. */
@@ -138,6 +142,13 @@ export class Try implements AttemptOptions, PumpParts {
     } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good()
     else this.#trackedAttempt.dropped()
   }
+}
+
+/** The taps of a traced exchange; one that is recorded begins a record of this attempt's answer. */
+function recordedTaps(exchange: LiveExchange): readonly StepTap[] {
+  if (!exchange.trace!.isSampled) return exchange.taps
+  exchange.answerRecord = new AnswerRecord(exchange.live.config.steps.tracesContent)
+  return exchange.answerRecord.around(exchange.taps)
 }
 
 const droppedOf = (chat: Chat, request: EncodedRequest) =>

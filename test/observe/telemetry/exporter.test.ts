@@ -1,8 +1,14 @@
 /** The exporter against a real server, with the test's own time. */
 import { describe, expect, onTestFinished, test } from 'vitest'
+import type { TelemetryConfig } from '../../../src/common/telemetry-config.ts'
 import { loadEncoding } from '../../../src/observe/telemetry/encoding.ts'
-import { BATCH_SPANS, MAX_WAITING_SPANS } from '../../../src/observe/telemetry/exporter.ts'
-import { createTelemetry, type Telemetry, type TelemetryConfig } from '../../../src/observe/telemetry/telemetry.ts'
+import {
+  BATCH_CHARACTERS,
+  BATCH_SPANS,
+  MAX_WAITING_CHARACTERS,
+  MAX_WAITING_SPANS,
+} from '../../../src/observe/telemetry/exporter.ts'
+import { createTelemetry, type Telemetry } from '../../../src/observe/telemetry/telemetry.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../helpers/otlp-receiver.ts'
 import { seeded } from '../../helpers/seeded.ts'
 import { summary } from '../summary.ts'
@@ -13,6 +19,8 @@ interface Rig {
   readonly log: (readonly [level: string, fields: Readonly<Record<string, unknown>>, message: string])[]
   /** Records so many sampled exchanges of one span each. */
   record(count: number): void
+  /** The same with a second span, whose content has so many characters, about. */
+  recordContent(count: number, characters: number): void
   /** Time passes, and whoever watches looks in. */
   pass(ms: number): void
   /** The same, until the collector has had so many requests. */
@@ -42,6 +50,8 @@ async function rig(config: Partial<TelemetryConfig> = {}): Promise<Rig> {
         },
       },
       log: { info: say('info'), warn: say('warn'), error: say('error') },
+      redact: text => text,
+      lane: null,
       dropped(spans) {
         dropped += spans
       },
@@ -63,8 +73,27 @@ async function rig(config: Partial<TelemetryConfig> = {}): Promise<Rig> {
     record(count) {
       for (let index = 0; index < count; index++) {
         const trace = telemetry.open({})
-        const common = { operation: null, attempts: [], asked: {}, finish: null, openedMs: nowMs, endedMs: nowMs + 1 }
+        const common = {
+          operation: null,
+          attempts: [],
+          asked: {},
+          answer: {},
+          content: null,
+          finish: null,
+          openedMs: nowMs,
+          endedMs: nowMs + 1,
+        }
         telemetry.record({ trace, summary: summary({ traceId: trace.id }), ...common })
+      }
+    },
+    recordContent(count, characters) {
+      for (let index = 0; index < count; index++) {
+        const trace = telemetry.open({})
+        const said = Array.from({ length: 3 }, () => ({ role: 'user', content: 'x'.repeat(characters / 3) }))
+        const content = { messages: said, isSystemApart: false, answer: null, isCut: false }
+        const common = { asked: {}, answer: {}, finish: null, openedMs: nowMs, endedMs: nowMs + 1 }
+        const facts = { trace, summary: summary({ traceId: trace.id }), operation: 'chat', ...common }
+        telemetry.record({ ...facts, attempts: [ATTEMPT], content })
       }
     },
     pass,
@@ -78,6 +107,17 @@ async function rig(config: Partial<TelemetryConfig> = {}): Promise<Rig> {
     },
     dropped: () => dropped,
   }
+}
+
+const ATTEMPT = {
+  spanId: '0123456789abcdef',
+  peer: { name: 'p', provider: 'openai', address: null, port: null },
+  model: 'm',
+  error: null,
+  status: 200,
+  startedMs: 0,
+  endedMs: 9,
+  firstChunkMs: null,
 }
 
 const messages = ({ log }: Rig) => log.map(([level, , message]) => `${level}: ${message}`)
@@ -161,6 +201,27 @@ describe('a collector that is in trouble', () => {
     expect(all.log.at(-1)![1]).toMatchObject({ dropped: 15 })
   })
 
+  test('content that waits has a bound of its own', async () => {
+    const all = await rig({ metrics: false })
+    all.receiver.answer(refuses(503))
+    const most = Math.floor(MAX_WAITING_CHARACTERS / 30_100)
+    all.recordContent(most + 40, 30_000)
+    expect(all.dropped()).toBeGreaterThanOrEqual(2 * 38)
+    expect(all.dropped()).toBeLessThan(2 * 60)
+    const dropped = all.dropped()
+    await all.passUntil(1)
+    all.record(1)
+    all.recordContent(10, 30_000)
+    expect(all.dropped()).toBe(dropped + 20)
+    all.receiver.answer(true)
+    while (all.receiver.spans.length < 2 * (most + 40) - dropped + 1)
+      await all.passUntil(all.receiver.requests.length + 1)
+    expect(Math.max(...all.receiver.requests.map(({ body }) => body.length))).toBeLessThan(1.5 * BATCH_CHARACTERS)
+    // There is room again.
+    all.recordContent(10, 30_000)
+    expect(all.dropped()).toBe(dropped + 20)
+  })
+
   test('it takes some and rejects others: those are dropped, and the log has its words', async () => {
     const all = await rig({ protocol: 'json' })
     const partialSuccess = { rejectedSpans: '2', errorMessage: 'too old' }
@@ -170,6 +231,45 @@ describe('a collector that is in trouble', () => {
     expect(all.dropped()).toBe(2)
     expect(all.log[0]![1]).toMatchObject({ problem: '2 rejected: too old' })
   })
+
+  test.each(['-5', '1e30', '99999999999'])('%s rejected spans are no more than were sent', async rejectedSpans => {
+    const all = await rig({ protocol: 'json' })
+    const partialSuccess = { rejectedSpans, errorMessage: 'too old' }
+    all.receiver.answer(response => void response.writeHead(200).end(JSON.stringify({ partialSuccess })))
+    all.record(3)
+    await all.passUntil(1)
+    expect(all.dropped()).toBe(rejectedSpans === '-5' ? 0 : 3)
+  })
+
+  test.each([200, 503])(
+    'an answer without end (HTTP %d) takes bounded memory, and means what its status says',
+    async status => {
+      const all = await rig({ protocol: 'json' })
+      let sent = 0
+      let isOver = false
+      all.receiver.answer(response => {
+        response.writeHead(status)
+        const piece = Buffer.alloc(64 * 1024, 'x')
+        const more = () => {
+          while (!isOver && sent < 200e6 && response.write(piece)) sent += piece.length
+        }
+        response.on('drain', more).on('close', () => {
+          isOver = true
+        })
+        more()
+      })
+      all.record(2)
+      all.pass(5000)
+      await expect.poll(() => isOver, { timeout: 5000 }).toBe(true)
+      expect(sent).toBeLessThan(20e6)
+      await settled()
+      expect(all.dropped()).toBe(0)
+      all.receiver.answer(true)
+      for (let second = 0; second < 10; second++) all.pass(1000)
+      await settled()
+      expect(all.receiver.spans).toHaveLength(status === 503 ? 2 : 0)
+    },
+  )
 
   test.each([
     ['no JSON', 'json', 'nonsense'],
@@ -263,18 +363,16 @@ describe('what is sent', () => {
 
   test('no metrics where they are not wanted', async () => {
     const all = await rig({ metrics: false })
-    const peer = { name: 'p', provider: 'openai', address: null, port: null }
-    const attempt = {
-      spanId: '1',
-      peer,
-      model: 'm',
-      error: null,
-      status: 200,
-      startedMs: 0,
+    const common = {
+      operation: 'chat',
+      attempts: [ATTEMPT],
+      asked: {},
+      answer: {},
+      content: null,
+      finish: null,
+      openedMs: 0,
       endedMs: 9,
-      firstChunkMs: null,
     }
-    const common = { operation: 'chat', attempts: [attempt], asked: {}, finish: null, openedMs: 0, endedMs: 9 }
     all.telemetry.record({ trace: all.telemetry.open({}), summary: summary(), ...common })
     await all.telemetry.close()
     expect(all.receiver.requests.map(({ path }) => path)).toEqual(['/v1/traces'])

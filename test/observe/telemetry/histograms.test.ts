@@ -26,7 +26,7 @@ function create() {
 }
 
 describe('what must not happen', () => {
-  test.each([Number.NaN, -1, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('%d spoils no sum', bad => {
+  test.each([Number.NaN, -1, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e308])('%d spoils no sum', bad => {
     const { histograms, points } = create()
     histograms.duration(bad, LABELS)
     histograms.firstChunk(bad, LABELS)
@@ -40,6 +40,21 @@ describe('what must not happen', () => {
     const { histograms, points } = create()
     for (let index = 0; index < 2500; index++) histograms.duration(1, { ...LABELS, model: `m${index}` })
     expect(points('gen_ai.client.operation.duration')).toHaveLength(2000)
+  })
+
+  test('two series never have the same attributes: providers of one address are one', () => {
+    const { histograms, points } = create()
+    // Two accounts at one provider, and a second server on the same machine.
+    histograms.duration(1000, LABELS)
+    histograms.duration(2000, { ...LABELS, peer: { ...PEER, name: 'another' } })
+    histograms.duration(4000, { ...LABELS, peer: { ...PEER, name: 'third', port: 8443 } })
+    histograms.duration(8000, { ...LABELS, peer: { ...PEER, name: 'p', port: 9443 } })
+    const all = points('gen_ai.client.operation.duration')
+    expect(all.map(({ attributes, value }) => [attributes['server.port'], value.sum])).toEqual([
+      [443, 3],
+      [8443, 4],
+      [9443, 8],
+    ])
   })
 
   test('what was sent does not change afterwards', () => {

@@ -31,6 +31,7 @@ function setUp() {
       failureOf: said => ({ code: 'upstream_error', detail: said.toString() }),
       largestBytes: 4_000_000,
       holds: bytes => bytes <= 2_000_000,
+      identity: null,
     },
   )
   return { pieces, stream }

@@ -73,7 +73,8 @@ function translated(message: Fields, blocks: readonly Fields[], view: AnswerView
     finish: finishOf(stopReason, calls.length),
     ...(view.searches && stopReason === PAUSE ? { stopReason: PAUSE } : {}),
   }
-  return translatedAnswer(view, textIn(message['id']) || null, [choice], isFields(usage) ? usageOf(usage) : null)
+  const identity = { id: textIn(message['id']) || null, model: message['model'] }
+  return translatedAnswer(view, identity, [choice], isFields(usage) ? usageOf(usage) : null)
 }
 
 /** The end of a turn that the provider goes on with when it gets it back. */

@@ -101,7 +101,7 @@ export class MessageEvents {
     // Relatives say it twice: what was begun then begins anew.
     this.#blocks.clear()
     if (isFields(message)) {
-      this.#writer.identify(message['id'])
+      this.#writer.identify(message['id'], message['model'])
       this.#count(message['usage'])
     }
     this.#writer.begin()

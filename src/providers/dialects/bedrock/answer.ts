@@ -36,7 +36,12 @@ function translated(parsed: unknown, view: AnswerView): DecodedAnswer | { readon
   if (typeof ended !== 'string') return { failure: ended }
   const text = answer.structured ?? answer.text
   const { reasoning, details, calls } = answer
-  return translatedAnswer(view, null, [{ text, reasoning, details, calls, finish: ended }], usageOf(parsed['usage']))
+  return translatedAnswer(
+    view,
+    { id: null },
+    [{ text, reasoning, details, calls, finish: ended }],
+    usageOf(parsed['usage']),
+  )
 }
 
 function invalid(detail: string): { readonly failure: UpstreamFailure } {

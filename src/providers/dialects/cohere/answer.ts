@@ -37,7 +37,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
     calls,
     finish,
   }
-  return translatedAnswer(view, textIn(id) || null, [choice], usageOf(usage))
+  return translatedAnswer(view, { id: textIn(id) || null }, [choice], usageOf(usage))
 }
 
 /** Between a thought and the plan to call something: both are prose before the answer. */

@@ -39,16 +39,22 @@ export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): Decode
   }
 }
 
-function answerOf({ candidates, promptFeedback, responseId, usageMetadata }: Fields, view: AnswerView) {
+function answerOf({ candidates, promptFeedback, responseId, modelVersion, usageMetadata }: Fields, view: AnswerView) {
   const id = typeof responseId === 'string' && responseId !== '' ? responseId : null
+  const identity = { id, model: modelVersion }
   const usage = usageOf(usageMetadata)
   if (Array.isArray(candidates) && candidates.length > 0) {
     const choices = choicesOf(candidates)
-    return 'failure' in choices ? choices : translatedAnswer(view, id, choices, usage)
+    return 'failure' in choices ? choices : translatedAnswer(view, identity, choices, usage)
   }
   const blocked = blockedPrompt(promptFeedback)
   if (blocked === undefined) return invalid('the answer has no candidates')
-  return translatedAnswer(view, id, [{ text: null, refusal: blocked, finish: 'content_filter' }], usage ?? NOTHING_USED)
+  return translatedAnswer(
+    view,
+    identity,
+    [{ text: null, refusal: blocked, finish: 'content_filter' }],
+    usage ?? NOTHING_USED,
+  )
 }
 
 function invalid(detail: string): Failed {

@@ -100,7 +100,7 @@ export class GeminiStream implements StreamDecoder {
       return
     }
     this.#begun = true
-    this.#writer.identify(value['responseId'])
+    this.#writer.identify(value['responseId'], value['modelVersion'])
     const blocked = blockedPrompt(value['promptFeedback'])
     const usage = usageOf(value['usageMetadata']) ?? (blocked === undefined ? null : NOTHING_USED)
     // For the failure that reading may end in.

@@ -37,7 +37,7 @@ function translated(answer: Fields, message: Fields, view: AnswerView): Decoded 
     calls,
     finish: finishOf(reason, calls.length),
   }
-  return translatedAnswer(view, null, [choice], usageOf(answer))
+  return translatedAnswer(view, { id: null, model: answer['model'] }, [choice], usageOf(answer))
 }
 
 /** The calls of a message. Throws a RangeError for arguments that are nested too deeply to be written down. */

@@ -60,6 +60,7 @@ export class OllamaStream implements StreamDecoder {
       this.#writer.fail(this.#errors.inside(line))
       return
     }
+    this.#writer.identify(null, line['model'])
     const message = isFields(line['message']) ? line['message'] : {}
     this.#writer.reasoning(textIn(message['thinking']))
     this.#writer.text(textIn(message['content']))

@@ -86,6 +86,7 @@ function decodeAnswer(
     return invalid('the answer has no choices')
   }
   const completion = parsed as ChatCompletion
+  if (view.identity) Object.assign(view.identity, { id: completion.id, model: completion.model })
   const repaired = repairCompletion(completion)
   completion.model = view.model
   const spans = repaired ? null : scanTopLevel(body)

@@ -71,6 +71,10 @@ function chunkItem(chunk: Chunk, data: Buffer, { view, modelJson, places }: Read
   const usage = usageIn(chunk)
   // Azure's first, with what its filters say of the prompt: it has neither an id nor a kind, and readers of schemas refuse it.
   if (usage === null && chunk.choices.length === 0 && chunk.object === '') return null
+  if (view.identity?.id === null) {
+    view.identity.id = chunk.id || null
+    view.identity.model = chunk.model
+  }
   const repaired = repairChunk(chunk, places)
   const changes: Record<string, string | undefined> = {}
   if (chunk.model !== view.model) {

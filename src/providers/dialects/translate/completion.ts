@@ -89,13 +89,17 @@ export function countOf(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined
 }
 
-/** A whole answer. `id` is the provider's, or null where it gives none. */
+/**
+ * A whole answer. `id` is the provider's, or null where it gives none.
+ * @param model as the provider calls it, if it does
+ */
 export function translatedAnswer(
   view: AnswerView,
-  id: string | null,
+  { id, model = null }: { readonly id: string | null; readonly model?: unknown },
   choices: readonly TranslatedChoice[],
   usage: WireUsage | null,
 ): DecodedAnswer {
+  if (view.identity) Object.assign(view.identity, { id, model })
   const completion: ChatCompletion = {
     id: id ?? view.exchange,
     object: 'chat.completion',
@@ -189,9 +193,11 @@ export class ChunkWriter {
     return items
   }
 
-  /** The provider's id for the answer, before anything else. */
-  identify(id: unknown): void {
-    if (!this.#begun && typeof id === 'string' && id !== '') this.#id = id
+  /** The provider's id for the answer, before anything else, and what it calls the model, if it does. */
+  identify(id: unknown, model: unknown = null): void {
+    if (this.#begun) return
+    if (this.#view.identity) Object.assign(this.#view.identity, { id, model })
+    if (typeof id === 'string' && id !== '') this.#id = id
   }
 
   /** The first chunk, with the role; said once however often it is called. */

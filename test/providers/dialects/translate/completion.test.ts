@@ -9,7 +9,7 @@ const made = (name: string) => ({ id: null, name, arguments: '{"a":1}' })
 describe('for clients of the older functions', () => {
   test('a whole answer has one call without an id', () => {
     const choice = { text: null, calls: [{ ...made('f'), signature: 'sig' }, made('g')], finish: 'tool_calls' } as const
-    const [seen] = translatedAnswer(older, null, [choice], null).completion.choices
+    const [seen] = translatedAnswer(older, { id: null }, [choice], null).completion.choices
     const extra_content = { google: { thought_signature: 'sig' } }
     expect(seen).toMatchObject({ finish_reason: 'function_call' })
     expect(seen!.message).toEqual({
@@ -37,14 +37,14 @@ describe('for clients of the older functions', () => {
   })
 
   test.each(['stop', 'length'] as const)('an answer without a call ends with %s as ever', finish => {
-    const [seen] = translatedAnswer(older, null, [{ text: 'Hi', finish }], null).completion.choices
+    const [seen] = translatedAnswer(older, { id: null }, [{ text: 'Hi', finish }], null).completion.choices
     expect(seen).toMatchObject({ finish_reason: finish, message: { content: 'Hi' } })
   })
 })
 
 test('calls of several choices have different ids', () => {
   const choice = { text: null, calls: [made('f'), made('f')], finish: 'tool_calls' } as const
-  const { choices } = translatedAnswer(view, null, [choice, choice, choice], null).completion
+  const { choices } = translatedAnswer(view, { id: null }, [choice, choice, choice], null).completion
   const ids = choices.flatMap(({ message }) => message.tool_calls!.map(({ id }) => id))
   expect(new Set(ids).size).toBe(6)
 })

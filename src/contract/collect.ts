@@ -1,9 +1,7 @@
-/** Puts the chunks of an answer together again, as long as it may be kept and is one that can be told a second time. */
+/** Puts the chunks of an answer together again: the whole answer, or its beginning. */
 import { isDeepStrictEqual } from 'node:util'
-import type { ChatCompletion, Chunk, Delta, ToolCallDelta } from '#contract'
+import type { ChatCompletion, Chunk, Delta, ToolCallDelta } from './chat.ts'
 
-/** Ends of an answer that is worth repeating. A filter's end is not: the next time it may not strike. */
-const GOOD_ENDS: ReadonlySet<string> = new Set(['stop', 'length', 'tool_calls', 'function_call'])
 /** Members of a delta whose pieces are put one behind the other. */
 const TEXTS: ReadonlySet<string> = new Set(['content', 'reasoning_content', 'reasoning', 'refusal'])
 /** Of a chunk itself: said anew for a whole answer, or there for each chunk only. */
@@ -18,21 +16,38 @@ interface Folded {
   finish: string | null
 }
 
-export class Collector {
+/** Takes the chunks of one answer, such as a `watch` gets, and gives back the answer as one. */
+export class AnswerCollector {
   readonly #largest: number
+  readonly #isBeginningEnough: boolean
   readonly #choices = new Map<number, Folded>()
   #head: Members | null = null
   #size = 0
   #isLost = false
+  #isCut = false
 
-  /** @param largest characters of text beyond which the answer is let go of */
-  constructor(largest: number) {
+  /**
+   * @param largest characters beyond which no more is kept of the answer
+   * @param isBeginningEnough whether it is kept then as far as it has come, and where pieces contradict each other, the first
+   * one counts; else there is no answer
+   */
+  constructor(largest: number, isBeginningEnough = false) {
     this.#largest = largest
+    this.#isBeginningEnough = isBeginningEnough
+  }
+
+  /** Whether chunks were left out because of the size of those before. */
+  get isCut(): boolean {
+    return this.#isCut
   }
 
   /** Reads one chunk and keeps nothing of it but what it says. */
   add(chunk: Chunk): void {
     if (this.#isLost) return
+    if (this.#size > this.#largest) {
+      this.#isCut = true
+      return
+    }
     this.#headOf(chunk)
     for (const choice of chunk.choices) {
       const { index, delta, finish_reason, ...rest } = choice
@@ -43,11 +58,10 @@ export class Collector {
     }
   }
 
-  /** The whole answer, without usage; null when it may not be repeated. */
-  completion(choices: number): ChatCompletion | null {
-    if (this.#isLost || this.#head === null || this.#choices.size !== choices) return null
+  /** What has come, without usage; null: nothing, or more than is kept. Who goes on adding changes what was given out. */
+  completion(): ChatCompletion | null {
+    if (this.#isLost || this.#head === null) return null
     const folded = [...this.#choices].sort(([one], [other]) => one - other)
-    if (!folded.every(([index, choice], place) => index === place && mayRepeat(choice))) return null
     const { id, created, model, ...others } = this.#head as Pick<ChatCompletion, 'id' | 'created' | 'model'>
     return {
       id,
@@ -115,8 +129,10 @@ export class Collector {
   #append(into: Members, name: string, text: string): void {
     const before = into[name] ?? ''
     if (typeof before !== 'string') this.#lose()
-    into[name] = `${before}${text}`
-    this.#count(text.length)
+    else {
+      into[name] = `${before}${text}`
+      this.#count(text.length)
+    }
   }
 
   /** A member of which nobody knows how its pieces belong together: one value, or the answer is not kept. */
@@ -136,14 +152,11 @@ export class Collector {
   }
 
   #lose(): void {
+    if (this.#isBeginningEnough) return
     this.#isLost = true
     this.#choices.clear()
     this.#head = null
   }
-}
-
-function mayRepeat({ finish, message }: Folded): boolean {
-  return finish !== null && GOOD_ENDS.has(finish) && !message['refusal']
 }
 
 function inOrder(calls: ReadonlyMap<number, Members>): ToolCallDelta[] {

@@ -1,0 +1,213 @@
+/**
+ * The words of prompts and answers, as the GenAI conventions write them on a span: only where the policy of the exchange says
+ * so. Secrets are taken out, and long texts cut. Of images, sounds and files only their kind is told.
+ */
+import type { ChatCompletion, ChatMessage, Delta } from '#contract'
+
+/** What was asked and answered, in the canonical format: as the provider was asked, and as the client was answered. */
+export interface Content {
+  readonly messages: readonly ChatMessage[]
+  /** Whether the provider takes instructions of the system apart from the conversation. */
+  readonly isSystemApart: boolean
+  /** As far as it has come; null: nothing has. */
+  readonly answer: ChatCompletion | null
+  /** Whether more has come than was kept. */
+  readonly isCut: boolean
+}
+
+/** Characters of one text, of one attribute, and of an answer that is kept while it comes. */
+export const MAX_TEXT = 16_384
+export const MAX_ATTRIBUTE = 32_768
+/** A secret that a cut would halve is looked for so far behind it. */
+const OVERLAP = 4096
+const MAX_NAME = 256
+/** What a message or a part takes beside its text, about. */
+const PART_CHARACTERS = 64
+
+export const TRUNCATED = '… [truncated]'
+
+/** The attributes, each as JSON; one that would say nothing is left out. */
+export function contentAttributes(
+  { messages, isSystemApart, answer, isCut }: Content,
+  redact: (text: string) => string,
+): Record<string, string> {
+  const isSystem = ({ role }: ChatMessage) => isSystemApart && (role === 'system' || role === 'developer')
+  const system = new PartWriter(redact)
+  const instructions = messages.filter(isSystem).flatMap(message => (system.isFull ? [] : system.parts(message, false)))
+  const asked = inputOf(
+    messages.filter(message => !isSystem(message)),
+    new PartWriter(redact),
+  )
+  const answered = answer === null ? [] : outputOf(answer, isCut, new PartWriter(redact))
+  return {
+    ...(instructions.length > 0 ? { 'gen_ai.system_instructions': JSON.stringify(instructions) } : {}),
+    ...(asked.length > 0 ? { 'gen_ai.input.messages': JSON.stringify(asked) } : {}),
+    ...(answered.length > 0 ? { 'gen_ai.output.messages': JSON.stringify(answered) } : {}),
+  }
+}
+
+interface Message {
+  readonly role: string
+  readonly parts: readonly Part[]
+  readonly finish_reason?: string
+}
+
+/** The newest have room first: the oldest were told with the requests before. */
+function inputOf(messages: readonly ChatMessage[], writer: PartWriter): Message[] {
+  const written: Message[] = []
+  for (let index = messages.length - 1; index >= 0; index--) {
+    if (writer.isFull) {
+      const content = `${TRUNCATED.replace('truncated', `${index + 1} earlier messages truncated`)}`
+      written.push({ role: 'system', parts: [{ type: 'text', content }] })
+      break
+    }
+    const message = messages[index]!
+    written.push({ role: writer.name(message.role), parts: writer.parts(message, false) })
+  }
+  return written.reverse()
+}
+
+function outputOf({ choices }: ChatCompletion, isCut: boolean, writer: PartWriter): Message[] {
+  return choices.map(({ message, finish_reason: finish }) => {
+    const reason = finish === null ? {} : { finish_reason: FINISHES[finish] ?? writer.name(finish) }
+    return { role: 'assistant', parts: writer.parts(message, isCut && finish === null), ...reason }
+  })
+}
+
+const FINISHES: Readonly<Record<string, string>> = { tool_calls: 'tool_call', function_call: 'tool_call' }
+
+type Part = Readonly<Record<string, unknown>> & { readonly type: string }
+type Fields = Readonly<Record<string, unknown>>
+
+/** Writes the parts of one attribute, as long as there is room. */
+class PartWriter {
+  readonly #redact: (text: string) => string
+  #left = MAX_ATTRIBUTE
+
+  constructor(redact: (text: string) => string) {
+    this.#redact = redact
+  }
+
+  get isFull(): boolean {
+    return this.#left <= 0
+  }
+
+  /** @param isCut whether its last text may end in the middle */
+  parts(message: ChatMessage | Delta, isCut: boolean): Part[] {
+    const parts: Part[] = []
+    this.#left -= PART_CHARACTERS
+    for (const part of partsOf(message)) {
+      if (this.isFull) {
+        parts.push({ type: 'text', content: TRUNCATED })
+        break
+      }
+      this.#left -= PART_CHARACTERS
+      parts.push(this.#written(part, isCut))
+    }
+    return parts
+  }
+
+  /** A word that a client or a provider has chosen. */
+  name(value: unknown): string {
+    return typeof value === 'string' ? this.#fitted(value, MAX_NAME, false) : ''
+  }
+
+  #written(part: Part, isCut: boolean): Part {
+    const written: Record<string, unknown> & { type: string } = { ...part, type: this.name(part.type) }
+    for (const name of ['id', 'name', 'mime_type']) if (name in part) written[name] = this.name(part[name])
+    for (const name of ['content', 'response', 'arguments']) {
+      if (!(name in part)) continue
+      const text = this.#fitted(part[name] as string, MAX_TEXT, isCut)
+      written[name] = name === 'arguments' ? parsed(text) : text
+    }
+    return written
+  }
+
+  /** Without secrets, and no longer than there is room for. Half a secret is none that anybody finds: it must not be left. */
+  #fitted(text: string, largest: number, isCut: boolean): string {
+    const most = Math.min(largest, Math.max(0, this.#left))
+    const isLong = text.length > most + OVERLAP
+    const clean = this.#redact(isLong ? text.slice(0, most + OVERLAP) : text)
+    const isWhole = !isLong && !isCut
+    if (isWhole && clean.length <= most) {
+      this.#left -= clean.length
+      return clean
+    }
+    const length = Math.min(most, isWhole ? most : Math.max(0, clean.length - OVERLAP))
+    this.#left -= length
+    return `${clean.slice(0, length).toWellFormed()}${TRUNCATED}`
+  }
+}
+
+/** What a message says, as it was said. */
+function* partsOf(message: ChatMessage | Delta): Generator<Part> {
+  const { role, content, refusal, ...more } = message as Fields
+  const thought = more['reasoning_content'] ?? more['reasoning']
+  if (isText(thought)) yield { type: 'reasoning', content: thought }
+  if (role === 'tool' || role === 'function') {
+    yield { type: 'tool_call_response', ...given('id', more['tool_call_id']), response: textIn(content) }
+    return
+  }
+  if (isText(content)) yield { type: 'text', content }
+  else if (Array.isArray(content)) for (const part of content) if (isFields(part)) yield partOf(part)
+  if (isText(refusal)) yield { type: 'text', content: refusal }
+  if (isFields(more['audio'])) yield blob('audio')
+  if (Array.isArray(more['images'])) for (const _ of more['images']) yield blob('image')
+  if (Array.isArray(more['tool_calls'])) for (const call of more['tool_calls']) yield callOf(call)
+  if (isFields(more['function_call'])) yield callOf({ function: more['function_call'] })
+}
+
+function partOf({ type, text, refusal, image_url: image, input_audio: sound }: Fields): Part {
+  const said = text ?? refusal
+  if (isText(said)) return { type: 'text', content: said }
+  switch (type) {
+    case 'image_url':
+      return blob(
+        'image',
+        /^data:([\w.+-]+\/[\w.+-]+)/.exec(String((image as Fields | null | undefined)?.['url']))?.[1],
+      )
+    case 'input_audio': {
+      const format = (sound as Fields | null | undefined)?.['format']
+      return blob('audio', isText(format) ? `audio/${format}` : undefined)
+    }
+    case 'file':
+      return blob('document')
+    default:
+      return { type: isText(type) ? type : 'other' }
+  }
+}
+
+/** Bytes, an address or an id: none of them is told. */
+function blob(modality: 'image' | 'audio' | 'document', type?: string): Part {
+  return { type: 'blob', modality, ...given('mime_type', type), content: '' }
+}
+
+function callOf(call: unknown): Part {
+  const { id, function: called, custom } = (isFields(call) ? call : {}) as Record<string, Fields | undefined>
+  const { name, arguments: text, input } = called ?? custom ?? {}
+  return { type: 'tool_call', ...given('id', id), name, ...given('arguments', text ?? input) }
+}
+
+const given = (name: string, value: unknown) => (isText(value) ? { [name]: value } : {})
+
+/** Of so many it may be nested too deeply to be written again. */
+const MAX_BRACKETS = 500
+
+/** Arguments as a value, where they are JSON. */
+function parsed(text: string): unknown {
+  try {
+    return (text.match(/[[{]/g)?.length ?? 0) > MAX_BRACKETS ? text : JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+function textIn(content: unknown): string {
+  if (isText(content)) return content
+  if (!Array.isArray(content)) return ''
+  return content.map(part => (isFields(part) && isText(part['text']) ? part['text'] : '')).join('')
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,0 +1,234 @@
+/** What of prompts and answers becomes attributes: hostile ones first. */
+import { describe, expect, test } from 'vitest'
+import type { ChatCompletion, ChatMessage, Delta } from '#contract'
+import { createRedactor } from '../../../src/observe/redact.ts'
+import {
+  type Content,
+  contentAttributes,
+  MAX_ATTRIBUTE,
+  MAX_TEXT,
+  TRUNCATED,
+} from '../../../src/observe/telemetry/content.ts'
+
+const KNOWN = 'the-hidden-word-of-the-operator-0123456789'
+const { text: redact } = createRedactor([KNOWN])
+
+function attributes(changes: Partial<Content>) {
+  const told = contentAttributes({ messages: [], isSystemApart: false, answer: null, isCut: false, ...changes }, redact)
+  return Object.fromEntries(Object.entries(told).map(([name, json]) => [name.replace('gen_ai.', ''), JSON.parse(json)]))
+}
+const asked = (...messages: readonly object[]) =>
+  attributes({ messages: messages as readonly ChatMessage[] })['input.messages']
+const answerOf = (message: Delta, finish_reason: string | null = 'stop'): ChatCompletion => ({
+  id: 'a',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message, finish_reason }],
+})
+const user = (content: unknown) => ({ role: 'user', content }) as ChatMessage
+
+describe('secrets', () => {
+  test.each([
+    ['known', KNOWN],
+    ['of ours', 'tg_live_0123456789abcdef'],
+    ['of a provider', 'sk-proj-0123456789abcdef'],
+  ])('%s: nowhere, whatever says it', (_, secret) => {
+    const call = { id: secret, function: { name: secret, arguments: JSON.stringify({ deep: [secret] }) } }
+    const messages = [
+      { role: 'system', content: `my ${secret} here` },
+      user([{ type: 'text', text: secret }, { type: secret }]),
+      { role: 'assistant', content: secret, refusal: secret, reasoning_content: secret, tool_calls: [call] },
+      { role: 'assistant', function_call: { name: secret, arguments: secret } },
+      { role: 'assistant', tool_calls: [{ id: 'c', type: 'custom', custom: { name: 'n', input: secret } }] },
+      { role: 'tool', tool_call_id: secret, content: [{ type: 'text', text: secret }] },
+      { role: secret, content: 'x' },
+    ] as unknown as readonly ChatMessage[]
+    for (const isSystemApart of [true, false]) {
+      const content = { messages, isSystemApart, answer: answerOf(messages[2] as Delta, secret), isCut: false }
+      const told = JSON.stringify(contentAttributes(content, redact))
+      expect(told).toContain('[secret]')
+      expect(told).not.toContain(secret)
+    }
+  })
+
+  test('none is left in half where a text is cut', () => {
+    for (const before of [MAX_TEXT - 1, MAX_TEXT - 20, MAX_TEXT - KNOWN.length, MAX_TEXT, MAX_TEXT + 4096 - 20]) {
+      // Many before it, so that the text is much shorter without them.
+      for (const start of ['', `${KNOWN} `.repeat(90)]) {
+        const said = `${start}${'x'.repeat(Math.max(0, before - start.length))}${KNOWN}${'y'.repeat(10_000)}`
+        const [{ parts }] = asked(user(said))
+        expect(parts[0].content).toMatch(TRUNCATED)
+        expect(parts[0].content).not.toContain('the-hid')
+        expect(parts[0].content.length).toBeLessThanOrEqual(MAX_TEXT + TRUNCATED.length)
+      }
+    }
+  })
+
+  test('none is left in half where an answer was not kept to its end', () => {
+    const said = `${'x'.repeat(6000)}${KNOWN.slice(0, -1)}`
+    const told = attributes({ answer: answerOf({ content: said }, null), isCut: true })
+    expect(JSON.stringify(told)).not.toContain('the-hid')
+    expect(told['output.messages'][0].parts[0].content).toMatch(/^x{1000,}… \[truncated\]$/)
+    const short = attributes({ answer: answerOf({ content: KNOWN.slice(0, -1) }, null), isCut: true })
+    expect(short['output.messages'][0].parts[0].content).toBe(TRUNCATED)
+  })
+})
+
+describe('bounds', () => {
+  test('a long text is cut and says so', () => {
+    const [{ parts }] = asked(user('é'.repeat(100_000)))
+    expect(parts).toEqual([{ type: 'text', content: `${'é'.repeat(MAX_TEXT)}${TRUNCATED}` }])
+    expect(asked(user('é'.repeat(MAX_TEXT)))[0].parts[0].content).toBe('é'.repeat(MAX_TEXT))
+  })
+
+  test('no character is cut in half', () => {
+    const [{ parts }] = asked(user(`x${'🙂'.repeat(50_000)}`))
+    expect(parts[0].content.isWellFormed()).toBe(true)
+  })
+
+  test('of a long conversation the end is told, and how much is missing', () => {
+    const messages = Array.from({ length: 100 }, (_, index) => user(`${index} ${'x'.repeat(1000)}`))
+    const told = asked(...messages)
+    expect(told[0]).toEqual({
+      role: 'system',
+      parts: [{ type: 'text', content: `… [${100 - (told.length - 1)} earlier messages truncated]` }],
+    })
+    expect(told.at(-1).parts[0].content).toMatch(/^99 /)
+    expect(told.length).toBeGreaterThan(20)
+    expect(JSON.stringify(told).length).toBeLessThan(MAX_ATTRIBUTE + 5000)
+  })
+
+  test.each([
+    ['messages', () => Array.from({ length: 200_000 }, () => user('x'))],
+    ['empty messages', () => Array.from({ length: 200_000 }, () => user(''))],
+    ['parts', () => [user(Array.from({ length: 200_000 }, () => ({ type: 'text', text: 'x' })))]],
+    ['instructions', () => Array.from({ length: 200_000 }, () => ({ role: 'system', content: 'x' }))],
+    ['empty parts', () => [user(Array.from({ length: 200_000 }, () => ({ type: 'text', text: '' })))]],
+    ['calls', () => [{ role: 'assistant', tool_calls: Array.from({ length: 200_000 }, () => ({})) }]],
+    [
+      'long names',
+      () => [{ role: 'r'.repeat(9e5), content: [{ type: 't'.repeat(9e5) }], tool_calls: [{ id: 'i'.repeat(9e5) }] }],
+    ],
+    ['long results', () => [{ role: 'tool', tool_call_id: 'i'.repeat(9e5), content: 'x'.repeat(9e5) }]],
+  ])('any number of %s', (_, messages) => {
+    const all = messages() as unknown as readonly ChatMessage[]
+    for (const isSystemApart of [true, false]) {
+      const told = contentAttributes({ messages: all, isSystemApart, answer: null, isCut: false }, redact)
+      for (const json of Object.values(told)) expect(json.length).toBeLessThan(2 * MAX_ATTRIBUTE)
+    }
+  })
+
+  test('any number of choices', () => {
+    const choices = Array.from({ length: 128 }, (_, index) => ({
+      index,
+      message: { content: 'x'.repeat(9000) },
+      finish_reason: 'stop',
+    }))
+    const answer = { ...answerOf({}), choices }
+    expect(JSON.stringify(attributes({ answer })).length).toBeLessThan(2 * MAX_ATTRIBUTE)
+  })
+
+  test('arguments that are nested too deeply to be written stay a text', () => {
+    const deep = `${'['.repeat(8000)}${']'.repeat(8000)}`
+    const [{ parts }] = asked({
+      role: 'assistant',
+      tool_calls: [{ id: 'c', function: { name: 'f', arguments: deep } }],
+    })
+    expect(parts[0].arguments).toBe(deep)
+  })
+
+  test.each([
+    ['null', null],
+    ['a number', 7],
+    ['a list of nothing', [null, 7, 'x', []]],
+  ])('%s in the place of anything is no error', (_, value) => {
+    const names = ['content', 'refusal', 'reasoning_content', 'tool_calls', 'function_call', 'audio', 'images', 'name']
+    for (const name of names) expect(() => asked({ role: 'assistant', [name]: value })).not.toThrow()
+    expect(() => asked({ role: 'tool', tool_call_id: value, content: value })).not.toThrow()
+    expect(() => asked(user([{ type: value, image_url: value, input_audio: value }]))).not.toThrow()
+    expect(() => asked({ role: 'assistant', tool_calls: [{ function: value, custom: value }] })).not.toThrow()
+  })
+})
+
+describe('the structure of the conventions', () => {
+  test('a conversation with a call', () => {
+    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Paris"}' } }
+    expect(
+      asked(
+        { role: 'system', content: 'Be brief.' },
+        user('Weather in Paris?'),
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'call_1', content: 'rainy, 57°F' },
+      ),
+    ).toEqual([
+      { role: 'system', parts: [{ type: 'text', content: 'Be brief.' }] },
+      { role: 'user', parts: [{ type: 'text', content: 'Weather in Paris?' }] },
+      {
+        role: 'assistant',
+        parts: [{ type: 'tool_call', id: 'call_1', name: 'weather', arguments: { city: 'Paris' } }],
+      },
+      { role: 'tool', parts: [{ type: 'tool_call_response', id: 'call_1', response: 'rainy, 57°F' }] },
+    ])
+  })
+
+  test('instructions, where the provider takes them apart', () => {
+    const messages = [
+      { role: 'system', content: 'Be brief.' },
+      user('Hi'),
+      { role: 'developer', content: 'In French.' },
+    ]
+    expect(attributes({ messages, isSystemApart: true })).toEqual({
+      system_instructions: [
+        { type: 'text', content: 'Be brief.' },
+        { type: 'text', content: 'In French.' },
+      ],
+      'input.messages': [{ role: 'user', parts: [{ type: 'text', content: 'Hi' }] }],
+    })
+  })
+
+  test('images, sounds and files: their kind alone', () => {
+    const bytes = 'aGVsbG8gd29ybGQ='
+    const told = asked(
+      user([
+        { type: 'text', text: 'See:' },
+        { type: 'image_url', image_url: { url: `data:image/png;base64,${bytes}` } },
+        { type: 'image_url', image_url: { url: `https://example.com/${bytes}?sig=1` } },
+        { type: 'input_audio', input_audio: { data: bytes, format: 'wav' } },
+        { type: 'file', file: { filename: bytes, file_data: bytes } },
+        { type: 'hologram', hologram: bytes },
+      ]),
+    )
+    expect(told[0].parts).toEqual([
+      { type: 'text', content: 'See:' },
+      { type: 'blob', modality: 'image', mime_type: 'image/png', content: '' },
+      { type: 'blob', modality: 'image', content: '' },
+      { type: 'blob', modality: 'audio', mime_type: 'audio/wav', content: '' },
+      { type: 'blob', modality: 'document', content: '' },
+      { type: 'hologram' },
+    ])
+    const answer = answerOf({ content: null, audio: { data: bytes }, images: [{ image_url: { url: bytes } }] })
+    expect(attributes({ answer })['output.messages'][0].parts).toEqual([
+      { type: 'blob', modality: 'audio', content: '' },
+      { type: 'blob', modality: 'image', content: '' },
+    ])
+  })
+
+  test('an answer that thinks, calls, and has an end; one without an end has none', () => {
+    const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
+    const message = { reasoning_content: 'hm', content: 'Well.', tool_calls: [call] }
+    const parts = [
+      { type: 'reasoning', content: 'hm' },
+      { type: 'text', content: 'Well.' },
+      { type: 'tool_call', id: 'c', name: 'f', arguments: { a: 1 } },
+    ]
+    const told = (finish: string | null) => attributes({ answer: answerOf(message, finish) })['output.messages']
+    expect(told('tool_calls')).toEqual([{ role: 'assistant', parts, finish_reason: 'tool_call' }])
+    expect(told('stop')).toEqual([{ role: 'assistant', parts, finish_reason: 'stop' }])
+    expect(told(null)).toEqual([{ role: 'assistant', parts }])
+  })
+
+  test('nothing at all is no attribute', () => {
+    expect(attributes({})).toEqual({})
+  })
+})
