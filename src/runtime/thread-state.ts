@@ -3,7 +3,8 @@
  * in memory that all threads share, unless replicas share them. The main thread keeps the rest for all of them.
  */
 import type { BucketShape, Cache, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
-import { createKeyValue } from '../store/state/key-value.ts'
+import { checkGive } from '../store/state/buckets.ts'
+import { checkTtl, createKeyValue } from '../store/state/key-value.ts'
 import { type BucketMemory, createBucketMemory, type SharedBuckets } from '../store/state/shared-buckets.ts'
 import type { State } from '../store/state/state.ts'
 import type { Calls } from './thread-calls.ts'
@@ -145,13 +146,19 @@ export function serveState(
 export function createThreadState(calls: Calls<StateHandlers>, buckets: SharedBuckets | null): State {
   const kv: KeyValue = {
     get: name => calls.call('get', name),
-    set: (name, value, ttlMs) => calls.tell('set', { name, value, ttlMs }),
+    set(name, value, ttlMs) {
+      checkTtl(ttlMs)
+      calls.tell('set', { name, value, ttlMs })
+    },
     delete: name => calls.tell('delete', name),
   }
   return {
     buckets: buckets ?? {
       take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
-      give: (name, shape, amount) => calls.tell('give', { name, shape, amount }),
+      give(name, shape, amount) {
+        checkGive(amount)
+        calls.tell('give', { name, shape, amount })
+      },
     },
     slots: new ThreadSlots(calls),
     kv,
@@ -169,7 +176,10 @@ function cacheOf(calls: Calls<StateHandlers>, configuration: string): Cache {
       const part = { configuration, scope, maxBytes }
       return {
         get: name => calls.call('getCached', { ...part, name }),
-        set: (name, value, ttlMs) => calls.tell('setCached', { ...part, name, value, ttlMs }),
+        set(name, value, ttlMs) {
+          checkTtl(ttlMs)
+          calls.tell('setCached', { ...part, name, value, ttlMs })
+        },
         delete: name => calls.tell('deleteCached', { ...part, name }),
       }
     },
