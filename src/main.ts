@@ -34,8 +34,9 @@ import { brokenPlugin, createReloads, type Loaded, type ReloadResult, type Reloa
 import { createReplicaViews } from './runtime/replica-views.ts'
 import { alone, createServing, type ServingParts, type ServingSet } from './runtime/serving.ts'
 import { createShutdown, followMistakes, followSignals, undoAll } from './runtime/shutdown.ts'
+import { threadsOf } from './runtime/thread-count.ts'
 import { createThreadMemory } from './runtime/thread-state.ts'
-import { ServingThreads, type ThreadsParts, threadsOf } from './runtime/threads.ts'
+import { ServingThreads, type ThreadsParts } from './runtime/threads.ts'
 import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
 import { reportLosses } from './store/report-losses.ts'
@@ -259,7 +260,7 @@ async function openListeners(
   let people: ReturnType<typeof createDashboardServer> | undefined
   const ready = () => readiness(state.draining, store.problem() ?? state.serving?.problem() ?? null, reloads.problem())
   const lookAndTell = async () => {
-    await store.look()
+    await Promise.all([store.look(), state.serving?.look()])
     return ready()
   }
   const figures = createShadowFigures()

@@ -151,29 +151,48 @@ function timeView(ms: number): string {
 
 /** One view of each provider from those of several threads: their figures together, and the worst state of a target. */
 export function mergeProviders(all: readonly (readonly ProviderView[])[]): ProviderView[] {
-  const [first = [], ...others] = all
-  return first.map(provider => {
-    const same = others.flatMap(each => each.filter(({ name }) => name === provider.name))
-    const good = Math.min(provider.credentials.good, ...same.map(({ credentials }) => credentials.good))
-    const targets = provider.targets.map(target => {
-      const more = same.flatMap(each => each.targets.filter(other => other.target === target.target))
-      return more.reduce(mergeTargets, target)
-    })
-    return { ...provider, credentials: { ...provider.credentials, good }, targets }
+  return together(all.flat(), ({ name }) => name).map(same => {
+    const [provider] = same
+    const good = Math.min(...same.map(({ credentials }) => credentials.good))
+    const targets = together(
+      same.flatMap(each => each.targets),
+      ({ target }) => target,
+    )
+    return { ...provider!, credentials: { ...provider!.credentials, good }, targets: targets.map(mergeTargets) }
   })
+}
+
+/** Those of one name in one list, in the order in which the names come. */
+function together<Item>(all: readonly Item[], nameOf: (item: Item) => string): Item[][] {
+  return [...Map.groupBy(all, nameOf).values()]
 }
 
 const STATES: readonly TargetHealthView['state'][] = ['well', 'half_open', 'limited', 'ejected']
 
-function mergeTargets(one: TargetHealthView, other: TargetHealthView): TargetHealthView {
-  const worse = STATES.indexOf(other.state) > STATES.indexOf(one.state) ? other : one
-  const [latency, more] = [one.latency_ms, other.latency_ms]
+function mergeTargets(same: readonly TargetHealthView[]): TargetHealthView {
+  const sum = (value: (each: TargetHealthView) => number) => same.reduce((total, each) => total + value(each), 0)
   return {
-    ...worse,
-    inflight: one.inflight + other.inflight,
-    failures_in_a_row: Math.max(one.failures_in_a_row, other.failures_in_a_row),
-    attempts: one.attempts + other.attempts,
-    failed: one.failed + other.failed,
-    latency_ms: latency === null || more === null ? (latency ?? more) : Math.round((latency + more) / 2),
+    ...same.reduce(worse),
+    inflight: sum(each => each.inflight),
+    failures_in_a_row: Math.max(...same.map(each => each.failures_in_a_row)),
+    attempts: sum(each => each.attempts),
+    failed: sum(each => each.failed),
+    latency_ms: latencyOf(same),
   }
+}
+
+function worse(one: TargetHealthView, other: TargetHealthView): TargetHealthView {
+  const step = STATES.indexOf(other.state) - STATES.indexOf(one.state)
+  return step > 0 || (step === 0 && (other.until ?? '') > (one.until ?? '')) ? other : one
+}
+
+/** The mean, in which each counts as often as it has tried. */
+function latencyOf(same: readonly TargetHealthView[]): number | null {
+  let [sum, tries] = [0, 0]
+  for (const { latency_ms: latency, attempts } of same) {
+    if (latency === null) continue
+    sum += latency * Math.max(1, attempts)
+    tries += Math.max(1, attempts)
+  }
+  return tries === 0 ? null : Math.round(sum / tries)
 }

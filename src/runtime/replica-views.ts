@@ -58,14 +58,14 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
     return { format: FORMAT, inflight: exchanges.length, openHolds: openHolds(), exchanges: oldest, providers }
   }
 
-  /** What they have told; when the database takes too long, what was last known of it. */
+  /** What they have told; when the database is away or takes too long, what was last known of it. */
   async function others(): Promise<readonly Other[]> {
     if (replicas === null) return known
-    reading ??= readOthers(replicas).finally(() => {
-      reading = undefined
-    })
-    // Who no longer waits for it has been answered.
-    reading.catch(() => {})
+    reading ??= readOthers(replicas)
+      .catch(() => known)
+      .finally(() => {
+        reading = undefined
+      })
     return Promise.race([reading, wait(PATIENCE_MS, undefined, { ref: false }).then(() => known)])
   }
 

@@ -75,6 +75,8 @@ export type ThreadHandlers = {
   exchanges(): Promise<readonly ExchangeView[]>
   providers(): Promise<readonly ProviderView[]>
   metrics(): Promise<MetricValues>
+  /** Why this thread cannot charge exchanges; null when all is well. */
+  look(): Promise<string | null>
   find(id: string): Promise<ExchangeSummary | undefined>
   drain(): Promise<void>
   cut(): Promise<void>
@@ -139,6 +141,8 @@ async function start(): Promise<Started> {
   undo.push(deadlineClock.stop)
   const dropped = (spans: number) => metrics.telemetryDropped(spans)
   const reloads = await createFollower(first, { store, log, deadlineClock, dropped })
+  // Reserves the space for its settles; /readyz says what is wrong.
+  void store.look()
   const own = ownSources({ store, thread: 'serving', deadlineClock, serving: () => unit.figures() })
   const metrics = createMetrics(own, null)
   undo.push(metrics.close)
@@ -237,6 +241,7 @@ function handlersOf(): ThreadHandlers {
     exchanges: async () => (await unit).views.exchanges(),
     providers: async () => (await unit).views.providers(),
     metrics: async () => (await unit).views.metrics(),
+    look: async () => (await unit).look(),
     find: async id => (await unit).views.find(id),
     async drain() {
       isDraining = true

@@ -60,6 +60,8 @@ export interface Serving extends ServingEnd {
   readonly server: Server
   /** How it does, for metrics. */
   figures(): ServingFigures
+  /** Why it cannot charge exchanges; null when all is well. */
+  look(): Promise<string | null>
   /** Resolves with the actual port. @param isShared several threads listen there */
   listen(address: Address, isShared: boolean): Promise<number>
   /** Limits that have changed. */
@@ -77,7 +79,9 @@ export interface ServingSet extends ServingEnd {
   threads(): { readonly answering: number; readonly silent: number; readonly deaths: number }
   /** How many wait for a slot that threads share in memory. */
   queued(): number
-  /** Why requests may find nobody; null when all is well. */
+  /** Looks whether exchanges can be charged in other threads. */
+  look(): Promise<void>
+  /** Why requests may find nobody, or none who can charge them, by the last look; null when all is well. */
   problem(): string | null
   /** Resolves with the actual port. */
   listen(address: Address): Promise<number>
@@ -94,6 +98,8 @@ export function alone(serving: Serving): ServingSet {
     metrics: async () => [],
     threads: () => ({ answering: 1, silent: 0, deaths: 0 }),
     queued: () => 0,
+    // The main thread looks by itself.
+    look: async () => {},
     problem: () => null,
     listen: address => serving.listen(address, false),
     changed: serving.limit,
@@ -160,6 +166,10 @@ export function createServing(parts: ServingParts): Serving {
     server: clients.server,
     figures: () => servingFigures(generation(), gateway.exchanges(), isOverloaded),
     listen: (address, isShared) => listen(clients.server, address, isShared),
+    async look() {
+      await store.look()
+      return store.problem()
+    },
     limit: limits => setTimeouts(clients.server, limits),
     inflight: () => gateway.inflight(),
     drain() {

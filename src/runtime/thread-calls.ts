@@ -48,8 +48,8 @@ export class Calls<Other extends Handlers> {
     if (this.#isClosed) return Promise.reject(new ThreadEnded())
     return new Promise((resolve, reject) => {
       const id = ++this.#last
-      this.#waiting.set(id, { resolve: resolve as (result: unknown) => void, reject })
       this.#port.postMessage({ name, value: values[0], id })
+      this.#waiting.set(id, { resolve: resolve as (result: unknown) => void, reject })
     })
   }
 
@@ -63,8 +63,17 @@ export class Calls<Other extends Handlers> {
       const result = await handlers[name]!(value as never)
       if (id !== null) this.#port.postMessage({ id, result })
     } catch (error) {
-      if (id !== null) this.#port.postMessage({ id, error })
-      else throw error
+      if (id === null) throw error
+      this.#reject(id, error)
+    }
+  }
+
+  /** Also with what cannot be sent as it is: nobody must wait for ever. */
+  #reject(id: number, error: unknown): void {
+    try {
+      this.#port.postMessage({ id, error })
+    } catch {
+      this.#port.postMessage({ id, error: new Error(String((error as Error | null)?.message ?? error)) })
     }
   }
 
@@ -74,4 +83,10 @@ export class Calls<Other extends Handlers> {
     if ('error' in message) waiting?.reject(message.error)
     else waiting?.resolve(message.result)
   }
+}
+
+/** What is answered; nothing of who has ended. */
+export async function heard<Value>(answers: readonly Promise<Value>[]): Promise<Value[]> {
+  const settled = await Promise.allSettled(answers)
+  return settled.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
 }

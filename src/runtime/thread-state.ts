@@ -3,7 +3,8 @@
  * slots are in memory that all threads share, unless replicas share them. The main thread keeps the rest for all of them.
  */
 import type { BucketShape, Cache, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
-import { createKeyValue } from '../store/state/key-value.ts'
+import { checkGive } from '../store/state/buckets.ts'
+import { checkTtl, createKeyValue } from '../store/state/key-value.ts'
 import { type BucketMemory, createBucketMemory, SharedBuckets } from '../store/state/shared-buckets.ts'
 import { releaseLocks } from '../store/state/shared-locks.ts'
 import { createSlotMemory, SharedSlots, type SlotMemory } from '../store/state/shared-slots.ts'
@@ -178,7 +179,10 @@ export function createThreadState(
 ): State {
   const kv: KeyValue = {
     get: name => calls.call('get', name),
-    set: (name, value, ttlMs) => calls.tell('set', { name, value, ttlMs }),
+    set(name, value, ttlMs) {
+      checkTtl(ttlMs)
+      calls.tell('set', { name, value, ttlMs })
+    },
     delete: name => calls.tell('delete', name),
   }
   return {
@@ -186,7 +190,10 @@ export function createThreadState(
       ? new SharedBuckets({ memory: memory.buckets, clock, index, secret })
       : {
           take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
-          give: (name, shape, amount) => calls.tell('give', { name, shape, amount }),
+          give(name, shape, amount) {
+            checkGive(amount)
+            calls.tell('give', { name, shape, amount })
+          },
         },
     slots: new ThreadSlots(calls, memory && new SharedSlots({ memory: memory.slots, index, secret })),
     kv,
@@ -204,7 +211,10 @@ function cacheOf(calls: Calls<StateHandlers>, configuration: string): Cache {
       const part = { configuration, scope, maxBytes }
       return {
         get: name => calls.call('getCached', { ...part, name }),
-        set: (name, value, ttlMs) => calls.tell('setCached', { ...part, name, value, ttlMs }),
+        set(name, value, ttlMs) {
+          checkTtl(ttlMs)
+          calls.tell('setCached', { ...part, name, value, ttlMs })
+        },
         delete: name => calls.tell('deleteCached', { ...part, name }),
       }
     },

@@ -4,15 +4,14 @@
  */
 import { extname } from 'node:path'
 import { MessageChannel, type Worker } from 'node:worker_threads'
-import type { ExchangeView } from '../api/views.ts'
 import type { DeadlineClock } from '../common/clock.ts'
 import { SharedCount } from '../common/shared-count.ts'
-import type { Address, Configuration } from '../config/configuration.ts'
+import type { Address } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
 import type { MetricValues } from '../observe/metric-registry.ts'
 import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
-import { LANES, Lanes, laneOf } from '../store/ids.ts'
+import { Lanes, laneOf } from '../store/ids.ts'
 import type { StoreThreads } from '../store/served-store.ts'
 import { startWorker } from '../store/start-worker.ts'
 import type { State } from '../store/state/state.ts'
@@ -20,7 +19,7 @@ import type { Texts } from './loader.ts'
 import { mergeProviders } from './operator-views.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
-import { Calls, ThreadEnded } from './thread-calls.ts'
+import { Calls, heard, ThreadEnded } from './thread-calls.ts'
 import { serveState, type ThreadMemory } from './thread-state.ts'
 
 export interface ThreadsParts {
@@ -61,6 +60,8 @@ interface Thread {
   /** What it had counted when it was last asked, and whether it did not answer then. */
   counted: MetricValues | null
   isSilent: boolean
+  /** Why it cannot charge exchanges, by the last look. */
+  problem: string | null
 }
 
 /** So many deaths within a minute are a fault that lasts. */
@@ -111,17 +112,16 @@ export class ServingThreads implements ServingSet {
 
   readonly views: ServingSet['views'] = {
     exchanges: async () =>
-      (await this.#ask('exchanges')).flat().sort((a: ExchangeView, b: ExchangeView) => (a.id < b.id ? -1 : 1)),
-    providers: async () => mergeProviders(await this.#ask('providers')),
+      (await this.#soon(this.#ask('exchanges'))).flat().sort((one, other) => (one.id < other.id ? -1 : 1)),
+    providers: async () => mergeProviders(await this.#soon(this.#ask('providers'))),
     find: id => this.#find(id),
   }
 
   /** A thread that is too busy to answer in time is shown as it was: metrics are wanted most when something hangs. */
   async metrics(): Promise<MetricValues[]> {
-    const late = this.#pause(SILENT_MS).then(() => null)
     const asked = this.#all().map(async thread => {
-      const counted = await Promise.race([thread.calls.call('metrics').catch(() => null), late])
-      thread.isSilent = counted === null
+      const [counted] = await this.#soon([thread.calls.call('metrics')])
+      thread.isSilent = counted === undefined
       thread.counted = counted ?? thread.counted
     })
     await Promise.all(asked)
@@ -135,14 +135,20 @@ export class ServingThreads implements ServingSet {
     return { answering: all.length - silent, silent, deaths: this.#allDeaths }
   }
 
-  queued(): number {
-    return this.#parts.memory?.slots.waiting ?? 0
+  readonly queued = () => this.#parts.memory?.slots.waiting ?? 0
+
+  /** One that is too busy to answer in time is as it was. */
+  async look(): Promise<void> {
+    const asked = this.#all().map(async thread => {
+      const [problem = thread.problem] = await this.#soon([thread.calls.call('look')])
+      thread.problem = problem
+    })
+    await Promise.all(asked)
   }
 
-  /** Why requests may find nobody; null when all is well. */
   problem(): string | null {
     const deaths = this.#deathsOfMinute()
-    if (deaths < MAX_DEATHS) return null
+    if (deaths < MAX_DEATHS) return this.#all().find(({ problem }) => problem !== null)?.problem ?? null
     return `${deaths} serving threads have ended within a minute: ${this.#lastDeath}`
   }
 
@@ -189,15 +195,15 @@ export class ServingThreads implements ServingSet {
   }
 
   async idle(): Promise<void> {
-    await this.#ask('idle')
+    await heard(this.#ask('idle'))
   }
 
   async waiting(): Promise<number> {
-    return (await this.#ask('waiting')).reduce((sum, each) => sum + each, 0)
+    return (await heard(this.#ask('waiting'))).reduce((sum, each) => sum + each, 0)
   }
 
   async safe(): Promise<void> {
-    await this.#ask('safe')
+    await heard(this.#ask('safe'))
   }
 
   figures(): undefined {}
@@ -236,20 +242,22 @@ export class ServingThreads implements ServingSet {
     return [...this.#threads.values()]
   }
 
-  /** Of every thread that answers; one that dies meanwhile has nothing to say. */
-  async #ask<Name extends keyof ThreadHandlers>(name: Name): Promise<Awaited<ReturnType<ThreadHandlers[Name]>>[]> {
-    const answers = await Promise.allSettled(
-      this.#all().map(({ calls }) => (calls.call as (name: Name) => Promise<unknown>).call(calls, name)),
-    )
-    return answers.flatMap(answer =>
-      answer.status === 'fulfilled' ? [answer.value as Awaited<ReturnType<ThreadHandlers[Name]>>] : [],
-    )
+  /** Asks all threads. */
+  #ask<Name extends 'exchanges' | 'providers' | 'idle' | 'waiting' | 'safe'>(name: Name) {
+    type Call = (name: Name) => Promise<Awaited<ReturnType<ThreadHandlers[Name]>>>
+    return this.#all().map(({ calls }) => (calls.call as Call).call(calls, name))
+  }
+
+  /** The answers of threads that neither die meanwhile nor are too busy. */
+  #soon<Value>(answers: readonly Promise<Value>[]): Promise<Value[]> {
+    const late = this.#pause(SILENT_MS).then((): Value[] => [])
+    return heard(answers.map(answer => Promise.race([heard([answer]), late]))).then(all => all.flat() as Value[])
   }
 
   async #find(id: string): Promise<ExchangeSummary | undefined> {
     const lane = laneOf(id)
-    const thread = this.#all().find(each => each.lane === lane)
-    return thread?.calls.call('find', id).catch(() => undefined)
+    const asked = this.#all().flatMap(each => (each.lane === lane ? [each.calls.call('find', id)] : []))
+    return (await this.#soon(asked))[0]
   }
 
   #start(index: number, lane: number): Thread {
@@ -296,6 +304,7 @@ export class ServingThreads implements ServingSet {
       failure: undefined,
       counted: null,
       isSilent: false,
+      problem: null,
     }
     this.#threads.set(index, thread)
     worker.once('error', error => {
@@ -388,9 +397,3 @@ export class ServingThreads implements ServingSet {
 
 /** @param tries how often it was tried before; from 1 */
 const pauseMs = (tries: number) => Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1))
-
-/** How many threads serve. @param cores processors of the machine that the process may use */
-export function threadsOf({ threads }: Pick<Configuration, 'threads'>, cores: number): number {
-  if (threads !== 'auto') return threads
-  return Math.min(LANES - 1, cores >= 4 ? cores - 1 : cores)
-}

@@ -248,8 +248,13 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown
     return tell(found, nowMs)
   }
 
-  async function rememberLater(name: string, reading: Promise<KnownSecret | null>, nowMs: number): Promise<KeyLookup> {
-    const before = Atomics.load(version, 0)
+  /** @param before the version before the reading began */
+  async function rememberLater(
+    name: string,
+    reading: Promise<KnownSecret | null>,
+    before: number,
+    nowMs: number,
+  ): Promise<KeyLookup> {
     const found = await reading
     // What was read before a change counts for this request, and for no later one.
     if (Atomics.load(version, 0) !== before) return found === null ? { found: 'unknown' } : tell(found, nowMs)
@@ -268,7 +273,7 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown
       if (entry !== undefined) return tell(entry, nowMs)
       if (!isToken(token)) return { found: 'malformed' }
       const found = read(token)
-      return found instanceof Promise ? rememberLater(name, found, nowMs) : remember(name, found, nowMs)
+      return found instanceof Promise ? rememberLater(name, found, now, nowMs) : remember(name, found, nowMs)
     },
     forget: () => void Atomics.add(version, 0, 1),
   }

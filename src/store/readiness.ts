@@ -27,12 +27,15 @@ export interface StoreReadiness {
 const LOOK_EVERY_MS = 1000
 /** A write that takes longer is as good as none. */
 const LOOK_FOR_MS = 2000
+const yes = () => true
+const no = () => false
 
 export function createReadiness({ writer, spool, backlog, log, clock, reserve }: ReadinessParts): StoreReadiness {
   let lookedAtMs = Number.NEGATIVE_INFINITY
   let looking: Promise<void> | undefined
   let isWriting = false
   let isLate = false
+  let isRefused = false
   let isReserved = true
 
   function look(): Promise<void> {
@@ -47,17 +50,18 @@ export function createReadiness({ writer, spool, backlog, log, clock, reserve }:
   async function lookNow(): Promise<void> {
     reserveSpace()
     isWriting = true
-    const writing = (backlog.isEmpty() ? writer.op('probe', clock.now()) : backlog.catchUp()).catch(() => {})
+    const writing = backlog.isEmpty() ? writer.op('probe', clock.now()).then(yes, no) : backlog.catchUp()
     await new Promise<void>(resolve => {
       const timer = setTimeout(() => {
         isLate = true
         resolve()
       }, LOOK_FOR_MS)
       timer.unref()
-      void writing.then(() => {
+      void writing.then(isWritten => {
         clearTimeout(timer)
         isWriting = false
         isLate = false
+        isRefused = !isWritten
         resolve()
       })
     })
@@ -81,7 +85,8 @@ export function createReadiness({ writer, spool, backlog, log, clock, reserve }:
     reserve: reserveSpace,
     problem() {
       if (isLate) return 'the ledger takes too long to be written'
-      if (!writer.healthy() || !backlog.isEmpty()) return 'the ledger cannot be written'
+      // What others write meanwhile may succeed: the next look says when exchanges can be charged again.
+      if (isRefused || !writer.healthy() || !backlog.isEmpty()) return 'the ledger cannot be written'
       return isReserved ? null : 'the disk has no room for settles that cannot be written'
     },
   }

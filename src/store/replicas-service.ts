@@ -1,6 +1,7 @@
 /** Replicas, put together: what they tell each other goes through the writer, and is read like everything else. */
 import type { KeyObject } from 'node:crypto'
 import type { Database, Statement } from './database.ts'
+import { HEARD_OF } from './postgres/replica-writes.ts'
 import type { Promised } from './promised.ts'
 import type { ReplicaReads, Replicas, SharedTry, TryRow } from './replicas.ts'
 import { digest } from './token.ts'
@@ -13,7 +14,7 @@ export function createReplicaReads(reader: Database): ReplicaReads {
     views(except) {
       found ??= reader.prepare(`
         SELECT id, host, view FROM replica_view JOIN replica ON id = replica
-        WHERE id <> ? AND lease_until > clock_timestamp() AND taken_by IS NULL ORDER BY id`)
+        WHERE id <> ? AND ${HEARD_OF} AND taken_by IS NULL ORDER BY id`)
       return found
         .all(except)
         .map(({ id, host, view }) => ({ name: nameOf(String(host), Number(id)), view: String(view) }))

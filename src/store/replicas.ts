@@ -9,7 +9,7 @@ export interface ReplicaView {
 }
 
 export interface ReplicaReads {
-  /** Of all but one that have published, with a lease that has not ended. */
+  /** Of all but one that have published and were heard of lately. */
   views(except: number): readonly ReplicaView[]
 }
 

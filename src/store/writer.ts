@@ -5,7 +5,6 @@
  * It runs where its connection was opened: for a store in a file that is a thread of its own (thread.ts), and worker.ts
  * is the same `Writer` for everybody else.
  */
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '#contract'
 import { type AccountOperations, createAccountOperations } from './accounts.ts'
 import { createCommitCount } from './commit-count.ts'
@@ -31,6 +30,7 @@ import {
   type ReplicaRow,
 } from './postgres/replica-writes.ts'
 import { createTryOperations, NO_TRIES, type TryOperations } from './postgres/try-writes.ts'
+import { createProbe, type Probe } from './probe.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
 import { CommitCounter, type CommitWords, createCommitWords, readCommits, type WriterFigures } from './store-figures.ts'
@@ -86,8 +86,6 @@ type Apply = (operation: NamedOperation) => unknown
 
 /** No replica has this number. */
 const NOBODY = 0
-/** Half of what a probe writes: eight pages and its row. Measured: a hold changes three to six pages, a settle five to eight. */
-const PROBE_BYTES = 16 * 1024
 
 /** As which of several processes it writes, in a database that they share. */
 export interface Replica extends ReplicaName, ReplicaRow {}
@@ -112,7 +110,8 @@ export function createWriter(
   const fence = replica && createFence(database, replica, open)
   const usage = createUsageWriter(database)
   const count = createCommitCount(database, path)
-  const operations = createOperations(database, clock, { open, usage, fence, replica })
+  const probe = createProbe(database, isShared ? probeName(replica?.id ?? NOBODY) : 'probe')
+  const operations = createOperations(database, clock, { open, usage, fence, replica, probe })
   const begin = database.prepare(fence?.begin ?? database.dialect.begin)
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
@@ -154,6 +153,7 @@ export function createWriter(
         return true
       },
       rollback() {
+        probe.doubt()
         open.rolledBack()
         usage.forget()
         batches?.rolledBack()
@@ -192,17 +192,15 @@ interface OperationParts {
   readonly usage: UsageWriter
   readonly fence: Fence | null
   readonly replica: Replica | null
+  readonly probe: Probe
 }
 
 function createOperations(
   database: Database,
   clock: Clock,
-  { open, usage, fence, replica }: OperationParts,
+  { open, usage, fence, replica, probe }: OperationParts,
 ): Operations {
   const isShared = database.dialect.engine === 'postgres'
-  const probe = database.prepare(`
-    INSERT INTO meta (name, value) VALUES ('${isShared ? probeName(replica?.id ?? NOBODY) : 'probe'}', ?)
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value`)
   const ledger = createLedgerOperations(database, open, usage, clock)
   const accounts = createAccountOperations(database, clock)
   const sessions = createSessionOperations(database, clock)
@@ -223,11 +221,11 @@ function createOperations(
     ...(replica ? createReplicaOperations(database, replica.id) : NO_REPLICAS),
     ...(replica ? createTryOperations(database, clock) : NO_TRIES),
     detach() {},
-    probe: nowMs => void probe.run(`${nowMs} ${randomBytes(PROBE_BYTES).toString('hex')}`),
+    probe: probe.run,
     last(nowMs) {
       open.moveForward()
       if (isShared) fence?.leave()
-      else probe.run(`${nowMs} `)
+      else probe.empty(nowMs)
     },
   }
 }

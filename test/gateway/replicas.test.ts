@@ -233,6 +233,38 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
     await expectSound(all[0]!)
   })
 
+  test.each([
+    ['holds, with one thread', 1, 0],
+    ['holds, with serving threads', 2, 0],
+    ['settles, with one thread', 1, 1],
+    ['settles, with serving threads', 2, 1],
+  ])(
+    'are not ready while the database refuses %s',
+    async (_, threads, kind) => {
+      const database = await testDatabase()
+      const gateway = await startReplica(database, { threads, admin: '127.0.0.1:0' })
+      const { key } = await createAccount(gateway, { credit: 100 })
+      expect(await statusOf(ask(gateway, key))).toBe(200)
+      await database.run(`
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON event FOR EACH ROW WHEN (new.kind = ${kind}) EXECUTE FUNCTION refuse()`)
+      const paid = () => Promise.all(Array.from({ length: 8 }, () => statusOf(ask(gateway, key))))
+      const ready = async () => (await fetch(`${gateway.adminUrl}/readyz`)).status
+      await expect.poll(paid, { timeout: 10_000 }).toContain(503)
+      await expect.poll(ready, { timeout: 5000 }).toBe(503)
+      // It stays so while nobody asks for anything.
+      for (let look = 0; look < 2; look++) {
+        await new Promise(resolve => setTimeout(resolve, 1100))
+        expect(await ready()).toBe(503)
+      }
+      await database.run('DROP TRIGGER refuse ON event')
+      await expect.poll(ready, { timeout: 10_000 }).toBe(200)
+      expect(await paid()).toEqual(Array(8).fill(200))
+    },
+    90_000,
+  )
+
   test(
     'of which one is killed: it settles at its next start, or the others do when its lease has ended',
     async () => {

@@ -80,6 +80,14 @@ test('while the database is busy, what was last known is told; one read waits, h
   expect(performance.now() - began).toBeLessThan(5000)
 })
 
+test('while the database is away, this replica and what was last known are shown', async () => {
+  const { views, busy } = rig([view()])
+  await views.exchanges()
+  busy.until = Promise.reject(new Error('the database is away'))
+  expect(await views.exchanges()).toHaveLength(2)
+  expect(await views.counts()).toEqual({ inflight: 701, openHolds: 6 })
+})
+
 test('a view is published when it has changed, and now and then', async () => {
   const { published, own, round } = rig([])
   for (const atMs of [0, 1000, 5000, 10_000]) await round(atMs)

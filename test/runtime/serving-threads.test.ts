@@ -1,7 +1,9 @@
 /** What comes at the wrong moment for serving threads. */
+import { statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createIds, LANES } from '../../src/store/ids.ts'
+import { RECORD_BYTES } from '../../src/store/spool.ts'
 import { counts, full } from '../helpers/counts.ts'
 import { faultyConnector } from '../store/faulty.ts'
 import { aHold, fund, testStore } from '../store/helpers.ts'
@@ -51,6 +53,12 @@ test('an end is orderly however late the main thread hears of it', async () => {
   expect(log.filter(({ level }) => level !== 'info')).toEqual([])
 })
 
+test('each thread has the space on disk for its settles from its start on', async () => {
+  const { store } = await startThreads(2)
+  const isReserved = (lane: number) => statSync(`${store.path}.spool.${lane}`, { throwIfNoEntry: false })?.size ?? 0
+  await vi.waitFor(() => expect([1, 2].map(isReserved)).toEqual([2000 * RECORD_BYTES, 2000 * RECORD_BYTES]), 10_000)
+})
+
 test('what a thread had counted is handed over when it dies', async () => {
   const all = await startThreads(2)
   const { threads, retired } = all
@@ -71,7 +79,7 @@ test('what a thread had counted is handed over when it dies', async () => {
   expect(threads.threads()).toMatchObject({ deaths: 1 })
 })
 
-/** Stands still for two seconds when a request says so. */
+/** Stands still for four seconds when a request says so. */
 const BUSY = `
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
@@ -79,7 +87,7 @@ export default definePlugin({
   needsBody: false,
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create: () => (ctx, next) => {
-    if (ctx.get('x-die') !== '') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2000)
+    if (ctx.get('x-die') !== '') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4000)
     return next()
   },
 })
@@ -100,6 +108,13 @@ test('a thread that is too busy to answer is shown as it was', async () => {
     expect(await page).toEqual(before)
     expect(threads.threads()).toEqual({ answering: 1, silent: 1, deaths: 0 })
   }, 10_000)
+  // Operators see the others, and /readyz answers.
+  const asked = [threads.views.exchanges(), threads.views.providers(), threads.views.find('none'), threads.look()]
+  const pause = () => new Promise(resolve => setTimeout(resolve, 200))
+  await pause()
+  clock.advance(2000)
+  const answers = await Promise.race([Promise.all(asked), pause()])
+  expect(answers).toMatchObject([[], [{ name: 'demo' }], undefined, undefined])
   await busy
 })
 

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { Account, Key, KeyLookup } from '#contract'
 import { StoreError } from '../../src/store/error.ts'
+import { createKeyReader, createKeyVersion } from '../../src/store/keys.ts'
 import { BETWEEN_ROTATIONS_MS, MAX_KEYS_A_DAY, MAX_KEYS_LISTED, MAX_LIVE_KEYS } from '../../src/store/store.ts'
 import { createToken } from '../../src/store/token.ts'
 import { faultyConnector } from './faulty.ts'
@@ -13,6 +15,28 @@ async function withKey(store: TestStore) {
 }
 
 const found = (store: TestStore, token: string) => store.keys.find(token, store.clock.ms).found
+
+test('what another thread revokes while a token is being looked up is not remembered as live', async () => {
+  const version = createKeyVersion()
+  let isRevoked = false
+  const key = { id: 'key_1' } as Key
+  const read = () => {
+    const live: KeyLookup = { found: 'live', key, account: {} as Account }
+    const found = { isRevoked, expiresAt: null, secretExpiresAt: null, live }
+    // Another thread, as soon as the database has been read.
+    if (!isRevoked) Atomics.add(version, 0, 1)
+    isRevoked = true
+    return Promise.resolve(found)
+  }
+  const keys = createKeyReader(read, version)
+  const token = createToken()
+  const first = keys.find(token, 0)
+  // Another request, which sees that something has changed.
+  const other = keys.find(createToken(), 0)
+  expect((await first).found).toBe('live')
+  await other
+  expect((await keys.find(token, 0)).found).toBe('revoked')
+})
 
 onEveryEngine(() => {
   describe('a token that is refused', () => {

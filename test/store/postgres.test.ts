@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { isStorageFailure } from '../../src/store/database.ts'
+import { type Database, isStorageFailure } from '../../src/store/database.ts'
 import { StoreError } from '../../src/store/error.ts'
 import { migratePostgres, openPostgres, placeOf } from '../../src/store/postgres/index.ts'
 import { numbered } from '../../src/store/postgres/postgres-database.ts'
@@ -91,6 +91,39 @@ onPostgres(() => {
       put!.run()
       commit!.run()
       expect(countOf(database, 't')).toBe(1)
+    })
+
+    test.each([
+      ['that has not begun: nothing of it is sent', 'BEGIN; SELECT 1 / 0', () => {}],
+      [
+        'with a statement that still waits: it is not sent',
+        'BEGIN',
+        (database: Database) => {
+          database.prepare('SELECT 1').get()
+          database.prepare('SELECT 1 / 0').later!()
+        },
+      ],
+      [
+        'whose connection is lost: nothing is left of it',
+        'BEGIN',
+        (database: Database, cut: () => void) => {
+          database.prepare('SELECT 1').get()
+          cut()
+        },
+      ],
+    ])('rolls back a transaction %s', async (_, begin, act) => {
+      const { url } = await testDatabase()
+      const [database, other] = [openPostgres(url), openPostgres(url)]
+      onTestFinished(() => [database, other].forEach(each => void each.close()))
+      const { pid } = database.prepare('SELECT pg_backend_pid() AS pid').get() as { pid: number }
+      const end = other.prepare('SELECT pg_terminate_backend(CAST(? AS INTEGER))')
+      const rollback = database.prepare('ROLLBACK')
+      database.prepare(begin).run()
+      act(database, () => void end.get(pid))
+      rollback.run()
+      expect(database.inTransaction()).toBe(false)
+      expect(database.prepare('SELECT 2 AS two').get()).toEqual({ two: 2 })
+      expect(database.inTransaction()).toBe(false)
     })
 
     test("a broken constraint is the caller's mistake, and not the server's", async () => {

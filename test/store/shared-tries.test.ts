@@ -109,6 +109,20 @@ onPostgres(() => {
       expect(prepared.all()).toHaveLength(1)
     })
 
+    test('is not shown once its replica was not heard of for 15 s: it may be dead', async () => {
+      const { one, all } = await pair()
+      await (await beside(one)).replicas!.publish('three')
+      for (const [heardOfS, shown] of [
+        [14, 1],
+        [16, 0],
+        [0, 1],
+      ]) {
+        const left = 60 - heardOfS!
+        run(one, `UPDATE replica SET lease_until = clock_timestamp() + interval '${left} s' WHERE id = 3`)
+        expect(await all[0]!.others()).toHaveLength(shown!)
+      }
+    })
+
     test('is gone with its lease, and with the replica', async () => {
       const { one, two, all } = await pair()
       await all[1]!.publish('two')

@@ -94,6 +94,8 @@ describe('a thread that dies', () => {
     expect(await hold(store, accountId, 'req_a')).toMatchObject([{ reason: { written: 'not_written' } }])
     store.clock.ms += 60_000
     expect(await hold(store, accountId, 'req_a')).toMatchObject([{ value: { held: true } }])
+    // A look found out that it could not be written, and another one that it can.
+    await store.look()
     expect(store.healthy()).toBe(true)
     expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })

@@ -63,12 +63,12 @@ async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Ans
     pipeline: true,
   })
   // Without a listener a connection that is cut between two statements would end the thread.
-  client.on('error', error => {
-    lost.set(connection, error)
-  })
-  client.on('end', () => {
-    if (clients.get(connection) === client && !lost.has(connection)) lost.set(connection, new Error('it was closed'))
-  })
+  // One that comes after the connection was opened again says nothing about the new one.
+  const lose = (error: Error) => {
+    if (clients.get(connection) === client && !lost.has(connection)) lost.set(connection, error)
+  }
+  client.on('error', lose)
+  client.on('end', () => lose(new Error('it was closed')))
   await client.connect().catch((error: Error) => {
     // The client's own limit has no code.
     if (error.message !== 'timeout expired') throw error

@@ -56,13 +56,8 @@ const BEGINS = /^BEGIN\b/
 function createStatement(connection: Connection, text: string, wide: boolean): Statement {
   const name = `t${connection.statements++}`
   const statement = (values: readonly Value[]): WireStatement => ({ text, name, values, wide })
-  if (BEGINS.test(text)) {
-    const begin = () => {
-      connection.begin(text)
-      return { rows: [], changes: 0 }
-    }
-    return { run: begin, get: () => void begin(), all: () => begin().rows, iterate: () => begin().rows }
-  }
+  if (BEGINS.test(text)) return unanswered(() => connection.begin(text))
+  if (text === 'ROLLBACK') return unanswered(() => connection.rollback())
   return {
     run: (...values) => connection.send(statement(values)),
     get: (...values) => connection.send(statement(values)).rows[0],
@@ -74,6 +69,15 @@ function createStatement(connection: Connection, text: string, wide: boolean): S
       return () => deferred.rows!
     },
   }
+}
+
+/** A statement that answers nothing. */
+function unanswered(act: () => void): Statement {
+  const run = () => {
+    act()
+    return { rows: [], changes: 0 }
+  }
+  return { run, get: () => void run(), all: () => run().rows, iterate: () => run().rows }
 }
 
 /** A statement that waits for the next one. */
@@ -119,6 +123,18 @@ class Connection {
     // Of a transaction that was given up.
     this.#deferred = []
     this.#beginning = text
+  }
+
+  /** Never throws: what was not sent is not sent any more, and a connection that is given up takes its transaction with it. */
+  rollback(): void {
+    this.#beginning = null
+    this.#deferred = []
+    if (!this.inTransaction()) return
+    try {
+      this.send(plain('ROLLBACK'))
+    } catch (error) {
+      if (this.inTransaction()) this.#fail(error as Error, false)
+    }
   }
 
   defer(statement: WireStatement): Deferred {

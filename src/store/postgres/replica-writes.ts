@@ -8,6 +8,8 @@ import { connectionName } from './postgres-database.ts'
 
 /** Of a lease that its replica has just renewed. */
 const LEASE = "clock_timestamp() + interval '60 s'"
+/** Of a replica that has renewed its lease within 15 s, as one that is alive does every 10 s. */
+export const HEARD_OF = "lease_until > clock_timestamp() + interval '45 s'"
 /** Of one that has ended by itself: nobody need wait. */
 const LEFT = "'-infinity'"
 /** After every open hold: the first hold says from where recovery looks. */

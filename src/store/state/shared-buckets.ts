@@ -77,10 +77,11 @@ export class SharedBuckets implements Buckets {
     const set = digest.readUInt32LE(8) & (locks.length - 1)
     lock(locks, set, this.#index)
     try {
-      const place = this.#placeOf(set, high, low)
+      const nowMs = this.#clock.now()
+      const place = this.#placeOf(set, high, low, nowMs)
       const isKnown = levels[2 * place + 1] !== 0 && names[2 * place] === high && names[2 * place + 1] === low
       const before = isKnown ? { units: levels[2 * place]!, atMs: levels[2 * place + 1]! } : undefined
-      const { units, atMs } = change(before, this.#clock.now())
+      const { units, atMs } = change(before, nowMs)
       names[2 * place] = high
       names[2 * place + 1] = low
       levels[2 * place] = units
@@ -90,14 +91,18 @@ export class SharedBuckets implements Buckets {
     }
   }
 
-  /** Its own place; else a free one; else the one that was used longest ago. */
-  #placeOf(set: number, high: number, low: number): number {
+  /** Its own place; else a free one, or one from before the clock was set back; else the one that was used longest ago. */
+  #placeOf(set: number, high: number, low: number, nowMs: number): number {
     const { levels, names } = this.#memory
     let oldest = set * WAYS
+    let oldestMs = Number.POSITIVE_INFINITY
     for (let place = set * WAYS; place < (set + 1) * WAYS; place++) {
       const atMs = levels[2 * place + 1]!
       if (atMs !== 0 && names[2 * place] === high && names[2 * place + 1] === low) return place
-      if (atMs < levels[2 * oldest + 1]!) oldest = place
+      const usedMs = atMs > nowMs ? 0 : atMs
+      if (usedMs >= oldestMs) continue
+      oldest = place
+      oldestMs = usedMs
     }
     return oldest
   }

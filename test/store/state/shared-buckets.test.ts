@@ -70,6 +70,15 @@ test('when eight that share a lock are in use, the one that was used longest ago
   expect(take('a')).toBe(true)
 })
 
+test('names from before the clock was set back make room first', () => {
+  const clock = testClock()
+  const buckets = open(createBucketMemory(1), clock)
+  for (let name = 0; name < 8; name++) buckets.take(`before ${name}`, NEVER, 1)
+  clock.ms -= 3_600_000
+  for (const name of ['a', 'b', 'c']) expect(buckets.take(name, NEVER, 1).taken).toBe(true)
+  for (const name of ['a', 'b', 'c']) expect(buckets.take(name, NEVER, 1).taken).toBe(false)
+})
+
 describe('what makes no sense', () => {
   test.each<[string, (buckets: SharedBuckets) => unknown]>([
     ['an amount below 0', buckets => buckets.take('a', NEVER, -1)],

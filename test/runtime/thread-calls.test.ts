@@ -1,0 +1,62 @@
+/** Calls between threads, and the state that the main thread keeps for the others: what cannot be sent is told to whoever asked. */
+import { MessageChannel } from 'node:worker_threads'
+import { expect, onTestFinished, test } from 'vitest'
+import { Calls, ThreadEnded } from '../../src/runtime/thread-calls.ts'
+import {
+  createThreadMemory,
+  createThreadState,
+  type StateHandlers,
+  serveState,
+} from '../../src/runtime/thread-state.ts'
+import { createLocalState } from '../../src/store/state/state.ts'
+import { SECRET, testClock } from '../store/helpers.ts'
+
+type Other = {
+  same(value: unknown): unknown
+  fail(): never
+}
+
+/** Both ends in this thread. */
+function connected<Handlers extends Record<string, (value: never) => unknown>>(handlers: Handlers) {
+  const { port1, port2 } = new MessageChannel()
+  onTestFinished(() => port1.close())
+  new Calls(port2, handlers)
+  return { calls: new Calls<Handlers>(port1, {}), end: () => port2.close() }
+}
+
+const functions = { same: () => () => {} }
+const other: Other = {
+  same: value => value,
+  fail() {
+    throw Object.assign(new Error('it failed'), { cause: functions.same })
+  },
+}
+
+test('a call is answered, or rejects with what the handler throws, also when that cannot be sent as it is', async () => {
+  const { calls } = connected({ ...other, ...{ cannot: functions.same } })
+  expect(await calls.call('same', { a: 1n })).toEqual({ a: 1n })
+  await expect(calls.call('fail')).rejects.toThrow('it failed')
+  await expect(calls.call('cannot')).rejects.toThrow('could not be cloned')
+})
+
+test('a call that cannot be sent rejects, and so does one whose thread ends', async () => {
+  const { calls, end } = connected(other)
+  await expect(calls.call('same', () => {})).rejects.toThrow('could not be cloned')
+  const waiting = calls.call('same', 1)
+  end()
+  await expect(waiting.then(() => calls.closed).then(() => calls.call('same', 2))).rejects.toThrow(ThreadEnded)
+})
+
+test('nonsense in what nobody waits for is told to the step, as with one thread', () => {
+  const clock = testClock()
+  const { handlers } = serveState(createLocalState(clock), createThreadMemory(clock, 1, SECRET))
+  const { calls } = connected(handlers as StateHandlers)
+  const state = createThreadState(calls, { memory: null, clock, index: 1, secret: SECRET })
+  for (const ttlMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
+    expect(() => state.kv.set('a', 'b', ttlMs)).toThrow('the time to live must be more than 0 ms')
+    expect(() => state.cacheOf('c').open('s', 1).set('a', 'b', ttlMs)).toThrow(
+      'the time to live must be more than 0 ms',
+    )
+  }
+  expect(() => state.buckets.give('a', { capacity: 1, refillPerMs: 1 }, Number.NaN)).toThrow('is not a number')
+})
