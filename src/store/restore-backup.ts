@@ -118,7 +118,7 @@ export async function removeLeft(place: string, clock: Clock, lock: Lock | null)
 
 /** Without the file of the lock: a store in PostgreSQL is locked for a restore only. */
 function giveBack(place: string, lock: Lock): void {
-  rmSync(`${place}.lock`)
+  rmSync(`${place}.lock`, { force: true })
   lock.release()
 }
 

@@ -52,7 +52,8 @@ onPostgres(() => {
       await expect.poll(() => replicas(one).map(({ id }) => id), PATIENT).toEqual([2, 3])
       expect(others[0]!.reads.findReceipt('req_1')).toMatchObject({ charged: 40n, source: 'recovered' })
       expect(others[0]!.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
-      expect(others.map(other => other.lease()!.takeovers).sort()).toEqual([0, 1])
+      // Counted when the answer of the database has come back, a moment after others see it.
+      await expect.poll(() => others.map(other => other.lease()!.takeovers).sort(), PATIENT).toEqual([0, 1])
     })
 
     test('that has ended: its process settles nothing twice, and serves again when the others are done', async () => {
