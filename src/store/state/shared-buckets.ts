@@ -19,6 +19,8 @@ export interface BucketMemory {
 }
 
 const WAYS = 8
+/** Before all times. */
+const FREE = -1
 /** Room for 131,072 buckets in 3 MiB: with 65,536 in use, one set in 250 is full. */
 const SETS = 16_384
 
@@ -91,7 +93,7 @@ export class SharedBuckets implements Buckets {
     }
   }
 
-  /** Its own place; else a free one, or one from before the clock was set back; else the one that was used longest ago. */
+  /** Its own place; else a free one; else one from before the clock was set back; else the one that was used longest ago. */
   #placeOf(set: number, high: number, low: number, nowMs: number): number {
     const { levels, names } = this.#memory
     let oldest = set * WAYS
@@ -99,7 +101,7 @@ export class SharedBuckets implements Buckets {
     for (let place = set * WAYS; place < (set + 1) * WAYS; place++) {
       const atMs = levels[2 * place + 1]!
       if (atMs !== 0 && names[2 * place] === high && names[2 * place + 1] === low) return place
-      const usedMs = atMs > nowMs ? 0 : atMs
+      const usedMs = atMs === 0 ? FREE : atMs > nowMs ? 0 : atMs
       if (usedMs >= oldestMs) continue
       oldest = place
       oldestMs = usedMs
