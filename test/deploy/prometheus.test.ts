@@ -429,8 +429,16 @@ function configuration(pace: string, ...steps: readonly object[]): GatewayOption
   }
 }
 
+let afterTraffic: Promise<string> | undefined
+
+/** Of one gateway, which is started for whoever asks first. */
+function pageAfterTraffic(): Promise<string> {
+  afterTraffic ??= makePage()
+  return afterTraffic
+}
+
 /** Streams, whole answers, refusals, and a target that is down. */
-async function pageAfterTraffic(): Promise<string> {
+async function makePage(): Promise<string> {
   const gateway = await startGateway(configuration('5ms'))
   onTestFinished(() => gateway.kill9())
   const { key } = await createAccount(gateway, { credit: 10 })

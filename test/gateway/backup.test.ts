@@ -23,7 +23,7 @@ import { hasLocks, hasSqlite, holdsLock, openFiles, sqlite3 } from '../helpers/s
 import { cost, policies, yamlOf } from './kill-configuration.ts'
 import { readLedger } from './kill-ledger.ts'
 
-const BACKUPS = counts(3, 12)
+const BACKUPS = counts(2, 12)
 const CLIENTS = 24
 /** Processes start slowly on a busy machine. */
 const LONG_MS = 120_000

@@ -37,7 +37,9 @@ export async function startCollector(to: string): Promise<Collector> {
   writeFileSync(file, JSON.stringify(configuration))
   const child = spawn(PROGRAM!, ['--config', file], { stdio: ['ignore', 'ignore', 'pipe'] })
   // It must not outlive a test process that ends in the middle.
-  process.once('exit', () => child.kill('SIGKILL'))
+  const kill = () => void child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
   const end = async () => {
     if (child.exitCode === null && child.signalCode === null) {
       const over = once(child, 'exit')

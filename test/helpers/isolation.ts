@@ -16,8 +16,16 @@ const PROCESS_WIDE: readonly RegExp[] = [
 /** The hooks of a helper: a second file in the process does not load the helper again, and so would have none. */
 const HOOKS_OF_HELPER = /^(before|after)(Each|All)\(/m
 
-/** Their listener on the process only kills what they started. */
-const HARMLESS = new Set(['test/helpers/gateway.ts', 'test/helpers/shell.ts'])
+/** Their listener on the process only kills what they started, or is there only where they are a program of their own. */
+const HARMLESS = new Set([
+  'test/gateway/loop-probe.ts',
+  'test/helpers/collector.ts',
+  'test/helpers/gateway.ts',
+  'test/helpers/redis.ts',
+  'test/helpers/resources.ts',
+  'test/helpers/shell.ts',
+  'test/store/cutting.ts',
+])
 
 /** Whether a test file needs a process of its own: because of its code, or of a helper that it imports. */
 export function needsOwnProcess(file: string): boolean {

@@ -69,7 +69,9 @@ async function launch(port: number, folder: string, options: readonly string[]):
   const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '', '--appendonly', 'no']
   const child = spawn(REDIS_PROGRAM!, [...settings, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
   // A server must not outlive a test process that ends in the middle.
-  process.once('exit', () => child.kill('SIGKILL'))
+  const kill = () => void child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
   let said = ''
   for await (const text of child.stdout!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
     said += text

@@ -6,8 +6,8 @@ import { laneOf } from '../../src/store/ids.ts'
 import { counts } from '../helpers/counts.ts'
 import { createAccount, type Gateway, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
 
-// In a checkout that has never run, each thread strips the types of all files, several at once.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
+/** In a checkout that has never run, each thread strips the types of all files, several at once. */
+const START_MAX_MS = 90_000
 
 /** Ends the thread in which it runs, when it is asked to. */
 const DEADLY = `
@@ -65,11 +65,11 @@ function withGateway(
   policies: Readonly<Record<string, readonly object[]>>,
   tests: (gateway: () => Gateway) => void,
 ): void {
-  describe(`a gateway with ${threads} threads`, () => {
+  describe(`a gateway with ${threads} threads`, { timeout: START_MAX_MS }, () => {
     let gateway: Gateway
     beforeAll(async () => {
       gateway = await start(threads, policies)
-    })
+    }, START_MAX_MS)
     afterAll(() => gateway?.kill9())
     tests(() => gateway)
   })

@@ -187,7 +187,7 @@ onEveryEngine(() => {
           expectSums(store, alice, limit)
           await store.close()
         }),
-        { numRuns: counts(15, 300) },
+        { numRuns: counts(8, 300) },
       )
     })
 
