@@ -6,7 +6,7 @@ import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { PLANTED } from './planted.ts'
 
-interface Change {
+export interface Change {
   /** From the repository's root. */
   readonly file: string
   readonly old: string
@@ -26,6 +26,11 @@ export function installChanges(name: string | undefined): void {
     if (!planted) throw new Error(`There is no planted bug "${name}".`)
     changes.push(...planted.changes)
   }
+  changeWhileLoading(changes)
+}
+
+/** Changes of the source of what is imported from now on. */
+export function changeWhileLoading(changes: readonly Change[]): void {
   registerHooks({
     load(url, context, nextLoad) {
       const loaded = nextLoad(url, context)

@@ -1,9 +1,16 @@
-/** Connections of processes that can die: of one that is dead every statement fails, and nothing of it reaches the server any more. */
+/**
+ * Connections of processes that can die: of one that is dead every statement fails, and nothing of it reaches the server any more.
+ * One may also not reach the server for a while, or not hear that a COMMIT was done.
+ */
 import type { Connector, Database, DatabaseOptions, Statement } from '../../src/store/database.ts'
 import { PostgresError } from '../../src/store/postgres/blocking-io.ts'
 import { openDatabase as open } from '../../src/store/postgres/connector.ts'
 
 const dead = new Set<number>()
+const lost = new Set<number>()
+/** How its next COMMIT fails: before it is done, or after; null: it does not. */
+type Flaw = () => 'before' | 'after' | null
+const flaws = new Map<number, Flaw>()
 const connections = new Map<number, Database[]>()
 
 /** @param life a number of its own for each process */
@@ -14,6 +21,14 @@ export function die(life: number): void {
   dead.add(life)
   for (const each of connections.get(life) ?? []) each.close()
 }
+
+/** It does not reach the server until `comeBack`. Who does this ends its connections too: of their transactions nothing is left. */
+export const getLost = (life: number): void => void lost.add(life)
+export const comeBack = (life: number): void => void lost.delete(life)
+
+/** Its COMMITs say that the connection was lost, some after they are done. */
+export const breakCommits = (life: number, flaw: Flaw): void => void flaws.set(life, flaw)
+export const mendCommits = (life: number): void => void flaws.delete(life)
 
 /** What the store calls in place of its own, see `Connector`. */
 export function openDatabase(url: string, options: DatabaseOptions | undefined, life: number): Database {
@@ -31,16 +46,34 @@ export function openDatabase(url: string, options: DatabaseOptions | undefined, 
   return {
     ...database,
     exec: sql => live(life, () => database.exec(sql)),
-    prepare: sql => prepare(database.prepare(sql)),
+    prepare: sql => (sql === 'COMMIT' ? commit(life, prepare(database.prepare(sql))) : prepare(database.prepare(sql))),
     prepareMoney: sql => prepare(database.prepareMoney(sql)),
-    inTransaction: () => !dead.has(life) && database.inTransaction(),
+    inTransaction: () => !dead.has(life) && !lost.has(life) && database.inTransaction(),
     close: () => {
       if (!dead.has(life)) database.close()
     },
   }
 }
 
-function live<Result>(life: number, work: () => Result = () => undefined as Result): Result {
-  if (!dead.has(life)) return work()
-  throw new PostgresError({ message: 'this process is dead', code: null, lost: true, late: false }, false)
+function commit(life: number, made: Statement): Statement {
+  return {
+    ...made,
+    run(...values) {
+      const flaw = flaws.get(life)?.() ?? null
+      if (flaw !== 'before') {
+        const done = made.run(...values)
+        if (flaw === null) return done
+      }
+      throw lostConnection(`nobody heard the answer (${flaw})`)
+    },
+  }
 }
+
+function live<Result>(life: number, work: () => Result = () => undefined as Result): Result {
+  if (dead.has(life)) throw lostConnection('this process is dead')
+  if (lost.has(life)) throw lostConnection('the server is out of reach')
+  return work()
+}
+
+const lostConnection = (message: string): PostgresError =>
+  new PostgresError({ message, code: null, lost: true, late: false }, false)

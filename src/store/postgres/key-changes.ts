@@ -39,7 +39,12 @@ export class KeyChanges {
     this.#isClosed = true
     clearTimeout(this.#timer)
     await this.#looking
-    await this.#client?.end().catch(() => {})
+    const client = this.#client
+    if (client === null) return
+    // A server that is frozen does not say goodbye.
+    const late = setTimeout(() => streamOf(client).destroy(), PATIENCE_MS)
+    await client.end().catch(() => {})
+    clearTimeout(late)
   }
 
   #look(): void {
@@ -99,3 +104,6 @@ export class KeyChanges {
     void client?.end().catch(() => {})
   }
 }
+
+const streamOf = (client: Client): { destroy(): void } =>
+  (client as unknown as { readonly connection: { readonly stream: { destroy(): void } } }).connection.stream

@@ -1,0 +1,58 @@
+/**
+ * Runs one seed of the play of replicas (replica-play.ts) with planted bugs, in a process of its own: the product's source is
+ * changed while it is loaded.
+ *
+ *     node test/store/replica-main.ts postgres://…/empty-database SEED STEPS "the planted bug's name"
+ *
+ * The exit code is 1 when the play found a bug, 0 when it found none.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { changeWhileLoading } from '../simulation/plant.ts'
+import { PLANTED } from './replica-plants.ts'
+
+const [url, seed, steps, name] = process.argv.slice(2)
+changeWhileLoading(PLANTED.filter(each => each.name === name).map(({ change }) => change))
+// Only now: the changes are made while it is loaded.
+const { openStore } = await import('../../src/store/sqlite.ts')
+const { openPostgres } = await import('../../src/store/postgres/index.ts')
+const { testClock } = await import('./helpers.ts')
+const { Play } = await import('./replica-play.ts')
+const { SECRET } = await import('./requests.ts')
+
+const folders: string[] = []
+
+function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), 'tollgate-play-'))
+  folders.push(made)
+  return made
+}
+
+const play = new Play(Number(seed), {
+  folder,
+  async open({ path = url!, clock = testClock(), ...options }) {
+    const place = options.folder ?? folder()
+    const store = await openStore({ url: path, secret: SECRET, ...options, folder: place, clock })
+    const connect = (how = {}) => openPostgres(path, how)
+    return Object.assign(store, {
+      clock: clock as ReturnType<typeof testClock>,
+      path,
+      spool: join(place, 'tollgate.spool'),
+      connect,
+    })
+  },
+})
+let found: unknown
+try {
+  await play.start()
+  for (let step = 0; step < Number(steps); step++) await play.step()
+  await play.end(8000)
+  play.check()
+} catch (error) {
+  // A machine that is too busy to connect within a second is no finding.
+  if (!/cannot be reached/.test(String(error))) found = error
+}
+for (const each of folders) rmSync(each, { recursive: true, force: true })
+console.log(found === undefined ? 'nothing was found' : String(found).slice(0, 1000))
+process.exit(found === undefined ? 0 : 1)

@@ -1,0 +1,97 @@
+/**
+ * Bugs in the code that shares a database between processes, one careless change each: the play of chance (replica-play.ts) has to
+ * find every one. A bug that it does not find shows that the play is blind there.
+ */
+import type { Change } from '../simulation/plant.ts'
+
+export interface PlantedBug {
+  readonly name: string
+  /** Texts that stand exactly once in their files, and what they become. */
+  readonly change: Change
+}
+
+const KEEPER = 'src/store/replica-keeper.ts'
+const RECOVERY = 'src/store/recovery.ts'
+const LEDGER = 'src/store/ledger.ts'
+const GROUP = 'src/store/group.ts'
+const BACKLOG = 'src/store/backlog.ts'
+const REPLICAS = 'src/store/postgres/replica-writes.ts'
+const DATABASE = 'src/store/postgres/postgres-database.ts'
+
+const bug = (name: string, file: string, old: string, changed: string): PlantedBug => ({
+  name,
+  change: { file, old, new: changed },
+})
+
+export const PLANTED: readonly PlantedBug[] = [
+  bug(
+    'a hold whose COMMIT was in doubt reserves again',
+    LEDGER,
+    `if (!putHold(request)) {
+      statements.unreserve.run(request.amount, request.accountId)`,
+    'if (!putHold(request)) {',
+  ),
+  bug(
+    'a settle whose COMMIT was in doubt posts again',
+    LEDGER,
+    "if (!putSettle(request, held.account, now)) return 'already_settled'",
+    'putSettle(request, held.account, now)',
+  ),
+  bug(
+    'a COMMIT in doubt is told as not done',
+    GROUP,
+    'for (const member of group) member.uncertain = true',
+    'for (const member of group) member.uncertain = false',
+  ),
+  bug(
+    'recovery charges the whole hold',
+    RECOVERY,
+    'const reached = checkpoint?.amount ?? 0n',
+    'const reached = hold.amount',
+  ),
+  bug(
+    'a dead replica is forgotten before its holds are settled',
+    KEEPER,
+    'const settled = await settleLeft({ reads, settle, dead: { replica, lane: null } })',
+    `await writer.op('forgetReplica', replica)
+    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null } })`,
+  ),
+  bug(
+    'a replica is taken over before its lease has ended',
+    REPLICAS,
+    "const takeEnded = takeOne('lease_until < clock_timestamp()')",
+    "const takeEnded = takeOne(`lease_until < clock_timestamp() + interval '59.9 s'`)",
+  ),
+  bug(
+    "a lease is renewed by the process's own clock",
+    REPLICAS,
+    'renewLease: () => void renew.run(self),',
+    `renewLease: nowMs => void database
+      .prepare("UPDATE replica SET lease_until = to_timestamp(? / 1000.0) + interval '60 s' WHERE id = ? AND taken_by IS NULL")
+      .run(nowMs, self),`,
+  ),
+  bug('a replica that was kept from writing never writes again', REPLICAS, 'if (!isFenced) return', 'return'),
+  bug(
+    'a connection that is opened again does not look at the fence',
+    DATABASE,
+    `if (!this.#isOpen) this.#openAgain()
+    // Of a transaction that was given up.
+    this.#deferred = []
+    this.#beginning = text`,
+    `const isAgain = !this.#isOpen
+    if (isAgain) this.#openAgain()
+    this.#deferred = []
+    this.#beginning = isAgain ? 'BEGIN' : text`,
+  ),
+  bug(
+    'the spool is emptied before its settles are written',
+    RECOVERY,
+    `let done = 0
+  for (let lines = spool.read(); lines.length > done; lines = spool.read()) {`,
+    `let done = 0
+  const all = spool.read()
+  if (all.length > 0) spool.empty()
+  for (let lines = all; lines.length > done; ) {`,
+  ),
+  bug('a spool that could not be replayed is not tried again', BACKLOG, 'this.#spooled += this.#replaying\n', '\n'),
+]

@@ -1,0 +1,322 @@
+/**
+ * A play of chance with three processes and one database: their clocks are up to 10 s apart, while leases end, processes die and
+ * start again, connections are cut, COMMITs fail or only seem to, and one process does not reach the database for a while. A seed
+ * repeats what chance drew, as far as the server lets it.
+ *
+ * What it demands: what a caller was told is so; each exchange is charged at most once; what was owed is charged, unless its
+ * process had died or lost its lease; whoever lives can write again; and in the end nothing is held.
+ */
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { readFormer } from '../../src/store/replica-keeper.ts'
+import { StoreUnavailable } from '../../src/store/store.ts'
+import { seeded } from '../helpers/seeded.ts'
+import { endLease, QUICK, run } from './beside.ts'
+import { folder, fund, type TestStore, type TestStoreOptions, testClock, testStore } from './helpers.ts'
+import { breakCommits, comeBack, die, getLost, mendCommits, mortalConnector } from './mortal.ts'
+import { aHold, aSettle } from './requests.ts'
+
+const SKEW_MS = 10_000
+const CREDIT = 2000n
+/** How long a lease lasts after it was renewed, and what a slow server may need to say so. */
+const LEASE_S = 61
+
+/** Where stores and folders come from: a test clears them away. */
+export interface Ground {
+  open(options: TestStoreOptions): Promise<TestStore>
+  folder(): string
+}
+
+interface Life {
+  readonly id: number
+  readonly store: TestStore
+  readonly folder: string
+  readonly replica: number
+  /** Whether another one may have taken over what it holds. */
+  isEnded: boolean
+  /** Whether it does not reach the database. */
+  isLost: boolean
+}
+
+/** What is known of an exchange by who asked for it. */
+interface Exchange {
+  readonly id: string
+  readonly life: Life
+  held: 'asked' | 'yes' | 'no' | 'unknown'
+  /** `owed`: the store has taken it over, and writes it when it can. */
+  settled: 'no' | 'asked' | 'yes' | 'other' | 'owed' | 'unknown'
+  /** Whether its process keeps its lease until all is written. */
+  readonly isLast: boolean
+  readonly amount: bigint
+  readonly reached: bigint[]
+  asked: bigint
+}
+
+let lives = 0
+
+export class Play {
+  readonly random: () => number
+  readonly ground: Ground
+  readonly alive: Life[] = []
+  readonly dead: Life[] = []
+  readonly exchanges: Exchange[] = []
+  readonly waiting = new Set<Promise<unknown>>()
+  /** What nobody may throw. */
+  readonly broken: unknown[] = []
+  first!: TestStore
+  account = ''
+
+  constructor(seed: number, ground: Ground = { open: testStore, folder }) {
+    this.random = seeded(seed)
+    this.ground = ground
+  }
+
+  pick<Item>(items: readonly Item[]): Item {
+    return items[Math.floor(this.random() * items.length)]!
+  }
+
+  /** @param planted statements that break the schema */
+  async start(planted = ''): Promise<void> {
+    this.first = await this.ground.open({ writes: 'here' })
+    const database = this.first.connect()
+    if (planted !== '') database.exec(planted)
+    database.close()
+    this.account = await fund(this.first, CREDIT)
+    for (let count = 0; count < 3; count++) await this.join(this.ground.folder())
+  }
+
+  /** A process starts; it recovers what the one left that used its folder before. */
+  async join(place: string): Promise<void> {
+    const id = ++lives
+    const clock = testClock()
+    clock.ms += Math.round((this.random() * 2 - 1) * SKEW_MS)
+    const store = await this.ground.open({
+      ...QUICK,
+      writes: 'here',
+      path: this.first.path,
+      folder: place,
+      clock,
+      connector: mortalConnector(id),
+    })
+    await store.recover()
+    const replica = readFormer(join(place, 'tollgate.replica'))!
+    this.alive.push({ id, store, folder: place, replica, isEnded: false, isLost: false })
+  }
+
+  /** Nobody waits for it before the end. */
+  begin(work: Promise<unknown>): void {
+    const settled = work
+      .catch(error => void (isUnavailable(error) || this.broken.push(error)))
+      .finally(() => this.waiting.delete(settled))
+    this.waiting.add(settled)
+  }
+
+  async hold(life: Life, isLast = false): Promise<void> {
+    const id = `req_${String(this.exchanges.length).padStart(4, '0')}`
+    const amount = BigInt(1 + Math.floor(this.random() * 300))
+    const exchange: Exchange = { id, life, isLast, amount, held: 'asked', settled: 'no', reached: [], asked: 0n }
+    this.exchanges.push(exchange)
+    const { ledger } = life.store
+    try {
+      const { held } = await ledger.hold(aHold({ accountId: this.account, exchange: id, amount }))
+      exchange.held = held ? 'yes' : 'no'
+    } catch (error) {
+      const isWritten = !(error instanceof StoreUnavailable) || error.written === 'unknown'
+      exchange.held = isWritten ? 'unknown' : 'no'
+      if (isWritten && this.alive.includes(life)) ledger.abandon(aSettle({ exchange: id, amount: 0n }))
+      throw error
+    }
+  }
+
+  async reach(exchange: Exchange): Promise<void> {
+    const reached = BigInt(Math.floor(this.random() * Number(exchange.amount)))
+    exchange.reached.push(reached)
+    const { id } = exchange
+    await exchange.life.store.ledger.checkpoint([
+      { exchange: id, amount: reached, promptTokens: 1, completionTokens: 1 },
+    ])
+  }
+
+  /** What the database does not take is left to the store, as the gateway does. */
+  async settle(exchange: Exchange): Promise<void> {
+    exchange.settled = 'asked'
+    exchange.asked = BigInt(Math.floor(this.random() * Number(exchange.amount + 1n)))
+    const { life, id, asked } = exchange
+    const request = aSettle({ exchange: id, amount: asked })
+    try {
+      exchange.settled = (await life.store.ledger.settle(request)) === 'settled' ? 'yes' : 'other'
+    } catch (error) {
+      exchange.settled = this.alive.includes(life) ? 'owed' : 'unknown'
+      if (exchange.settled === 'owed') life.store.ledger.spool(request)
+      throw error
+    }
+  }
+
+  async step(): Promise<void> {
+    const chance = this.random()
+    const life = this.pick(this.alive)
+    const own = this.exchanges.filter(each => each.life === life && each.held === 'yes' && each.settled === 'no')
+    if (chance < 0.45) this.begin(this.hold(life))
+    else if (chance < 0.55 && own.length > 0) this.begin(this.reach(this.pick(own)))
+    else if (chance < 0.75 && own.length > 0) this.begin(this.settle(this.pick(own)))
+    else if (chance < 0.82) this.endOneLease()
+    else if (chance < 0.86 && this.alive.length > 1) this.kill(life)
+    else if (chance < 0.9 && this.alive.length < 3) await this.join(this.folderOfNext())
+    else if (chance < 0.92) {
+      run(
+        this.first,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'tollgate replica %'",
+      )
+    } else if (chance < 0.96) this.breakCommits(life, 0.8)
+    else if (!life.isLost) this.lose(life)
+    const lost = this.alive.find(({ isLost }) => isLost)
+    if (lost !== undefined && this.random() < 0.1) this.find(lost)
+    if (this.random() < 0.05) mendCommits(this.pick(this.alive).id)
+    if (this.random() < 0.5) await wait(this.random() * 20)
+  }
+
+  endOneLease(): void {
+    const replicas = run(this.first, 'SELECT id FROM replica')
+    if (replicas.length > 0) this.endLease(Number(this.pick(replicas)['id']))
+  }
+
+  endLease(replica: number): void {
+    for (const life of this.alive) if (life.replica === replica) life.isEnded = true
+    endLease(this.first, replica)
+  }
+
+  kill(life: Life): void {
+    this.alive.splice(this.alive.indexOf(life), 1)
+    this.dead.push(life)
+    die(life.id)
+  }
+
+  /** That of a dead process, which starts again, or a new one. */
+  folderOfNext(): string {
+    const former = this.random() < 0.5 ? this.dead.pop() : undefined
+    return former?.folder ?? this.ground.folder()
+  }
+
+  /** Most of its COMMITs seem to fail: also of what is tried three times. @param undone how many of these really do */
+  breakCommits(life: Life, undone: number): void {
+    const random = seeded(Math.floor(this.random() * 2 ** 31))
+    const soundness = 0.1 + 0.2 * random()
+    breakCommits(life.id, () => (random() < soundness ? null : random() < undone ? 'before' : 'after'))
+  }
+
+  /** It reaches the database no more; the server notices at once, and often its lease ends before it is back. */
+  lose(life: Life): void {
+    life.isLost = true
+    getLost(life.id)
+    const name = `tollgate replica ${life.replica}`
+    run(this.first, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '${name}'`)
+    if (this.random() < 0.7) this.endLease(life.replica)
+  }
+
+  find(life: Life): void {
+    life.isLost = false
+    comeBack(life.id)
+    // What it does first it does with what it knew before; some die when it is done, and nothing else of them follows.
+    const next = this.random()
+    const hold = this.hold(life)
+    this.begin(
+      next < 0.5 ? hold.then(() => this.alive.length > 1 && this.alive.includes(life) && this.kill(life)) : hold,
+    )
+  }
+
+  /** Everybody reaches the database; what is owed is written, and what the dead have held is taken over. */
+  async end(patienceMs = 20_000): Promise<void> {
+    for (const life of this.alive) if (life.isLost) this.find(life)
+    await Promise.all(this.waiting)
+    if (this.broken.length > 0) throw this.broken[0]
+    const leases = run(
+      this.first,
+      `SELECT id FROM replica WHERE lease_until > clock_timestamp() + interval '${LEASE_S} s'`,
+    )
+    expect(leases, 'leases that last too long by the clock of the database').toEqual([])
+    for (const { id } of this.alive) mendCommits(id)
+    for (const { id, store, replica } of this.alive) {
+      const isKept = `SELECT 1 FROM replica WHERE id = ${replica} AND taken_by IS NULL AND lease_until > clock_timestamp()`
+      await this.within(patienceMs, `process ${id} can write again, and has its lease`, async () => {
+        this.hurry()
+        return (await canWrite(store)) && run(this.first, isKept).length === 1
+      })
+    }
+    await this.settleAll()
+    const isWritten = ({ store }: Life) => store.unwritten().spooled + store.unwritten().waiting === 0
+    await this.within(patienceMs, 'what is owed is written', () => {
+      this.hurry()
+      return this.alive.every(isWritten)
+    })
+    await this.within(patienceMs, 'nothing is held', () => {
+      // Not the leases of those that live: on a busy machine they would take each other over before they come to the dead.
+      const live = this.alive.map(({ replica }) => replica)
+      const dead = `SELECT id FROM replica
+        WHERE lease_until > clock_timestamp() + interval '1 s' AND (taken_by IS NOT NULL OR id NOT IN (${live}))`
+      for (const { id } of run(this.first, dead)) endLease(this.first, Number(id))
+      return run(this.first, 'SELECT held FROM balance')[0]!['held'] === 0
+    })
+  }
+
+  /** All that lives settles what it holds, at a database that fails for a while. */
+  async settleAll(): Promise<void> {
+    const last = this.alive.flatMap(life => [this.hold(life, true), this.hold(life, true)])
+    await Promise.all(last.map(each => each.catch(expectUnavailable)))
+    for (const life of this.alive) if (this.random() < 0.8) this.breakCommits(life, 1)
+    const isOpen = (each: Exchange) => this.alive.includes(each.life) && each.held === 'yes' && each.settled === 'no'
+    await Promise.all(this.exchanges.filter(isOpen).map(each => this.settle(each).catch(expectUnavailable)))
+    await wait(300)
+    for (const { id } of this.alive) mendCommits(id)
+  }
+
+  /** Who took another one over may have died, or have lost its own lease, before it was done: somebody else goes on at once. */
+  hurry(): void {
+    for (const { id } of run(this.first, 'SELECT id FROM replica WHERE taken_by IS NOT NULL'))
+      endLease(this.first, Number(id))
+  }
+
+  async within(ms: number, what: string, test: () => boolean | Promise<boolean>): Promise<void> {
+    for (const until = performance.now() + ms; !(await test()); await wait(50)) {
+      if (performance.now() < until) continue
+      const replicas = run(this.first, 'SELECT id, taken_by, lease_until - clock_timestamp() AS lease FROM replica')
+      const alive = this.alive.map(({ id, replica }) => [id, replica])
+      throw new Error(`not within ${ms} ms: ${what}; ${JSON.stringify({ alive, replicas })}`)
+    }
+  }
+
+  check(): void {
+    const { reads } = this.first
+    expect(reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    let charged = 0n
+    for (const each of this.exchanges) {
+      const receipt = reads.findReceipt(each.id)
+      const { store: _, ...life } = each.life
+      const what = JSON.stringify({ ...each, life }, (_, value) => (typeof value === 'bigint' ? `${value}` : value))
+      if (each.held === 'yes') expect(receipt, what).toBeDefined()
+      if (each.held === 'no') expect(receipt, what).toBeUndefined()
+      const isSure = each.isLast || each.settled === 'yes' || (this.alive.includes(each.life) && !each.life.isEnded)
+      if (receipt && isSure) expect(receipt.charged, what).toBe(each.asked)
+      else if (receipt) expect([0n, ...each.reached, each.asked], what).toContain(receipt.charged)
+      charged += receipt?.charged ?? 0n
+    }
+    expect(reads.findAccount(this.account)).toMatchObject({ posted: CREDIT - charged, held: 0n })
+  }
+}
+
+/** It writes nothing, in a transaction of its own. */
+function canWrite({ ledger }: TestStore): Promise<boolean> {
+  const nothing = { exchange: 'req_none', amount: 0n, promptTokens: 0, completionTokens: 0 }
+  return ledger.checkpoint([nothing]).then(
+    () => true,
+    () => false,
+  )
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof StoreUnavailable || /store is closed|process is dead/.test(String(error))
+}
+
+function expectUnavailable(error: unknown): void {
+  if (!isUnavailable(error)) throw error
+}
