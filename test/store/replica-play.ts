@@ -100,7 +100,7 @@ export class Play {
       connector: mortalConnector(id),
     })
     await store.recover()
-    const replica = readFormer(join(place, 'tollgate.replica'))!
+    const replica = readFormer(join(place, 'tollgate.replica'))!.id
     this.alive.push({ id, store, folder: place, replica, isEnded: false, isLost: false })
   }
 
