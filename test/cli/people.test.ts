@@ -260,7 +260,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect(await works(secret)).toBeUndefined()
     const again = await place.tollgate(['token', 'revoke', id!])
     expect(again).toMatchObject({ code: 1, out: '' })
-    expect(again.err).toContain(`there is no operators' token with the id "${id}"`)
+    expect(again.err).toContain(`there is no operators' token "${id}"`)
     expect((await place.json('token.list')).tokens.map(({ name }) => name)).toEqual(['script'])
   })
 })
