@@ -9,7 +9,7 @@ import { CommandError, progressStages, type Terminal } from './terminal.ts'
 
 const HELP = `
 The file is one state of the store, from SQLite or PostgreSQL. The gateway goes on meanwhile. Every balance is checked
-before the file gets its name. Only the user who runs the command can read it. Its folder must be there.
+before the file gets its name. Only the user who runs the command can read it. The folder of the file must exist.
 
 The secret is not in it. Keep the secret (.tollgate/secret, or what "secret" in gateway.yaml names) at another place:
 without it every key is invalid.

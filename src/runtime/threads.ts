@@ -20,6 +20,7 @@ import { mergeProviders } from './operator-views.ts'
 import type { ServingSet } from './serving.ts'
 import type { MainHandlers, ServingThreadParts, ThreadHandlers } from './serving-thread.ts'
 import { Calls, heard, ThreadEnded } from './thread-calls.ts'
+import { ThreadDeaths } from './thread-deaths.ts'
 import { serveState, type ThreadMemory } from './thread-state.ts'
 
 export interface ThreadsParts {
@@ -64,11 +65,10 @@ interface Thread {
   problem: string | null
 }
 
-/** So many deaths within a minute are a fault that lasts. */
-const MAX_DEATHS = 3
-const MINUTE_MS = 60_000
 /** A thread that does not answer within this is shown with what it had counted before. */
 const SILENT_MS = 2_000
+/** Kubernetes gives up on `/readyz` after a second, unless it is told otherwise. */
+const [LOOK_EVERY_MS, LOOK_FOR_MS] = [1_000, 500]
 /** Pauses before a thing is tried again. */
 const FIRST_PAUSE_MS = 100
 const MAX_PAUSE_MS = 10_000
@@ -78,11 +78,11 @@ export class ServingThreads implements ServingSet {
   readonly #words: Int32Array<SharedArrayBuffer>
   readonly #admitted: SharedCount
   readonly #threads = new Map<number, Thread>()
-  readonly #deaths: number[] = []
-  #lastDeath = ''
-  #allDeaths = 0
+  readonly #deaths: ThreadDeaths
   readonly #lanes = new Lanes()
   #address: Address | null = null
+  #lookedAtMs = Number.NEGATIVE_INFINITY
+  #looking = Promise.resolve()
   /** Whether one that dies is replaced. */
   #isKept = false
   #isClosing = false
@@ -91,6 +91,7 @@ export class ServingThreads implements ServingSet {
 
   private constructor(parts: ThreadsParts) {
     this.#parts = parts
+    this.#deaths = new ThreadDeaths(parts.clock.now)
     this.#words = new Int32Array(new SharedArrayBuffer(4 * (parts.count + 1)))
     // The main thread serves nobody: its word stays 0.
     this.#admitted = new SharedCount(this.#words, parts.count)
@@ -132,30 +133,31 @@ export class ServingThreads implements ServingSet {
   threads(): ReturnType<ServingSet['threads']> {
     const all = this.#all()
     const silent = all.filter(({ isSilent }) => isSilent).length
-    return { answering: all.length - silent, silent, deaths: this.#allDeaths }
+    return { answering: all.length - silent, silent, deaths: this.#deaths.all }
   }
 
   readonly queued = () => this.#parts.memory?.slots.waiting ?? 0
 
-  /** One that is too busy to answer in time is as it was. */
-  async look(): Promise<void> {
+  /** One look for all who ask within a second. A thread that answers too late counts from then on. */
+  look(): Promise<void> {
+    const now = this.#parts.clock.now()
+    if (now - this.#lookedAtMs < LOOK_EVERY_MS) return this.#looking
+    this.#lookedAtMs = now
     const asked = this.#all().map(async thread => {
-      const [problem = thread.problem] = await this.#soon([thread.calls.call('look')])
-      thread.problem = problem
+      thread.problem = await thread.calls.call('look')
     })
-    await Promise.all(asked)
+    this.#looking = this.#soon(asked, LOOK_FOR_MS).then(() => {})
+    return this.#looking
   }
 
   problem(): string | null {
-    const deaths = this.#deathsOfMinute()
-    if (deaths < MAX_DEATHS) return this.#all().find(({ problem }) => problem !== null)?.problem ?? null
-    return `${deaths} serving threads have ended within a minute: ${this.#lastDeath}`
+    return this.#deaths.problem() ?? this.#all().find(({ problem }) => problem !== null)?.problem ?? null
   }
 
   /** All listen there; resolves with the port. */
   async listen(address: Address): Promise<number> {
     const [first] = this.#all()
-    if (first === undefined) throw new Error(`no serving thread is left: ${this.#lastDeath}`)
+    if (first === undefined) throw new Error(`no serving thread is left: ${this.#deaths.last}`)
     const port = await first.calls.call('listen', address)
     const all = { ...address, port }
     this.#address = all
@@ -249,8 +251,8 @@ export class ServingThreads implements ServingSet {
   }
 
   /** The answers of threads that neither die meanwhile nor are too busy. */
-  #soon<Value>(answers: readonly Promise<Value>[]): Promise<Value[]> {
-    const late = this.#pause(SILENT_MS).then((): Value[] => [])
+  #soon<Value>(answers: readonly Promise<Value>[], ms = SILENT_MS): Promise<Value[]> {
+    const late = this.#pause(ms).then((): Value[] => [])
     return heard(answers.map(answer => Promise.race([heard([answer]), late]))).then(all => all.flat() as Value[])
   }
 
@@ -331,9 +333,7 @@ export class ServingThreads implements ServingSet {
   }
 
   #died(index: number, error: Error): void {
-    this.#deaths.push(this.#parts.clock.now())
-    this.#allDeaths++
-    this.#lastDeath = error.message
+    this.#deaths.add(error.message)
     this.#parts.log.log.error({ thread: index + 1, error }, 'a serving thread has ended')
     void this.#replace(index)
   }
@@ -360,7 +360,7 @@ export class ServingThreads implements ServingSet {
 
   /** The first within a minute is replaced at once, the next ones after growing pauses. One that cannot listen has ended too. */
   async #replace(index: number): Promise<void> {
-    const before = this.#deathsOfMinute() - 1
+    const before = this.#deaths.ofMinute() - 1
     if (before > 0) await this.#pause(pauseMs(before))
     if (!this.#isKept) return
     const lane = this.#lanes.take()
@@ -373,12 +373,6 @@ export class ServingThreads implements ServingSet {
     } catch (error) {
       if (this.#isKept) this.#giveUp(thread, error as Error)
     }
-  }
-
-  #deathsOfMinute(): number {
-    const now = this.#parts.clock.now()
-    while (this.#deaths.length > 0 && now - this.#deaths[0]! > MINUTE_MS) this.#deaths.shift()
-    return this.#deaths.length
   }
 
   /** Ends early when the process does. */

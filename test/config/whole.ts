@@ -173,5 +173,5 @@ export function wholeEnvironment(): Record<string, string> {
     private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
     token_uri: 'https://accounts.example.com/token',
   }
-  return { ...ENV, SECRET: 'a secret of enough characters', ACCOUNT: JSON.stringify(account) }
+  return { ...ENV, SECRET: 'a secret of more than enough characters', ACCOUNT: JSON.stringify(account) }
 }

@@ -113,8 +113,8 @@ onPostgres(() => {
       const { one, all } = await pair()
       await (await beside(one)).replicas!.publish('three')
       for (const [heardOfS, shown] of [
-        [14, 1],
-        [16, 0],
+        [5, 1],
+        [25, 0],
         [0, 1],
       ]) {
         const left = 60 - heardOfS!

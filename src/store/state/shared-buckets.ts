@@ -1,7 +1,8 @@
 /**
  * Token buckets in memory that the threads of a process share, so that a take needs no message. A bucket is found by a keyed
  * digest of its name in a table of fixed size; eight places have a lock together. Where all eight are in use, the one that was
- * used longest ago makes room, and starts full again. When a thread dies with a lock, the main thread releases it.
+ * used longest ago makes room, or one dated before the clock was set back; it starts full again. When a thread dies with a
+ * lock, the main thread releases it.
  */
 import { hash } from 'node:crypto'
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'

@@ -1,6 +1,6 @@
 /**
- * Slots in memory that the threads of a process share, so that a slot that is free needs no message. Who waits does so in the
- * main thread, in order of arrival: it is told of each slot that is given back while somebody waits.
+ * Slots in memory that the threads of a process share, so that a free one needs no message. Requests that wait for one queue in
+ * the main thread, in order of arrival. A thread that gives a slot back tells the main thread if somebody waits for it.
  */
 import { hash } from 'node:crypto'
 import { type Locks, lock, releaseLocks, unlock } from './shared-locks.ts'

@@ -66,8 +66,10 @@ export class LocalSlots implements Slots {
       const timer = setTimeout(end, queue.wait, null)
       signal.addEventListener('abort', leave, { once: true })
       entry.waiting.add(waiter)
+      if (this.#counter === null) return
       // One may have been given back since it was asked for.
-      if (this.#counter !== null) this.#letIn(name, entry)
+      if (entry.waiting.size === 1) this.#letIn(name, entry)
+      else this.#askLater(name, entry)
     })
   }
 

@@ -35,3 +35,21 @@ test('a reload with a lower limit lets nobody in until there is room; those who 
   expect([slots.size, slots.waiting]).toEqual([0, 0])
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
 })
+
+test('of those that wait, one asks the counter of all replicas', async () => {
+  let asked = 0
+  const slots = new LocalSlots({
+    async enter() {
+      asked++
+      return 0
+    },
+    leave() {},
+    share: limit => limit,
+  })
+  const gone = new AbortController()
+  const waiting = Array.from({ length: 20 }, () => slots.wait('a', 1, { length: 99, wait: 60_000 }, gone.signal))
+  expect(asked).toBe(1)
+  gone.abort()
+  expect(await Promise.all(waiting)).toEqual(Array(20).fill('left'))
+  await expect.poll(() => slots.size).toBe(0)
+})
