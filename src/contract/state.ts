@@ -71,7 +71,8 @@ export interface Cache {
    * Opens the part of one step. What it holds belongs to the configuration in which the step was created.
    *
    * @param scope the policy and the step's id
-   * @param maxBytes memory for it in this process; the least recently used texts make room
+   * @param maxBytes memory for it in this process; the least recently used texts make room, or with several threads the oldest
+   *   ones that were not read since they came
    */
   open(scope: string, maxBytes: number): KeyValue
 }

@@ -1,15 +1,16 @@
 /**
- * The services that keep state, for serving threads, so that a policy means the same with one thread or with many: buckets and
- * slots are in memory that all threads share, unless replicas share them. The main thread keeps the rest for all of them.
+ * The services that keep state, for serving threads, so that a policy means the same with one thread or with many: they are in
+ * memory that all threads share. The main thread has the queue for slots, and the connection to a state server, if there is one.
  */
-import type { BucketShape, Cache, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
+import type { BucketShape, Cache, Clock, Grant, Queue, Slot, Slots } from '#contract'
 import { checkGive } from '../store/state/buckets.ts'
-import { checkTtl, createKeyValue } from '../store/state/key-value.ts'
+import { checkTtl } from '../store/state/key-value.ts'
 import { type BucketMemory, createBucketMemory, SharedBuckets } from '../store/state/shared-buckets.ts'
 import { releaseLocks } from '../store/state/shared-locks.ts'
 import { createSlotMemory, SharedSlots, type SlotMemory } from '../store/state/shared-slots.ts'
+import { createTextMemory, forgetTexts, SharedTexts, type TextMemory } from '../store/state/shared-texts.ts'
 import { LocalSlots } from '../store/state/slots.ts'
-import type { State } from '../store/state/state.ts'
+import { KV_BYTES, type State } from '../store/state/state.ts'
 import type { Calls } from './thread-calls.ts'
 
 /** A slot that the main thread holds for another one. */
@@ -40,23 +41,25 @@ export type StateHandlers = {
   getCached(ask: Cached): Promise<string | undefined>
   setCached(text: Cached & { readonly value: string; readonly ttlMs: number }): void
   deleteCached(ask: Cached): void
+  /** The memory that threads share for a part of a cache. */
+  openCache(part: Part): Promise<TextMemory>
 }
 
-/** A text of a cache. */
-interface Cached {
+/** A part of a cache. */
+interface Part {
   readonly configuration: string
   readonly scope: string
   readonly maxBytes: number
-  readonly name: string
 }
 
-/** Opens a part of a cache for one call. */
-type OpenCache = (part: Omit<Cached, 'name'>) => KeyValue
+/** A text of a cache. */
+type Cached = Part & { readonly name: string }
 
 /** What a serving thread needs of what threads share. */
 export interface SharedMemory {
   readonly buckets: BucketMemory
   readonly slots: SlotMemory
+  readonly kv: TextMemory
 }
 
 /** What threads share without a state server, as the main thread has it. */
@@ -64,22 +67,26 @@ export interface ThreadMemory {
   readonly shared: SharedMemory
   /** Slots of those who had to wait for theirs. */
   readonly slots: LocalSlots
-  readonly openCache: OpenCache
+  openCache(part: Part): TextMemory
   /** A thread has died. */
   forget(thread: number): void
 }
 
-/** A reload leaves the cache of the configuration before behind; exchanges that began with it may use it for so long. */
+/** A reload leaves the cache of the configuration before behind. One that was made so recently is kept for the way back. */
 const OLD_CACHE_MS = 60_000
 
 /** @param threads how many serve; they are numbered from 1 */
 export function createThreadMemory(clock: Clock, threads: number, secret: string): ThreadMemory {
   interface Parts {
-    readonly byScope: Map<string, KeyValue>
+    readonly byScope: Map<string, TextMemory>
     usedAt: number
   }
   const caches = new Map<string, Parts>()
-  const shared = { buckets: createBucketMemory(), slots: createSlotMemory(threads) }
+  const shared = {
+    buckets: createBucketMemory(),
+    slots: createSlotMemory(threads),
+    kv: createTextMemory(KV_BYTES),
+  }
   const slots = new SharedSlots({ memory: shared.slots, index: 0, secret })
   return {
     shared,
@@ -87,16 +94,16 @@ export function createThreadMemory(clock: Clock, threads: number, secret: string
     forget(thread) {
       releaseLocks(shared.buckets.locks, thread)
       slots.forget(thread)
+      forgetTexts(shared.kv, thread)
+      for (const { byScope } of caches.values()) for (const part of byScope.values()) forgetTexts(part, thread)
     },
     openCache({ configuration, scope, maxBytes }) {
       const now = clock.now()
       const parts = caches.get(configuration) ?? { byScope: new Map(), usedAt: now }
       parts.usedAt = now
-      if (!caches.has(configuration) || caches.size > 1) {
-        for (const [name, { usedAt }] of caches) if (now - usedAt > OLD_CACHE_MS) caches.delete(name)
-        caches.set(configuration, parts)
-      }
-      const part = parts.byScope.get(scope) ?? createKeyValue(clock, maxBytes)
+      for (const [name, { usedAt }] of caches) if (now - usedAt > OLD_CACHE_MS) caches.delete(name)
+      caches.set(configuration, parts)
+      const part = parts.byScope.get(scope) ?? createTextMemory(maxBytes)
       parts.byScope.set(scope, part)
       return part
     },
@@ -117,8 +124,7 @@ export function serveState(
   let last = 0
   let isOver = false
   const slots = memory?.slots ?? state.slots
-  const cacheOf: OpenCache =
-    memory?.openCache ?? (({ configuration, scope, maxBytes }) => state.cacheOf(configuration).open(scope, maxBytes))
+  const partOf = ({ configuration, scope, maxBytes }: Part) => state.cacheOf(configuration).open(scope, maxBytes)
   const hold = (slot: Slot | null): HeldSlot | null => {
     if (slot === null) return null
     if (isOver) {
@@ -150,9 +156,10 @@ export function serveState(
       get: async name => state.kv.get(name),
       set: ({ name, value, ttlMs }) => state.kv.set(name, value, ttlMs),
       delete: name => state.kv.delete(name),
-      getCached: async ask => cacheOf(ask).get(ask.name),
-      setCached: text => cacheOf(text).set(text.name, text.value, text.ttlMs),
-      deleteCached: ask => cacheOf(ask).delete(ask.name),
+      getCached: async ask => partOf(ask).get(ask.name),
+      setCached: text => partOf(text).set(text.name, text.value, text.ttlMs),
+      deleteCached: ask => partOf(ask).delete(ask.name),
+      openCache: async part => memory!.openCache(part),
     },
     end() {
       isOver = true
@@ -173,39 +180,75 @@ export interface ThreadStateOptions {
 }
 
 /** The serving thread's side. */
-export function createThreadState(
-  calls: Calls<StateHandlers>,
-  { memory, clock, index, secret }: ThreadStateOptions,
-): State {
-  const kv: KeyValue = {
-    get: name => calls.call('get', name),
-    set(name, value, ttlMs) {
-      checkTtl(ttlMs)
-      calls.tell('set', { name, value, ttlMs })
-    },
-    delete: name => calls.tell('delete', name),
-  }
+export function createThreadState(calls: Calls<StateHandlers>, options: ThreadStateOptions): State {
+  const { memory, clock, index, secret } = options
   return {
-    buckets: memory
-      ? new SharedBuckets({ memory: memory.buckets, clock, index, secret })
-      : {
-          take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
-          give(name, shape, amount) {
-            checkGive(amount)
-            calls.tell('give', { name, shape, amount })
-          },
-        },
-    slots: new ThreadSlots(calls, memory && new SharedSlots({ memory: memory.slots, index, secret })),
-    kv,
+    ...(memory === null ? servedState(calls) : sharedState(calls, { memory, clock, index, secret })),
     // They wait in the main thread.
     queued: () => 0,
-    cacheOf: configuration => cacheOf(calls, configuration),
     health: () => ({ isUp: true, lost: 0 }),
     close: async () => {},
   }
 }
 
-function cacheOf(calls: Calls<StateHandlers>, configuration: string): Cache {
+type Services = Pick<State, 'buckets' | 'slots' | 'kv' | 'cacheOf'>
+
+function sharedState(
+  calls: Calls<StateHandlers>,
+  { memory, ...common }: ThreadStateOptions & { readonly memory: SharedMemory },
+): Services {
+  return {
+    buckets: new SharedBuckets({ memory: memory.buckets, ...common }),
+    slots: new ThreadSlots(calls, new SharedSlots({ memory: memory.slots, ...common })),
+    kv: new SharedTexts({ memory: memory.kv, ...common }),
+    cacheOf: configuration => ({
+      open(scope, maxBytes) {
+        let part: SharedTexts | null = null
+        const opening = calls.call('openCache', { configuration, scope, maxBytes }).then(texts => {
+          part = new SharedTexts({ memory: texts, ...common })
+          return part
+        })
+        const later = (use: (texts: SharedTexts) => void) => void opening.then(use, () => {})
+        // A thread that ends while it opens one needs none.
+        later(() => {})
+        return {
+          get: name => (part === null ? opening.then(texts => texts.get(name)) : part.get(name)),
+          set(name, value, ttlMs) {
+            checkTtl(ttlMs)
+            if (part === null) later(texts => texts.set(name, value, ttlMs))
+            else part.set(name, value, ttlMs)
+          },
+          delete: name => (part === null ? later(texts => texts.delete(name)) : part.delete(name)),
+        }
+      },
+    }),
+  }
+}
+
+/** The main thread asks the state server. */
+function servedState(calls: Calls<StateHandlers>): Services {
+  return {
+    buckets: {
+      take: (name, shape, amount) => calls.call('take', { name, shape, amount }),
+      give(name, shape, amount) {
+        checkGive(amount)
+        calls.tell('give', { name, shape, amount })
+      },
+    },
+    slots: new ThreadSlots(calls, null),
+    kv: {
+      get: name => calls.call('get', name),
+      set(name, value, ttlMs) {
+        checkTtl(ttlMs)
+        calls.tell('set', { name, value, ttlMs })
+      },
+      delete: name => calls.tell('delete', name),
+    },
+    cacheOf: configuration => servedCache(calls, configuration),
+  }
+}
+
+function servedCache(calls: Calls<StateHandlers>, configuration: string): Cache {
   return {
     open(scope, maxBytes) {
       const part = { configuration, scope, maxBytes }
