@@ -3,7 +3,7 @@
  * so. Secrets are taken out, and long texts cut. Of images, sounds and files only their kind is told.
  */
 import type { ChatCompletion, ChatMessage, Delta } from '#contract'
-import { cleanValue, type Redactor } from '../redact.ts'
+import type { Redactor } from '../redact.ts'
 
 /** What was asked and answered, in the canonical format: as the provider was asked, and as the client was answered. */
 export interface Content {
@@ -157,15 +157,21 @@ class PartWriter {
     return isLong || clean.length > most ? `${clean.slice(0, most).toWellFormed()}${TRUNCATED}` : clean
   }
 
-  /** Arguments as a value, where they are JSON. With escapes a text may say what it does not show. */
+  /** Arguments as a value, where they are JSON. One with escapes may say what it does not show: so it is written anew first. */
   #parsed(text: string): unknown {
-    try {
-      if ((text.match(/[[{]/g)?.length ?? 0) > MAX_BRACKETS) return text
-      const value: unknown = JSON.parse(text)
-      return text.includes('\\') ? cleanValue(value, this.#redact) : value
-    } catch {
-      return text
-    }
+    const value = parsed(text)
+    if (value === text || !text.includes('\\')) return value
+    const plain = JSON.stringify(value)
+    const clean = this.#redact(plain)
+    return clean === plain ? value : parsed(clean)
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return (text.match(/[[{]/g)?.length ?? 0) > MAX_BRACKETS ? text : JSON.parse(text)
+  } catch {
+    return text
   }
 }
 
