@@ -137,7 +137,7 @@ export default definePlugin({
         return exchange.answer({ ...found.completion, id: exchange.id }, price ?? undefined)
       }
       ctx.set(HEADER, 'miss')
-      const collector = new AnswerCollector(settings.largest)
+      const collector = new AnswerCollector({ maxCharacters: settings.largest, onOverflow: 'discard' })
       exchange.watch(chunk => collector.add(chunk))
       await next()
       if (!isAsItWas(exchange, question)) return

@@ -7,7 +7,13 @@ const TEXTS: ReadonlySet<string> = new Set(['content', 'reasoning_content', 'rea
 /** Of a chunk itself: said anew for a whole answer, or there for each chunk only. */
 const OF_CHUNKS: ReadonlySet<string> = new Set(['choices', 'usage', 'object', 'obfuscation'])
 
+/** Characters that each choice, call and member counts beside its text: an empty one takes memory too. */
+const ENTRY = 64
+
 type Members = Record<string, unknown>
+
+/** Providers choose the names of members: `__proto__` and `constructor` are names like all others here. */
+const noMembers = (): Members => Object.create(null) as Members
 
 interface Folded {
   readonly message: Members
@@ -16,24 +22,28 @@ interface Folded {
   finish: string | null
 }
 
+/** How much an `AnswerCollector` keeps. */
+export interface CollectorOptions {
+  /** Of the answer, with about 64 for each choice, tool call and member. The chunk that exceeds them is the last one. */
+  readonly maxCharacters: number
+  /**
+   * What is kept of a longer answer: nothing, or its beginning. So also where pieces contradict each other: nothing, or the
+   * first one.
+   */
+  readonly onOverflow: 'discard' | 'truncate'
+}
+
 /** Takes the chunks of one answer, such as a `watch` gets, and gives back the answer as one. */
 export class AnswerCollector {
-  readonly #largest: number
-  readonly #isBeginningEnough: boolean
+  readonly #options: CollectorOptions
   readonly #choices = new Map<number, Folded>()
   #head: Members | null = null
   #size = 0
   #isLost = false
   #isCut = false
 
-  /**
-   * @param largest characters beyond which no more is kept of the answer
-   * @param isBeginningEnough whether it is kept then as far as it has come, and where pieces contradict each other, the first
-   * one counts; else there is no answer
-   */
-  constructor(largest: number, isBeginningEnough = false) {
-    this.#largest = largest
-    this.#isBeginningEnough = isBeginningEnough
+  constructor(options: CollectorOptions) {
+    this.#options = options
   }
 
   /** Whether chunks were left out because of the size of those before. */
@@ -44,18 +54,40 @@ export class AnswerCollector {
   /** Reads one chunk and keeps nothing of it but what it says. */
   add(chunk: Chunk): void {
     if (this.#isLost) return
-    if (this.#size > this.#largest) {
-      this.#isCut = true
+    if (this.#isFull) {
+      this.#addEnds(chunk)
       return
     }
     this.#headOf(chunk)
     for (const choice of chunk.choices) {
+      if (this.#isLost) return
       const { index, delta, finish_reason, ...rest } = choice
       const folded = this.#choice(index)
-      if (finish_reason) folded.finish = finish_reason
+      if (finish_reason) this.#end(folded, finish_reason)
       for (const [name, value] of Object.entries(rest)) if (value !== null) this.#set(folded.rest, name, value)
       if (delta) this.#delta(folded, delta)
     }
+  }
+
+  get #isFull(): boolean {
+    return this.#size > this.#options.maxCharacters
+  }
+
+  /** Of what comes later only how the choices end. */
+  #addEnds({ choices }: Chunk): void {
+    for (const { index, delta, finish_reason: finish } of choices) {
+      const folded = this.#choices.get(index)
+      if (folded && finish && sizeOf(finish) <= ENTRY) this.#end(folded, finish)
+      this.#isCut ||= Object.entries(delta ?? {}).some(
+        ([name, value]) => name !== 'role' && value !== null && value !== '',
+      )
+    }
+  }
+
+  #end(folded: Folded, finish: string): void {
+    if (folded.finish === finish) return
+    folded.finish = finish
+    this.#count(sizeOf(finish))
   }
 
   /** What has come, without usage; null: nothing, or more than is kept. Who goes on adding changes what was given out. */
@@ -71,7 +103,7 @@ export class AnswerCollector {
       ...others,
       choices: folded.map(([index, { rest, message, calls, finish }]) => ({
         index,
-        message: calls.size > 0 ? { ...message, tool_calls: inOrder(calls) } : message,
+        message: calls.size > 0 ? { ...message, tool_calls: inOrder(calls) } : { ...message },
         ...rest,
         finish_reason: finish,
       })),
@@ -79,18 +111,21 @@ export class AnswerCollector {
   }
 
   #headOf(chunk: Chunk): void {
-    this.#head ??= {}
+    const head = (this.#head ??= noMembers())
     for (const [name, value] of Object.entries(chunk)) {
       if (OF_CHUNKS.has(name) || value === null) continue
-      if (name === 'id' || name === 'created' || name === 'model') this.#head[name] ??= value
+      if (name === 'id' || name === 'created' || name === 'model') this.#first(head, name, value)
       // What a provider adds at the top (sources, a fingerprint) comes once or grows: the last one has all of it.
-      else if (!isDeepStrictEqual(this.#head[name], value)) this.#replace(this.#head, name, value)
+      else if (!isDeepStrictEqual(head[name], value)) this.#replace(head, name, value)
     }
   }
 
   #choice(index: number): Folded {
     let folded = this.#choices.get(index)
-    if (!folded) this.#choices.set(index, (folded = { message: {}, calls: new Map(), rest: {}, finish: null }))
+    if (folded) return folded
+    folded = { message: noMembers(), calls: new Map(), rest: noMembers(), finish: null }
+    this.#choices.set(index, folded)
+    this.#count(ENTRY)
     return folded
   }
 
@@ -98,27 +133,36 @@ export class AnswerCollector {
     for (const [name, value] of Object.entries(delta)) {
       if (name === 'tool_calls' && Array.isArray(value)) {
         for (const [place, call] of (value as ToolCallDelta[]).entries()) this.#call(folded, place, call)
-      } else if (name === 'role') folded.message[name] ??= value
+      } else if (name === 'role') this.#first(folded.message, name, value)
       else if (name === 'function_call' && isMembers(value)) {
-        this.#texts((folded.message[name] ??= {}) as Members, value)
+        this.#textsAt(folded.message, name, value)
       } else if (TEXTS.has(name) && typeof value === 'string') this.#append(folded.message, name, value)
-      else if (value === null) folded.message[name] ??= null
+      else if (value === null) this.#first(folded.message, name, null)
       else this.#set(folded.message, name, value)
     }
   }
 
   #call({ calls }: Folded, place: number, { index = place, ...call }: ToolCallDelta): void {
     let folded = calls.get(index)
-    if (!folded) calls.set(index, (folded = {}))
+    if (!folded) {
+      calls.set(index, (folded = noMembers()))
+      this.#count(ENTRY)
+    }
     for (const [name, value] of Object.entries(call)) {
-      if (isMembers(value)) this.#texts((folded[name] ??= {}) as Members, value)
+      if (isMembers(value)) this.#textsAt(folded, name, value)
       // Some say the id and the type again with every piece, some say them empty.
       else if (value !== null && value !== '') this.#set(folded, name, value)
     }
   }
 
   /** The name and the arguments of a call: texts, put one behind the other. */
-  #texts(into: Members, from: Members): void {
+  #textsAt(parent: Members, member: string, from: Members): void {
+    this.#first(parent, member, noMembers())
+    const into = parent[member]
+    if (!isMembers(into)) {
+      this.#lose()
+      return
+    }
     for (const [name, value] of Object.entries(from)) {
       if (typeof value !== 'string') this.#set(into, name, value)
       // A name that comes again with every piece is one name.
@@ -130,6 +174,7 @@ export class AnswerCollector {
     const before = into[name] ?? ''
     if (typeof before !== 'string') this.#lose()
     else {
+      this.#begin(into, name)
       into[name] = `${before}${text}`
       this.#count(text.length)
     }
@@ -141,23 +186,34 @@ export class AnswerCollector {
     else if (!isDeepStrictEqual(into[name], value)) this.#lose()
   }
 
+  #first(into: Members, name: string, value: unknown): void {
+    if (into[name] === undefined || (into[name] === null && value !== null)) this.#replace(into, name, value)
+  }
+
   #replace(into: Members, name: string, value: unknown): void {
+    this.#begin(into, name)
     into[name] = value
-    this.#count(typeof value === 'object' ? JSON.stringify(value).length : String(value).length)
+    this.#count(sizeOf(value))
+  }
+
+  #begin(into: Members, name: string): void {
+    if (into[name] === undefined) this.#count(ENTRY + name.length)
   }
 
   #count(characters: number): void {
     this.#size += characters
-    if (this.#size > this.#largest) this.#lose()
+    if (this.#isFull) this.#lose()
   }
 
   #lose(): void {
-    if (this.#isBeginningEnough) return
+    if (this.#options.onOverflow === 'truncate') return
     this.#isLost = true
     this.#choices.clear()
     this.#head = null
   }
 }
+
+const sizeOf = (value: unknown) => (typeof value === 'object' ? JSON.stringify(value) : String(value)).length
 
 function inOrder(calls: ReadonlyMap<number, Members>): ToolCallDelta[] {
   return [...calls].sort(([one], [other]) => one - other).map(([, call]) => call)

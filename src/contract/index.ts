@@ -2,7 +2,7 @@
 export * from './account.ts'
 export * from './address.ts'
 export * from './chat.ts'
-export { AnswerCollector } from './collect.ts'
+export { AnswerCollector, type CollectorOptions } from './collect.ts'
 export * from './decision.ts'
 export * from './dialect.ts'
 export * from './errors.ts'

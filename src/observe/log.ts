@@ -36,7 +36,7 @@ export interface Logger {
   /** Secrets of a configuration that was loaded later; the old ones stay secret. */
   learn(secrets: readonly string[]): void
   /** A text without the secrets: for what leaves the gateway by another way than the log. */
-  redact(text: string): string
+  redact(text: string, isBroken?: boolean): string
   /** Takes lines that another thread's log has made. */
   write(lines: string): void
   /** Writes out what waits, at once: for the end of the process. Does nothing with a destination of the caller's own. */

@@ -12,14 +12,19 @@ export const REDACTED = '[secret]'
 export interface Redactor {
   /** A JSON line without secrets; it stays one valid line. */
   line(json: string): string
-  /** A text that is not JSON. */
-  text(text: string): string
+  /**
+   * A text that is not JSON.
+   * @param isBroken whether its end may be missing: then a beginning of a known secret there goes too
+   */
+  text(text: string, isBroken?: boolean): string
   /** Further secrets, such as those of a configuration that was loaded later. The old ones stay. */
   learn(secrets: readonly string[]): void
 }
 
 /** A shorter secret would be found in every other word. */
 const MIN_SECRET = 8
+/** A shorter beginning of a secret says nothing of it, and many words end so. */
+const MIN_BEGINNING = 4
 
 /**
  * Secrets by their look: our own keys and tokens and pieces of them, those of OpenAI and its imitators, Google's, and credentials in
@@ -34,17 +39,19 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/((?:key|token|secret|password|signature)=)[^\s"'`,;&[]+/gi, `$1${REDACTED}`],
 ]
 
-/** Found in every line in which a pattern could match; it may find too much, which costs a little time. */
+/** Found in every text in which a pattern could match; it may find too much, which costs a little time. */
 const SUSPICIOUS = 'tg_live_|tg_oper_|sk[-_]|xai[-_]|aiza|bearer|basic|key=|token=|secret=|password=|signature='
+const LOOK = new RegExp(SUSPICIOUS, 'i')
 
 export function createRedactor(secrets: readonly string[]): Redactor {
   const known = new Set<string>()
   let exact: RegExp | null = null
   let suspicious = new RegExp(SUSPICIOUS, 'i')
 
-  const text = (value: string): string => {
+  const text = (value: string, isBroken = false): string => {
     let clean = exact === null ? value : value.replace(exact, REDACTED)
-    for (const [pattern, replacement] of PATTERNS) clean = clean.replace(pattern, replacement)
+    if (isBroken) clean = withoutBeginning(clean, known)
+    if (LOOK.test(clean)) for (const [pattern, replacement] of PATTERNS) clean = clean.replace(pattern, replacement)
     return clean
   }
   const learn = (more: readonly string[]): void => {
@@ -64,13 +71,28 @@ export function createRedactor(secrets: readonly string[]): Redactor {
   return { text, learn, line }
 }
 
-/** A secret as it may be written: as it is, without its scheme (`Bearer …`), in JSON that somebody quotes, in
- * an error's message, in a URL. */
+/** Without a piece at the end that is the beginning of one of these, if there is one. */
+function withoutBeginning(text: string, secrets: Iterable<string>): string {
+  let end = text.length
+  for (const secret of secrets) {
+    const first = secret.slice(0, MIN_BEGINNING)
+    let at = text.indexOf(first, Math.max(0, text.length - secret.length))
+    while (at !== -1 && at < end) {
+      if (secret.startsWith(text.slice(at))) end = at
+      else at = text.indexOf(first, at + 1)
+    }
+  }
+  return text.slice(0, end)
+}
+
+/** A secret as it may be written: as it is, without its scheme (`Bearer …`), in JSON that somebody quotes (some escape
+ * slashes), in an error's message, in a URL. */
 function formsOf(secret: string): string[] {
   const trimmed = secret.trim()
   const credential = /^\S+\s+(\S+)$/.exec(trimmed)?.[1] ?? ''
   const url = encodeURIComponent(trimmed.toWellFormed())
-  const forms = [secret, trimmed, credential, escapeJson(trimmed), visible(trimmed), url]
+  const json = escapeJson(trimmed)
+  const forms = [secret, trimmed, credential, json, json.replaceAll('/', '\\/'), visible(trimmed), url]
   return forms.filter(form => form.length >= MIN_SECRET)
 }
 

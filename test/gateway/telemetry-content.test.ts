@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { stringify } from 'yaml'
+import { definePlugin, refuse } from '#contract'
 import { startCollector, WITHOUT_COLLECTOR } from '../helpers/collector.ts'
 import { beside } from '../helpers/edit-configuration.ts'
 import {
@@ -113,6 +114,28 @@ describe('what goes wrong', () => {
     expect(await content(gateway)).toEqual({ input: [USER], output: said('Half of it') })
   })
 
+  test.each([true, false])(
+    'an answer that a step refuses when it is over (stream: %s): what the client got of it',
+    async stream => {
+      const plugin = definePlugin({
+        name: 'refuses-late',
+        settings: { type: 'object', additionalProperties: false, properties: {} },
+        create: () => async (_ctx, next) => {
+          await next()
+          throw refuse('forbidden')
+        },
+      })
+      const gateway = await start({ plugins: [plugin], steps: [{ use: 'refuses-late' }, ...FIVE_STEPS] })
+      const answer = await chat(gateway, { stream })
+      const heard = await answer.text().catch(() => 'its connection is cut behind the error')
+      expect(answer.status, heard).toBe(stream ? 200 : 403)
+      const { input, output } = await content(gateway)
+      expect(input).toEqual([USER])
+      expect(output).toEqual(stream ? said('Well, hello', 'stop') : undefined)
+      if (!stream) expect(sent()).not.toContain('hello')
+    },
+  )
+
   test('a client that leaves in the middle', async () => {
     provider.script(gated({ tokens: ['One', ' two'] }))
     const gateway = await start()
@@ -164,6 +187,7 @@ describe('what goes wrong', () => {
     const { input, output } = await content(gateway)
     expect(input[0].parts[0].content).toMatch(/^y{16384}… \[truncated\]$/)
     expect(output[0].parts[0].content).toMatch(/^x{16384}… \[truncated\]$/)
+    expect(output[0].finish_reason).toBe('stop')
     expect(receiver.requests.every(({ body }) => body.length < 100_000)).toBe(true)
   })
 

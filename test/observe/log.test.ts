@@ -109,6 +109,21 @@ describe('secrets that were loaded', () => {
     expect(JSON.parse(createRedactor(['canary-\ud800-0019']).line(line))).toEqual({ a: '[secret]' })
   })
 
+  it('are taken out of JSON that escapes slashes', () => {
+    const { lines, log } = capture({ secrets: ['canary/0011=='] })
+    log.info({ detail: '{"key":"canary\\/0011=="}' }, 'm')
+    expect(JSON.parse(lines[0]!)).toMatchObject({ detail: '{"key":"[secret]"}' })
+  })
+
+  it.each([
+    ['to canary-001', 'to '],
+    ['canary-0011 and cana', '[secret] and '],
+    ['canary-0022 can', '[secret] can'],
+    ['an onion', 'an onion'],
+  ])('are taken out of a text that may be broken: %s', (text, clean) => {
+    expect(createRedactor(['canary-0011', 'canary-0022']).text(text, true)).toBe(clean)
+  })
+
   it('are taken out of a text that leaves by another way', () => {
     expect(createLog({ level: 'silent', secrets: ['canary-0011'] }).redact('key canary-0011!')).toBe('key [secret]!')
   })

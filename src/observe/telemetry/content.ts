@@ -3,6 +3,7 @@
  * so. Secrets are taken out, and long texts cut. Of images, sounds and files only their kind is told.
  */
 import type { ChatCompletion, ChatMessage, Delta } from '#contract'
+import type { Redactor } from '../redact.ts'
 
 /** What was asked and answered, in the canonical format: as the provider was asked, and as the client was answered. */
 export interface Content {
@@ -18,9 +19,11 @@ export interface Content {
 /** Characters of one text, of one attribute, and of an answer that is kept while it comes. */
 export const MAX_TEXT = 16_384
 export const MAX_ATTRIBUTE = 32_768
-/** A secret that a cut would halve is looked for so far behind it. */
-const OVERLAP = 4096
+/** So far behind a cut secrets are looked for: by less of them their look would not be known. */
+const OVERLAP = 64
 const MAX_NAME = 256
+/** With so many, arguments may be nested too deeply to be written again. */
+const MAX_BRACKETS = 500
 /** What a message or a part takes beside its text, about. */
 const PART_CHARACTERS = 64
 
@@ -29,11 +32,11 @@ export const TRUNCATED = '… [truncated]'
 /** The attributes, each as JSON; one that would say nothing is left out. */
 export function contentAttributes(
   { messages, isSystemApart, answer, isCut }: Content,
-  redact: (text: string) => string,
+  redact: Redactor['text'],
 ): Record<string, string> {
   const isSystem = ({ role }: ChatMessage) => isSystemApart && (role === 'system' || role === 'developer')
   const system = new PartWriter(redact)
-  const instructions = messages.filter(isSystem).flatMap(message => (system.isFull ? [] : system.parts(message, false)))
+  const instructions = messages.filter(isSystem).flatMap(message => (system.isFull ? [] : system.parts(message)))
   const asked = inputOf(
     messages.filter(message => !isSystem(message)),
     new PartWriter(redact),
@@ -57,34 +60,56 @@ function inputOf(messages: readonly ChatMessage[], writer: PartWriter): Message[
   const written: Message[] = []
   for (let index = messages.length - 1; index >= 0; index--) {
     if (writer.isFull) {
-      const content = `${TRUNCATED.replace('truncated', `${index + 1} earlier messages truncated`)}`
-      written.push({ role: 'system', parts: [{ type: 'text', content }] })
+      written.push({ role: 'system', parts: missing(`${index + 1} earlier messages`) })
       break
     }
     const message = messages[index]!
-    written.push({ role: writer.name(message.role), parts: writer.parts(message, false) })
+    written.push({ role: writer.name(message.role), parts: writer.parts(message) })
   }
   return written.reverse()
 }
 
 function outputOf({ choices }: ChatCompletion, isCut: boolean, writer: PartWriter): Message[] {
-  return choices.map(({ message, finish_reason: finish }) => {
-    const reason = finish === null ? {} : { finish_reason: FINISHES[finish] ?? writer.name(finish) }
-    return { role: 'assistant', parts: writer.parts(message, isCut && finish === null), ...reason }
-  })
+  const written: Message[] = []
+  for (const { message, finish_reason: finish } of choices) {
+    if (writer.isFull) {
+      const parts = missing(`${choices.length - written.length} more choices`)
+      written.push({ role: 'assistant', parts })
+      break
+    }
+    const reason = finish === null ? {} : { finish_reason: FINISHES.get(finish) ?? writer.name(finish) }
+    const parts = writer.parts(message, isCut || finish === null)
+    if (isCut && !String(parts.at(-1)?.['content']).endsWith(TRUNCATED))
+      parts.push({ type: 'text', content: TRUNCATED })
+    written.push({ role: 'assistant', parts, ...reason })
+  }
+  return written
 }
 
-const FINISHES: Readonly<Record<string, string>> = { tool_calls: 'tool_call', function_call: 'tool_call' }
+const missing = (what: string): Part[] => [
+  { type: 'text', content: TRUNCATED.replace('truncated', `${what} truncated`) },
+]
+
+const FINISHES: ReadonlyMap<string, string> = new Map([
+  ['tool_calls', 'tool_call'],
+  ['function_call', 'tool_call'],
+])
+/** Words of the formats: nobody looks for secrets in them. */
+const WORDS: ReadonlySet<string> = new Set(
+  'system developer user assistant tool function text reasoning tool_call tool_call_response blob stop length'.split(
+    ' ',
+  ),
+)
 
 type Part = Readonly<Record<string, unknown>> & { readonly type: string }
 type Fields = Readonly<Record<string, unknown>>
 
 /** Writes the parts of one attribute, as long as there is room. */
 class PartWriter {
-  readonly #redact: (text: string) => string
+  readonly #redact: Redactor['text']
   #left = MAX_ATTRIBUTE
 
-  constructor(redact: (text: string) => string) {
+  constructor(redact: Redactor['text']) {
     this.#redact = redact
   }
 
@@ -92,8 +117,8 @@ class PartWriter {
     return this.#left <= 0
   }
 
-  /** @param isCut whether its last text may end in the middle */
-  parts(message: ChatMessage | Delta, isCut: boolean): Part[] {
+  /** @param isBroken whether its texts may end in the middle */
+  parts(message: ChatMessage | Delta, isBroken = false): Part[] {
     const parts: Part[] = []
     this.#left -= PART_CHARACTERS
     for (const part of partsOf(message)) {
@@ -102,40 +127,51 @@ class PartWriter {
         break
       }
       this.#left -= PART_CHARACTERS
-      parts.push(this.#written(part, isCut))
+      parts.push(this.#written(part, isBroken))
     }
     return parts
   }
 
   /** A word that a client or a provider has chosen. */
   name(value: unknown): string {
-    return typeof value === 'string' ? this.#fitted(value, MAX_NAME, false) : ''
+    if (typeof value !== 'string') return ''
+    return WORDS.has(value) ? value : this.#fitted(value, MAX_NAME)
   }
 
-  #written(part: Part, isCut: boolean): Part {
+  #written(part: Part, isBroken: boolean): Part {
     const written: Record<string, unknown> & { type: string } = { ...part, type: this.name(part.type) }
     for (const name of ['id', 'name', 'mime_type']) if (name in part) written[name] = this.name(part[name])
     for (const name of ['content', 'response', 'arguments']) {
       if (!(name in part)) continue
-      const text = this.#fitted(part[name] as string, MAX_TEXT, isCut)
-      written[name] = name === 'arguments' ? parsed(text) : text
+      const text = this.#fitted(part[name] as string, Math.min(MAX_TEXT, Math.max(0, this.#left)), isBroken)
+      written[name] = name === 'arguments' ? this.#parsed(text) : text
     }
     return written
   }
 
-  /** Without secrets, and no longer than there is room for. Half a secret is none that anybody finds: it must not be left. */
-  #fitted(text: string, largest: number, isCut: boolean): string {
-    const most = Math.min(largest, Math.max(0, this.#left))
+  /** Without secrets, and cut. Half a secret is none that anybody finds: it must not be left. */
+  #fitted(text: string, most: number, isBroken = false): string {
     const isLong = text.length > most + OVERLAP
-    const clean = this.#redact(isLong ? text.slice(0, most + OVERLAP) : text)
-    const isWhole = !isLong && !isCut
-    if (isWhole && clean.length <= most) {
-      this.#left -= clean.length
-      return clean
-    }
-    const length = Math.min(most, isWhole ? most : Math.max(0, clean.length - OVERLAP))
-    this.#left -= length
-    return `${clean.slice(0, length).toWellFormed()}${TRUNCATED}`
+    const clean = this.#redact(isLong ? text.slice(0, most + OVERLAP) : text, isLong || isBroken)
+    this.#left -= Math.min(most, clean.length)
+    return isLong || clean.length > most ? `${clean.slice(0, most).toWellFormed()}${TRUNCATED}` : clean
+  }
+
+  /** Arguments as a value, where they are JSON. One with escapes may say what it does not show: so it is written anew first. */
+  #parsed(text: string): unknown {
+    const value = parsed(text)
+    if (value === text || !text.includes('\\')) return value
+    const plain = JSON.stringify(value)
+    const clean = this.#redact(plain)
+    return clean === plain ? value : parsed(clean)
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return (text.match(/[[{]/g)?.length ?? 0) > MAX_BRACKETS ? text : JSON.parse(text)
+  } catch {
+    return text
   }
 }
 
@@ -189,18 +225,6 @@ function callOf(call: unknown): Part {
 }
 
 const given = (name: string, value: unknown) => (isText(value) ? { [name]: value } : {})
-
-/** Of so many it may be nested too deeply to be written again. */
-const MAX_BRACKETS = 500
-
-/** Arguments as a value, where they are JSON. */
-function parsed(text: string): unknown {
-  try {
-    return (text.match(/[[{]/g)?.length ?? 0) > MAX_BRACKETS ? text : JSON.parse(text)
-  } catch {
-    return text
-  }
-}
 
 function textIn(content: unknown): string {
   if (isText(content)) return content

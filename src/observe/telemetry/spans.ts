@@ -51,7 +51,7 @@ export interface Sender {
   readonly resource: EncodableSpan['resource']
   readonly scope: MetricsExport['scopeMetrics'][number]['scope']
   /** Takes secrets out of a text. */
-  redact(text: string): string
+  redact(text: string, isBroken?: boolean): string
 }
 
 /** A span that waits for the collector. */

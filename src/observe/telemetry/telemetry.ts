@@ -23,7 +23,7 @@ export interface TelemetryParts {
   /** Which of the threads that serve; null: there is one. */
   readonly lane: number | null
   /** Takes secrets out of a text. */
-  redact(text: string): string
+  redact(text: string, isBroken?: boolean): string
   /** Spans that no collector will have. */
   dropped(spans: number): void
 }

@@ -11,7 +11,7 @@ export class AnswerRecord implements AnswerIdentity {
   words: AnswerCollector | null
 
   constructor(tracesContent: boolean) {
-    this.words = tracesContent ? new AnswerCollector(MAX_ATTRIBUTE, true) : null
+    this.words = tracesContent ? new AnswerCollector({ maxCharacters: MAX_ATTRIBUTE, onOverflow: 'truncate' }) : null
   }
 
   /** With its own place: outside of all steps, where an answer is as the client will see it. */

@@ -27,7 +27,7 @@ export function tracedOf(exchange: LiveExchange, summary: ExchangeSummary): Trac
 const NOTHING: Attributes = {}
 
 /** What the last attempt's answer is called, and what it says. */
-function answeredIn({ answerRecord, chat, live, rawModel, targets, attempts, generation }: LiveExchange) {
+function answeredIn({ answerRecord, chat, live, rawModel, targets, attempts, generation, outcome }: LiveExchange) {
   if (answerRecord === null) return { answer: NOTHING, content: null }
   const { id, model, words } = answerRecord
   // Where a raw route lists no models, it may be whatever the client has written.
@@ -37,9 +37,11 @@ function answeredIn({ answerRecord, chat, live, rawModel, targets, attempts, gen
   const target = targets?.find(({ id }) => id === attempts.at(-1)?.target)
   const dialect = target && generation.upstreams.get(target.provider)!.provider.dialect
   const isSystemApart = dialect !== undefined && SYSTEM_APART.has(dialect)
+  // Of a whole answer that a step has refused when it was over, the client has nothing.
+  const said = chat.stream || outcome === 'answered' ? words.completion() : null
   return {
     answer,
-    content: { messages: chat.body.messages, isSystemApart, answer: words.completion(), isCut: words.isCut },
+    content: { messages: chat.body.messages, isSystemApart, answer: said, isCut: words.isCut },
   }
 }
 

@@ -65,13 +65,50 @@ describe('secrets', () => {
     }
   })
 
-  test('none is left in half where an answer was not kept to its end', () => {
-    const said = `${'x'.repeat(6000)}${KNOWN.slice(0, -1)}`
-    const told = attributes({ answer: answerOf({ content: said }, null), isCut: true })
-    expect(JSON.stringify(told)).not.toContain('the-hid')
-    expect(told['output.messages'][0].parts[0].content).toMatch(/^x{1000,}… \[truncated\]$/)
-    const short = attributes({ answer: answerOf({ content: KNOWN.slice(0, -1) }, null), isCut: true })
-    expect(short['output.messages'][0].parts[0].content).toBe(TRUNCATED)
+  test.each([
+    ['that broke off', false],
+    ['that was not kept to its end', true],
+  ])('none is left in half in an answer %s', (_, isCut) => {
+    for (const missing of [1, 3, KNOWN.length - 4]) {
+      const half = KNOWN.slice(0, -missing)
+      const call = { id: 'c', function: { name: 'f', arguments: `{"a":"${half}` } }
+      const message = { reasoning_content: half, content: `Well, ${half}`, tool_calls: [call] }
+      const told = attributes({ answer: answerOf(message, null), isCut })['output.messages']
+      const parts = [
+        { type: 'reasoning', content: '' },
+        { type: 'text', content: 'Well, ' },
+        { type: 'tool_call', id: 'c', name: 'f', arguments: '{"a":"' },
+        ...(isCut ? [{ type: 'text', content: TRUNCATED }] : []),
+      ]
+      expect(told).toEqual([{ role: 'assistant', parts }])
+    }
+  })
+
+  test('an answer that was not kept to its end has all that was, and its end', () => {
+    const message = { reasoning_content: 'hm', content: 'Well, the'.repeat(1000) }
+    const told = attributes({ answer: answerOf(message), isCut: true })['output.messages']
+    const parts = [
+      { type: 'reasoning', content: 'hm' },
+      { type: 'text', content: message.content },
+      { type: 'text', content: TRUNCATED },
+    ]
+    expect(told).toEqual([{ role: 'assistant', parts, finish_reason: 'stop' }])
+  })
+
+  const SLASHED = 'abc/def+SECRET/0123456789=='
+  const slashed = createRedactor([SLASHED]).text
+  const escaped = SLASHED.replaceAll('/', '\\/')
+  test.each([
+    ['slashes', `{"t":"${escaped}","${escaped}":[{"u":"${escaped}"}]}`],
+    ['letters', `{"t":"${SLASHED.replace('S', '\\u0053')}"}`],
+    ['slashes, where it is not whole', `{"t":"${escaped}`],
+    ['slashes, where it is too long', `{"t":"${escaped}${'x'.repeat(MAX_TEXT)}"}`],
+  ])('none is left in arguments that escape its %s', (_, text) => {
+    const call = { id: 'c', function: { name: 'f', arguments: text } }
+    const messages = [{ role: 'assistant', tool_calls: [call] }] as unknown as readonly ChatMessage[]
+    const told = contentAttributes({ messages, isSystemApart: false, answer: null, isCut: false }, slashed)
+    expect(JSON.stringify(told)).toContain('[secret]')
+    expect(JSON.stringify(told)).not.toContain('0123456789')
   })
 })
 
@@ -127,6 +164,33 @@ describe('bounds', () => {
     }))
     const answer = { ...answerOf({}), choices }
     expect(JSON.stringify(attributes({ answer })).length).toBeLessThan(2 * MAX_ATTRIBUTE)
+  })
+
+  test('any number of choices that say little: those that fit, and how many are missing', () => {
+    const choices = Array.from({ length: 600 }, (_, index) => ({ index, message: {}, finish_reason: 'stop' }))
+    const told = attributes({ answer: { ...answerOf({}), choices } })['output.messages']
+    expect(told.length).toBeLessThan(600)
+    expect(told.at(-1)).toEqual({
+      role: 'assistant',
+      parts: [{ type: 'text', content: `… [${600 - (told.length - 1)} more choices truncated]` }],
+    })
+    expect(JSON.stringify(told).length).toBeLessThan(1.1 * MAX_ATTRIBUTE)
+  })
+
+  test('what a part is called is whole where nothing more fits', () => {
+    for (let length = 0; length < 300; length++) {
+      const text = 'x'.repeat(MAX_ATTRIBUTE / 2 - 300 + length)
+      const call = { id: 'call_1', function: { name: 'weather', arguments: '{}' } }
+      const [{ role, parts }] = asked({ role: 'assistant', reasoning_content: text, content: text, tool_calls: [call] })
+      expect(role).toBe('assistant')
+      const last = parts.at(-1)
+      if (last.type === 'tool_call') expect(last).toMatchObject({ id: 'call_1', name: 'weather' })
+      else expect(last.type).toBe('text')
+    }
+  })
+
+  test.each(['constructor', '__proto__'])('an end named %s is a word', finish => {
+    expect(attributes({ answer: answerOf({}, finish) })['output.messages'][0].finish_reason).toBe(finish)
   })
 
   test('arguments that are nested too deeply to be written stay a text', () => {
