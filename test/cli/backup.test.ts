@@ -67,7 +67,12 @@ describe('a sentence for', () => {
     ],
     ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: there is no such file\.$/m],
     ['a folder', {}, ['restore', '.'], /^error: \. cannot be read: it is not a regular file\.$/m],
-    ['a file that is no backup', {}, ['restore', 'there.db'], /^error: there\.db is not a whole backup: /],
+    [
+      'a file that is no backup',
+      {},
+      ['restore', 'there.db'],
+      /^error: there\.db is not a whole backup: it was not written by `tollgate backup`, or/,
+    ],
     [
       'a secret that is not there',
       { secret: undefined },
