@@ -170,7 +170,7 @@ async function start(parts: StartParts): Promise<Running> {
   parts.undo.push(control.close)
   // 5. The end, when it comes.
   const { finished, drain } = followEnd(base, { metrics, reloads }, serving)
-  tellListening(parts.log, urls)
+  tellListening(parts.log, urls, isAlone(base, store) ? 1 : threadsOf(configuration, availableParallelism()))
   return { ...urls, store, configuration, finished, reload: () => reloads.reload('asked'), drain }
 }
 
@@ -362,10 +362,11 @@ function followEnd(base: Base, { metrics, reloads }: Pick<Services, 'metrics' | 
   return { finished, drain }
 }
 
-function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls): void {
+function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls, threads: number): void {
   const others = {
     ...(adminUrl === null ? {} : { admin: adminUrl }),
     ...(dashboardUrl === null ? {} : { dashboard: dashboardUrl }),
+    ...(threads === 1 ? {} : { threads }),
   }
   log.info({ url, ...others, pid: process.pid, version: VERSION }, 'listening')
 }

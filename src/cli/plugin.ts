@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { dirname, extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
-import { type AddCommand, example, pathOf, writeNew } from './commands.ts'
+import { type AddCommand, configOf, example, pathOf, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
@@ -15,23 +15,32 @@ export const addPlugin: AddCommand = (program: Command, { terminal, finish }) =>
     .command('new')
     .description('create a plugin: a folder with code, a test and a README')
     .argument('<name>', 'name for policies: lower-case words joined by dashes')
-    .option('--folder <folder>', 'parent folder of the plugin', 'plugins')
+    .option('--folder <folder>', 'parent folder of the plugin (default: plugins, beside the configuration)')
     .addHelpText('after', example('plugin new office-hours', 'plugin new office-hours --folder ../our-plugins'))
-    .action((name: string, { folder }: { folder: string }) => finish(() => create(terminal, name, folder)))
+    .action((name: string, { folder }: { folder?: string }, command: Command) => {
+      const top = dirname(pathOf(terminal, configOf(command)))
+      return finish(() => create(terminal, name, { top, parent: pathOf(terminal, folder ?? join(top, 'plugins')) }))
+    })
 }
 
 /** The gateway's own folder of plugins, in a checkout. There a plugin is written as its neighbours are. */
 const OWN_PLUGINS = fileURLToPath(new URL('../../plugins', import.meta.url))
 
-/** As a file of `policies/` in the working folder says it. */
-function useOf(terminal: Terminal, folder: string): string {
-  const path = relative(join(terminal.folder, 'policies'), join(folder, 'index.ts')).split(sep).join('/')
+/** As a file of `policies/` beside the configuration says it. */
+function useOf(top: string, folder: string): string {
+  const path = relative(join(top, 'policies'), join(folder, 'index.ts')).split(sep).join('/')
   return path.includes(' ') ? `"${path}"` : path
 }
 
-async function create(terminal: Terminal, name: string, parent: string): Promise<ExitCode> {
+interface Place {
+  /** The folder of gateway.yaml. */
+  readonly top: string
+  readonly parent: string
+}
+
+async function create(terminal: Terminal, name: string, { top, parent }: Place): Promise<ExitCode> {
   await checkName(name)
-  const folder = join(pathOf(terminal, parent), name)
+  const folder = join(parent, name)
   if (existsSync(folder)) throw new CommandError(`${folder} is there already; nothing was written`)
   const isOwn = dirname(folder) === OWN_PLUGINS
   for (const [file, text] of Object.entries(pluginFiles(name, isOwn))) writeNew(join(folder, file), text)
@@ -46,7 +55,7 @@ async function create(terminal: Terminal, name: string, parent: string): Promise
       '',
       ...(isOwn
         ? ['Let policies name it: a line in src/loader/builtin.ts, a row in README.md, and then', `  - use: ${name}`]
-        : ['Use it, in a policy of this folder:', `  - use: ${useOf(terminal, folder)}`]),
+        : [`Use it, in a file of ${shownPath(terminal, join(top, 'policies'))}/:`, `  - use: ${useOf(top, folder)}`]),
       '    with: { most: 20 }',
       '',
     ].join('\n'),

@@ -80,7 +80,8 @@ function text({ at, tollgate, accounts, events, posted, replayed, settled, charg
   const ended = replayed + settled
   const lines = [
     `OK: ${count(accounts, 'account')}, ${count(events, 'event')}; every balance adds up. The balances are ${showNano(posted)} together.`,
-    `The backup was made at ${showTime(at)} by Tollgate ${tollgate}. What was committed later is not in it.`,
+    `The backup was made at ${showTime(at)} by Tollgate ${tollgate}. What was committed later is not in it:`,
+    "keys, people and operators' tokens that were revoked since are valid again. Revoke them once more.",
   ]
   if (ended > 0) lines.push(`${count(ended, 'exchange')} in progress then: charged ${showNano(charged)} in all.`)
   if (kept !== null) lines.push(`The store before is kept as ${kept}.`)

@@ -24,7 +24,11 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
     .action((name: string, options: { expires?: string; json?: true }, command: Command) =>
       finish(async () => {
         const args = { name, expires_at: options.expires, actor: actor() }
+        const { tokens } = await operate(terminal, configOf(command), 'token.list', {})
         const result = await operate(terminal, configOf(command), 'token.create', args)
+        if (tokens.some(each => each.name === result.token.name)) {
+          terminal.err(`Another token has the name "${name}" too: revoke one by its id (token list shows them).\n`)
+        }
         if (!(await findStore(terminal, configOf(command))).hasAdmin) {
           terminal.err(
             `Nothing takes this token yet: ${configOf(command)} has no admin. Write admin: 127.0.0.1:8082.\n`,
@@ -57,7 +61,7 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
                 each.id,
                 each.name,
                 `…${each.last4}`,
-                each.expires_at === null ? 'never' : showTime(each.expires_at),
+                showExpiry(each.expires_at),
                 each.created_by,
               ]),
             ),
@@ -80,4 +84,9 @@ export const addToken: AddCommand = (program, { terminal, finish }) => {
         return 0
       }),
     )
+}
+
+function showExpiry(iso: string | null): string {
+  if (iso === null) return 'never'
+  return Date.parse(iso) <= Date.now() ? `expired ${showTime(iso)}` : showTime(iso)
 }

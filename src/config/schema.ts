@@ -267,13 +267,11 @@ export const GATEWAY_SCHEMA = map(
     version: { const: 1, description: 'The version of this format.' },
     listen: text(
       'The address for clients: "127.0.0.1:8080", ":8080" for all interfaces, "[::1]:8080". GET / on it shows the base URL and the address of the dashboard.',
-      {
-        ...ADDRESS,
-        default: '127.0.0.1:8080',
-      },
+      { ...ADDRESS, default: '127.0.0.1:8080' },
     ),
     threads: {
       anyOf: [{ const: 'auto' }, { type: 'integer', minimum: 1, maximum: 31 }],
+      sentence: 'must be "auto" or a whole number from 1 to 31',
       default: 1,
       description:
         'How many threads serve requests. auto: one for each processor; with four or more, one processor is left to the store. More than one does not work with `store: memory`.',
@@ -356,7 +354,7 @@ export const GATEWAY_SCHEMA = map(
     },
     routes: { type: 'array', minItems: 1, description: 'The endpoints.', items: ROUTE },
   },
-  { required: ['version', 'routes'] },
+  { required: ['version', 'routes'], instead: { of: '^null$', write: '"version: 1", or use "tollgate init"' } },
 )
 
 const STEP = map(
@@ -396,5 +394,5 @@ export const POLICY_SCHEMA = map(
     telemetry: POLICY_TELEMETRY_SCHEMA,
     steps: { type: 'array', minItems: 1, description: 'The steps, from first to last.', items: STEP },
   },
-  { required: ['steps'] },
+  { required: ['steps'], instead: { of: '^null$', write: 'its "steps:"' } },
 )

@@ -330,7 +330,8 @@ function fixedProblems(now: Configuration, { configuration, sources }: Loaded): 
   return changed.map(key => ({
     ...placeOf(key, { configuration, sources }),
     message: `a change of ${key} needs a restart`,
-    suggestion: 'the old one serves',
+    // As nothing is loaded in part, it holds back every later change too.
+    suggestion: `put the old ${key} back or restart: until then no change of any file is loaded`,
     rule: 'needs-restart' as const,
   }))
 }

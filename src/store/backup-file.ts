@@ -75,7 +75,7 @@ function readSeal(path: string) {
     const bytes = Buffer.alloc(Math.min(size, LONGEST))
     readSync(file, bytes, 0, bytes.length, size - bytes.length)
     const start = bytes.lastIndexOf(START)
-    if (start < 0) throw damaged(path, 'it does not end with the line of one')
+    if (start < 0) throw damaged(path, 'it was not written by `tollgate backup`, or is cut off')
     const [, said, digest] = DIGEST.exec(bytes.toString('utf8', start + START.length)) ?? []
     if (said === undefined || digest === undefined) throw damaged(path, 'its last line is not whole')
     return { said: START + said, digest, length: size - bytes.length + start }

@@ -270,7 +270,19 @@ test('a token that nothing would take is made, and that is said', async () => {
   expect(without).toMatchObject({ code: 0, out: expect.stringContaining('tg_oper_') })
   expect(without.err).toBe('Nothing takes this token yet: ./gateway.yaml has no admin. Write admin: 127.0.0.1:8082.\n')
   place.write('gateway.yaml', `${DASHBOARD}admin: 127.0.0.1:8082\n`)
-  expect((await place.tollgate(['token', 'create', 'payments'])).err).toBe('')
+  expect((await place.tollgate(['token', 'create', 'invoices'])).err).toBe('')
+})
+
+test('a second token of a name is made, and that is said; one that has expired is marked', async () => {
+  place.write('gateway.yaml', `${DASHBOARD}admin: 127.0.0.1:8082\n`)
+  const soon = new Date(Date.now() + 3000).toISOString()
+  expect((await place.tollgate(['token', 'create', 'payments', '--expires', soon])).err).toBe('')
+  const again = await place.tollgate(['token', 'create', 'payments'])
+  expect(again).toMatchObject({ code: 0, out: expect.stringContaining('tg_oper_') })
+  expect(again.err).toBe('Another token has the name "payments" too: revoke one by its id (token list shows them).\n')
+  const list = async () => (await place.tollgate(['token', 'list'])).out
+  await expect.poll(list, { timeout: 10_000 }).toMatch(/ payments .* expired \d{4}-.* UTC +cli:/)
+  expect(await list()).toMatch(/ payments .* never /)
 })
 
 test('dashboard_url is where links lead, behind a proxy', async () => {

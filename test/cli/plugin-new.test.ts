@@ -55,6 +55,21 @@ test('the folder that is written passes its own test, outside of the repository'
   expect(stdout).toMatch(/fail 0\b/)
 })
 
+test('it is written beside the gateway.yaml that -c names, and a policy there can use it', async () => {
+  expect((await runCommand(folder, ['init', 'gate'])).code).toBe(0)
+  const config = ['-c', 'gate/gateway.yaml']
+  const { code, out } = await runCommand(folder, ['plugin', 'new', 'office-hours', ...config])
+  expect(code).toBe(0)
+  expect(readdirSync(folder)).toEqual(['gate'])
+  expect(out).toContain('gate/plugins/office-hours/index.ts, index.test.ts and README.md are written.')
+  expect(out).toContain(testCommand('gate/plugins/office-hours/index.test.ts', folder))
+  expect(out).toContain('Use it, in a file of gate/policies/:\n')
+  const policy = join(folder, 'gate/policies/standard.yaml')
+  const step = out.slice(out.indexOf('  - use: '))
+  writeFileSync(policy, readFileSync(policy, 'utf8').replace('  - use: credits', `${step}  - use: credits`))
+  expect(await runCommand(folder, ['check', ...config])).toMatchObject({ code: 0 })
+})
+
 test('its README speaks of the new plugin, and its test shows what the plugin does wrong and where', async () => {
   await runCommand(folder, ['plugin', 'new', 'office-hours'])
   const file = (name: string) => join(folder, 'plugins/office-hours', name)

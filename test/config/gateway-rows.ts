@@ -16,7 +16,7 @@ const RAW = 'path: /v1/embeddings, kind: raw, policy: standard'
 const raw = (place: string) => route(`  - { ${place}, kind: raw, policy: catalog, provider: far, price: free }`)
 
 const YAML: Row[] = [
-  ['nothing at all', '▸', 'the file is empty'],
+  ['nothing at all', '▸', 'the file is empty; write "version: 1", or use "tollgate init"'],
   ['only a comment', '▸# nothing\n', 'the file is empty'],
   ['a list', '▸- version: 1\n', 'the file must be a map, not a list'],
   ['a key twice', { more: 'drain: 1m\n▸drain: 2m' }, 'the key "drain" is here twice; remove one of the two'],
@@ -91,8 +91,8 @@ const TOP: Row[] = [
   ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH, postgres://'],
   ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written out here'],
   ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret has 3 characters and needs at least 32; make'],
-  ['more threads than ids can name', { more: 'threads: ▸32' }, 'threads must be at most 31, and is 32'],
-  ['threads in words', { more: 'threads: ▸two' }, 'threads must be "auto"'],
+  ['more threads than ids can name', { more: 'threads: ▸32' }, 'must be "auto" or a whole number from 1 to 31, not 32'],
+  ['threads in words', { more: 'threads: ▸two' }, 'threads must be "auto" or a whole number from 1 to 31, not "two"'],
   ['threads on a store in memory', { more: 'store: memory\nthreads: ▸2' }, 'several threads need a store in a file'],
   ['too many hops', { more: 'trust_proxy: ▸17' }, 'trust_proxy must be at most 16, and is 17'],
   ['hops in words', { more: 'trust_proxy: ▸two' }, 'trust_proxy must be a whole number, not "two"'],

@@ -8,7 +8,7 @@ const RAW = '{ path: /v1/embeddings, kind: raw, provider: far, price: { request:
 const chat = (text: string) => `routes:\n  - { path: /v1/chat/completions, policy: ${text} }`
 
 const SHAPE: Row[] = [
-  ['nothing', '▸', 'the file is empty'],
+  ['nothing', '▸', 'the file is empty; write its "steps:"'],
   ['no steps', `▸stpes: []\n${STANDARD}`, 'unknown key "stpes"; did you mean "steps"?'],
   ['empty steps', 'steps: ▸[]', 'steps needs at least one entry'],
   ['a step that is a word', `${STANDARD}  - ▸remark\n`, 'entry 5 of steps must be a map, not "remark"'],
@@ -415,6 +415,11 @@ const WHEN: Row[] = [
     'text against a number',
     limit('▸chat.cap == "5"'),
     '== does not take a whole number and a text; write the value without quotes',
+  ],
+  [
+    'text against a boolean',
+    limit('▸chat.stream == "yes"'),
+    '== does not take a boolean and a text; write true or false',
   ],
   [
     'a number against text',

@@ -81,6 +81,30 @@ describe('what is wrong changes nothing', () => {
     expect((await gateway.chat()).status).toBe(200)
   })
 
+  test('what needs a restart holds back every other change, and says so, until it is as before', async () => {
+    const gateway = await start()
+    let before: unknown
+    edit(gateway, yaml => {
+      before = yaml['admin']
+      yaml['admin'] = '127.0.0.1:1'
+    })
+    expect(await gateway.running.reload()).toBe('refused')
+    writeSteps(
+      gateway,
+      FIVE_STEPS.toSpliced(2, 0, { use: 'guard', with: { rules: [{ name: 'all', pattern: 'H', action: 'refuse' }] } }),
+    )
+    expect(await gateway.running.reload()).toBe('refused')
+    const says = 'put the old admin back or restart: until then no change of any file is loaded'
+    expect(await readyz(gateway)).toMatchObject({ configuration: expect.stringContaining(`needs a restart; ${says}`) })
+    await gateway.waitForLog(each => String(each['problem']).endsWith(says))
+    expect((await gateway.chat()).status).toBe(200)
+    edit(gateway, yaml => {
+      yaml['admin'] = before
+    })
+    expect(await gateway.running.reload()).toBe('changed')
+    expect((await gateway.chat()).status).toBe(400)
+  })
+
   test('a step that cannot be made, one that breaks at its first request, and one that hangs', async () => {
     const brittle = definePlugin<{ fails: string }>({
       name: 'brittle',

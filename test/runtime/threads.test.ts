@@ -71,6 +71,9 @@ function withGateway(
       gateway = await start(threads, policies)
     }, START_MAX_MS)
     afterAll(() => gateway?.kill9())
+    test('the log says how many', async () => {
+      expect(await gateway.waitForLog(line => line['msg'] === 'listening')).toMatchObject({ threads })
+    })
     tests(() => gateway)
   })
 }

@@ -131,7 +131,8 @@ function unfitTypes(text: string): { readonly message: string; readonly suggesti
   if (operator === 'in')
     return { message, suggestion: 'lists are written ["a", "b"]; a part of a text is found by contains()' }
   if (left === right) return { message }
-  if (right === 'string') return { message, suggestion: `write the value without quotes` }
+  if (right === 'string')
+    return { message, suggestion: left === 'bool' ? 'write true or false' : 'write the value without quotes' }
   return left === 'string' ? { message, suggestion: 'write the value in quotes' } : { message }
 }
 

@@ -186,6 +186,8 @@ function noForm(source: Shown, fork: ErrorObject, address: string, errors: reado
       message: `${name} needs ${listed(branches.map(error => `"${error.params.missingProperty}"`))}`,
     }
   }
+  const own = sentenceOf(fork.parentSchema)
+  if (own !== undefined) return { message: `${name} ${own}, not ${source.show(address, fork.data)}` }
   const wants = branches.map(error =>
     inWords(source, error, address + error.instancePath.slice(fork.instancePath.length), errors),
   )
@@ -315,7 +317,8 @@ function insteadOf({ data, parentSchema }: ErrorObject): string | undefined {
 
 function wrongType(error: ErrorObject, name: string, value: string, instead: string | undefined): Words {
   const wanted = [error.schema as string | string[]].flat().map(type => TYPE_NAMES[type] ?? type)
-  if (error.data === null) return { message: `${name} is empty`, suggestion: 'give it a value or remove the key' }
+  if (error.data === null)
+    return { message: `${name} is empty`, suggestion: instead ?? 'give it a value or remove the key' }
   const own = sentenceOf(error.parentSchema)
   if (own !== undefined) return { message: `${name} ${own}, not ${value}`, suggestion: instead }
   const message = `${name} must be ${listed(wanted)}, not ${value}`
