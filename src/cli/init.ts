@@ -161,7 +161,8 @@ function textOf(terminal: Terminal, folder: string, top: string): string {
   const commands = ['check', 'test', 'serve'].map(name => `  ${terminal.self} ${name}${config}\n`)
   const missing = isInstalled(top)
     ? '\nThe workflow runs npm ci: commit package.json, its lock file, and the file of the package if that is installed from one.\n'
-    : '\nThe workflow and the test of the plugin need the package of Tollgate in this folder: npm init -y && npm install PACKAGE\n'
+    : '\nThe workflow and the test of the plugin need the package of Tollgate in this folder: npm init -y && npm install PACKAGE\n' +
+      'PACKAGE is the tollgate-VERSION.tgz that npm pack makes in a clone of Tollgate, after npm ci.\n'
   return `Wrote:\n${pairs(lines)}\nNext:\n\n${commands.join('')}${missing}`
 }
 

@@ -176,6 +176,7 @@ test.each([
   const { code, out } = await runCommand(folder, ['init', 'gate'])
   expect(code).toBe(0)
   expect(out.includes('need the package')).toBe(isSaid)
+  expect(out.includes('PACKAGE is the tollgate-VERSION.tgz that npm pack makes')).toBe(isSaid)
 })
 
 test('its help has examples', async () => {
