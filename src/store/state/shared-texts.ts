@@ -30,8 +30,12 @@ const CHAIN_BYTES = 1024
 const [LEAST_CHAINS, MOST_CHAINS] = [64, 65_536]
 /** So many texts that were read are kept for each one that comes: else one could take a long time. */
 const CHANCES = 4
-/** A thread that has died keeps its lock until the main thread releases it. Meanwhile nothing is found. */
-const PAUSES = 20
+/**
+ * A thread that has died keeps its lock until the main thread releases it, a moment later. Meanwhile nothing is found. A change
+ * waits for longer: without it others would find what is no longer so.
+ */
+const GET_PAUSES = 20
+const CHANGE_PAUSES = 2000
 
 export function createTextMemory(maxBytes: number): TextMemory {
   const bytes = Math.min(MAX_BYTES, Math.max(HEADER_BYTES, Math.ceil(maxBytes / 8) * 8))
@@ -81,7 +85,7 @@ export class SharedTexts implements KeyValue {
   }
 
   get(name: string): string | undefined {
-    return this.#locked(name, (digest, chain) => {
+    return this.#locked(name, GET_PAUSES, (digest, chain) => {
       const at = this.#find(digest, chain)
       if (at === null || this.#times[(at + 4 * UNTIL) / 8]! <= this.#clock.now()) return undefined
       const word = at / 4
@@ -96,7 +100,7 @@ export class SharedTexts implements KeyValue {
     const isAscii = Buffer.byteLength(value) === value.length
     const size = isAscii ? value.length : 2 * value.length
     const length = HEADER_BYTES + Math.ceil(size / 8) * 8
-    this.#locked(name, (digest, chain) => {
+    this.#locked(name, CHANGE_PAUSES, (digest, chain) => {
       // Not what was there before, whether there is room or not.
       this.#end(digest, chain)
       if (length > this.#memory.bytes.byteLength) return
@@ -114,13 +118,13 @@ export class SharedTexts implements KeyValue {
   }
 
   delete(name: string): void {
-    this.#locked(name, (digest, chain) => this.#end(digest, chain))
+    this.#locked(name, CHANGE_PAUSES, (digest, chain) => this.#end(digest, chain))
   }
 
-  #locked<Result>(name: string, use: (digest: Buffer, chain: number) => Result): Result | undefined {
+  #locked<Result>(name: string, pauses: number, use: (digest: Buffer, chain: number) => Result): Result | undefined {
     const digest = hash('sha256', this.#prefix + name, 'buffer')
     const { locks, chains } = this.#memory
-    if (!lock(locks, 0, this.#index, PAUSES)) return undefined
+    if (!lock(locks, 0, this.#index, pauses)) return undefined
     try {
       return use(digest, chainOf(digest.readInt32LE(0), chains))
     } finally {
