@@ -234,20 +234,21 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
   })
 
   test.each([
-    ['holds, with one thread', 1, 0],
-    ['holds, with serving threads', 2, 0],
-    ['settles, with one thread', 1, 1],
-    ['settles, with serving threads', 2, 1],
+    ['holds, with one thread', 1, 0, '53100'],
+    ['holds, because a right was taken away', 1, 0, '42501'],
+    ['holds, with serving threads', 2, 0, '53100'],
+    ['settles, with one thread', 1, 1, '53100'],
+    ['settles, with serving threads', 2, 1, '53100'],
   ])(
     'are not ready while the database refuses %s',
-    async (_, threads, kind) => {
+    async (_, threads, kind, code) => {
       const database = await testDatabase()
       const gateway = await startReplica(database, { threads, admin: '127.0.0.1:0' })
       const { key } = await createAccount(gateway, { credit: 100 })
       expect(await statusOf(ask(gateway, key))).toBe(200)
       await database.run(`
         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$;
+        BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '${code}'; END $$;
         CREATE TRIGGER refuse BEFORE INSERT ON event FOR EACH ROW WHEN (new.kind = ${kind}) EXECUTE FUNCTION refuse()`)
       const paid = () => Promise.all(Array.from({ length: 8 }, () => statusOf(ask(gateway, key))))
       const ready = async () => (await fetch(`${gateway.adminUrl}/readyz`)).status

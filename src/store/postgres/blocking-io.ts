@@ -92,9 +92,9 @@ export class PostgresError extends Error {
     this.open = open
   }
 
-  /** Not the caller's mistake: the server is away, ends, is full, cannot write, or asks to try again. */
+  /** Not the caller's mistake: the server is away, ends, is full, cannot write, asks to try again, or has taken a right away (42501). */
   get isStorageFailure(): boolean {
-    return this.lost || this.code === null || !/^(?:2[0-4]|2[6-9]|42|P0|0A|0[12])/.test(this.code)
+    return this.lost || this.code === null || !/^(?:2[0-4]|2[6-9]|42(?!501)|P0|0A|0[12])/.test(this.code)
   }
 }
 
