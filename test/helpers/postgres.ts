@@ -176,7 +176,14 @@ export function testDatabase(like = 'template0'): Promise<TestDatabase> {
 
 /** An empty database for several tests of a file, which is gone after the file. */
 export function fileDatabase(): Promise<TestDatabase> {
-  return newDatabase('template0', end => void AT_FILE_END.push(end))
+  return newDatabase('template0', end => {
+    // The next file of the process has databases of its own.
+    const once = async () => {
+      AT_FILE_END.splice(AT_FILE_END.indexOf(once), 1)
+      await end()
+    }
+    AT_FILE_END.push(once)
+  })
 }
 
 async function newDatabase(like: string, atEnd: (end: End) => void): Promise<TestDatabase> {

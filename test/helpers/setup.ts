@@ -3,5 +3,5 @@ import { afterAll } from 'vitest'
 import { AT_FILE_END } from './file-end.ts'
 
 afterAll(async () => {
-  for (const end of AT_FILE_END.splice(0)) await end()
+  for (const end of [...AT_FILE_END]) await end()
 })
