@@ -170,7 +170,7 @@ async function start(parts: StartParts): Promise<Running> {
   parts.undo.push(control.close)
   // 5. The end, when it comes.
   const { finished, drain } = followEnd(base, { metrics, reloads }, serving)
-  tellListening(parts.log, urls, isAlone(base, store) ? 1 : threadsOf(configuration, availableParallelism()))
+  tellListening(parts.log, urls, unitsOf(base, store))
   return { ...urls, store, configuration, finished, reload: () => reloads.reload('asked'), drain }
 }
 
@@ -206,10 +206,11 @@ async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics)
       const common = { clock, random, deadlineClock, log: own, version: VERSION }
       const services = { ...common, store, state: base.kept, logFor, redact }
       // Where several threads serve, each exports its own.
-      const telemetry = isAlone(base, store)
-        ? (config: TelemetryConfig) =>
-            createTelemetry(config, { ...common, redact, lane: null, dropped: metrics.telemetryDropped })
-        : undefined
+      const telemetry =
+        unitsOf(base, store) === 1
+          ? (config: TelemetryConfig) =>
+              createTelemetry(config, { ...common, redact, lane: null, dropped: metrics.telemetryDropped })
+          : undefined
       return createGeneration({ configuration, previous, createTelemetry: telemetry, ...services })
     },
     async attempt({ configuration: { routes }, catalog, healthTracker }) {
@@ -308,9 +309,9 @@ async function openListeners(
   return { url, adminUrl, dashboardUrl: dashboard?.url ?? null, serving, past }
 }
 
-/** Whether one unit in this thread is all that serves. */
-function isAlone({ configuration }: Base, store: ServedStore): boolean {
-  return store.threads === null || threadsOf(configuration, availableParallelism()) === 1
+/** How many threads serve; 1: this one does. */
+function unitsOf({ configuration }: Base, store: ServedStore): number {
+  return store.threads === null ? 1 : threadsOf(configuration, availableParallelism())
 }
 
 type ServingNeeds = Pick<ServingParts, 'figures'> & Pick<ThreadsParts, 'ready' | 'about'>
@@ -320,8 +321,8 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
   const { configuration, options, log, state, textsOf } = base
   const { store, secret, metrics, reloads } = services
   const stepGraceMs = options.stepGraceMs ?? STEP_GRACE_MS
-  const count = threadsOf(configuration, availableParallelism())
-  if (store.threads === null || isAlone(base, store)) {
+  const count = unitsOf(base, store)
+  if (store.threads === null || count === 1) {
     const admitted = new SharedCount()
     return alone(createServing({ ...base, ...needs, store, metrics, reloads, admitted, lane: 0, stepGraceMs }))
   }

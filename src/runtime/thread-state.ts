@@ -2,7 +2,7 @@
  * The services that keep state, for serving threads, so that a policy means the same with one thread or with many: they are in
  * memory that all threads share. The main thread has the queue for slots, and the connection to a state server, if there is one.
  */
-import type { BucketShape, Cache, Clock, Grant, Queue, Slot, Slots } from '#contract'
+import type { BucketShape, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
 import { checkGive } from '../store/state/buckets.ts'
 import { checkTtl } from '../store/state/key-value.ts'
 import { type BucketMemory, createBucketMemory, SharedBuckets } from '../store/state/shared-buckets.ts'
@@ -35,12 +35,9 @@ export type StateHandlers = {
   free(id: number): void
   /** The thread has given back a slot of its own while somebody waited for it. */
   freed(name: string): void
-  get(name: string): Promise<string | undefined>
-  set(text: { readonly name: string; readonly value: string; readonly ttlMs: number }): void
-  delete(name: string): void
-  getCached(ask: Cached): Promise<string | undefined>
-  setCached(text: Cached & { readonly value: string; readonly ttlMs: number }): void
-  deleteCached(ask: Cached): void
+  get(ask: TextName): Promise<string | undefined>
+  set(text: TextName & { readonly value: string; readonly ttlMs: number }): void
+  delete(ask: TextName): void
   /** The memory that threads share for a part of a cache. */
   openCache(part: Part): Promise<TextMemory>
 }
@@ -52,8 +49,11 @@ interface Part {
   readonly maxBytes: number
 }
 
-/** A text of a cache. */
-type Cached = Part & { readonly name: string }
+/** A text of a part of a cache; null: of `kv`. */
+interface TextName {
+  readonly part: Part | null
+  readonly name: string
+}
 
 /** What a serving thread needs of what threads share. */
 export interface SharedMemory {
@@ -124,7 +124,8 @@ export function serveState(
   let last = 0
   let isOver = false
   const slots = memory?.slots ?? state.slots
-  const partOf = ({ configuration, scope, maxBytes }: Part) => state.cacheOf(configuration).open(scope, maxBytes)
+  const textsOf = (part: Part | null) =>
+    part === null ? state.kv : state.cacheOf(part.configuration).open(part.scope, part.maxBytes)
   const hold = (slot: Slot | null): HeldSlot | null => {
     if (slot === null) return null
     if (isOver) {
@@ -153,12 +154,9 @@ export function serveState(
         held.delete(id)
       },
       freed: name => memory?.slots.retry(name),
-      get: async name => state.kv.get(name),
-      set: ({ name, value, ttlMs }) => state.kv.set(name, value, ttlMs),
-      delete: name => state.kv.delete(name),
-      getCached: async ask => partOf(ask).get(ask.name),
-      setCached: text => partOf(text).set(text.name, text.value, text.ttlMs),
-      deleteCached: ask => partOf(ask).delete(ask.name),
+      get: async ({ part, name }) => textsOf(part).get(name),
+      set: ({ part, name, value, ttlMs }) => textsOf(part).set(name, value, ttlMs),
+      delete: ({ part, name }) => textsOf(part).delete(name),
       openCache: async part => memory!.openCache(part),
     },
     end() {
@@ -236,31 +234,21 @@ function servedState(calls: Calls<StateHandlers>): Services {
       },
     },
     slots: new ThreadSlots(calls, null),
-    kv: {
-      get: name => calls.call('get', name),
-      set(name, value, ttlMs) {
-        checkTtl(ttlMs)
-        calls.tell('set', { name, value, ttlMs })
-      },
-      delete: name => calls.tell('delete', name),
-    },
-    cacheOf: configuration => servedCache(calls, configuration),
+    kv: servedTexts(calls, null),
+    cacheOf: configuration => ({
+      open: (scope, maxBytes) => servedTexts(calls, { configuration, scope, maxBytes }),
+    }),
   }
 }
 
-function servedCache(calls: Calls<StateHandlers>, configuration: string): Cache {
+function servedTexts(calls: Calls<StateHandlers>, part: Part | null): KeyValue {
   return {
-    open(scope, maxBytes) {
-      const part = { configuration, scope, maxBytes }
-      return {
-        get: name => calls.call('getCached', { ...part, name }),
-        set(name, value, ttlMs) {
-          checkTtl(ttlMs)
-          calls.tell('setCached', { ...part, name, value, ttlMs })
-        },
-        delete: name => calls.tell('deleteCached', { ...part, name }),
-      }
+    get: name => calls.call('get', { part, name }),
+    set(name, value, ttlMs) {
+      checkTtl(ttlMs)
+      calls.tell('set', { part, name, value, ttlMs })
     },
+    delete: name => calls.tell('delete', { part, name }),
   }
 }
 
