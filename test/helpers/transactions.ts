@@ -12,7 +12,7 @@ export function hookTransactions(database: Database, { begin, commit }: Transact
     ...database,
     prepare(sql) {
       const statement = database.prepare(sql)
-      if (sql === database.dialect.begin) return { ...statement, run: () => begin(() => statement.run()) }
+      if (sql.startsWith(database.dialect.begin)) return { ...statement, run: () => begin(() => statement.run()) }
       if (sql === 'COMMIT') return { ...statement, run: () => commit(() => statement.run()) }
       return statement
     },

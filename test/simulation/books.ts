@@ -1,6 +1,7 @@
-/** The ledger as a reader of the file sees it: SQL of the simulation's own, not the store's. */
-import { connect, type Database, type Statement } from '../../src/store/database.ts'
+/** The ledger as a reader of the database sees it: SQL of the simulation's own, not the store's. */
+import type { Database, Statement } from '../../src/store/database.ts'
 import { readSpool } from './disk.ts'
+import type { Place } from './engines.ts'
 
 export interface HoldRow {
   readonly id: string
@@ -25,16 +26,16 @@ export interface CheckpointRow {
 }
 
 export class Books {
-  readonly #path: string
+  readonly #place: Place
   readonly #database: Database
   #isClosed = false
   readonly #dispatchable: Statement
   readonly #settled: Statement
   readonly #wrong: Statement
 
-  constructor(path: string) {
-    this.#path = path
-    this.#database = connect(path, { readOnly: true })
+  constructor(place: Place) {
+    this.#place = place
+    this.#database = place.connect()
     this.#dispatchable = this.#prepare(
       'SELECT amount FROM event h WHERE id = ? AND kind = 0 AND NOT EXISTS (SELECT 1 FROM event s WHERE s.id = h.id AND s.kind = 1)',
     )
@@ -56,7 +57,7 @@ export class Books {
 
   /** The same, also where it is only in the spool: it is on disk. */
   promise(exchange: string): Pick<SettleRow, 'amount' | 'outcome'> | undefined {
-    const spooled = () => readSpool(this.#path).find(({ settle }) => settle?.exchange === exchange)?.settle
+    const spooled = () => readSpool(this.#place.beside).find(({ settle }) => settle?.exchange === exchange)?.settle
     return this.settle(exchange) ?? spooled()
   }
 

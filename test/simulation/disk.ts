@@ -1,8 +1,9 @@
 /** The store's connections, with a disk that fails when it is told to, and a process that can end at a COMMIT. */
 import { existsSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
-import { type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
+import type { Database, DatabaseOptions, Statement } from '../../src/store/database.ts'
 import { createSpool, type SpooledLine } from '../../src/store/spool.ts'
 import { hookTransactions } from '../helpers/transactions.ts'
+import type { Engine } from './engines.ts'
 
 /** What the next writes meet. */
 export type DiskFault =
@@ -18,6 +19,7 @@ export type DiskFault =
   | 'after'
 
 export interface Disk {
+  readonly engine: Engine
   /** Asked before each write; null: it works. */
   fault(): DiskFault | null
   /** The process ends at the next COMMIT, before or after it has happened. */
@@ -32,9 +34,8 @@ const DEAD = 'the process has ended'
 
 /** What the store calls in place of its own, see `Connector`. */
 export function openDatabase(path: string, options: DatabaseOptions | undefined, disk: Disk): Database {
-  const database = open(path, options)
-  // What power loss would do is another test's business; here nothing of it can be seen.
-  database.exec('PRAGMA synchronous = OFF')
+  const { engine } = disk
+  const database = engine.open(path, options)
   disk.connections.push(database)
   if (options?.readOnly) return database
   const hooked = hookTransactions(database, { begin, commit })
@@ -42,21 +43,42 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
     ...hooked,
     prepare(sql) {
       const statement = hooked.prepare(sql)
-      if (!/INSERT INTO (event|checkpoint|meta)/.test(sql)) return statement
-      return {
-        ...statement,
-        run: (...values) => {
-          if (disk.fault() === 'full') throw failure('database or disk is full', 13)
-          return statement.run(...values)
-        },
-      }
+      return engine.writes.test(sql) ? whileThereIsRoom(statement) : statement
     },
+  }
+
+  function whileThereIsRoom(statement: Statement): Statement {
+    const look = () => {
+      if (disk.fault() === 'full') throw engine.failure('full')
+    }
+    const { later } = statement
+    return {
+      run: (...values) => {
+        look()
+        return statement.run(...values)
+      },
+      get: (...values) => {
+        look()
+        return statement.get(...values)
+      },
+      all: (...values) => {
+        look()
+        return statement.all(...values)
+      },
+      iterate: (...values) => statement.iterate(...values),
+      ...(later && {
+        later: (...values) => {
+          look()
+          later(...values)
+        },
+        laterAll: (...values) => statement.laterAll!(...values),
+      }),
+    }
   }
 
   function begin<Result>(run: () => Result): Result {
     const fault = disk.fault()
-    if (fault === 'read-only') throw failure('attempt to write a readonly database', 8)
-    if (fault === 'begin') throw failure('disk I/O error', 10)
+    if (fault === 'read-only' || fault === 'begin') throw engine.failure(fault)
     return run()
   }
 
@@ -69,37 +91,34 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
       throw new Error(DEAD)
     }
     const fault = disk.fault()
-    if (fault === 'before') throw failure('disk I/O error', 10)
+    // What goes with the COMMIT is refused with it.
+    if (fault === 'before' || (fault === 'full' && engine.defers)) throw engine.failure(fault)
     const result = run()
     disk.committed()
-    if (fault === 'after') throw failure('disk I/O error', 10)
+    if (fault === 'after') throw engine.failure(fault)
     return result
   }
 }
 
-/** A folder in the place of the spool: a real error of a real file system, whoever asks. */
-export function refuseSpool(database: string): void {
-  const spool = `${database}.spool`
-  if (existsSync(spool)) renameSync(spool, asideOf(database))
+/** A folder in the place of the spool: a real error of a real file system, whoever asks. `beside` as in `Place`. */
+export function refuseSpool(beside: string): void {
+  const spool = `${beside}.spool`
+  if (existsSync(spool)) renameSync(spool, asideOf(beside))
   mkdirSync(spool)
 }
 
-export function allowSpool(database: string): void {
-  const spool = `${database}.spool`
+export function allowSpool(beside: string): void {
+  const spool = `${beside}.spool`
   rmdirSync(spool)
-  if (existsSync(asideOf(database))) renameSync(asideOf(database), spool)
+  if (existsSync(asideOf(beside))) renameSync(asideOf(beside), spool)
 }
 
-function asideOf(database: string): string {
-  return `${database}.spool.aside`
+function asideOf(beside: string): string {
+  return `${beside}.spool.aside`
 }
 
 /** What is in the spool, whoever may write it now. */
-export function readSpool(database: string): readonly SpooledLine[] {
-  const aside = asideOf(database)
-  return createSpool(existsSync(aside) ? aside : `${database}.spool`).read()
-}
-
-function failure(message: string, errcode: number): Error {
-  return Object.assign(new Error(message), { errcode })
+export function readSpool(beside: string): readonly SpooledLine[] {
+  const aside = asideOf(beside)
+  return createSpool(existsSync(aside) ? aside : `${beside}.spool`).read()
 }

@@ -1,13 +1,13 @@
 /** What all seeds of a process share: a checked configuration, and a store with accounts and keys to copy. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatMoney } from '#contract'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { builtinRegistry } from '../../src/loader/builtin.ts'
-import { connect } from '../../src/store/database.ts'
 import { openStore } from '../../src/store/sqlite.ts'
+import { type Engine, postgresEngine, sqliteEngine } from './engines.ts'
 import { ACCOUNTS, KEYS, MODELS, type SimulatedKey } from './scenario.ts'
 
 const SECRET = 'a secret for the simulation, and for nothing else'
@@ -24,33 +24,16 @@ export interface Ground {
   readonly configuration: Configuration
   readonly secret: string
   readonly keys: readonly SimulatedKey[]
-  /** A folder with a fresh copy of the store in it, `0.db`, and nothing else. */
-  fresh(): string
-  clear(): void
+  readonly engine: Engine
 }
 
-export async function prepareGround(): Promise<Ground> {
+/** @param server the address of PostgreSQL's; null: the store is a file */
+export async function prepareGround(server: string | null): Promise<Ground> {
   const folder = mkdtempSync(join(PARENT, 'tollgate-simulation-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
   const configuration = await writeConfiguration(folder)
-  const template = join(folder, 'template.db')
-  const keys = await makeTemplate(template)
-  const runs = join(folder, 'run')
-  mkdirSync(runs)
-  const clear = () => {
-    for (const name of readdirSync(runs)) rmSync(join(runs, name), { recursive: true })
-  }
-  return {
-    configuration,
-    secret: SECRET,
-    keys,
-    fresh() {
-      clear()
-      copyFileSync(template, join(runs, '0.db'))
-      return runs
-    },
-    clear,
-  }
+  const engine = server === null ? sqliteEngine(folder) : postgresEngine(server, folder)
+  return { configuration, secret: SECRET, keys: await makeTemplate(engine.template), engine }
 }
 
 async function writeConfiguration(folder: string): Promise<Configuration> {
@@ -118,9 +101,9 @@ async function writeConfiguration(folder: string): Promise<Configuration> {
   return loaded.configuration
 }
 
-async function makeTemplate(path: string): Promise<SimulatedKey[]> {
+async function makeTemplate(url: string): Promise<SimulatedKey[]> {
   const store = await openStore({
-    url: `sqlite:${path}`,
+    url,
     secret: SECRET,
     clock: { now: () => 1_799_999_000_000 },
     writes: 'here',
@@ -133,9 +116,5 @@ async function makeTemplate(path: string): Promise<SimulatedKey[]> {
     keys.push({ name, id: key.id, token, account })
   }
   await store.close()
-  // One file, without a log beside it.
-  const database = connect(path)
-  database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
-  database.close()
   return keys
 }

@@ -1,5 +1,4 @@
 /** One process of the gateway, from its start to its end: the real store, gateway, application and parser. */
-import { copyFileSync, existsSync } from 'node:fs'
 import { formatMoney, type Log, refuse } from '#contract'
 import { createClientApp, createListener, type Listener } from '../../src/app.ts'
 import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
@@ -15,13 +14,14 @@ import { openStore } from '../../src/store/sqlite.ts'
 import { createLocalState } from '../../src/store/state/state.ts'
 import type { RecoveryReport } from '../../src/store/store.ts'
 import type { Disk } from './disk.ts'
+import type { Place } from './engines.ts'
 import type { Provider } from './provider.ts'
 import type { World } from './world.ts'
 
 export interface LifeParts {
   readonly world: World
   readonly number: number
-  readonly path: string
+  readonly place: Place
   readonly secret: string
   readonly configuration: Configuration
   readonly disk: Disk
@@ -64,11 +64,12 @@ export class Life {
 
   /** Opens everything in no time at all; then recovery takes its time. */
   async start(): Promise<void> {
-    const { world, path, secret, configuration, disk, provider } = this.parts
+    const { world, place, secret, configuration, disk, provider } = this.parts
     const { clock } = world
     world.note(`life ${this.parts.number} starts`)
     this.store = await openStore({
-      url: `sqlite:${path}`,
+      url: place.url,
+      ...(place.folder === undefined ? {} : { folder: place.folder }),
       secret,
       clock,
       writes: 'here',
@@ -140,16 +141,15 @@ export class Life {
     this.#listener.server.emit('connection', wire)
   }
 
-  /** kill -9: what was committed is copied, and the rest is as if it had never been. */
-  die(copyTo: string): void {
-    const { world, path } = this.parts
+  /** kill -9: what was committed is left, and the rest is as if it had never been. */
+  die(): Place {
+    const { world, place } = this.parts
     world.note(`life ${this.parts.number} is killed`)
     this.state = 'dead'
-    for (const end of ['', '-wal', '.commits', '.spool', '.spool.rejected']) {
-      if (existsSync(path + end)) copyFileSync(path + end, copyTo + end)
-    }
+    const left = place.left()
     world.dropTimers()
     for (const wire of this.#wires) wire.cut()
+    return left
   }
 
   /** Lets go of what a process's end would have freed: Node's parsers keep everything alive that they belong to. */

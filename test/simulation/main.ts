@@ -4,6 +4,7 @@
  *     node test/simulation/main.ts --from 1 --count 1000
  *     node test/simulation/main.ts --seed 123            one seed, with its event log
  *     node test/simulation/main.ts --from 1 --count 100 --twice
+ *     node test/simulation/main.ts --seed 123 --postgres postgres://postgres@127.0.0.1:5432/postgres
  *
  * With TOLLGATE_PLANT=name in the environment a bug is planted in the product first (planted.ts). The last line is a
  * JSON report; the exit code is 1 when an invariant did not hold.
@@ -18,6 +19,7 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     count: { type: 'string', default: '1' },
     twice: { type: 'boolean', default: false },
+    postgres: { type: 'string' },
   },
 })
 
@@ -32,7 +34,7 @@ const { runSeed } = await import('./seed.ts')
 
 const first = Number(values.seed ?? values.from)
 const count = values.seed === undefined ? Number(values.count) : 1
-const ground = await prepareGround()
+const ground = await prepareGround(values.postgres ?? null)
 const tally: Record<string, number> = {}
 const startedMs = process.hrtime.bigint()
 let failed: number | null = null
@@ -52,7 +54,9 @@ for (let seed = first; seed < first + count && failed === null; seed++) {
     console.log(
       `again: TOLLGATE_SEED=${seed} npx vitest run --config test/vitest.config.ts test/simulation/simulation.test.ts`,
     )
-    console.log(`   or: node_modules/.bin/node test/simulation/main.ts --seed ${seed}`)
+    console.log(
+      `   or: node_modules/.bin/node test/simulation/main.ts --seed ${seed}${values.postgres ? ' --postgres postgres://…' : ''}`,
+    )
   } else if (values.twice) {
     const again = await runSeed(seed, ground)
     if (again.hash !== result.hash) {
@@ -64,5 +68,5 @@ for (let seed = first; seed < first + count && failed === null; seed++) {
 }
 const seconds = Number(process.hrtime.bigint() - startedMs) / 1e9
 console.log(JSON.stringify({ first, ran, failed, seconds: Math.round(seconds * 100) / 100, tally }))
-ground.clear()
+ground.engine.clear()
 process.exit(failed === null ? 0 : 1)

@@ -4,7 +4,7 @@
  */
 import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { PLANTED } from './planted.ts'
+import { PLANTED, PLANTED_IN_POSTGRES } from './planted.ts'
 
 export interface Change {
   /** From the repository's root. */
@@ -22,7 +22,7 @@ const FEWER_BUCKETS: Change = { file: 'src/store/state/buckets.ts', old: 'MAX_NA
 export function installChanges(name: string | undefined): void {
   const changes = [FEWER_BUCKETS]
   if (name) {
-    const planted = PLANTED.find(each => each.name === name)
+    const planted = [...PLANTED, ...PLANTED_IN_POSTGRES].find(each => each.name === name)
     if (!planted) throw new Error(`There is no planted bug "${name}".`)
     changes.push(...planted.changes)
   }

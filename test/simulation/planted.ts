@@ -25,6 +25,8 @@ const CLIENT = 'src/request/answer/client.ts'
 const CHAT = 'src/request/send/chat.ts'
 const GATEWAY = 'src/gateway.ts'
 const ATTEMPT = 'src/providers/attempt.ts'
+const BATCHES = 'src/store/postgres/ledger-batches.ts'
+const STORE = 'src/store/sqlite.ts'
 
 const one = (name: string, what: string, file: string, old: string, changed: string): PlantedBug => ({
   name,
@@ -256,5 +258,37 @@ export const PLANTED: readonly PlantedBug[] = [
     PUMP,
     "else if (this.parts.onDisconnect === 'drain' && this.source?.isSent)",
     'else if (this.source?.isSent)',
+  ),
+]
+
+/** The same, for a store in PostgreSQL: in what only such a store does. */
+export const PLANTED_IN_POSTGRES: readonly PlantedBug[] = [
+  one(
+    'refusal-taken-for-a-hold',
+    'a hold that the server refuses counts as held',
+    BATCHES,
+    'if (refusal === null) return { held: true, available: available! }',
+    "if (refusal === null || refusal === 'account') return { held: true, available: available! }",
+  ),
+  one(
+    'checkpoint-of-the-tokens',
+    'what a stream has reached is written as tokens and not as money',
+    BATCHES,
+    'fields: { what: 2, exchange, amount,',
+    'fields: { what: 2, exchange, amount: completionTokens,',
+  ),
+  one(
+    'answers-out-of-order',
+    'a group reads the answers of its operations from the end',
+    BATCHES,
+    'for (const [place, row] of (rows() as Done[]).entries()) {',
+    'for (const [place, row] of (rows() as Done[]).toReversed().entries()) {',
+  ),
+  one(
+    'former-forgotten',
+    'a replica that starts again leaves the holds of its former process to others',
+    STORE,
+    'known !== null && isReplica(first, known) ? known.id : null',
+    'known !== null && isReplica(first, known) ? null : null',
   ),
 ]

@@ -1,10 +1,10 @@
 /** One seed: a run from the first start to the last audit. Resolves with what happened, or throws the first violation. */
 import { createHash } from 'node:crypto'
-import { join } from 'node:path'
 import { Audit } from './audit.ts'
 import { Books } from './books.ts'
 import { Client } from './client.ts'
 import { allowSpool, type Disk, refuseSpool } from './disk.ts'
+import type { Place } from './engines.ts'
 import type { Ground } from './ground.ts'
 import { Life } from './life.ts'
 import { createProvider, type Provider } from './provider.ts'
@@ -42,7 +42,6 @@ const QUIET_AFTER_MS = 7_000
 class Run {
   readonly #world: World
   readonly #ground: Ground
-  readonly #folder: string
   readonly #scenario: Scenario
   readonly #clients: Client[] = []
   readonly #lives: Life[] = []
@@ -51,10 +50,10 @@ class Run {
   readonly #audit: Audit
   readonly #disk: Disk
   #books!: Books
-  #path: string
+  #place: Place
   #outage: { readonly fault: NonNullable<ReturnType<Disk['fault']>>; readonly share: number; until: number } | null =
     null
-  /** The database whose spool cannot be written. */
+  /** Beside which the spool cannot be written. */
   #lockedSpool: string | null = null
   #isEnding = false
   #grants = 0
@@ -62,8 +61,7 @@ class Run {
   constructor(world: World, ground: Ground) {
     this.#world = world
     this.#ground = ground
-    this.#folder = ground.fresh()
-    this.#path = join(this.#folder, '0.db')
+    this.#place = ground.engine.fresh()
     this.#scenario = drawScenario(world.random, ground.keys)
     this.#audit = new Audit(world, {
       clients: this.#clients,
@@ -74,6 +72,7 @@ class Run {
       books: () => this.#books,
     })
     this.#disk = {
+      engine: ground.engine,
       crashAt: null,
       connections: [],
       fault: () => {
@@ -155,7 +154,7 @@ class Run {
     const life = new Life({
       world,
       number,
-      path: this.#path,
+      place: this.#place,
       secret,
       configuration,
       disk: this.#disk,
@@ -166,7 +165,7 @@ class Run {
     })
     this.#lives.push(life)
     await life.start()
-    this.#books = new Books(this.#path)
+    this.#books = new Books(this.#place)
   }
 
   #onUp(life: Life): void {
@@ -245,7 +244,7 @@ class Run {
   /** Of a disk that is read-only now the spool cannot be written either. */
   #lockSpool(): void {
     const isReadOnly = this.#outage?.fault === 'read-only' && this.#world.now <= this.#outage.until
-    const locked = isReadOnly ? this.#path : null
+    const locked = isReadOnly ? this.#place.beside : null
     if (locked === this.#lockedSpool) return
     if (this.#lockedSpool !== null) allowSpool(this.#lockedSpool)
     if (locked !== null) refuseSpool(locked)
@@ -274,8 +273,7 @@ class Run {
     const before = this.#lockedSpool
     if (before !== null) allowSpool(before)
     this.#lockedSpool = null
-    this.#path = join(this.#folder, `${this.#lives.length}.db`)
-    life.die(this.#path)
+    this.#place = life.die()
     this.#lockSpool()
     // Timers of a life that has ended before go too, and what it was still about to give up.
     for (const provider of this.#providers) provider.hangUp()

@@ -8,8 +8,9 @@ import { stripTypeScriptTypes } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { counts, full } from '../helpers/counts.ts'
+import { testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { apply } from './plant.ts'
-import { PLANTED } from './planted.ts'
+import { PLANTED, PLANTED_IN_POSTGRES } from './planted.ts'
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 const ROOT = new URL('../../', import.meta.url)
@@ -96,44 +97,79 @@ const ENDINGS = [
 
 const seed = process.env['TOLLGATE_SEED']
 
-test.runIf(seed)('the seed that was asked for', { timeout: MAX_MS }, async () => {
-  const { report, text } = await simulate(['--seed', seed!])
-  console.log(text)
-  expect(report.failed).toBe(null)
-})
+/** The engines of the store; in PostgreSQL a seed takes ten times as long. */
+const ENGINES = [
+  { engine: 'SQLite', seeds: counts(50, 10_000), twice: counts(3, 100), isLeftOut: false, parameters: async () => [] },
+  {
+    engine: 'PostgreSQL',
+    seeds: counts(8, 500),
+    twice: counts(1, 20),
+    isLeftOut: WITHOUT_POSTGRES !== null,
+    parameters: async () => ['--postgres', `postgres://postgres@127.0.0.1:${(await testServer()).port}/postgres`],
+  },
+]
+/** Of which everything above has to have happened. */
+const MANY = 40
 
-describe.skipIf(seed)('simulated', () => {
-  test('every invariant holds, whatever happens', { timeout: MAX_MS }, async () => {
-    const all = counts(50, 10_000)
+test.runIf(seed).each(ENGINES)(
+  'the seed that was asked for, on $engine',
+  {
+    timeout: MAX_MS,
+  },
+  async ({ isLeftOut, parameters, engine }) => {
+    if (isLeftOut) throw new Error(`${engine}: ${WITHOUT_POSTGRES}`)
+    const { report, text } = await simulate(['--seed', seed!, ...(await parameters())])
+    console.log(text)
+    expect(report.failed).toBe(null)
+  },
+)
+
+describe.skipIf(seed).each(ENGINES)('simulated on $engine', ({ engine, seeds, twice, isLeftOut, parameters }) => {
+  if (isLeftOut) console.warn(`${engine}: ${WITHOUT_POSTGRES}`)
+
+  test.skipIf(isLeftOut)('every invariant holds, whatever happens', { timeout: MAX_MS }, async () => {
     const tally: Record<string, number> = {}
     let [ran, seconds] = [0, 0]
-    for (let from = 1; from <= all; from += AT_MOST) {
-      const { report, text } = await simulate(['--from', String(from), '--count', String(Math.min(AT_MOST, all))])
+    for (let from = 1; from <= seeds; from += AT_MOST) {
+      const count = String(Math.min(AT_MOST, seeds))
+      const { report, text } = await simulate(['--from', String(from), '--count', count, ...(await parameters())])
       if (report.failed !== null) throw new Error(text)
       ran += report.ran
       seconds += report.seconds
       for (const [what, times] of Object.entries(report.tally)) tally[what] = (tally[what] ?? 0) + times
     }
-    expect(ran).toBe(all)
+    expect(ran).toBe(seeds)
     const endings = ENDINGS.map(each => `${each}: ${tally[each] ?? 0}`).join(', ')
     console.log(
       `${ran} seeds, ${(ran / seconds).toFixed(1)} a second; ${tally['exchanges']} exchanges, ${tally['crashes']} crashes; ${endings}`,
     )
-    expect(ENDINGS.filter(each => !tally[each])).toEqual([])
+    if (seeds >= MANY) expect(ENDINGS.filter(each => !tally[each])).toEqual([])
   })
 
-  test('the same seed is the same run, to the byte', { timeout: MAX_MS }, async () => {
-    const { report, text } = await simulate(['--from', '1', '--count', String(counts(3, 100)), '--twice'])
+  test.skipIf(isLeftOut)('the same seed is the same run, to the byte', { timeout: MAX_MS }, async () => {
+    const count = ['--from', '1', '--count', String(twice)]
+    const { report, text } = await simulate([...count, '--twice', ...(await parameters())])
     if (report.failed !== null) throw new Error(text)
-    expect(report.ran).toBe(counts(3, 100))
+    expect(report.ran).toBe(twice)
   })
 })
 
 /** One of each kind that shows in its first seeds: what is owed, what is sent, what is let out. */
-const QUICK = ['no-settle-on-leaving', 'dispatch-before-hold', 'finish-before-settle', 'broken-stream-ends-cleanly']
+const QUICK = [
+  'no-settle-on-leaving',
+  'dispatch-before-hold',
+  'finish-before-settle',
+  'broken-stream-ends-cleanly',
+  'former-forgotten',
+]
+
+/** Each with its engine. */
+const BUGS = ENGINES.flatMap(row =>
+  (row.engine === 'SQLite' ? PLANTED : PLANTED_IN_POSTGRES).map(bug => ({ ...row, ...bug })),
+)
 
 describe.skipIf(seed)('planted bugs', () => {
-  test.each(PLANTED)('can be planted: $name', ({ changes }) => {
+  test.each(BUGS)('can be planted: $name', ({ changes }) => {
     for (const change of changes) {
       const source = readFileSync(new URL(change.file, ROOT), 'utf8')
       const planted = apply(source, change)
@@ -143,16 +179,14 @@ describe.skipIf(seed)('planted bugs', () => {
     }
   })
 
-  test.each(PLANTED.filter(({ name }) => full || QUICK.includes(name)))(
-    'is found: $name ($what)',
-    { timeout: MAX_MS },
-    async ({ name }) => {
-      const { report } = await simulate(['--from', '1', '--count', '1000'], name)
+  for (const { name, what, engine, isLeftOut, parameters } of BUGS.filter(({ name }) => full || QUICK.includes(name)))
+    test.skipIf(isLeftOut)(`is found on ${engine}: ${name} (${what})`, { timeout: MAX_MS }, async () => {
+      const where = await parameters()
+      const { report } = await simulate(['--from', '1', '--count', '1000', ...where], name)
       console.log(`${name}: found by seed ${report.failed}`)
       expect(report.failed, `${report.ran} seeds did not find it`).not.toBe(null)
       // It is the bug that was found: without it the same seed holds.
-      const { report: sound, text } = await simulate(['--from', String(report.failed), '--count', '1'])
+      const { report: sound, text } = await simulate(['--from', String(report.failed), '--count', '1', ...where])
       expect(sound.failed, text).toBe(null)
-    },
-  )
+    })
 })
