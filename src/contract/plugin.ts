@@ -5,7 +5,7 @@
  */
 import type { ParameterizedContext } from 'koa'
 import type { Exchange, FactName, Facts, Model, RouteKind } from './exchange.ts'
-import type { Buckets, Cache, KeyValue, Slots } from './state.ts'
+import type { Buckets, Cache, KeyValue, Slots, Versions } from './state.ts'
 import type { Accounts, Keys, Ledger } from './store.ts'
 
 /** The service `catalog`: the models of the configuration in which the step was built. */
@@ -49,6 +49,7 @@ export interface Services {
   /** A plugin's own small state. */
   readonly kv: KeyValue
   readonly cache: Cache
+  readonly versions: Versions
   readonly ledger: Ledger
   readonly catalog: Catalog
   readonly clock: Clock
@@ -67,6 +68,7 @@ export const SERVICE_NAMES: readonly ServiceName[] = [
   'slots',
   'kv',
   'cache',
+  'versions',
   'ledger',
   'catalog',
   'clock',

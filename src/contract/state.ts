@@ -1,6 +1,6 @@
 /**
- * Services that keep state from one request to the next: `buckets`, `slots`, `kv` and `cache`. Their state outlives a reload
- * and a change of the plugin's own file. Within one process they answer at once. With a state server that all replicas share
+ * Services that keep state from one request to the next: `buckets`, `slots`, `kv`, `cache` and `versions`. Their state outlives
+ * a reload and a change of the plugin's own file. Within one process they answer at once. With a state server that all replicas share
  * they answer with a promise, so a caller awaits. All steps share the names: begin yours with the policy and the step's id.
  */
 
@@ -63,6 +63,20 @@ export interface KeyValue {
   /** Sets it for `ttlMs` milliseconds, in place of what was there. */
   set(name: string, value: string, ttlMs: number): void
   delete(name: string): void
+}
+
+/**
+ * The service `versions`: says to all threads and replicas that something has changed, such as a list that a plugin keeps in
+ * memory. Read the version before you load the list, and load the list again when the version is another one.
+ */
+export interface Versions {
+  /**
+   * Another number than before when `change` was called for the name. Compare with `===`. The number may also be another one without
+   * a call, e.g. after the loss of a state server.
+   */
+  get(name: string): number | Promise<number>
+  /** When it returns, or its promise resolves, each `get` that follows returns another number. */
+  change(name: string): void | Promise<void>
 }
 
 /** The service `cache`: answers and other large texts that can be made again. */

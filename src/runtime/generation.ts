@@ -208,6 +208,7 @@ function servicesOf(
     slots: () => state.slots,
     kv: () => state.kv,
     cache: () => state.cacheOf(own.digest()),
+    versions: () => state.versions,
     ledger: () => store.ledger,
     catalog: () => own.catalog,
     clock: () => clock,

@@ -11,6 +11,7 @@ import { createSlotMemory, SharedSlots, type SlotMemory } from '../store/state/s
 import { createTextMemory, forgetTexts, SharedTexts, type TextMemory } from '../store/state/shared-texts.ts'
 import { LocalSlots } from '../store/state/slots.ts'
 import { KV_BYTES, type State } from '../store/state/state.ts'
+import { createVersions, createVersionWords, type VersionWords } from '../store/state/versions.ts'
 import type { Calls } from './thread-calls.ts'
 
 /** A slot that the main thread holds for another one. */
@@ -38,6 +39,8 @@ export type StateHandlers = {
   get(ask: TextName): Promise<string | undefined>
   set(text: TextName & { readonly value: string; readonly ttlMs: number }): void
   delete(ask: TextName): void
+  version(name: string): Promise<number>
+  changeVersion(name: string): Promise<void>
   /** The memory that threads share for a part of a cache. */
   openCache(part: Part): Promise<TextMemory>
 }
@@ -60,6 +63,7 @@ export interface SharedMemory {
   readonly buckets: BucketMemory
   readonly slots: SlotMemory
   readonly kv: TextMemory
+  readonly versions: VersionWords
 }
 
 /** What threads share without a state server, as the main thread has it. */
@@ -86,6 +90,7 @@ export function createThreadMemory(clock: Clock, threads: number, secret: string
     buckets: createBucketMemory(),
     slots: createSlotMemory(threads),
     kv: createTextMemory(KV_BYTES),
+    versions: createVersionWords(),
   }
   const slots = new SharedSlots({ memory: shared.slots, index: 0, secret })
   return {
@@ -157,6 +162,8 @@ export function serveState(
       get: async ({ part, name }) => textsOf(part).get(name),
       set: ({ part, name, value, ttlMs }) => textsOf(part).set(name, value, ttlMs),
       delete: ({ part, name }) => textsOf(part).delete(name),
+      version: async name => state.versions.get(name),
+      changeVersion: async name => state.versions.change(name),
       openCache: async part => memory!.openCache(part),
     },
     end() {
@@ -189,7 +196,7 @@ export function createThreadState(calls: Calls<StateHandlers>, options: ThreadSt
   }
 }
 
-type Services = Pick<State, 'buckets' | 'slots' | 'kv' | 'cacheOf'>
+type Services = Pick<State, 'buckets' | 'slots' | 'kv' | 'versions' | 'cacheOf'>
 
 function sharedState(
   calls: Calls<StateHandlers>,
@@ -199,6 +206,7 @@ function sharedState(
     buckets: new SharedBuckets({ memory: memory.buckets, ...common }),
     slots: new ThreadSlots(calls, new SharedSlots({ memory: memory.slots, ...common })),
     kv: new SharedTexts({ memory: memory.kv, ...common }),
+    versions: createVersions(memory.versions),
     cacheOf: configuration => ({
       open(scope, maxBytes) {
         let part: SharedTexts | null = null
@@ -235,6 +243,10 @@ function servedState(calls: Calls<StateHandlers>): Services {
     },
     slots: new ThreadSlots(calls, null),
     kv: servedTexts(calls, null),
+    versions: {
+      get: name => calls.call('version', name),
+      change: name => calls.call('changeVersion', name),
+    },
     cacheOf: configuration => ({
       open: (scope, maxBytes) => servedTexts(calls, { configuration, scope, maxBytes }),
     }),

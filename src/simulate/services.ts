@@ -20,7 +20,7 @@ export const KEY: Key = {
 
 /** All services: those that are given, and stand-ins for the others. */
 export function standInServices(given: RealServices & Partial<Services>): Services {
-  const { slots, kv, cacheOf } = createLocalState(given.clock)
+  const { slots, kv, cacheOf, versions } = createLocalState(given.clock)
   return {
     keys: { find: () => ({ found: 'live', key: KEY, account: ACCOUNT }) },
     accounts: { find: () => ACCOUNT },
@@ -28,6 +28,7 @@ export function standInServices(given: RealServices & Partial<Services>): Servic
     slots,
     kv,
     cache: cacheOf(''),
+    versions,
     ledger: createLedger(),
     log: { info() {}, warn() {}, error() {} },
     ...given,

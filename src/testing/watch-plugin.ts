@@ -43,7 +43,16 @@ export interface WatchedPlugin {
 type Handle = (ctx: { readonly exchange: Exchange }, next: () => Promise<void>) => Promise<void>
 
 /** Those that can fail; `ledger` is the matter of the plugin that takes the money, and is tried again for seconds. */
-const FALLIBLE: ReadonlySet<string> = new Set(['keys', 'accounts', 'buckets', 'slots', 'kv', 'cache', 'targets'])
+const FALLIBLE: ReadonlySet<string> = new Set([
+  'keys',
+  'accounts',
+  'buckets',
+  'slots',
+  'kv',
+  'cache',
+  'versions',
+  'targets',
+])
 
 /**
  * The same plugin, watched until `stop()`.

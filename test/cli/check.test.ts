@@ -315,6 +315,7 @@ describe('what a gateway would not start with', () => {
         'slots',
         'kv',
         'cache',
+        'versions',
         'catalog',
         'clock',
         'random',

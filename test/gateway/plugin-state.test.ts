@@ -1,8 +1,9 @@
 /** What a plugin of one's own keeps in services outlives a reload and a change of its file. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { startGateway, temporaryDirectory } from '../helpers/gateway.ts'
+import { describeWithRedis, startRedis } from '../helpers/redis.ts'
 
 /** Counts in `kv` and takes one of a bucket's ten; a slot is held by each request that never ends. */
 const plugin = (version: number) => `import { definePlugin } from 'tollgate/plugin'
@@ -23,31 +24,100 @@ export default definePlugin({
 })
 `
 
-test('texts, buckets and slots', async () => {
+const YAML = {
+  version: 1,
+  listen: '127.0.0.1:0',
+  store: 'memory',
+  providers: { p: { dialect: 'demo' } },
+  models: { m: { targets: [{ provider: 'p', model: 'm' }], price: 'free', context: '8Ki', max_output: '1Ki' } },
+  routes: [{ path: '/v1/chat/completions', policy: 'main', public: true }],
+}
+
+/** Starts a gateway whose policy begins with this plugin. */
+async function startWith(file: string, text: string, yaml: object = {}) {
   const dir = await temporaryDirectory()
   await mkdir(join(dir, 'policies'))
-  await writeFile(join(dir, 'policies/counts.ts'), plugin(1))
-  const yaml = {
-    version: 1,
-    listen: '127.0.0.1:0',
-    store: 'memory',
-    providers: { p: { dialect: 'demo' } },
-    models: { m: { targets: [{ provider: 'p', model: 'm' }], price: 'free', context: '8Ki', max_output: '1Ki' } },
-    routes: [{ path: '/v1/chat/completions', policy: 'main', public: true }],
-  }
-  const steps = 'steps:\n  - use: ./counts.ts\n  - use: schema\n  - use: route\n'
-  const gateway = await startGateway({ dir, yaml, policies: { main: steps } })
-  const counted = async () => {
-    const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] })
-    const headers = { 'content-type': 'application/json' }
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers, body })
-    await answer.text()
-    return answer.headers.get('x-counts')
-  }
+  await writeFile(join(dir, `policies/${file}`), text)
+  const steps = `steps:\n  - use: ./${file}\n  - use: schema\n  - use: route\n`
+  return startGateway({ dir, yaml: { ...YAML, ...yaml }, policies: { main: steps } })
+}
+
+/** On a connection of its own, so that each thread has its turns. Answers a header of the answer. */
+async function headerOf(url: string, name: string, headers: Record<string, string> = {}): Promise<string | null> {
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] })
+  const sent = { 'content-type': 'application/json', connection: 'close', ...headers }
+  const answer = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: sent, body })
+  await answer.text()
+  return answer.headers.get(name)
+}
+
+test('texts, buckets and slots', async () => {
+  const gateway = await startWith('counts.ts', plugin(1))
+  const { dir } = gateway
+  const counted = () => headerOf(gateway.url, 'x-counts')
   expect(await counted()).toBe('version 1, 1, 9, 1')
   expect(await counted()).toBe('version 1, 2, 8, 2')
   await writeFile(join(dir, 'policies/counts.ts'), plugin(2))
   process.kill(gateway.pid, 'SIGHUP')
   await gateway.waitForLog(line => line['msg'] === 'the configuration has changed')
   expect(await counted()).toBe('version 2, 3, 7, 3')
+})
+
+/** Answers by itself. It keeps a list in memory, and loads it again when somebody has changed it. */
+const LISTS = `import { threadId } from 'node:worker_threads'
+import { definePlugin } from 'tollgate/plugin'
+export default definePlugin({
+  name: 'lists',
+  uses: ['kv', 'versions'],
+  needsBody: false,
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create(_settings, { kv, versions }, { policy, id }) {
+    const name = policy + '/' + id
+    const own = { list: '', version: -1, loads: 0 }
+    return async ctx => {
+      const changed = ctx.get('x-change')
+      if (changed !== '') {
+        kv.set(name, changed, 60_000)
+        await versions.change(name)
+      }
+      const version = await versions.get(name)
+      if (version !== own.version) Object.assign(own, { version, list: await kv.get(name), loads: own.loads + 1 })
+      ctx.set('x-list', JSON.stringify([own.list ?? '', own.loads, process.pid + '/' + threadId]))
+      ctx.body = {}
+    }
+  },
+})
+`
+
+async function changeAndRead(gateways: readonly { readonly url: string }[]) {
+  const places = new Map<string, number>()
+  for (const word of ['one', 'two']) {
+    await headerOf(gateways[0]!.url, 'x-list', { 'x-change': word })
+    for (let read = 0; read < 40; read++) {
+      const [list, loads, place] = JSON.parse((await headerOf(gateways[read % gateways.length]!.url, 'x-list'))!)
+      expect(list).toBe(word)
+      places.set(place, loads)
+    }
+  }
+  return places
+}
+
+describe('a change is seen', () => {
+  test('by both threads of a gateway, which load no more than once for it', async () => {
+    const gateway = await startWith('lists.ts', LISTS, { threads: 2, store: 'sqlite:./store.db' })
+    const places = await changeAndRead([gateway])
+    expect(places.size).toBe(2)
+    expect(Math.max(...places.values())).toBeLessThanOrEqual(3)
+  })
+
+  describeWithRedis('with a state server', () => {
+    test('by all threads of two gateways', async () => {
+      await using redis = await startRedis()
+      const yaml = { threads: 2, store: 'sqlite:./store.db', state: redis.url }
+      const gateways = await Promise.all([startWith('lists.ts', LISTS, yaml), startWith('lists.ts', LISTS, yaml)])
+      const places = await changeAndRead(gateways)
+      expect(places.size).toBe(4)
+      expect(Math.max(...places.values())).toBeLessThanOrEqual(3)
+    })
+  })
 })

@@ -1,7 +1,7 @@
 /**
- * A PostgreSQL server for tests: the one that is installed here, on a port of its own, in a temporary folder. The first test
- * file that needs it starts it, the others of the run share it, and a shell beside it stops it when the run has ended,
- * however it ended. It keeps nothing through a power cut, which no test waits for.
+ * A PostgreSQL server for tests: the newest one that is installed here, or that of TOLLGATE_POSTGRES, a folder with its programs,
+ * on a port of its own, in a temporary folder. The first test file that needs it starts it, the others of the run share it, and a
+ * shell beside it stops it when the run has ended, however it ended. It keeps nothing through a power cut, which no test waits for.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -25,11 +25,17 @@ import { migratePostgres, openPostgres } from '../../src/store/postgres/index.ts
 import { AT_FILE_END } from './file-end.ts'
 import { freePort } from './free-port.ts'
 
-const PROGRAMS = newest('/usr/lib/postgresql')
+const PROGRAMS = process.env.TOLLGATE_POSTGRES ?? newest('/usr/lib/postgresql')
 
 /** Null: none is installed, and tests that need one say so. */
 export const WITHOUT_POSTGRES =
   PROGRAMS === null ? 'left out: there is no PostgreSQL here (apt-get install postgresql)' : null
+const MAJOR =
+  PROGRAMS === null
+    ? 0
+    : Number(/\d+/.exec(execFileSync(join(PROGRAMS, 'postgres'), ['--version'], { encoding: 'utf8' }))![0])
+/** Faster than through the log, for databases that nothing else uses; older servers know no other way. */
+const FILE_COPY = MAJOR >= 15 ? ' STRATEGY file_copy' : ''
 
 /** The run that this process belongs to (test/vitest.config.ts), or this process by itself. */
 const RUN = Number(process.env.TOLLGATE_TEST_RUN ?? process.pid)
@@ -97,8 +103,9 @@ function makeData(folder: string): readonly string[] {
   const as = give(folder)
   const initdb = ['-D', join(folder, 'data'), '-U', 'postgres', '--no-sync', '--no-instructions', '-E', 'UTF8']
   // Texts of a collation other than "C" sort otherwise than SQLite's: what relies on the default is found out.
-  const locale = ['--locale=C.UTF-8', '--locale-provider=icu', '--icu-locale=en-US']
-  execute(as, 'initdb', [...initdb, ...locale, '--auth=trust'])
+  const collation =
+    MAJOR >= 15 ? ['--locale=C.UTF-8', '--locale-provider=icu', '--icu-locale=en-US'] : ['--locale=C.UTF-8']
+  execute(as, 'initdb', [...initdb, ...collation, '--auth=trust'])
   return as
 }
 
@@ -189,7 +196,7 @@ export function fileDatabase(): Promise<TestDatabase> {
 async function newDatabase(like: string, atEnd: (end: End) => void): Promise<TestDatabase> {
   const server = await testServer()
   const name = `test_${process.pid}_${++numbered}`
-  await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like} STRATEGY file_copy`)
+  await onServer(server, `CREATE DATABASE ${name} TEMPLATE ${like}${FILE_COPY}`)
   atEnd(() => drop(server, name))
   return databaseOf(server, name)
 }
@@ -234,7 +241,7 @@ export async function storeDatabase(): Promise<TestDatabase> {
 
 async function makeStoreDatabase(server: TestServer): Promise<StoreDatabase> {
   const name = `store_${process.pid}_${++numbered}`
-  await onServer(server, `CREATE DATABASE ${name} STRATEGY file_copy`)
+  await onServer(server, `CREATE DATABASE ${name}${FILE_COPY}`)
   const database = openPostgres(databaseOf(server, name).url)
   migratePostgres(database)
   database.close()
@@ -304,7 +311,7 @@ export function copyDatabase(url: string): string {
   const server = openPostgres(place.href)
   server.exec(`ALTER DATABASE ${from} WITH ALLOW_CONNECTIONS false`)
   server.prepare('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ?').all(from)
-  server.exec(`CREATE DATABASE ${to} TEMPLATE ${from} STRATEGY file_copy`)
+  server.exec(`CREATE DATABASE ${to} TEMPLATE ${from}${FILE_COPY}`)
   server.close()
   onTestFinished(async () => void (await onServer(await testServer(), `DROP DATABASE ${to} WITH (FORCE)`)))
   place.pathname = `/${to}`

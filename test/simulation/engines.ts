@@ -85,7 +85,7 @@ export function postgresEngine(server: string, folder: string): Engine {
   const runs = join(folder, 'run')
   mkdirSync(runs)
   const onServer = openPostgres(server)
-  onServer.exec(`CREATE DATABASE ${name}_template STRATEGY file_copy`)
+  onServer.exec(`CREATE DATABASE ${name}_template`)
   const at = (database: string): string => Object.assign(new URL(server), { pathname: `/${database}` }).href
   const url = at(`${name}_run`)
   const cut = onServer.prepare('SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = ?')
@@ -112,7 +112,7 @@ export function postgresEngine(server: string, folder: string): Engine {
     fresh() {
       clear(runs)
       drop(`${name}_run`)
-      onServer.exec(`CREATE DATABASE ${name}_run TEMPLATE ${name}_template STRATEGY file_copy`)
+      onServer.exec(`CREATE DATABASE ${name}_run TEMPLATE ${name}_template`)
       return place(0)
     },
     failure: fault =>

@@ -2,11 +2,12 @@
  * The connection to a state server. A call takes at most `CALL_MS`; after one that fails or takes longer nothing is sent
  * for requests until the server renews this replica's lease again. So a request waits for a lost server once at most.
  */
-import { randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { Log } from '#contract'
+import { boundedMap } from '../bounded.ts'
 import { checkServer, failureText, type ServerAddress } from './redis-check.ts'
-import { BUCKET, DECLARE, ENTER, LEAVE, RENEW } from './redis-scripts.ts'
+import { BUCKET, DECLARE, ENTER, LEAVE, RENEW, VERSION } from './redis-scripts.ts'
 
 /** The longest that a request waits for one call. */
 export const CALL_MS = 50
@@ -19,6 +20,10 @@ const TRIES = 4
 const CONNECT_MS = 2_000
 /** A name without any exchange for so long is forgotten; no exchange takes that long. */
 const HASH_MS = '86400000'
+/** A version that nobody has changed for so long becomes another one. */
+const VERSION_MS = 30 * 86_400_000
+/** So many changes are told to a server that was lost. */
+const MOST_CHANGED = 65_536
 
 export const PREFIX = 'tollgate:'
 const LEASES = `${PREFIX}replicas`
@@ -35,6 +40,7 @@ interface Scripted extends Redis {
   enter(hash: string, leases: string, replica: string, limit: number, keptMs: string): Promise<number>
   leave(hash: string, replica: string): Promise<null>
   declare(hash: string, replica: string, count: number, keptMs: string): Promise<null>
+  version(key: string, fresh: number, keptMs: number): Promise<string>
   renew(leases: string, replica: string, leaseMs: number): Promise<[held: 0 | 1, replicas: number]>
 }
 
@@ -71,6 +77,8 @@ export class RedisLink {
   #replicas = 1
   #lost = 0
   #why: unknown = null
+  /** The new versions that the server may not know. */
+  readonly #changed = boundedMap<number>(MOST_CHANGED)
   /** The slots of this process, to be said again to a server that may not know them. */
   slots: { counts(): Iterable<readonly [name: string, count: number]> } | null = null
 
@@ -165,6 +173,26 @@ export class RedisLink {
 
   delete(key: string): void {
     this.#aside(this.#redis.del(PREFIX + key))
+  }
+
+  async version(name: string): Promise<number> {
+    return Number(await this.#timed(this.#redis.version(versionKey(name), newVersion(), VERSION_MS)))
+  }
+
+  /** Resolves when the server knows it, or is lost: then it is told when it is back. */
+  async changeVersion(name: string): Promise<void> {
+    this.#changed.set(name, newVersion())
+    if (this.#isUp) await this.#tellVersion(name)
+  }
+
+  async #tellVersion(name: string): Promise<void> {
+    const version = this.#changed.get(name)!
+    try {
+      await this.#timed(this.#redis.set(versionKey(name), version, 'PX', VERSION_MS))
+      if (this.#changed.get(name) === version) this.#changed.delete(name)
+    } catch {
+      // The server is lost now.
+    }
   }
 
   /** Gives up the lease: what this replica held is free at once. */
@@ -271,6 +299,7 @@ export class RedisLink {
     this.#isUp = true
     if (this.#former !== null) this.#aside(this.#redis.zrem(LEASES, this.#former))
     this.#former = null
+    for (const [name] of this.#changed) void this.#tellVersion(name)
     if (this.#lost > 0) this.#log.info({ server: this.#server.shown }, 'the state server answers again')
   }
 }
@@ -281,7 +310,12 @@ const SCRIPTS: readonly [name: string, keys: number, lua: string][] = [
   ['leave', 1, LEAVE],
   ['declare', 1, DECLARE],
   ['renew', 1, RENEW],
+  ['version', 1, VERSION],
 ]
+
+const versionKey = (name: string) => `${PREFIX}version:${name}`
+/** No count: a server that has lost its memory would come to the same numbers again. */
+const newVersion = () => randomInt(1, 2 ** 48 - 1)
 
 function addressOf(url: string): ServerAddress {
   const { hostname, port } = new URL(url)

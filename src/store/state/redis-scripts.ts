@@ -69,6 +69,13 @@ else
 end
 `
 
+/** Reads a version; one that is not there begins. KEYS: the version. ARGV: with which number, and how long it is kept in ms. */
+export const VERSION = `local version = redis.call('GET', KEYS[1])
+if version then return version end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return ARGV[1]
+`
+
 /**
  * Renews the lease of a replica. It adds before it removes: a full server refuses a script only at its first command. KEYS: the leases. ARGV: the replica, how long in ms. Returns whether the lease had not ended,
  * and how many replicas have one.

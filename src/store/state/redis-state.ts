@@ -2,13 +2,14 @@
  * State that all replicas share, on a server that speaks the protocol of Redis. While the server is lost, each replica limits
  * by its share: buckets and slots of a limit divided by the replicas that there were, from the level last seen.
  */
-import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue } from '#contract'
+import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } from '#contract'
 import { boundedMap } from '../bounded.ts'
 import { checkGive, checkTake, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
 import { checkTtl, createKeyValue } from './key-value.ts'
 import { type LinkOptions, RedisLink } from './redis-link.ts'
 import { LocalSlots, type SlotCounter } from './slots.ts'
 import { KV_BYTES, type State } from './state.ts'
+import { createVersions } from './versions.ts'
 
 export interface RedisStateOptions extends LinkOptions {
   readonly clock: Clock
@@ -24,6 +25,7 @@ export async function openRedisState({ clock, ...options }: RedisStateOptions): 
     slots,
     queued: () => slots.waiting,
     kv: keyValue(link, 'kv', createKeyValue(clock, KV_BYTES)),
+    versions: versionsOf(link, createVersions()),
     cacheOf: configuration => cacheOf(link, configuration),
     health: () => ({ isUp: link.isUp, lost: link.lost }),
     close: () => link.close(),
@@ -125,6 +127,17 @@ function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyV
     delete(name) {
       local?.delete(name)
       if (link.isUp) link.delete(`${prefix}:${name}`)
+    },
+  }
+}
+
+/** @param local while the server is lost; what changes meanwhile is told to the server when it is back */
+function versionsOf(link: RedisLink, local: Versions): Versions {
+  return {
+    get: name => (link.isUp ? link.version(name).catch(() => local.get(name)) : local.get(name)),
+    change(name) {
+      local.change(name)
+      return link.changeVersion(name)
     },
   }
 }

@@ -1,14 +1,16 @@
 /** The services that keep state from one request to the next, and where they keep it. */
-import type { Buckets, Cache, Clock, KeyValue, Slots } from '#contract'
+import type { Buckets, Cache, Clock, KeyValue, Slots, Versions } from '#contract'
 import { createBuckets } from './buckets.ts'
 import { createKeyValue } from './key-value.ts'
 import { LocalSlots } from './slots.ts'
+import { createVersions } from './versions.ts'
 
 /** One for each gateway; it outlives reloads. */
 export interface State {
   readonly buckets: Buckets
   readonly slots: Slots
   readonly kv: KeyValue
+  readonly versions: Versions
   /** @param configuration a digest of what answers may depend on */
   cacheOf(configuration: string): Cache
   /** How many wait for a slot in this process. */
@@ -29,6 +31,7 @@ export function createLocalState(clock: Clock): State {
     slots,
     queued: () => slots.waiting,
     kv: createKeyValue(clock, KV_BYTES),
+    versions: createVersions(),
     // A new one each time: what it holds may depend on the configuration.
     cacheOf: () => ({ open: (_scope, maxBytes) => createKeyValue(clock, maxBytes) }),
     health: () => ({ isUp: true, lost: 0 }),

@@ -191,6 +191,43 @@ describeWithRedis('texts on a server', () => {
   })
 })
 
+describeWithRedis('versions on a server', () => {
+  test('a change is seen at once by all replicas, also one that was made while the server was lost', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const seen = await two.versions.get('a')
+    expect([await two.versions.get('a'), await one.versions.get('a')]).toEqual([seen, seen])
+    await one.versions.change('a')
+    const changed = await two.versions.get('a')
+    expect(changed).not.toBe(seen)
+    expect(await two.versions.get('b')).not.toBe(changed)
+    await redis.client.flushall()
+    expect(await two.versions.get('a')).not.toBe(changed)
+    const before = await two.versions.get('a')
+    redis.stop()
+    const local = await one.versions.get('a')
+    await one.versions.change('a')
+    expect(await one.versions.get('a')).not.toBe(local)
+    redis.goOn()
+    await expect.poll(() => isUp([one, two]), { timeout: 5_000 }).toBe(true)
+    await expect.poll(() => two.versions.get('a'), { timeout: 5_000 }).not.toBe(before)
+  })
+
+  test('a change whose answer comes too late is told again', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const before = await two.versions.get('a')
+    redis.stop()
+    await one.versions.change('a')
+    expect(one.health().isUp).toBe(false)
+    redis.goOn()
+    await expect.poll(() => isUp([one, two]), { timeout: 5_000 }).toBe(true)
+    await expect.poll(() => two.versions.get('a'), { timeout: 5_000 }).not.toBe(before)
+    const [key] = await redis.client.keys('*version:a')
+    expect(await redis.client.pttl(key!)).toBeGreaterThan(0)
+  })
+})
+
 /** What happens to the server, and how it is mended. */
 const LOSSES: [string, (redis: RedisServer) => Promise<unknown>, (redis: RedisServer) => Promise<unknown>][] = [
   ['killed', redis => redis.kill(), redis => redis.restart()],
