@@ -36,6 +36,8 @@ const MAJOR =
     : Number(/\d+/.exec(execFileSync(join(PROGRAMS, 'postgres'), ['--version'], { encoding: 'utf8' }))![0])
 /** Faster than through the log, for databases that nothing else uses; older servers know no other way. */
 const FILE_COPY = MAJOR >= 15 ? ' STRATEGY file_copy' : ''
+/** Of a database with a locale of the operating system's; older servers know no other ones. */
+export const LIBC = MAJOR >= 15 ? 'LOCALE_PROVIDER libc' : ''
 
 /** The run that this process belongs to (test/vitest.config.ts), or this process by itself. */
 const RUN = Number(process.env.TOLLGATE_TEST_RUN ?? process.pid)

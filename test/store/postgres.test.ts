@@ -12,7 +12,7 @@ import { numbered } from '../../src/store/postgres/postgres-database.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
-import { LOCKED, testDatabase, testServer } from '../helpers/postgres.ts'
+import { LIBC, LOCKED, testDatabase, testServer } from '../helpers/postgres.ts'
 import { cuttingConnector } from './cutting.ts'
 import { aHold, aSettle, folder, onPostgres, SECRET, testClock } from './helpers.ts'
 
@@ -159,7 +159,7 @@ onPostgres(() => {
     test('a database that is read-only, or of another encoding', async () => {
       const [readOnly, latin] = [
         await testDatabase(),
-        await testDatabase('template0 ENCODING LATIN1 LOCALE_PROVIDER libc LC_COLLATE "C" LC_CTYPE "C"'),
+        await testDatabase(`template0 ENCODING LATIN1 ${LIBC} LC_COLLATE "C" LC_CTYPE "C"`),
       ]
       await readOnly.run(`ALTER DATABASE ${readOnly.name} SET default_transaction_read_only = on`)
       await expect(open(readOnly.url)).rejects.toThrow(/is read-only\. Name the primary server/)
