@@ -6,7 +6,7 @@ const telemetry = (text: string): Gateway => ({ more: `telemetry:\n${text}` })
 const COLLECTOR = '  endpoint: https://collector.example.com'
 
 export const TELEMETRY: Row[] = [
-  ['telemetry in a word', { more: 'telemetry: ▸on' }, 'telemetry must be a map'],
+  ['telemetry in a word', { more: 'telemetry: ▸on' }, 'telemetry must be a map, not "on"; its keys are '],
   ['telemetry for nobody', { more: 'telemetry: ▸{ ratio: 0.5 }' }, 'telemetry has no "endpoint"'],
   [
     'a collector without a scheme',

@@ -281,10 +281,14 @@ function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Wo
         : `did you mean "${near}"?`
       : missing !== undefined
         ? `did you mean "${missing}", which is missing?`
-        : known.length > 0 && known.length <= 12
-          ? `there are ${listed(known, 'and')}`
-          : undefined
+        : fewKeys('there are', schema)
   return { message, suggestion, key: true, child: key }
+}
+
+/** The keys of a map; a long list helps nobody. */
+function fewKeys(begin: string, schema: Schema): string | undefined {
+  const keys = knownKeys(schema)
+  return keys.length > 0 && keys.length <= 12 ? `${begin} ${listed(keys, 'and')}` : undefined
 }
 
 function missingKey(key: string, address: string, schema: Schema): Words {
@@ -322,10 +326,9 @@ function wrongType(error: ErrorObject, name: string, value: string, instead: str
   const own = sentenceOf(error.parentSchema)
   if (own !== undefined) return { message: `${name} ${own}, not ${value}`, suggestion: instead }
   const message = `${name} must be ${listed(wanted)}, not ${value}`
-  return {
-    message,
-    suggestion: instead ?? (wanted.includes('text') && typeof error.data !== 'object' ? 'put it in quotes' : undefined),
-  }
+  const isText = wanted.includes('text') && typeof error.data !== 'object'
+  const keys = wanted.length > 1 ? undefined : fewKeys('its keys are', error.parentSchema as Schema)
+  return { message, suggestion: instead ?? (isText ? 'put it in quotes' : keys) }
 }
 
 function notOneOf(error: ErrorObject, name: string, value: string): Words {

@@ -1,5 +1,5 @@
 /** YAML text to the parser's nodes. Every error and every warning of the parser is a problem, in words that say what to do. */
-import { type Document, parseDocument, visit, type YAMLError } from 'yaml'
+import { type Document, Lexer, parseDocument, visit, type YAMLError } from 'yaml'
 import type { Rule } from './rules.ts'
 import { MAX_FILE_BYTES } from './text-file.ts'
 
@@ -164,7 +164,7 @@ function inWords(text: string, error: YAMLError): Words {
       }
       return deeper(text, from) ?? (text.slice(from).trimStart().startsWith('- ') ? BAD_INDENT : plainWords(error))
     case 'BAD_INDENT':
-      if (!/same column|without - /.test(error.message)) return plainWords(error)
+      if (!/same column|without - /.test(error.message)) return unclosed(text, from) ?? plainWords(error)
       return BAD_INDENT
     case 'MULTILINE_IMPLICIT_KEY':
       return withoutColon(text, from) ?? plainWords(error)
@@ -183,6 +183,27 @@ const BAD_INDENT = {
 
 function plainWords({ message }: YAMLError): { message: string } {
   return { message: `YAML: ${message[0]!.toLowerCase()}${message.slice(1)}` }
+}
+
+/** The brace or bracket that is still open where the parser has lost its way. */
+function unclosed(text: string, from: number): Words | null {
+  const open: number[] = []
+  let at = 0
+  for (const token of new Lexer().lex(text)) {
+    if (at >= from) break
+    // The lexer's own marks are not in the text.
+    if (/^[\x02\x18\x1f]$/.test(token)) continue
+    if (token === '{' || token === '[') open.push(at)
+    else if (token === '}' || token === ']') open.pop()
+    at += token.length
+  }
+  const last = open.at(-1)
+  if (last === undefined) return null
+  return {
+    message: `this ${text[last]} is not closed`,
+    suggestion: `write ${text[last] === '{' ? '}' : ']'} after its last entry`,
+    at: last,
+  }
 }
 
 /** The line behind a key with a value goes on deeper, as if it stood below that key. */
