@@ -66,6 +66,7 @@ async function restore(terminal: Terminal, config: string, file: string, replace
       replace,
       clock: { now: () => Date.now() },
       onProgress: stages.show,
+      onWait: stages.tell,
     })
   } finally {
     stages.end()

@@ -48,6 +48,8 @@ export function progressLine(terminal: Terminal, what: string): Progress {
 /** The same for work that has several parts: a line for each, one after the other. */
 export interface Stages {
   show(doing: string, done: number, total: number): void
+  /** A sentence on a line of its own. */
+  tell(sentence: string): void
   end(): void
 }
 
@@ -61,6 +63,11 @@ export function progressStages(terminal: Terminal): Stages {
         doing = what
       }
       progress?.show(done, total)
+    },
+    tell(sentence) {
+      progress?.end()
+      ;[doing, progress] = ['', undefined]
+      terminal.err(`${sentence}\n`)
     },
     end: () => progress?.end(),
   }

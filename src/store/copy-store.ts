@@ -21,6 +21,8 @@ export interface CopyRequest {
   readonly to: string
   readonly clock: Clock
   readonly onProgress?: CopyProgress
+  /** Told who is waited for before a database in PostgreSQL can be brought up to date. */
+  readonly onWait?: (sentence: string) => void
 }
 
 export interface CopyReport {
@@ -59,7 +61,7 @@ export async function copyStore(request: CopyRequest): Promise<CopyReport> {
       )
     }
     if (audited.openHolds > 0) throw new StoreError(openHolds(source.place, audited.openHolds))
-    const target = isPostgres(to) ? await openPostgresTarget(to) : openFileTarget(to)
+    const target = isPostgres(to) ? await openPostgresTarget(to, request.onWait) : openFileTarget(to)
     let isDone = false
     try {
       const { tables } = copyRows(target, source, onProgress, () => {
@@ -125,13 +127,13 @@ async function openPostgresSource(url: string): Promise<Side> {
 }
 
 /** In its own transaction, in which no gateway can begin to use it. */
-async function openPostgresTarget(url: string): Promise<Side> {
+async function openPostgresTarget(url: string, onWait: CopyRequest['onWait']): Promise<Side> {
   const { isPostgresStore, migratePostgres, openPostgres, placeOf } = await import('./postgres/index.ts')
   const [database, place] = [openPostgres(url), placeOf(url)]
   try {
     // A store that is refused keeps its schema: gateways of an older version may use it.
     if (isPostgresStore(database)) refuseFull(database, place)
-    migratePostgres(database)
+    migratePostgres(database, onWait && { onWait })
     database.exec('BEGIN')
     database.exec('LOCK TABLE replica, account IN ACCESS EXCLUSIVE MODE')
     refuseFull(database, place)

@@ -32,6 +32,8 @@ export interface RestoreRequest {
   readonly replace: boolean
   readonly clock: Clock
   readonly onProgress?: CopyProgress
+  /** As `copyStore` has it. */
+  readonly onWait?: (sentence: string) => void
 }
 
 export interface RestoreReport extends Pick<BackupSeal, 'tollgate' | 'at'> {
@@ -89,13 +91,13 @@ async function lookAt({ file, secret, secretPlace }: RestoreRequest): Promise<vo
 }
 
 async function restoreToPostgres(request: RestoreRequest): Promise<RestoreReport> {
-  const { store, folder, clock, onProgress } = request
+  const { store, folder, clock } = request
   const place = join(folder, SPOOL)
   const lock = await takeLock(place, clock)
   try {
     const aside = place + RESTORING
     return await unpacked(aside, request, async report => {
-      await copyStore({ from: `sqlite:${aside}`, to: store, clock, ...(onProgress && { onProgress }) })
+      await copyStore({ ...request, from: `sqlite:${aside}`, to: store })
       return { ...report, kept: null }
     })
   } finally {

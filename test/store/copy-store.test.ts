@@ -10,6 +10,7 @@ import { copyStore } from '../../src/store/copy-store.ts'
 import { connect } from '../../src/store/database.ts'
 import { takeLock } from '../../src/store/lock.ts'
 import { openPostgres } from '../../src/store/postgres/index.ts'
+import { WRITE_LOCK } from '../../src/store/postgres/postgres-schema.ts'
 import { createSpool } from '../../src/store/spool.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { counts } from '../helpers/counts.ts'
@@ -210,6 +211,20 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
     await expect(copyStore({ from, to: sqlite(to), clock })).rejects.toThrow(
       /^There is a file at .*there\.db already\./,
     )
+  })
+
+  test('says whom it waits for before it can make its tables', async () => {
+    const { path } = await makeSample(folder(), 'copy', 2, 20)
+    const url = await emptyDatabase()
+    const holder = openPostgres(url)
+    holder.prepare('SELECT pg_advisory_lock(?)').get(WRITE_LOCK + 1n)
+    const said: string[] = []
+    const onWait = (sentence: string) => {
+      said.push(sentence)
+      holder.close()
+    }
+    await copyStore({ from: sqlite(path), to: url, clock, onWait })
+    expect(said).toEqual([expect.stringMatching(/^Waiting for process \d+ of the server \(tollgate\), which migrates/)])
   })
 
   test('there and back has every row of every table, and goes on with the same key', async () => {
