@@ -185,10 +185,13 @@ interface PostgresPlace {
 async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   const { url, folder, version = '', roundMs, log = SILENT, connector = await postgresConnector() } = options
   const { onWait = (sentence: string) => log.warn({}, sentence) } = options
-  const { isReplica, migratePostgres, openPostgres, placeOf, registerReplica } = await import('./postgres/index.ts')
+  const { isReplica, migratePostgres, openPostgres, placeOf, refusePooler, registerReplica } = await import(
+    './postgres/index.ts'
+  )
   const connect = await loadConnector(connector)
   const first = openPostgres(url)
   try {
+    refusePooler(first, url)
     migratePostgres(first, { onWait })
     checkSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }

@@ -6,9 +6,12 @@ import { systemClock } from '../../src/common/clock.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import { startPgbouncer, WITHOUT_PGBOUNCER } from '../helpers/pgbouncer.ts'
 import { LOCKED, type TestDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { aHold, aSettle, fund, SECRET } from '../store/helpers.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
+if (WITHOUT_PGBOUNCER !== null) console.warn(`PgBouncer: ${WITHOUT_PGBOUNCER}`)
 
 const SCHEMA = 'CREATE TABLE tollgate_schema (version BIGINT, file TEXT)'
 
@@ -112,6 +115,31 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => 
     expect(existsSync(join(dir, '.tollgate'))).toBe(false)
     expect(await database.run(tables)).toEqual(before)
   })
+
+  test.skipIf(WITHOUT_PGBOUNCER !== null)(
+    'a pooler that keeps no sessions; one that does is as good as the server',
+    async () => {
+      const database = await testDatabase()
+      const pooled = await startPgbouncer(database, 'transaction')
+      const { code, said } = await serve(pooled)
+      expect(code).toBe(1)
+      expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
+        expect.stringMatching(
+          /:3:\d+: store: A pooler in transaction or statement mode is in front of postgres:.*session mode of the pooler/,
+        ),
+      ])
+      const command = openStore({ url: pooled, secret: SECRET, clock: systemClock, writes: 'here' })
+      await expect(command).rejects.toThrow('Connect to the server directly')
+      const url = await startPgbouncer(database, 'session')
+      const store = await openStore({ url, secret: SECRET, clock: systemClock, folder: await temporaryDirectory() })
+      const account = await fund(store, 1000n)
+      expect(await store.ledger.hold(aHold({ accountId: account, amount: 400n }))).toMatchObject({ held: true })
+      expect(await store.ledger.settle(aSettle({ amount: 300n }))).toBe('settled')
+      expect(store.reads.findAccount(account)).toMatchObject({ posted: 700n, held: 0n })
+      await store.close()
+    },
+  )
+
   test('a database that was made with another secret', async () => {
     const { url, run } = await testDatabase()
     const first = {

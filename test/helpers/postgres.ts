@@ -94,7 +94,7 @@ export async function testServer(): Promise<TestServer> {
 }
 
 /** Gives a folder to the user that the server runs as; the words in front of a command that run it as that user. */
-function give(folder: string): readonly string[] {
+export function give(folder: string): readonly string[] {
   const user = ordinaryUser()
   if (user) chownSync(folder, user.uid, user.gid)
   return user ? ['setpriv', `--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups'] : ['env']

@@ -2,6 +2,6 @@
 
 export { placeOf } from './postgres-address.ts'
 export { openPostgres } from './postgres-database.ts'
-export { checkPostgres, findPostgresSchema, isPostgresStore, migratePostgres } from './postgres-schema.ts'
+export { checkPostgres, findPostgresSchema, isPostgresStore, migratePostgres, refusePooler } from './postgres-schema.ts'
 export { loadPostgresSecret } from './postgres-secret.ts'
 export { isReplica, registerReplica } from './replica-writes.ts'

@@ -2,12 +2,14 @@
  * Brings a database in PostgreSQL to the newest schema: numbered files, each applied once, in the transaction that records its
  * number. An advisory lock lets one process at a time do it.
  */
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { visible } from '#contract'
 import { type Database, type Row, transaction } from '../database.ts'
 import { StoreError } from '../error.ts'
 import { migrationFiles, tooOld } from '../migrate.ts'
+import { placeOf } from './postgres-address.ts'
 import { openPostgres } from './postgres-database.ts'
 
 const FOLDER = join(import.meta.dirname, 'migrations')
@@ -166,11 +168,36 @@ function versionOf(database: Database, files: readonly string[]): number {
 export function checkPostgres(url: string): void {
   const database = openPostgres(url)
   try {
+    refusePooler(database, url)
     if (versionOf(database, migrationFiles(FOLDER)) === 0) refuseOthers(database)
   } finally {
     database.close()
   }
 }
+
+/**
+ * Throws where a pooler gives each transaction another connection: the settings of a session, by which a commit waits for the disk,
+ * would be those of somebody else's, and prepared statements would be gone.
+ */
+export function refusePooler(database: Database, url: string): void {
+  // The pooler hands out what it got back last: what the first connection sets, the second one sees.
+  const word = randomUUID()
+  const other = openPostgres(url)
+  try {
+    database.exec(`SET tollgate.session = '${word}'`)
+    if (other.prepare("SELECT current_setting('tollgate.session', true) AS word").get()!['word'] !== word) return
+  } catch (error) {
+    if (!STATEMENT_LOST.test(String((error as { code?: unknown }).code))) throw error
+  } finally {
+    other.close()
+  }
+  throw new StoreError(
+    `A pooler in transaction or statement mode is in front of ${placeOf(url)}. Connect to the server directly, or use the session mode of the pooler.`,
+  )
+}
+
+/** SQLSTATE of a prepared statement that is there already, or that is not there. */
+const STATEMENT_LOST = /^(?:42P05|26000)$/
 
 /** Throws for a database in which somebody else keeps tables. */
 function refuseOthers(database: Database): void {
