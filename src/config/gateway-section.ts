@@ -157,7 +157,11 @@ function storeOf(source: Source, store: string): string {
     source.report('/store', 'sqlite: needs a path', { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
   } else if (kind === 'postgres' || kind === 'postgresql') {
     const url = URL.parse(store)
-    if (url !== null && url.hostname !== '' && url.pathname.length > 1) return store
+    if (url !== null && url.hostname !== '' && url.pathname.length > 1) {
+      if (url.password !== '' || url.searchParams.has('password'))
+        refuseWritten(source, '/store', 'password of the store')
+      return store
+    }
     const message = `${kind}: needs a host and a database`
     source.report('/store', message, { suggestion: 'write postgres://USER@HOST/DATABASE', concealed: true })
   } else if (['redis', 'rediss', 'mysql'].includes(kind ?? '')) {
@@ -182,13 +186,12 @@ function checkState(source: Source, state: string): void {
       suggestion: 'write redis://127.0.0.1:6379',
       concealed: true,
     })
-  } else if (url.password !== '' && !source.substituted('/state')) {
-    source.report('/state', `the password of the state server ${WRITTEN_OUT}`, {
-      rule: 'written-secret',
-      suggestion: BY_REFERENCE,
-      concealed: true,
-    })
-  }
+  } else if (url.password !== '') refuseWritten(source, '/state', 'password of the state server')
+}
+
+function refuseWritten(source: Source, at: '/store' | '/state' | '/secret', what: string): void {
+  if (source.substituted(at)) return
+  source.report(at, `the ${what} ${WRITTEN_OUT}`, { rule: 'written-secret', suggestion: BY_REFERENCE, concealed: true })
 }
 
 function isServer({ protocol, hostname, pathname, search, hash }: URL): boolean {
@@ -197,11 +200,7 @@ function isServer({ protocol, hostname, pathname, search, hash }: URL): boolean 
 
 function checkSecret(source: Source, secret: string): void {
   if (!source.substituted('/secret')) {
-    source.report('/secret', `the secret ${WRITTEN_OUT}`, {
-      rule: 'written-secret',
-      suggestion: BY_REFERENCE,
-      concealed: true,
-    })
+    refuseWritten(source, '/secret', 'secret')
     return
   }
   const problem = shortSecret(secret)
