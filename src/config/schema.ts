@@ -384,7 +384,7 @@ const STEP = map(
       default: 'refuse',
     },
   },
-  { required: ['use'] },
+  { required: ['use'], instead: { of: '^(?!null$)[\\w./:@-]+$', write: '"use: VALUE"' } },
 )
 
 /** A file in policies/. */

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/common/clock.ts'
+import { checkPostgres, openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
@@ -125,7 +126,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => 
       expect(code).toBe(1)
       expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
         expect.stringMatching(
-          /:3:\d+: store: A pooler in transaction or statement mode is in front of postgres:.*session mode of the pooler/,
+          /:3:\d+: store: A pooler in transaction or statement mode answers at postgres:.*session mode of the pooler/,
         ),
       ])
       const command = openStore({ url: pooled, secret: SECRET, clock: systemClock, writes: 'here' })
@@ -139,6 +140,17 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => 
       await store.close()
     },
   )
+
+  test.skipIf(WITHOUT_PGBOUNCER !== null)('such a pooler, in whatever order it hands out its connections', async () => {
+    const database = await testDatabase()
+    const inTurn = await startPgbouncer(database, 'transaction', ['server_round_robin = 1'])
+    // It has two connections to the server.
+    const clients = [openPostgres(inTurn), openPostgres(inTurn)]
+    for (const statement of ['BEGIN', 'SELECT 1', 'COMMIT']) for (const client of clients) client.exec(statement)
+    const cleaned = await startPgbouncer(database, 'transaction', ['server_reset_query_always = 1'])
+    for (const url of [inTurn, cleaned]) expect(() => checkPostgres(url)).toThrow('Connect to the server directly')
+    for (const client of clients) client.close()
+  })
 
   test('a database that was made with another secret', async () => {
     const { url, run } = await testDatabase()
