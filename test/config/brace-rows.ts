@@ -1,4 +1,4 @@
-/** Mistakes in gateway.yaml with braces and brackets; as in gateway-rows.ts. */
+/** Mistakes in gateway.yaml with braces, brackets and quotes; as in gateway-rows.ts. */
 import type { Row } from './gateway-rows.ts'
 
 export const BRACES: Row[] = [
@@ -15,6 +15,8 @@ export const BRACES: Row[] = [
     'version: 1\nroutes: ▸[ 1, 2 }\nlimits: {}',
     'this [ is not closed; write ] after its',
   ],
+  ['an open quote', 'version: 1\ndrain: ▸"1m\nhosts: []\n', 'this " is not closed; write " at the end of the text'],
+  ['an open single quote', "drain: ▸'1m", "this ' is not closed; write ' at"],
   ['an alias in itself', { more: 'hosts: &all [ ▸*all ]' }, '*all contains itself'],
   ['a key that is a list', { more: '? ▸[a]\n: 1' }, 'YAML: with stringKeys, all keys must be strings'],
   ['an unquoted reference in brackets', { more: 'hosts: [ ▸${HOST} ]' }, 'YAML cannot read ${…} inside { } or [ ]'],

@@ -57,7 +57,11 @@ const SHAPE: Row[] = [
   ],
   ['an id twice', `${STANDARD}  - use: remark\n    id: ▸route\n`, 'a step is called "route" already (line 5)'],
   ['an id with a blank', `${STANDARD}  - use: remark\n    id: ▸"a b"\n`, 'id must be up to 40 letters'],
-  ['a key twice', `${STANDARD}  - use: remark\n    ▸use: remark\n`, 'the key "use" is here twice'],
+  [
+    'a key twice',
+    `${STANDARD}  - use: remark\n    ▸use: remark\n`,
+    'the key "use" is here twice; write "- " before it',
+  ],
   [
     'a key that was meant by another, which must be there',
     `${STANDARD}  - use: rate-limit\n    with: { ▸pre: key, requests: 1 per day }\n`,

@@ -146,7 +146,7 @@ function inWords(text: string, error: YAMLError, open: number | undefined): Word
   const [from, to] = error.pos
   switch (error.code) {
     case 'DUPLICATE_KEY':
-      return { message: `the key "${keyAt(text, from)}" is here twice`, suggestion: 'remove one of the two' }
+      return twice(text, from)
     case 'TAG_RESOLVE_FAILED':
       return {
         message: `${text.slice(from, to)} is read as a YAML tag, not as a value`,
@@ -171,6 +171,7 @@ function inWords(text: string, error: YAMLError, open: number | undefined): Word
     case 'MULTILINE_IMPLICIT_KEY':
       return withoutColon(text, from) ?? plainWords(error)
     default:
+      if (/^Missing closing .quote/.test(error.message)) return openQuote(text, from) ?? plainWords(error)
       if (text[from - 1] === ']' && text[from] === ':') {
         return { message: 'YAML reads [ as the start of a list', suggestion: 'quote the address: "[::1]:8080"' }
       }
@@ -187,6 +188,44 @@ function plainWords({ message }: YAMLError): { message: string } {
   return { message: `YAML: ${message[0]!.toLowerCase()}${message.slice(1)}` }
 }
 
+/** Mostly an entry of a list that has lost its dash, where the first of the two keys has one. */
+function twice(text: string, from: number): Words {
+  const key = keyAt(text, from)
+  const indent = from - text.lastIndexOf('\n', from - 1) - 1
+  const first = `${' '.repeat(Math.max(0, indent - 2))}- ${key}:`
+  const isEntry = text
+    .slice(0, from)
+    .split('\n')
+    .some(line => line.startsWith(first))
+  return {
+    message: `the key "${key}" is here twice`,
+    suggestion: isEntry
+      ? 'write "- " before it if a new entry begins here, or remove one of the two'
+      : 'remove one of the two',
+  }
+}
+
+function openQuote(text: string, from: number): Words | null {
+  let open: number | undefined
+  let at = 0
+  for (const token of new Lexer().lex(text)) {
+    if (at >= from) break
+    if (MARKS.test(token)) continue
+    if (token[0] === '"' || token[0] === "'") open = at
+    at += token.length
+  }
+  return open === undefined
+    ? null
+    : {
+        message: `this ${text[open]} is not closed`,
+        suggestion: `write ${text[open]} at the end of the text`,
+        at: open,
+      }
+}
+
+/** The lexer's own marks, which are not in the text. */
+const MARKS = /^[\x02\x18\x1f]$/
+
 /** Where the parser misses the end of a brace or bracket, and where that was opened. One pass, however many there are. */
 function findUnclosed(text: string): Map<number, number> {
   const found = new Map<number, number>()
@@ -198,8 +237,7 @@ function findUnclosed(text: string): Map<number, number> {
       if (last !== undefined) found.set(at, last)
       open = []
     }
-    // The lexer's own marks are not in the text.
-    if (/^[\x02\x18\x1f]$/.test(token)) continue
+    if (MARKS.test(token)) continue
     if (token === '{' || token === '[') open.push(at)
     else if (token === '}' || token === ']') {
       if (last !== undefined && token !== endOf(text[last])) found.set(at, last)
