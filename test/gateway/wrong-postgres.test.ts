@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/common/clock.ts'
+import { copyStore } from '../../src/store/copy-store.ts'
 import { checkPostgres, openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
@@ -10,6 +11,7 @@ import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
 import { startPgbouncer, WITHOUT_PGBOUNCER } from '../helpers/pgbouncer.ts'
 import { LOCKED, type TestDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { aHold, aSettle, fund, SECRET } from '../store/helpers.ts'
+import { makeSample } from '../store/large.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 if (WITHOUT_PGBOUNCER !== null) console.warn(`PgBouncer: ${WITHOUT_PGBOUNCER}`)
@@ -131,6 +133,9 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => 
       ])
       const command = openStore({ url: pooled, secret: SECRET, clock: systemClock, writes: 'here' })
       await expect(command).rejects.toThrow('Connect to the server directly')
+      const { path } = await makeSample(await temporaryDirectory(), 'copy', 1, 1)
+      const copy = copyStore({ from: `sqlite:${path}`, to: pooled, clock: systemClock })
+      await expect(copy).rejects.toThrow('Connect to the server directly')
       const url = await startPgbouncer(database, 'session')
       const store = await openStore({ url, secret: SECRET, clock: systemClock, folder: await temporaryDirectory() })
       const account = await fund(store, 1000n)
