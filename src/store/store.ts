@@ -114,7 +114,7 @@ export class StoreUnavailable extends Error {
 
   constructor(written: 'not_written' | 'unknown', cause: unknown) {
     const doubt = written === 'unknown' ? 'It may have been written all the same.' : 'Nothing was changed.'
-    super(`The store could not be written: ${(cause as Error).message}. ${doubt}`, { cause })
+    super(`The store could not be written: ${(cause as Error).message.replace(/\.$/, '')}. ${doubt}`, { cause })
     this.written = written
   }
 }
