@@ -7,6 +7,7 @@
 import { workerData } from 'node:worker_threads'
 import { Client, types } from 'pg'
 import type { Answer, Call, IoParts, Numbered, OpenCall, QueryCall, Wire, WireError } from './blocking-io.ts'
+import { clientConfig } from './postgres-client.ts'
 
 const { port, answered } = workerData as IoParts
 const END_MS = 500
@@ -56,7 +57,7 @@ async function end(client: Client): Promise<void> {
 
 async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Answer> {
   const client = new Client({
-    connectionString: url,
+    ...clientConfig(url),
     application_name: name,
     connectionTimeoutMillis: timeoutMs,
     keepAlive: true,
