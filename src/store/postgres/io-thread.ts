@@ -83,7 +83,7 @@ async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Ans
 async function query({ connection, statements, timeoutMs }: QueryCall): Promise<Answer> {
   const client = clients.get(connection)
   const reason = client ? lost.get(connection) : new Error('it was closed')
-  if (reason) throw connectionError(reason)
+  if (reason) throw Object.assign(connectionError(reason), { unsent: true })
   const timer =
     timeoutMs === null
       ? null
@@ -139,6 +139,7 @@ function wireError(error: Error & Partial<Omit<WireError, 'code'>> & { code?: un
     code,
     lost: error.lost === true,
     late: error.late === true,
+    unsent: error.unsent === true,
   }
 }
 

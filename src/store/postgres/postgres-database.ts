@@ -154,12 +154,20 @@ class Connection {
       for (const [index, each] of before.entries()) each.rows = answer.before[index]!
       return answer
     } catch (error) {
-      // A connection that was cut while nobody used it shows at its next statement. Reading again changes nothing.
-      const { readOnly = false } = this.#options
-      if (!(readOnly && isAlone && error instanceof PostgresError && !error.open && !error.late)) throw error
+      if (!(isAlone && this.#maySendAgain(error))) throw error
       this.#openAgain()
       return this.#call(statements)
     }
+  }
+
+  /**
+   * A connection that was cut while nobody used it shows at its next statement. Reading again changes nothing, and what was not
+   * sent was not done. Whoever is no replica, and migrates, may hold a lock of the session, which is gone.
+   */
+  #maySendAgain(error: unknown): boolean {
+    if (!(error instanceof PostgresError) || error.open || error.late) return false
+    const { readOnly = false, replica } = this.#options
+    return readOnly || (error.unsent && replica !== undefined)
   }
 
   /** What goes before the next statement. */
@@ -229,7 +237,7 @@ class Connection {
       this.open()
       this.#failure = null
     } catch (error) {
-      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true }
+      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true, unsent: true }
       const failure = new PostgresError(said, false)
       this.#fail(failure, true)
       throw failure
