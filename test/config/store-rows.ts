@@ -3,6 +3,7 @@ import type { Row } from './gateway-rows.ts'
 
 export const STORE: Row[] = [
   ['postgres', { more: 'store: ▸postgres://u:p@h' }, 'postgres: needs a host and a database; write postgres://'],
+  ['postgres without a host', { more: 'store: ▸postgres://u@/d' }, 'postgres: needs a host and a database; write'],
   ['hosts of postgres', { more: 'store: ▸postgres://u@h:1,i:2/d' }, 'postgres: takes one host; write the primary'],
   ['a schema of postgres', { more: 'store: ▸postgres://u@h/d?schema=x' }, '"schema" is not known; write ?options'],
   ['redis', { more: 'store: ▸redis://h' }, 'there is no redis store yet'],

@@ -60,6 +60,7 @@ test.each<[string | undefined, string, RegExp]>([
   [undefined, 'The server does not support SSL connections', /has no TLS.*sslmode=disable/],
   [undefined, 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string', /asks for a password/],
   ['ENOENT', 'connect ENOENT /run/pg/.s.PGSQL.5432', /cannot be reached.*folder of its socket/],
+  ['0A000', 'cannot use serializable mode in a hot standby', /is read-only.*Name the primary/],
   ['53300', 'sorry, too many clients already', /has no connection left.*max_connections/],
 ])('%s %s is told with what to do', (code, message, says) => {
   expect(knownSentence(Object.assign(new Error(message), { code }), 'postgres://u@h/d')).toMatch(says)

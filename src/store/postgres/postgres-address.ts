@@ -38,7 +38,7 @@ const RULES: readonly (readonly [said: RegExp, what: string, remedy: string])[] 
   [/^3D000/, 'is not there', 'Create it: createdb NAME'],
   [/^3F000/, 'has no schema for this user', 'Create the schema that search_path names'],
   [/^42501/, 'does not let this user do that', 'Make the user the owner of the database'],
-  [/^25006/, 'is read-only', 'Name the primary server, and a role that may write'],
+  [/^25006|hot standby$/, 'is read-only', 'Name the primary server, and a role that may write'],
   [/^53300/, 'has no connection left', 'Raise max_connections of the server, or close other connections'],
   [/^53/, 'has no room', 'Free disk space, or give the server more memory'],
   [/^57P0/, 'is starting or stopping', 'Try again'],
