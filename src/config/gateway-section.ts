@@ -185,6 +185,8 @@ function checkPostgresAddress(source: Source, store: string, kind: string): void
   } else if (url === null || (url.hostname === '' && !url.searchParams.has('host')) || url.pathname.length < 2) {
     const suggestion = 'write postgres://USER@HOST/DATABASE, and special characters of a password as %2F'
     report('needs a host and a database', suggestion)
+  } else if (url.password !== '' || url.searchParams.has('password')) {
+    refuseWritten(source, '/store', 'password of the store')
   }
 }
 
@@ -196,13 +198,12 @@ function checkState(source: Source, state: string): void {
       suggestion: 'write redis://127.0.0.1:6379',
       concealed: true,
     })
-  } else if (url.password !== '' && !source.substituted('/state')) {
-    source.report('/state', `the password of the state server ${WRITTEN_OUT}`, {
-      rule: 'written-secret',
-      suggestion: BY_REFERENCE,
-      concealed: true,
-    })
-  }
+  } else if (url.password !== '') refuseWritten(source, '/state', 'password of the state server')
+}
+
+function refuseWritten(source: Source, at: '/store' | '/state' | '/secret', what: string): void {
+  if (source.substituted(at)) return
+  source.report(at, `the ${what} ${WRITTEN_OUT}`, { rule: 'written-secret', suggestion: BY_REFERENCE, concealed: true })
 }
 
 function isServer({ protocol, hostname, pathname, search, hash }: URL): boolean {
@@ -211,11 +212,7 @@ function isServer({ protocol, hostname, pathname, search, hash }: URL): boolean 
 
 function checkSecret(source: Source, secret: string): void {
   if (!source.substituted('/secret')) {
-    source.report('/secret', `the secret ${WRITTEN_OUT}`, {
-      rule: 'written-secret',
-      suggestion: BY_REFERENCE,
-      concealed: true,
-    })
+    refuseWritten(source, '/secret', 'secret')
     return
   }
   const problem = shortSecret(secret)

@@ -11,6 +11,7 @@ import type { RoutePath } from './conditions/truth.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { buildServer } from './gateway-section.ts'
+import { urlHost } from './listen-address.ts'
 import { buildCatalog } from './models.ts'
 import type { Listeners } from './own-listeners.ts'
 import type { LoadedPolicy } from './policy/loaded-policy.ts'
@@ -103,6 +104,9 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     return { ...refused(sources), reads }
   }
   const secrets = new Set(sources.flatMap(each => [...each.secrets]))
+  const listeners = Object.values(listenersOf(server)).flatMap(each =>
+    each ? `${urlHost(each.host)}:${each.port}` : [],
+  )
   const configuration = freeze({
     file: resolve(file),
     ...server,
@@ -111,7 +115,8 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     models,
     aliases,
     routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
-    secrets: [...secrets].filter(secret => secret.length > 7),
+    // An address that the gateway listens at is no secret: the log shows where to reach it.
+    secrets: [...secrets].filter(secret => secret.length > 7 && !listeners.some(each => each.includes(secret))),
     files: [...reads.keys()],
   })
   if (options.warn) {

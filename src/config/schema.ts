@@ -304,13 +304,13 @@ export const GATEWAY_SCHEMA = map(
       { instead: { of: `^(${REGISTRATION_MODES.join('|')})$`, write: '{ mode: VALUE }' } },
     ),
     store: text(
-      'The store for accounts, keys and the ledger: sqlite:PATH (relative to this file), postgres://USER@HOST/DATABASE, or memory.',
+      'The store for accounts, keys and the ledger: sqlite:PATH (relative to this file), postgres://USER@HOST/DATABASE, or memory. A password as ${NAME} or ${file:PATH}.',
       {
         default: 'sqlite:./.tollgate/tollgate.db',
       },
     ),
     state: text(
-      'The server with the state that replicas share (buckets, slots, caches): redis://HOST or rediss://HOST, Redis 6.2 or Valkey 7.2. A password as ${NAME} or ${file:PATH}. Default: the memory of this process.',
+      'The server with the state that replicas share (buckets, slots, caches, versions): redis://HOST or rediss://HOST, Redis 6.2 or Valkey 7.2. A password as ${NAME} or ${file:PATH}. Default: the memory of this process.',
     ),
     secret: text(
       'The secret for the digests of keys, at least 32 characters, as ${NAME} or ${file:PATH}. Default: .tollgate/secret, created on the first start.',
@@ -384,7 +384,7 @@ const STEP = map(
       default: 'refuse',
     },
   },
-  { required: ['use'] },
+  { required: ['use'], instead: { of: '^(?!null$)[\\w./:@-]+$', write: '"use: VALUE"' } },
 )
 
 /** A file in policies/. */

@@ -72,10 +72,13 @@ export interface KeyValue {
 export interface Versions {
   /**
    * Another number than before when `change` was called for the name. Compare with `===`. The number may also be another one without
-   * a call, e.g. after the loss of a state server.
+   * a call, e.g. when a state server is lost and when it is back.
    */
   get(name: string): number | Promise<number>
-  /** When it returns, or its promise resolves, each `get` that follows returns another number. */
+  /**
+   * When it returns, or its promise resolves, each `get` that follows returns another number, in all threads and replicas. While a
+   * state server is lost, other replicas see the change when it is back.
+   */
   change(name: string): void | Promise<void>
 }
 

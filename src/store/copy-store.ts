@@ -128,9 +128,10 @@ async function openPostgresSource(url: string): Promise<Side> {
 
 /** In its own transaction, in which no gateway can begin to use it. */
 async function openPostgresTarget(url: string, onWait: CopyRequest['onWait']): Promise<Side> {
-  const { isPostgresStore, migratePostgres, openPostgres, placeOf } = await import('./postgres/index.ts')
+  const { isPostgresStore, migratePostgres, openPostgres, placeOf, refusePooler } = await import('./postgres/index.ts')
   const [database, place] = [openPostgres(url), placeOf(url)]
   try {
+    refusePooler(database, url)
     // A store that is refused keeps its schema: gateways of an older version may use it.
     if (isPostgresStore(database)) refuseFull(database, place)
     migratePostgres(database, onWait && { onWait })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { progressLine, type Terminal } from '../../src/cli/terminal.ts'
+import { progressLine, progressStages, type Terminal } from '../../src/cli/terminal.ts'
 
 function terminal(watched: boolean): { seen: string[]; terminal: Terminal } {
   const seen: string[] = []
@@ -29,4 +29,20 @@ test('nothing to do is done', () => {
   const { seen, terminal: watched } = terminal(true)
   progressLine(watched, 'Verifying').show(0, 0)
   expect(seen).toEqual(['\rVerifying: 0 of 0 (100 %)\x1b[K'])
+})
+
+test('a sentence between two parts of the work has a line of its own, and the part goes on behind it', () => {
+  const { seen, terminal: watched } = terminal(true)
+  const stages = progressStages(watched)
+  stages.show('Verifying', 1, 2)
+  stages.tell('Waiting.')
+  stages.tell('Still waiting.')
+  stages.show('Verifying', 1, 2)
+  stages.end()
+  const wipe = '\r\x1b[K'
+  const line = '\rVerifying: 1 of 2 (50 %)\x1b[K'
+  expect(seen).toEqual([line, wipe, 'Waiting.\n', 'Still waiting.\n', line, wipe])
+  const blind = terminal(false)
+  progressStages(blind.terminal).tell('Waiting.')
+  expect(blind.seen).toEqual(['Waiting.\n'])
 })

@@ -11,7 +11,12 @@ const SHAPE: Row[] = [
   ['nothing', '▸', 'the file is empty; write its "steps:"'],
   ['no steps', `▸stpes: []\n${STANDARD}`, 'unknown key "stpes"; did you mean "steps"?'],
   ['empty steps', 'steps: ▸[]', 'steps needs at least one entry'],
-  ['a step that is a word', `${STANDARD}  - ▸remark\n`, 'entry 5 of steps must be a map, not "remark"'],
+  [
+    'a step that is a word',
+    `${STANDARD}  - ▸remark\n`,
+    'entry 5 of steps must be a map, not "remark"; write "use: remark"',
+  ],
+  ['an empty step', `${STANDARD}  -▸\n`, 'entry 5 of steps is empty; give it a value or remove the key'],
   ['a step without use', `${STANDARD}  - ▸id: x\n`, 'entry 5 of steps has no "use"'],
   ['a mistyped key', `${STANDARD}  - use: remark\n    ▸wiht: {}\n`, 'unknown key "wiht"; did you mean "with"?'],
   [
@@ -29,6 +34,7 @@ const SHAPE: Row[] = [
     `telemetry: { ▸contnet: true }\n${STANDARD}`,
     'unknown key "contnet"; did you mean "content"?',
   ],
+  ['traces in a word', `telemetry: ▸on\n${STANDARD}`, 'telemetry must be a map, not "on"; its key is content'],
   [
     'a setting of traces that is a word',
     `telemetry: { content: ▸all }\n${STANDARD}`,
@@ -51,7 +57,11 @@ const SHAPE: Row[] = [
   ],
   ['an id twice', `${STANDARD}  - use: remark\n    id: ▸route\n`, 'a step is called "route" already (line 5)'],
   ['an id with a blank', `${STANDARD}  - use: remark\n    id: ▸"a b"\n`, 'id must be up to 40 letters'],
-  ['a key twice', `${STANDARD}  - use: remark\n    ▸use: remark\n`, 'the key "use" is here twice'],
+  [
+    'a key twice',
+    `${STANDARD}  - use: remark\n    ▸use: remark\n`,
+    'the key "use" is here twice; write "- " before it',
+  ],
   [
     'a key that was meant by another, which must be there',
     `${STANDARD}  - use: rate-limit\n    with: { ▸pre: key, requests: 1 per day }\n`,

@@ -182,11 +182,13 @@ describe('a secret that is written out is not repeated by what else is wrong', (
 test('only what was substituted is a secret, and only when it is long enough to be searched for', async () => {
   const { secrets, providers, store } = await workshop.good(
     {
-      gateway: { more: 'store: "sqlite:${SHORT}/${file:name}"\nsecret: ${SECRET}' },
+      gateway: {
+        more: 'store: "sqlite:${SHORT}/${file:name}"\nsecret: ${SECRET}\nlisten: ${LISTEN}\nadmin: "${HOST}:9090"',
+      },
       standard: `${STANDARD}  - use: remark\n    with:\n      text: "see \${DOCS}"\n`,
       name: 'ledger.db\n',
     },
-    { ...env, SHORT: 'data', DOCS: 'https://docs.example' },
+    { ...env, SHORT: 'data', DOCS: 'https://docs.example', LISTEN: '127.0.0.1:8080', HOST: '127.0.0.1' },
   )
   expect([...secrets].sort()).toEqual(['far-key-0123456789', 'https://docs.example', 'ledger.db', SECRET].sort())
   expect(providers.get('far')?.credentials).toEqual(['far-key-0123456789'])

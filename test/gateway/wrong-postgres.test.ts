@@ -3,12 +3,15 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/common/clock.ts'
+import { copyStore } from '../../src/store/copy-store.ts'
+import { checkPostgres, openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
 import { startPgbouncer, WITHOUT_PGBOUNCER } from '../helpers/pgbouncer.ts'
 import { LOCKED, type TestDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { aHold, aSettle, fund, SECRET } from '../store/helpers.ts'
+import { makeSample } from '../store/large.ts'
 
 if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 if (WITHOUT_PGBOUNCER !== null) console.warn(`PgBouncer: ${WITHOUT_PGBOUNCER}`)
@@ -125,11 +128,14 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => 
       expect(code).toBe(1)
       expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
         expect.stringMatching(
-          /:3:\d+: store: A pooler in transaction or statement mode is in front of postgres:.*session mode of the pooler/,
+          /:3:\d+: store: A pooler in transaction or statement mode answers at postgres:.*session mode of the pooler/,
         ),
       ])
       const command = openStore({ url: pooled, secret: SECRET, clock: systemClock, writes: 'here' })
       await expect(command).rejects.toThrow('Connect to the server directly')
+      const { path } = await makeSample(await temporaryDirectory(), 'copy', 1, 1)
+      const copy = copyStore({ from: `sqlite:${path}`, to: pooled, clock: systemClock })
+      await expect(copy).rejects.toThrow('Connect to the server directly')
       const url = await startPgbouncer(database, 'session')
       const store = await openStore({ url, secret: SECRET, clock: systemClock, folder: await temporaryDirectory() })
       const account = await fund(store, 1000n)
@@ -139,6 +145,17 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => 
       await store.close()
     },
   )
+
+  test.skipIf(WITHOUT_PGBOUNCER !== null)('such a pooler, in whatever order it hands out its connections', async () => {
+    const database = await testDatabase()
+    const inTurn = await startPgbouncer(database, 'transaction', ['server_round_robin = 1'])
+    // It has two connections to the server.
+    const clients = [openPostgres(inTurn), openPostgres(inTurn)]
+    for (const statement of ['BEGIN', 'SELECT 1', 'COMMIT']) for (const client of clients) client.exec(statement)
+    const cleaned = await startPgbouncer(database, 'transaction', ['server_reset_query_always = 1'])
+    for (const url of [inTurn, cleaned]) expect(() => checkPostgres(url)).toThrow('Connect to the server directly')
+    for (const client of clients) client.close()
+  })
 
   test('a database that was made with another secret', async () => {
     const { url, run } = await testDatabase()

@@ -16,8 +16,12 @@ const PROGRAM = findProgram('pgbouncer')
 /** Null: it is installed; otherwise why tests are left out. */
 export const WITHOUT_PGBOUNCER = PROGRAM === null ? 'left out: there is no pgbouncer here' : null
 
-/** Starts it for the rest of the test. Answers with the database's address at it. */
-export async function startPgbouncer(database: TestDatabase, mode: 'session' | 'transaction'): Promise<string> {
+/** Starts it for the rest of the test, with more lines of its settings. Answers with the database's address at it. */
+export async function startPgbouncer(
+  database: TestDatabase,
+  mode: 'session' | 'transaction',
+  more: readonly string[] = [],
+): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-pgbouncer-'))
   const port = await freePort()
   const { name } = database
@@ -31,6 +35,7 @@ export async function startPgbouncer(database: TestDatabase, mode: 'session' | '
     'unix_socket_dir =',
     'auth_type = any',
     `pool_mode = ${mode}`,
+    ...more,
   ]
   const file = join(folder, 'pgbouncer.ini')
   writeFileSync(file, settings.join('\n'))

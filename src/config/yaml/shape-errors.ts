@@ -281,14 +281,14 @@ function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Wo
         : `did you mean "${near}"?`
       : missing !== undefined
         ? `did you mean "${missing}", which is missing?`
-        : fewKeys('there are', schema)
+        : fewKeys(schema, 'there is', 'there are')
   return { message, suggestion, key: true, child: key }
 }
 
 /** The keys of a map; a long list helps nobody. */
-function fewKeys(begin: string, schema: Schema): string | undefined {
+function fewKeys(schema: Schema, one: string, many: string): string | undefined {
   const keys = knownKeys(schema)
-  return keys.length > 0 && keys.length <= 12 ? `${begin} ${listed(keys, 'and')}` : undefined
+  return keys.length > 0 && keys.length <= 12 ? `${keys.length > 1 ? many : one} ${listed(keys, 'and')}` : undefined
 }
 
 function missingKey(key: string, address: string, schema: Schema): Words {
@@ -327,7 +327,7 @@ function wrongType(error: ErrorObject, name: string, value: string, instead: str
   if (own !== undefined) return { message: `${name} ${own}, not ${value}`, suggestion: instead }
   const message = `${name} must be ${listed(wanted)}, not ${value}`
   const isText = wanted.includes('text') && typeof error.data !== 'object'
-  const keys = wanted.length > 1 ? undefined : fewKeys('its keys are', error.parentSchema as Schema)
+  const keys = wanted.length > 1 ? undefined : fewKeys(error.parentSchema as Schema, 'its key is', 'its keys are')
   return { message, suggestion: instead ?? (isText ? 'put it in quotes' : keys) }
 }
 

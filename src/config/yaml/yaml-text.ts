@@ -46,9 +46,10 @@ export function parseYaml(text: string, report: Report): Document | null {
       continue
     }
     let fatal = blanked
+    const open = errors.some(error => error.code === 'BAD_INDENT') ? findUnclosed(rest) : null
     for (const error of withoutTail(rest, errors)) {
       fatal ||= error.code !== 'DUPLICATE_KEY' && error.code !== 'TAG_RESOLVE_FAILED'
-      const { message, suggestion, at = error.pos[0] } = inWords(rest, error)
+      const { message, suggestion, at = error.pos[0] } = inWords(rest, error, open?.get(error.pos[0]))
       report(at, error.code === 'DUPLICATE_KEY' ? 'duplicate-key' : 'yaml', message, suggestion)
     }
     return fatal ? null : document
@@ -140,11 +141,12 @@ interface Words {
   readonly at?: number
 }
 
-function inWords(text: string, error: YAMLError): Words {
+/** @param open the brace or bracket whose end is missing there */
+function inWords(text: string, error: YAMLError, open: number | undefined): Words {
   const [from, to] = error.pos
   switch (error.code) {
     case 'DUPLICATE_KEY':
-      return { message: `the key "${keyAt(text, from)}" is here twice`, suggestion: 'remove one of the two' }
+      return twice(text, from)
     case 'TAG_RESOLVE_FAILED':
       return {
         message: `${text.slice(from, to)} is read as a YAML tag, not as a value`,
@@ -164,11 +166,12 @@ function inWords(text: string, error: YAMLError): Words {
       }
       return deeper(text, from) ?? (text.slice(from).trimStart().startsWith('- ') ? BAD_INDENT : plainWords(error))
     case 'BAD_INDENT':
-      if (!/same column|without - /.test(error.message)) return unclosed(text, from) ?? plainWords(error)
-      return BAD_INDENT
+      if (/same column|without - /.test(error.message)) return BAD_INDENT
+      return open === undefined ? plainWords(error) : unclosed(text, from, open)
     case 'MULTILINE_IMPLICIT_KEY':
       return withoutColon(text, from) ?? plainWords(error)
     default:
+      if (/^Missing closing .quote/.test(error.message)) return openQuote(text, from) ?? plainWords(error)
       if (text[from - 1] === ']' && text[from] === ':') {
         return { message: 'YAML reads [ as the start of a list', suggestion: 'quote the address: "[::1]:8080"' }
       }
@@ -185,26 +188,104 @@ function plainWords({ message }: YAMLError): { message: string } {
   return { message: `YAML: ${message[0]!.toLowerCase()}${message.slice(1)}` }
 }
 
-/** The brace or bracket that is still open where the parser has lost its way. */
-function unclosed(text: string, from: number): Words | null {
-  const open: number[] = []
+/** Mostly an entry of a list that has lost its dash, where the first of the two keys has one. */
+function twice(text: string, from: number): Words {
+  const key = keyAt(text, from)
+  const indent = from - text.lastIndexOf('\n', from - 1) - 1
+  const first = `${' '.repeat(Math.max(0, indent - 2))}- ${key}:`
+  const isEntry = text
+    .slice(0, from)
+    .split('\n')
+    .some(line => line.startsWith(first))
+  return {
+    message: `the key "${key}" is here twice`,
+    suggestion: isEntry
+      ? 'write "- " before it if a new entry begins here, or remove one of the two'
+      : 'remove one of the two',
+  }
+}
+
+function openQuote(text: string, from: number): Words | null {
+  let open: number | undefined
   let at = 0
   for (const token of new Lexer().lex(text)) {
     if (at >= from) break
-    // The lexer's own marks are not in the text.
-    if (/^[\x02\x18\x1f]$/.test(token)) continue
+    if (MARKS.test(token)) continue
+    if (token[0] === '"' || token[0] === "'") open = at
+    at += token.length
+  }
+  return open === undefined
+    ? null
+    : {
+        message: `this ${text[open]} is not closed`,
+        suggestion: `write ${text[open]} at the end of the text`,
+        at: open,
+      }
+}
+
+/** The lexer's own marks, which are not in the text. */
+const MARKS = /^[\x02\x18\x1f]$/
+
+/** Where the parser misses the end of a brace or bracket, and where that was opened. One pass, however many there are. */
+function findUnclosed(text: string): Map<number, number> {
+  const found = new Map<number, number>()
+  let open: number[] = []
+  let at = 0
+  for (const token of new Lexer().lex(text)) {
+    const last = open.at(-1)
+    if (token === GIVEN_UP) {
+      if (last !== undefined) found.set(at, last)
+      open = []
+    }
+    if (MARKS.test(token)) continue
     if (token === '{' || token === '[') open.push(at)
-    else if (token === '}' || token === ']') open.pop()
+    else if (token === '}' || token === ']') {
+      if (last !== undefined && token !== endOf(text[last])) found.set(at, last)
+      open.pop()
+    }
     at += token.length
   }
   const last = open.at(-1)
-  if (last === undefined) return null
+  return last === undefined ? found : found.set(text.length, last)
+}
+
+/** The lexer's mark in front of a line that is not indented as deep as what is open. */
+const GIVEN_UP = '\x18'
+/** So far the closing brace is looked for. */
+const MAX_INSIDE = 4000
+
+/** The parser has lost its way at a line that is not indented as deep as the brace wants: it is open, or the line is wrong. */
+function unclosed(text: string, from: number, open: number): Words {
+  const brace = text[open]
+  if (from < text.length && isClosed(text.slice(open, open + MAX_INSIDE))) {
+    const line = text.slice(0, open).split('\n').length
+    return {
+      message: `this line is inside the ${brace} of line ${line}, and is not indented deep enough`,
+      suggestion: 'indent it further, with blanks',
+      at: from,
+    }
+  }
   return {
-    message: `this ${text[last]} is not closed`,
-    suggestion: `write ${text[last] === '{' ? '}' : ']'} after its last entry`,
-    at: last,
+    message: `this ${brace} is not closed`,
+    suggestion: `write ${endOf(brace)} after its last entry`,
+    at: open,
   }
 }
+
+/** Whether the brace that a text begins with is closed in it, however its lines are indented. */
+function isClosed(text: string): boolean {
+  const ends: string[] = []
+  for (const token of new Lexer().lex(text)) {
+    if (token === '{' || token === '[') ends.push(endOf(token))
+    else if (token === '}' || token === ']') {
+      if (ends.pop() !== token) return false
+      if (ends.length === 0) return true
+    }
+  }
+  return false
+}
+
+const endOf = (brace: string | undefined) => (brace === '{' ? '}' : ']')
 
 /** The line behind a key with a value goes on deeper, as if it stood below that key. */
 function deeper(text: string, from: number): Words | null {

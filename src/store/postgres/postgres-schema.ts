@@ -201,19 +201,21 @@ const RIGHTS = `
  * would be those of somebody else's, and prepared statements would be gone.
  */
 export function refusePooler(database: Database, url: string): void {
-  // The pooler hands out what it got back last: what the first connection sets, the second one sees.
+  // What the first connection sets, it does not see itself, or the second one sees it: that depends on the pooler's order.
   const word = randomUUID()
   const other = openPostgres(url)
+  const sees = (one: Database) =>
+    one.prepare("SELECT current_setting('tollgate.session', true) AS word").get()!['word'] === word
   try {
     database.exec(`SET tollgate.session = '${word}'`)
-    if (other.prepare("SELECT current_setting('tollgate.session', true) AS word").get()!['word'] !== word) return
+    if (sees(database) && !sees(other)) return
   } catch (error) {
     if (!STATEMENT_LOST.test(String((error as { code?: unknown }).code))) throw error
   } finally {
     other.close()
   }
   throw new StoreError(
-    `A pooler in transaction or statement mode is in front of ${placeOf(url)}. Connect to the server directly, or use the session mode of the pooler.`,
+    `A pooler in transaction or statement mode answers at ${placeOf(url)}. Connect to the server directly, or use the session mode of the pooler.`,
   )
 }
 

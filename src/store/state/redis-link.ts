@@ -5,8 +5,8 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { Log } from '#contract'
-import { decodedPart } from '../../common/server-address.ts'
 import { boundedMap } from '../bounded.ts'
+import { addressOf, userOf, withoutUser } from './redis-address.ts'
 import { checkServer, failureText, type ServerAddress } from './redis-check.ts'
 import { BUCKET, DECLARE, ENTER, LEAVE, RENEW, VERSION } from './redis-scripts.ts'
 
@@ -23,8 +23,14 @@ const CONNECT_MS = 2_000
 const HASH_MS = '86400000'
 /** A version that nobody has changed for so long becomes another one. */
 const VERSION_MS = 30 * 86_400_000
-/** So many changes are told to a server that was lost. */
+/** So many changes are told to a server that was lost, and so many of them at a time: each has to be answered in time. */
 const MOST_CHANGED = 65_536
+const TOLD_AT_A_TIME = 100
+/** In place of the number of a change that the server is yet to be told. */
+const UNTOLD = 0
+
+/** The numbers of versions are below 2 to the power of this. */
+export const LINK_VERSION_BITS = 40
 
 export const PREFIX = 'tollgate:'
 const LEASES = `${PREFIX}replicas`
@@ -81,8 +87,9 @@ export class RedisLink {
   #hasBegun = false
   #replicas = 1
   #lost = 0
+  #losses = 0
   #why: unknown = null
-  /** The new versions that the server may not know. */
+  /** The new versions that the server may not know, or `UNTOLD`. */
   readonly #changed = boundedMap<number>(MOST_CHANGED)
   /** The slots of this process, to be said again to a server that may not know them. */
   slots: { counts(): Iterable<readonly [name: string, count: number]> } | null = null
@@ -157,6 +164,11 @@ export class RedisLink {
     return this.#lost
   }
 
+  /** How often the server was lost. What it knows afterwards may be older than what it knew before. */
+  get losses(): number {
+    return this.#losses
+  }
+
   take(name: string, capacity: number, refill: number, amount: number): Promise<[taken: 0 | 1, units: string]> {
     return this.#timed(() => this.#redis.bucket(`${PREFIX}bucket:${name}`, capacity, refill, amount, 'take'))
   }
@@ -186,22 +198,38 @@ export class RedisLink {
   }
 
   async version(name: string): Promise<number> {
+    if (this.#changed.get(name) === UNTOLD) {
+      await this.#tellVersion(name)
+      if (!this.#isUp) throw new Error('the state server is lost')
+    }
     return Number(await this.#timed(() => this.#redis.version(versionKey(name), newVersion(), VERSION_MS)))
   }
 
   /** Resolves when the server knows it, or is lost: then it is told when it is back. */
   async changeVersion(name: string): Promise<void> {
-    this.#changed.set(name, newVersion())
     if (this.#isUp) await this.#tellVersion(name)
+    else this.#changed.set(name, UNTOLD)
   }
 
+  /** Another number each time: what was sent before may be done later, and must not bring back a number. */
   async #tellVersion(name: string): Promise<void> {
-    const version = this.#changed.get(name)!
+    const version = newVersion()
+    this.#changed.set(name, version)
     try {
       await this.#timed(() => this.#redis.set(versionKey(name), version, 'PX', VERSION_MS))
       if (this.#changed.get(name) === version) this.#changed.delete(name)
     } catch {
       // The server is lost now.
+      if (this.#changed.get(name) === version) this.#changed.set(name, UNTOLD)
+    }
+  }
+
+  async #tellVersions(): Promise<void> {
+    // A copy: each look moves a name to the end of the map.
+    const names = [...this.#changed.keys()]
+    for (let from = 0; from < names.length && this.#isUp; from += TOLD_AT_A_TIME) {
+      const untold = names.slice(from, from + TOLD_AT_A_TIME).filter(name => this.#changed.get(name) === UNTOLD)
+      await Promise.all(untold.map(name => this.#tellVersion(name)))
     }
   }
 
@@ -264,6 +292,8 @@ export class RedisLink {
    */
   readonly #joinAgain = (): void => {
     if (!this.#isUp || this.#closed || this.#pending.size > 0) return
+    // Behind the same address there may be another server by now, which knows older versions.
+    this.#losses++
     const joining = this.#redis.connect()
     const isOver = () => {
       if (this.#joining === joining) this.#joining = null
@@ -279,6 +309,7 @@ export class RedisLink {
     this.#why = error
     if (!this.#isUp || this.#closed) return
     this.#isUp = false
+    this.#losses++
     this.#failed = 0
     this.#former = this.#replica
     this.#replica = randomUUID()
@@ -332,7 +363,7 @@ export class RedisLink {
     const former = this.#former
     if (former !== null) this.#aside(() => this.#redis.zrem(LEASES, former))
     this.#former = null
-    for (const [name] of this.#changed) void this.#tellVersion(name)
+    void this.#tellVersions()
     if (this.#lost > 0) this.#log.info({ server: this.#server.shown }, 'the state server answers again')
   }
 }
@@ -347,27 +378,8 @@ const SCRIPTS: readonly [name: string, keys: number, lua: string][] = [
 ]
 
 const versionKey = (name: string) => `${PREFIX}version:${name}`
-/** No count: a server that has lost its memory would come to the same numbers again. */
-const newVersion = () => randomInt(1, 2 ** 48 - 1)
-
-/** The client does not start with a lone `%` in a password. */
-function withoutUser(url: string): string {
-  const address = new URL(url)
-  address.username = ''
-  address.password = ''
-  return address.href
-}
-
-function userOf(url: string): { username?: string; password?: string } {
-  const { username, password } = new URL(url)
-  if (password === '') return {}
-  return { ...(username === '' ? {} : { username: decodedPart(username) }), password: decodedPart(password) }
-}
-
-function addressOf(url: string): ServerAddress {
-  const { hostname, port } = new URL(url)
-  return { shown: `${hostname}:${port || 6379}` }
-}
+/** No count: a server that has lost its memory would come to the same numbers again. Above those of `createVersions`. */
+const newVersion = () => randomInt(2 ** 32, 2 ** LINK_VERSION_BITS)
 
 /** What a client's error says, without what it quotes of the command. */
 function reasonOf(error: unknown): string {

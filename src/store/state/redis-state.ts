@@ -6,10 +6,10 @@ import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } fr
 import { boundedMap } from '../bounded.ts'
 import { checkGive, checkTake, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
 import { checkTtl, createKeyValue } from './key-value.ts'
-import { type LinkOptions, RedisLink } from './redis-link.ts'
+import { LINK_VERSION_BITS, type LinkOptions, RedisLink } from './redis-link.ts'
 import { LocalSlots, type SlotCounter } from './slots.ts'
 import { KV_BYTES, type State } from './state.ts'
-import { createVersions } from './versions.ts'
+import { createVersions, type LocalVersions } from './versions.ts'
 
 export interface RedisStateOptions extends LinkOptions {
   readonly clock: Clock
@@ -131,10 +131,27 @@ function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyV
   }
 }
 
-/** @param local while the server is lost; what changes meanwhile is told to the server when it is back */
-function versionsOf(link: RedisLink, local: Versions): Versions {
+/** So many losses are told apart: the numbers stay exact. */
+const LOSSES = 2 ** (53 - LINK_VERSION_BITS)
+
+/**
+ * Each loss makes all numbers other ones. The server may come back with a number from before a change, and a number of this
+ * process says nothing about what others changed since the last loss.
+ *
+ * @param local while the server is lost; what changes meanwhile is told to the server when it is back
+ */
+function versionsOf(link: RedisLink, local: LocalVersions): Versions {
+  const since = () => (link.losses % LOSSES) * 2 ** LINK_VERSION_BITS
+  const own = (name: string) => since() + local.get(name)
   return {
-    get: name => (link.isUp ? link.version(name).catch(() => local.get(name)) : local.get(name)),
+    get(name) {
+      if (!link.isUp) return own(name)
+      const before = since()
+      return link.version(name).then(
+        version => before + version,
+        () => own(name),
+      )
+    },
     change(name) {
       local.change(name)
       return link.changeVersion(name)

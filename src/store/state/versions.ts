@@ -10,9 +10,15 @@ const WORDS = 4096
 
 export const createVersionWords = (): VersionWords => new Int32Array(new SharedArrayBuffer(4 * WORDS))
 
-export function createVersions(words: VersionWords = createVersionWords()): Versions {
+/** Versions that answer at once, with numbers below 2 ** 32. */
+export interface LocalVersions extends Versions {
+  get(name: string): number
+  change(name: string): void
+}
+
+export function createVersions(words: VersionWords = createVersionWords()): LocalVersions {
   return {
-    get: name => Atomics.load(words, placeOf(name)),
+    get: name => Atomics.load(words, placeOf(name)) >>> 0,
     change: name => void Atomics.add(words, placeOf(name), 1),
   }
 }

@@ -226,6 +226,44 @@ describeWithRedis('versions on a server', () => {
     const [key] = await redis.client.keys('*version:a')
     expect(await redis.client.pttl(key!)).toBeGreaterThan(0)
   })
+
+  test('all changes that were made while the server was lost are told, however many', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const names = Array.from({ length: 10_000 }, (_, index) => `a/${index}`)
+    const some = names.filter((_, index) => index % 1000 === 0)
+    const read = () => Promise.all(some.map(name => redis.client.get(`tollgate:version:${name}`)))
+    await Promise.all(some.map(name => two.versions.get(name)))
+    const before = await read()
+    redis.stop()
+    for (const name of names) await one.versions.change(name)
+    const local = await one.versions.get(names.at(-1)!)
+    redis.goOn()
+    await expect.poll(() => isUp([one, two]), { timeout: 5_000 }).toBe(true)
+    expect(await one.versions.get(names.at(-1)!)).not.toBe(local)
+    const isTold = async () => (await read()).every((value, index) => value !== before[index])
+    await expect.poll(isTold, { timeout: 5_000 }).toBe(true)
+    expect(isUp([one, two])).toBe(true)
+  })
+
+  test('no number comes back: neither after a second loss nor from a server that has forgotten the last change', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const seen = [await two.versions.get('a')]
+    const old = await redis.client.get('tollgate:version:a')
+    for (const isForgotten of [true, false]) {
+      await one.versions.change('a')
+      redis.stop()
+      await two.versions.get('b')
+      seen.push(await two.versions.get('a'))
+      redis.goOn()
+      await expect.poll(() => isUp([one, two]), { timeout: 5_000 }).toBe(true)
+      if (!isForgotten) continue
+      await redis.client.set('tollgate:version:a', old!)
+      seen.push(await two.versions.get('a'))
+    }
+    expect(new Set(seen).size, seen.join(', ')).toBe(seen.length)
+  })
 })
 
 /** What happens to the server, and how it is mended. */
