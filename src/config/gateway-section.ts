@@ -1,6 +1,7 @@
 /** The part of gateway.yaml about the gateway itself: addresses, store, secret, host names, limits. */
 import { dirname, resolve } from 'node:path'
 import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
+import { parseServer } from '../common/server-address.ts'
 import type { Address, Configuration } from './configuration.ts'
 import { buildPeople } from './dashboard.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -156,14 +157,8 @@ function storeOf(source: Source, store: string): string {
   } else if (kind === 'sqlite') {
     source.report('/store', 'sqlite: needs a path', { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
   } else if (kind === 'postgres' || kind === 'postgresql') {
-    const url = URL.parse(store)
-    if (url !== null && url.hostname !== '' && url.pathname.length > 1) {
-      if (url.password !== '' || url.searchParams.has('password'))
-        refuseWritten(source, '/store', 'password of the store')
-      return store
-    }
-    const message = `${kind}: needs a host and a database`
-    source.report('/store', message, { suggestion: 'write postgres://USER@HOST/DATABASE', concealed: true })
+    checkPostgresAddress(source, store, kind)
+    return store
   } else if (['redis', 'rediss', 'mysql'].includes(kind ?? '')) {
     // The rest of such an address usually holds a password.
     const message = `there is no ${kind} store yet`
@@ -176,6 +171,23 @@ function storeOf(source: Source, store: string): string {
     source.report('/store', message, { suggestion: 'write sqlite:./.tollgate/tollgate.db' })
   }
   return ''
+}
+
+/** No sentence shows the address. */
+function checkPostgresAddress(source: Source, store: string, kind: string): void {
+  const url = parseServer(store)
+  const report = (message: string, suggestion: string) =>
+    source.report('/store', `${kind}: ${message}`, { suggestion, concealed: true })
+  if (/^[^?]*,[^/?]*\//.test(store.slice(store.lastIndexOf('@') + 1).replace(/^\w+:\/\//, ''))) {
+    report('takes one host', 'write the primary server, or an address that leads to it')
+  } else if (url?.searchParams.has('schema')) {
+    report('"schema" is not known', 'write ?options=-csearch_path%3DNAME')
+  } else if (url === null || (url.hostname === '' && !url.searchParams.has('host')) || url.pathname.length < 2) {
+    const suggestion = 'write postgres://USER@HOST/DATABASE, and special characters of a password as %2F'
+    report('needs a host and a database', suggestion)
+  } else if (url.password !== '' || url.searchParams.has('password')) {
+    refuseWritten(source, '/store', 'password of the store')
+  }
 }
 
 /** Such an address may hold a password, so no sentence shows it. */

@@ -3,6 +3,7 @@ import type { Clock } from '#contract'
 import type { Problem } from '../config/yaml/problem.ts'
 import type { Logger } from '../observe/log.ts'
 import { createLocalState, type State } from '../store/state/state.ts'
+import { passwordsIn } from '../store/store-address.ts'
 import { type Loaded, placeOf } from './reload.ts'
 
 /** The configuration has problems, so nothing was started. */
@@ -21,8 +22,7 @@ export class ConfigurationProblems extends Error {
 export async function openOwnState(loaded: Loaded, clock: Clock, log: Logger): Promise<State> {
   const { state: url } = loaded.configuration
   if (url === null) return createLocalState(clock)
-  const { password } = new URL(url)
-  if (password !== '') log.learn([password, decodeURIComponent(password)])
+  log.learn(passwordsIn(url))
   // Its client is loaded where it is needed only.
   const { openRedisState } = await import('../store/state/redis-state.ts')
   try {

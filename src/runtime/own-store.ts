@@ -8,6 +8,7 @@ import type { Logger } from '../observe/log.ts'
 import { StoreError } from '../store/error.ts'
 import { makeFolder, realPath } from '../store/files.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
+import { knownSentence } from '../store/postgres/postgres-address.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { ServedStore } from '../store/served-store.ts'
 import type { openServedStore } from '../store/sqlite.ts'
@@ -84,7 +85,7 @@ async function toldAt<Result>(loaded: Loaded, work: () => Promise<Result>): Prom
   try {
     return await work()
   } catch (error) {
-    const sentence = sentenceOf(error as Error)
+    const sentence = sentenceOf(error as Error, loaded.configuration.store)
     if (sentence === null) throw error
     const key = /^(?:The `?secret\b|This is not the secret\b)/.test(sentence) ? 'secret' : 'store'
     const message = `${key}: ${sentence.replace(/\.$/, '')}`
@@ -94,10 +95,14 @@ async function toldAt<Result>(loaded: Loaded, work: () => Promise<Result>): Prom
 }
 
 /** Null: nobody has expected it. */
-function sentenceOf(error: Error): string | null {
+function sentenceOf(error: Error, url: string): string | null {
   if (error instanceof StoreError) return error.message
   if (error.name !== 'PostgresError') return null
-  return `The database is not as the migrations leave it: ${error.message}. Restore a backup, or name another database.`
+  const known = knownSentence(error, url)
+  return (
+    known ??
+    `The database is not as the migrations leave it: ${error.message}. Restore a backup, or name another database.`
+  )
 }
 
 async function openIn(

@@ -1,12 +1,14 @@
 /** Where a store is, as the configuration says it. */
 import { dirname, join } from 'node:path'
+import { decodedPart, parseServer } from '../common/server-address.ts'
 
 export const isPostgres = (store: string): boolean => /^postgres(?:ql)?:/.test(store)
 
-/** What an address must not show: the password in it. */
-export function passwordsIn(store: string): string[] {
-  const password = isPostgres(store) ? (URL.parse(store)?.password ?? '') : ''
-  return password === '' ? [] : [password, decodeURIComponent(password)]
+/** What the address of a server must not show: the password in it, as it is written there and as it is. */
+export function passwordsIn(address: string): string[] {
+  const { password = '', searchParams } = parseServer(address) ?? {}
+  const texts = [password, decodedPart(password), searchParams?.get('password') ?? '']
+  return [...new Set(texts)].filter(text => text !== '')
 }
 
 /** For the secret and the spool of a store that is not a file: beside the configuration. */

@@ -1,5 +1,6 @@
 /** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
 import { BRACES } from './brace-rows.ts'
+import { STORE } from './store-rows.ts'
 import { TELEMETRY } from './telemetry-rows.ts'
 import { type Files, type Gateway, PARTS } from './workshop.ts'
 
@@ -76,14 +77,6 @@ const TOP: Row[] = [
     'metrics: "password" is not one of token or open',
   ],
   ['an empty value', { more: '▸limits:' }, 'limits is empty; give it a value or remove the key'],
-  ['postgres', { more: 'store: ▸postgres://u:p@h' }, 'postgres: needs a host and a database; write postgres://'],
-  ['redis', { more: 'store: ▸redis://h' }, 'there is no redis store yet'],
-  ['a state with a path', { more: 'state: ▸redis://h/a' }, 'state must be redis://HOST or rediss://HOST'],
-  ['a written password', { more: 'state: ▸redis://u:p@h' }, 'the password of the state server is written out'],
-  ['a password in the store', { more: 'store: ▸postgres://u:p@h/d' }, 'the password of the store is written out'],
-  ['sqlite without a path', { more: 'store: ▸"sqlite:"' }, 'sqlite: needs a path'],
-  ['sqlite in memory', { more: 'store: ▸"sqlite::memory:"' }, 'a store in memory is called "memory"'],
-  ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH, postgres://'],
   ['a secret written out', { more: 'secret: ▸0123456789abcdef0123' }, 'the secret is written out here'],
   ['a short secret', { more: 'secret: ▸${SHORT}' }, 'the secret has 3 characters and needs at least 32; make'],
   ['more threads than ids can name', { more: 'threads: ▸32' }, 'must be "auto" or a whole number from 1 to 31, not 32'],
@@ -691,6 +684,7 @@ export const GATEWAY_ROWS = Object.entries({
   YAML,
   BRACES,
   TOP,
+  STORE,
   TELEMETRY,
   REFERENCES,
   PROVIDERS,

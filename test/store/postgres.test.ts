@@ -93,6 +93,23 @@ onPostgres(() => {
       expect(countOf(database, 't')).toBe(1)
     })
 
+    test('of a gateway that was cut while nobody used it is opened again, and nothing fails', async () => {
+      const { url, cut } = await testDatabase()
+      const database = openPostgres(url, { replica: null })
+      onTestFinished(() => database.close())
+      database.exec('CREATE TABLE t (i BIGINT)')
+      const [begin, put, commit] = ['BEGIN', 'INSERT INTO t VALUES (1)', 'COMMIT'].map(sql => database.prepare(sql))
+      for (let round = 1; round <= 3; round++) {
+        await cut()
+        await wait(50)
+        for (const each of [begin, put, commit]) each!.run()
+        await cut()
+        await wait(50)
+        put!.run()
+        expect(countOf(database, 't')).toBe(2 * round)
+      }
+    })
+
     test.each([
       ['that has not begun: nothing of it is sent', 'BEGIN; SELECT 1 / 0', () => {}],
       [

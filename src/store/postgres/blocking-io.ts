@@ -57,6 +57,8 @@ export interface WireError {
   readonly lost: boolean
   /** Nothing was answered in time: another try would wait as long. */
   readonly late: boolean
+  /** The connection was lost before anything was sent; left out: perhaps not. */
+  readonly unsent?: boolean
 }
 
 export interface Answered {
@@ -81,14 +83,16 @@ export class PostgresError extends Error {
   readonly code: string | null
   readonly lost: boolean
   readonly late: boolean
+  readonly unsent: boolean
   /** Whether the connection can be used on. */
   readonly open: boolean
 
-  constructor({ message, code, lost, late }: WireError, open: boolean) {
+  constructor({ message, code, lost, late, unsent = false }: WireError, open: boolean) {
     super(message)
     this.code = code
     this.lost = lost
     this.late = late
+    this.unsent = unsent
     this.open = open
   }
 

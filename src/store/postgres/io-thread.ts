@@ -7,6 +7,7 @@
 import { workerData } from 'node:worker_threads'
 import { Client, types } from 'pg'
 import type { Answer, Call, IoParts, Numbered, OpenCall, QueryCall, Wire, WireError } from './blocking-io.ts'
+import { clientConfig } from './postgres-client.ts'
 
 const { port, answered } = workerData as IoParts
 const END_MS = 500
@@ -56,7 +57,7 @@ async function end(client: Client): Promise<void> {
 
 async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Answer> {
   const client = new Client({
-    connectionString: url,
+    ...clientConfig(url),
     application_name: name,
     connectionTimeoutMillis: timeoutMs,
     keepAlive: true,
@@ -82,7 +83,7 @@ async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Ans
 async function query({ connection, statements, timeoutMs }: QueryCall): Promise<Answer> {
   const client = clients.get(connection)
   const reason = client ? lost.get(connection) : new Error('it was closed')
-  if (reason) throw connectionError(reason)
+  if (reason) throw Object.assign(connectionError(reason), { unsent: true })
   const timer =
     timeoutMs === null
       ? null
@@ -138,6 +139,7 @@ function wireError(error: Error & Partial<Omit<WireError, 'code'>> & { code?: un
     code,
     lost: error.lost === true,
     late: error.late === true,
+    unsent: error.unsent === true,
   }
 }
 

@@ -5,6 +5,7 @@
 import { Client } from 'pg'
 import type { Log } from '#contract'
 import { KEY_CHANGES } from './ledger-batches.ts'
+import { clientConfig } from './postgres-client.ts'
 
 export interface KeyChangesParts {
   readonly url: string
@@ -79,7 +80,7 @@ export class KeyChanges {
 
   async #connect(): Promise<Client> {
     const client = new Client({
-      connectionString: this.#parts.url,
+      ...clientConfig(this.#parts.url),
       application_name: 'tollgate (changes)',
       connectionTimeoutMillis: PATIENCE_MS,
       query_timeout: PATIENCE_MS,
@@ -90,7 +91,7 @@ export class KeyChanges {
     client.on('notification', () => this.#parts.forget())
     try {
       await client.connect()
-      await client.query(`LISTEN ${KEY_CHANGES}`)
+      await client.query(`SET idle_session_timeout = 0; LISTEN ${KEY_CHANGES}`)
       return client
     } catch (error) {
       void client.end().catch(() => {})

@@ -154,12 +154,20 @@ class Connection {
       for (const [index, each] of before.entries()) each.rows = answer.before[index]!
       return answer
     } catch (error) {
-      // A connection that was cut while nobody used it shows at its next statement. Reading again changes nothing.
-      const { readOnly = false } = this.#options
-      if (!(readOnly && isAlone && error instanceof PostgresError && !error.open && !error.late)) throw error
+      if (!(isAlone && this.#maySendAgain(error))) throw error
       this.#openAgain()
       return this.#call(statements)
     }
+  }
+
+  /**
+   * A connection that was cut while nobody used it shows at its next statement. Reading again changes nothing, and what was not
+   * sent was not done. Whoever is no replica, and migrates, may hold a lock of the session, which is gone.
+   */
+  #maySendAgain(error: unknown): boolean {
+    if (!(error instanceof PostgresError) || error.open || error.late) return false
+    const { readOnly = false, replica } = this.#options
+    return readOnly || (error.unsent && replica !== undefined)
   }
 
   /** What goes before the next statement. */
@@ -229,7 +237,7 @@ class Connection {
       this.open()
       this.#failure = null
     } catch (error) {
-      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true }
+      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true, unsent: true }
       const failure = new PostgresError(said, false)
       this.#fail(failure, true)
       throw failure
@@ -261,13 +269,37 @@ const SERVER_SQL = `
   SELECT current_setting('server_version_num') AS version, current_setting('server_encoding') AS encoding,
     current_setting('transaction_read_only') AS written`
 
+/**
+ * What a role, a database or a server may have set otherwise. Values are read and written as texts of one kind. A statement ends
+ * when its client gives it up, and a connection waits as long as it has to. A transaction sees what others have committed.
+ */
+const OWN_SETTINGS: Readonly<Record<string, string>> = {
+  bytea_output: 'hex',
+  standard_conforming_strings: 'on',
+  extra_float_digits: '1',
+  TimeZone: 'UTC',
+  DateStyle: 'ISO, MDY',
+  IntervalStyle: 'postgres',
+  transform_null_equals: 'off',
+  default_transaction_isolation: 'read committed',
+  default_transaction_deferrable: 'off',
+  statement_timeout: '0',
+  lock_timeout: '0',
+  idle_session_timeout: '0',
+  // PostgreSQL 17.
+  transaction_timeout: '0',
+}
+const OWN_ROWS = Object.entries(OWN_SETTINGS).map(([name, value]) => `('${name}', '${value}')`)
+
 /** A commit that was acknowledged is on disk, whatever the server's default is; a dead client's locks end soon. */
 function sessionSql(readOnly: boolean, replica: number | null): string {
   const settings = readOnly
     ? 'SET default_transaction_read_only = on'
     : `SET idle_in_transaction_session_timeout = '10s'; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;
        SET tcp_keepalives_count = 3; SET tollgate.replica = '${replica ?? ''}'`
-  return `${settings}; SELECT set_config('synchronous_commit', 'on', false)
+  return `${settings}; SELECT set_config(name, value, false) FROM (VALUES ${OWN_ROWS.join(', ')}) AS own (name, value)
+    WHERE current_setting(name, true) <> value;
+    SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')`
 }
 

@@ -53,6 +53,7 @@ export function migratePostgres(
     const version = versionOf(database, files)
     if (version === 0) {
       refuseOthers(database)
+      refuseStranger(database)
       claim(database)
     }
     for (const [index, file] of files.entries())
@@ -75,7 +76,7 @@ function takeMigrationLock(database: Database, onWait: TellWait): void {
     onWait(`Waiting for ${shown(database.prepare(LOCKER).get(MIGRATION_LOCK))}, which migrates the database.`)
     take(0)
   } finally {
-    database.exec('SET lock_timeout = DEFAULT')
+    database.exec('SET lock_timeout = 0')
   }
 }
 
@@ -169,11 +170,31 @@ export function checkPostgres(url: string): void {
   const database = openPostgres(url)
   try {
     refusePooler(database, url)
-    if (versionOf(database, migrationFiles(FOLDER)) === 0) refuseOthers(database)
+    if (versionOf(database, migrationFiles(FOLDER)) > 0) return
+    refuseOthers(database)
+    refuseStranger(database)
   } finally {
     database.close()
   }
 }
+
+/** Throws for a user who may not make tables: since PostgreSQL 15 that is whoever does not own the database. */
+function refuseStranger(database: Database): void {
+  const { user, name, schema, path, may } = database.prepare(RIGHTS).get()!
+  if (schema === null) {
+    throw new StoreError(
+      `The database ${name} has none of the schemas that search_path names (${path}). Create one for the user ${user}.`,
+    )
+  }
+  if (may === 1) return
+  throw new StoreError(
+    `The user ${user} may not create tables in the schema ${schema} of the database ${name}. Make the user the owner of the database.`,
+  )
+}
+
+const RIGHTS = `
+  SELECT current_user AS "user", current_database() AS name, current_schema() AS schema, current_setting('search_path') AS path,
+    has_schema_privilege(current_schema(), 'CREATE') AS may`
 
 /**
  * Throws where a pooler gives each transaction another connection: the settings of a session, by which a commit waits for the disk,

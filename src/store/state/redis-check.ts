@@ -69,18 +69,22 @@ function isAnswer(error: unknown): error is Error {
 }
 
 const REFUSALS: readonly (readonly [start: RegExp, words: string, suggestion: string])[] = [
+  [/^NOAUTH/, 'asks for a password', 'write it into the address: redis://:PASSWORD@HOST'],
+  [/^(WRONGPASS|ERR.*AUTH)/, 'refuses the user or the password', 'check the user and the password in the address'],
   [
-    /^(WRONGPASS|NOAUTH|ERR.*AUTH)/,
-    'refuses the user or the password',
-    'check the user and the password in the address',
-  ],
-  [
-    /^NOPERM/,
+    /^NOPERM|can't run this command/,
     'does not let this user do what is needed',
     'allow the user all commands on keys that begin with "tollgate:"',
   ],
   [/^READONLY/, 'is a read-only replica', 'write the address of the primary'],
   [/^OOM/, 'has no memory left', 'give it more memory, or set maxmemory-policy volatile-lru'],
+  [
+    /^ERR unknown command/,
+    'does not know a command that is needed',
+    'remove rename-command for EVAL, EVALSHA, INFO and SELECT from its configuration',
+  ],
+  [/^ERR max number of clients/, 'has no connection left', 'raise its maxclients'],
+  [/^DENIED.*protected mode/, 'is in protected mode', 'give it a password, and write that into the address'],
   [/^ERR (DB|invalid DB)/, 'does not have that database', 'write another number after the port'],
 ]
 
@@ -95,8 +99,23 @@ export function failureText(server: ServerAddress, error: unknown): StateError {
   if (/\bRESP\b|protocol error/i.test(message)) {
     return new StateError(`the server at ${server.shown} is no state server`, 'write the address of Redis or Valkey')
   }
+  const { code = '' } = error as NodeJS.ErrnoException
+  const [words, suggestion] = TLS.find(([codes]) => codes.test(code))?.slice(1) ?? [
+    'cannot be reached',
+    'start it, or correct the address; rediss:// is for a server with TLS, redis:// for one without',
+  ]
   return new StateError(
-    `the server at ${server.shown} cannot be reached: ${message.slice(0, 200)}`,
-    'start it, or correct the address',
+    `the server at ${server.shown} ${words}: ${message.slice(0, 200).replace(/\.$/, '')}`,
+    suggestion as string,
   )
 }
+
+const TLS: readonly (readonly [code: RegExp, words: string, suggestion: string])[] = [
+  [
+    /^(?:SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET_ISSUER)|CERT_(?:UNTRUSTED|SIGNATURE))/,
+    'has a certificate of an unknown CA',
+    'start the gateway with NODE_EXTRA_CA_CERTS, which names the file of that CA',
+  ],
+  [/^ERR_TLS_CERT_ALTNAME/, 'has a certificate for another host', 'write the host of the certificate into the address'],
+  [/^CERT_HAS_EXPIRED/, 'has a certificate that is past', 'renew it'],
+]

@@ -6,6 +6,7 @@ import { randomInt, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { Log } from '#contract'
 import { boundedMap } from '../bounded.ts'
+import { addressOf, userOf, withoutUser } from './redis-address.ts'
 import { checkServer, failureText, type ServerAddress } from './redis-check.ts'
 import { BUCKET, DECLARE, ENTER, LEAVE, RENEW, VERSION } from './redis-scripts.ts'
 
@@ -77,9 +78,13 @@ export class RedisLink {
   readonly #pending = new Set<Pending>()
   #expiry: NodeJS.Timeout | null = null
   #next: NodeJS.Timeout | null = null
+  /** Calls wait for it. */
+  #joining: Promise<void> | null = null
   #failed = 0
   #closed = false
   #isUp = false
+  /** Until then a loss is told by a failed start. */
+  #hasBegun = false
   #replicas = 1
   #lost = 0
   #losses = 0
@@ -93,7 +98,8 @@ export class RedisLink {
   static async open(options: LinkOptions): Promise<RedisLink> {
     const server = addressOf(options.url)
     const { Redis } = await import('ioredis')
-    const redis = new Redis(options.url, {
+    const redis = new Redis(withoutUser(options.url), {
+      ...userOf(options.url),
       lazyConnect: true,
       connectTimeout: CONNECT_MS,
       disconnectTimeout: TRY_MS,
@@ -120,6 +126,9 @@ export class RedisLink {
     }
     const link = new RedisLink(redis as Scripted, server, options)
     await link.#renew(CONNECT_MS)
+    // The second one names the script by its digest, as all later ones do.
+    if (link.isUp) await link.#renew(CONNECT_MS)
+    link.#hasBegun = true
     // Calls for requests must not wait for the timer of this one.
     clearTimeout(link.#expiry ?? undefined)
     link.#expiry = null
@@ -137,6 +146,7 @@ export class RedisLink {
     this.#log = log
     this.#now = now
     this.#leaseMs = leaseMs
+    redis.on('end', this.#joinAgain)
   }
 
   /** Whether the server is asked. */
@@ -160,31 +170,31 @@ export class RedisLink {
   }
 
   take(name: string, capacity: number, refill: number, amount: number): Promise<[taken: 0 | 1, units: string]> {
-    return this.#timed(this.#redis.bucket(`${PREFIX}bucket:${name}`, capacity, refill, amount, 'take'))
+    return this.#timed(() => this.#redis.bucket(`${PREFIX}bucket:${name}`, capacity, refill, amount, 'take'))
   }
 
   give(name: string, capacity: number, refill: number, amount: number): void {
-    this.#aside(this.#redis.bucket(`${PREFIX}bucket:${name}`, capacity, refill, amount, 'give'))
+    this.#aside(() => this.#redis.bucket(`${PREFIX}bucket:${name}`, capacity, refill, amount, 'give'))
   }
 
   enter(name: string, limit: number): Promise<number> {
-    return this.#timed(this.#redis.enter(`${PREFIX}slots:${name}`, LEASES, this.#replica, limit, HASH_MS))
+    return this.#timed(() => this.#redis.enter(`${PREFIX}slots:${name}`, LEASES, this.#replica, limit, HASH_MS))
   }
 
   leave(name: string): void {
-    this.#aside(this.#redis.leave(`${PREFIX}slots:${name}`, this.#replica))
+    this.#aside(() => this.#redis.leave(`${PREFIX}slots:${name}`, this.#replica))
   }
 
   get(key: string): Promise<string | null> {
-    return this.#timed(this.#redis.get(PREFIX + key))
+    return this.#timed(() => this.#redis.get(PREFIX + key))
   }
 
   set(key: string, value: string, ttlMs: number): void {
-    this.#aside(this.#redis.set(PREFIX + key, value, 'PX', Math.ceil(ttlMs)))
+    this.#aside(() => this.#redis.set(PREFIX + key, value, 'PX', Math.ceil(ttlMs)))
   }
 
   delete(key: string): void {
-    this.#aside(this.#redis.del(PREFIX + key))
+    this.#aside(() => this.#redis.del(PREFIX + key))
   }
 
   async version(name: string): Promise<number> {
@@ -192,7 +202,7 @@ export class RedisLink {
       await this.#tellVersion(name)
       if (!this.#isUp) throw new Error('the state server is lost')
     }
-    return Number(await this.#timed(this.#redis.version(versionKey(name), newVersion(), VERSION_MS)))
+    return Number(await this.#timed(() => this.#redis.version(versionKey(name), newVersion(), VERSION_MS)))
   }
 
   /** Resolves when the server knows it, or is lost: then it is told when it is back. */
@@ -206,7 +216,7 @@ export class RedisLink {
     const version = newVersion()
     this.#changed.set(name, version)
     try {
-      await this.#timed(this.#redis.set(versionKey(name), version, 'PX', VERSION_MS))
+      await this.#timed(() => this.#redis.set(versionKey(name), version, 'PX', VERSION_MS))
       if (this.#changed.get(name) === version) this.#changed.delete(name)
     } catch {
       // The server is lost now.
@@ -228,18 +238,19 @@ export class RedisLink {
     if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#next ?? undefined)
-    if (this.#isUp) await this.#timed(this.#redis.zrem(LEASES, this.#replica)).catch(() => {})
+    if (this.#isUp) await this.#timed(() => this.#redis.zrem(LEASES, this.#replica)).catch(() => {})
     clearTimeout(this.#expiry ?? undefined)
     this.#isUp = false
     this.#redis.disconnect()
   }
 
   /** Nobody waits for the answer, and a failure is one of the server. */
-  #aside(answer: Promise<unknown>): void {
-    this.#timed(answer).catch(() => {})
+  #aside(call: () => Promise<unknown>): void {
+    this.#timed(call).catch(() => {})
   }
 
-  #timed<Answer>(answer: Promise<Answer>, withinMs = CALL_MS): Promise<Answer> {
+  #timed<Answer>(call: () => Promise<Answer>, withinMs = CALL_MS): Promise<Answer> {
+    const answer = this.#joining === null ? call() : this.#joining.then(call)
     return new Promise((resolve, reject) => {
       const pending: Pending = { until: this.#now() + withinMs, reject }
       this.#pending.add(pending)
@@ -275,6 +286,24 @@ export class RedisLink {
     }
   }
 
+  /**
+   * A server or a firewall ends a connection that nobody has used for a while. Nothing is lost by that, unless the server cannot
+   * be reached again. Calls that were under way fail, and the server is lost by them.
+   */
+  readonly #joinAgain = (): void => {
+    if (!this.#isUp || this.#closed || this.#pending.size > 0) return
+    // Behind the same address there may be another server by now, which knows older versions.
+    this.#losses++
+    const joining = this.#redis.connect()
+    const isOver = () => {
+      if (this.#joining === joining) this.#joining = null
+    }
+    this.#joining = joining
+    joining.then(isOver, isOver)
+    clearTimeout(this.#next ?? undefined)
+    void this.#renew()
+  }
+
   #lose(error: unknown): void {
     this.#lost++
     this.#why = error
@@ -284,10 +313,12 @@ export class RedisLink {
     this.#failed = 0
     this.#former = this.#replica
     this.#replica = randomUUID()
-    this.#log.error(
-      { server: this.#server.shown, reason: reasonOf(error) },
-      'the state server is lost: each replica limits by its share',
-    )
+    if (this.#hasBegun) {
+      this.#log.error(
+        { server: this.#server.shown, reason: reasonOf(error) },
+        'the state server is lost: each replica limits by its share',
+      )
+    }
     this.#renewIn(TRY_MS)
   }
 
@@ -300,8 +331,11 @@ export class RedisLink {
   /** Also the probe: it writes, so a server that is full, read-only or loading is still a lost one. */
   async #renew(withinMs = CALL_MS): Promise<void> {
     try {
-      if (this.#redis.status === 'end') await this.#timed(this.#redis.connect())
-      const [held, replicas] = await this.#timed(this.#redis.renew(LEASES, this.#replica, this.#leaseMs), withinMs)
+      if (this.#redis.status === 'end') await this.#timed(() => this.#redis.connect())
+      const [held, replicas] = await this.#timed(
+        () => this.#redis.renew(LEASES, this.#replica, this.#leaseMs),
+        withinMs,
+      )
       if (this.#closed) return
       this.#replicas = replicas
       if (held === 0 || !this.#isUp) this.#declare()
@@ -320,13 +354,14 @@ export class RedisLink {
   /** What is sent later on this connection is done later. */
   #declare(): void {
     for (const [name, count] of this.slots?.counts() ?? []) {
-      this.#aside(this.#redis.declare(`${PREFIX}slots:${name}`, this.#replica, count, HASH_MS))
+      this.#aside(() => this.#redis.declare(`${PREFIX}slots:${name}`, this.#replica, count, HASH_MS))
     }
   }
 
   #found(): void {
     this.#isUp = true
-    if (this.#former !== null) this.#aside(this.#redis.zrem(LEASES, this.#former))
+    const former = this.#former
+    if (former !== null) this.#aside(() => this.#redis.zrem(LEASES, former))
     this.#former = null
     void this.#tellVersions()
     if (this.#lost > 0) this.#log.info({ server: this.#server.shown }, 'the state server answers again')
@@ -345,11 +380,6 @@ const SCRIPTS: readonly [name: string, keys: number, lua: string][] = [
 const versionKey = (name: string) => `${PREFIX}version:${name}`
 /** No count: a server that has lost its memory would come to the same numbers again. Above those of `createVersions`. */
 const newVersion = () => randomInt(2 ** 32, 2 ** LINK_VERSION_BITS)
-
-function addressOf(url: string): ServerAddress {
-  const { hostname, port } = new URL(url)
-  return { shown: `${hostname}:${port || 6379}` }
-}
 
 /** What a client's error says, without what it quotes of the command. */
 function reasonOf(error: unknown): string {

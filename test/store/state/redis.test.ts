@@ -372,7 +372,14 @@ describe('the start', () => {
 describeWithRedis('the start on a server that cannot be used', () => {
   test.each<[string, string[], string, string]>([
     ['a wrong password', ['--requirepass', 'right'], 'redis://:hidden@', 'refuses the user or the password'],
-    ['no password', ['--requirepass', 'right'], 'redis://', 'refuses the user or the password'],
+    ['a password with a lone %', ['--requirepass', 'right'], 'redis://:50%@', 'refuses the user or the password'],
+    ['no password', ['--requirepass', 'right'], 'redis://', 'asks for a password'],
+    [
+      'scripts that are renamed',
+      ['--rename-command', 'EVALSHA', ''],
+      'redis://',
+      'does not know a command that is needed',
+    ],
     ['a part of a cluster', ['--cluster-enabled', 'yes'], 'redis://', 'is part of a cluster'],
     ['a read-only replica', ['--replicaof', '127.0.0.1 1'], 'redis://', 'is a read-only replica'],
     ['no memory', ['--maxmemory', '1'], 'redis://', 'has no memory left'],
@@ -387,3 +394,32 @@ describeWithRedis('the start on a server that cannot be used', () => {
     await expect(replica(`redis://127.0.0.1:${port}/7`)).rejects.toThrow('does not have that database')
   })
 })
+
+describeWithRedis('a server that ends connections that nobody uses', () => {
+  test('loses no limit, and is not lost', async () => {
+    const { url, client } = await server(['--requirepass', 'a/b@c'])
+    const told: unknown[] = []
+    const log: Log = {
+      info: (...all) => told.push(all),
+      warn: (...all) => told.push(all),
+      error: (...all) => told.push(all),
+    }
+    const address = url.replace('//', '//:a%2Fb%40c@')
+    const states = await Promise.all([replica(`${address}/3`, 15_000, log), replica(`${address}/3`, 15_000, log)])
+    for (let round = 1; round <= 6; round++) {
+      await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      if (round % 2 === 0) await sleep(100)
+      else await expect.poll(() => clientsOf(client), { interval: 2 }).toBeGreaterThan(2)
+      for (const { buckets } of states) await buckets.take('idle', slowly(12), 1)
+    }
+    expect(await states[0]!.buckets.take('idle', slowly(12), 1)).toMatchObject({ taken: false })
+    expect(states.map(state => state.health())).toEqual([1, 2].map(() => ({ isUp: true, lost: 0 })))
+    expect(told).toEqual([])
+  })
+})
+
+async function clientsOf(client: RedisServer['client']): Promise<number> {
+  return String(await client.call('CLIENT', 'LIST', 'TYPE', 'normal'))
+    .trim()
+    .split('\n').length
+}

@@ -1,0 +1,21 @@
+/** Broken addresses of the store and the state in gateway.yaml; as in gateway-rows.ts. */
+import type { Row } from './gateway-rows.ts'
+
+export const STORE: Row[] = [
+  ['postgres', { more: 'store: ▸postgres://u:p@h' }, 'postgres: needs a host and a database; write postgres://'],
+  ['postgres without a host', { more: 'store: ▸postgres://u@/d' }, 'postgres: needs a host and a database; write'],
+  ['hosts of postgres', { more: 'store: ▸postgres://u@h:1,i:2/d' }, 'postgres: takes one host; write the primary'],
+  ['a schema of postgres', { more: 'store: ▸postgres://u@h/d?schema=x' }, '"schema" is not known; write ?options'],
+  ['redis', { more: 'store: ▸redis://h' }, 'there is no redis store yet'],
+  ['a state with a path', { more: 'state: ▸redis://h/a' }, 'state must be redis://HOST or rediss://HOST'],
+  ['a written password', { more: 'state: ▸redis://u:p@h' }, 'the password of the state server is written out'],
+  ['a password in the store', { more: 'store: ▸postgres://u:p@h/d' }, 'the password of the store is written out'],
+  [
+    'a password for a socket',
+    { more: 'store: ▸postgres://u:p@/d?host=/s' },
+    'the password of the store is written out',
+  ],
+  ['sqlite without a path', { more: 'store: ▸"sqlite:"' }, 'sqlite: needs a path'],
+  ['sqlite in memory', { more: 'store: ▸"sqlite::memory:"' }, 'a store in memory is called "memory"'],
+  ['a store that is not known', { more: 'store: ▸disk' }, 'store must be sqlite:PATH, postgres://'],
+]
