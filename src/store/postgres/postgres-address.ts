@@ -33,7 +33,7 @@ const RULES: readonly (readonly [said: RegExp, what: string, remedy: string])[] 
   ],
   [/^28000 no pg_hba\.conf entry/, 'admits nobody like that', 'Admit the user in pg_hba.conf, or correct `store`'],
   [/^28000.* client certificate/, 'asks for a certificate', 'Name its files in `store`: sslcert=FILE&sslkey=FILE'],
-  [/^\S* SASL.* password must be a/, 'asks for a password', 'Write it into `store`'],
+  [/^\S* SASL.* password must be a/, 'asks for a password', 'Add it to `store` as ${NAME}'],
   [/^28/, 'refuses the user or the password', 'Correct `store`'],
   [/^3D000/, 'is not there', 'Create it: createdb NAME'],
   [/^3F000/, 'has no schema for this user', 'Create the schema that search_path names'],

@@ -69,7 +69,7 @@ function isAnswer(error: unknown): error is Error {
 }
 
 const REFUSALS: readonly (readonly [start: RegExp, words: string, suggestion: string])[] = [
-  [/^NOAUTH/, 'asks for a password', 'write it into the address: redis://:PASSWORD@HOST'],
+  [/^NOAUTH/, 'asks for a password', 'add it to the address: redis://:${NAME}@HOST'],
   [/^(WRONGPASS|ERR.*AUTH)/, 'refuses the user or the password', 'check the user and the password in the address'],
   [
     /^NOPERM|can't run this command/,
