@@ -423,7 +423,13 @@ function configuration(pace: string, ...steps: readonly object[]): GatewayOption
     },
     policies: {
       standard: {
-        steps: [{ use: 'api-key' }, ...steps, { use: 'schema' }, { use: 'credits' }, { use: 'route' }],
+        steps: [
+          { use: 'api-key' },
+          ...steps,
+          { use: 'schema' },
+          { use: 'credits' },
+          { use: 'route', with: { order: 'listed' } },
+        ],
       },
     },
   }
