@@ -201,9 +201,11 @@ function checkState(source: Source, state: string): void {
   } else if (url.password !== '') refuseWritten(source, '/state', 'password of the state server')
 }
 
-function refuseWritten(source: Source, at: '/store' | '/state' | '/secret', what: string): void {
-  if (source.substituted(at)) return
+/** Answers whether it was written out. */
+function refuseWritten(source: Source, at: '/store' | '/state' | '/secret', what: string): boolean {
+  if (source.substituted(at)) return false
   source.report(at, `the ${what} ${WRITTEN_OUT}`, { rule: 'written-secret', suggestion: BY_REFERENCE, concealed: true })
+  return true
 }
 
 function isServer({ protocol, hostname, pathname, search, hash }: URL): boolean {
@@ -211,10 +213,7 @@ function isServer({ protocol, hostname, pathname, search, hash }: URL): boolean 
 }
 
 function checkSecret(source: Source, secret: string): void {
-  if (!source.substituted('/secret')) {
-    refuseWritten(source, '/secret', 'secret')
-    return
-  }
+  if (refuseWritten(source, '/secret', 'secret')) return
   const problem = shortSecret(secret)
   if (problem !== null) {
     source.report('/secret', `the secret ${problem}`, { suggestion: `make one with: ${SECRET_MADE_BY}` })

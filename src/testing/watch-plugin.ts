@@ -5,7 +5,15 @@
 import { AsyncLocalStorage, createHook, executionAsyncId } from 'node:async_hooks'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type AnyPlugin, definePlugin, type Exchange, type StepInstance, type StepMiddleware } from '#contract'
+import {
+  type AnyPlugin,
+  definePlugin,
+  type Exchange,
+  SERVICE_NAMES,
+  type ServiceName,
+  type StepInstance,
+  type StepMiddleware,
+} from '#contract'
 import { factsWrong, seeFacts } from './kept-facts.ts'
 
 /** Those things that keep a process at work, by Node's names for them. */
@@ -42,17 +50,9 @@ export interface WatchedPlugin {
 
 type Handle = (ctx: { readonly exchange: Exchange }, next: () => Promise<void>) => Promise<void>
 
-/** Those that can fail; `ledger` is the matter of the plugin that takes the money, and is tried again for seconds. */
-const FALLIBLE: ReadonlySet<string> = new Set([
-  'keys',
-  'accounts',
-  'buckets',
-  'slots',
-  'kv',
-  'cache',
-  'versions',
-  'targets',
-])
+/** Those that cannot fail; `ledger` is the matter of the plugin that takes the money, and is tried again for seconds. */
+const SURE: readonly ServiceName[] = ['catalog', 'clock', 'random', 'log', 'ledger']
+const FALLIBLE: ReadonlySet<string> = new Set(SERVICE_NAMES.filter(name => !SURE.includes(name)))
 
 /**
  * The same plugin, watched until `stop()`.

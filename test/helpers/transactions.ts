@@ -1,5 +1,5 @@
 /** A connection whose transactions can be made to fail, to be slow, or to be the end of whoever runs them. */
-import type { Database } from '../../src/store/database.ts'
+import type { Database, Statement } from '../../src/store/database.ts'
 
 /** Each is given what it stands in front of. */
 export interface TransactionHooks {
@@ -16,5 +16,18 @@ export function hookTransactions(database: Database, { begin, commit }: Transact
       if (sql === 'COMMIT') return { ...statement, run: () => commit(() => statement.run()) }
       return statement
     },
+  }
+}
+
+/** A statement of which each call is made by `call`. */
+export function hookStatement(statement: Statement, call: <Result>(run: () => Result) => Result): Statement {
+  const { later, laterAll } = statement
+  return {
+    run: (...values) => call(() => statement.run(...values)),
+    get: (...values) => call(() => statement.get(...values)),
+    all: (...values) => call(() => statement.all(...values)),
+    iterate: (...values) => call(() => statement.iterate(...values)),
+    ...(later && { later: (...values) => call(() => later(...values)) }),
+    ...(laterAll && { laterAll: (...values) => call(() => laterAll(...values)) }),
   }
 }

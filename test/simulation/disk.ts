@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import type { Database, DatabaseOptions, Statement } from '../../src/store/database.ts'
 import { createSpool, type SpooledLine } from '../../src/store/spool.ts'
-import { hookTransactions } from '../helpers/transactions.ts'
+import { hookStatement, hookTransactions } from '../helpers/transactions.ts'
 import type { Engine } from './engines.ts'
 
 /** What the next writes meet. */
@@ -48,32 +48,13 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
   }
 
   function whileThereIsRoom(statement: Statement): Statement {
-    const look = () => {
+    const { laterAll } = statement
+    const hooked = hookStatement(statement, run => {
       if (disk.fault() === 'full') throw engine.failure('full')
-    }
-    const { later } = statement
-    return {
-      run: (...values) => {
-        look()
-        return statement.run(...values)
-      },
-      get: (...values) => {
-        look()
-        return statement.get(...values)
-      },
-      all: (...values) => {
-        look()
-        return statement.all(...values)
-      },
-      iterate: (...values) => statement.iterate(...values),
-      ...(later && {
-        later: (...values) => {
-          look()
-          later(...values)
-        },
-        laterAll: (...values) => statement.laterAll!(...values),
-      }),
-    }
+      return run()
+    })
+    // What goes with the COMMIT is refused with it.
+    return laterAll ? { ...hooked, laterAll } : hooked
   }
 
   function begin<Result>(run: () => Result): Result {
@@ -91,7 +72,6 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
       throw new Error(DEAD)
     }
     const fault = disk.fault()
-    // What goes with the COMMIT is refused with it.
     if (fault === 'before' || (fault === 'full' && engine.defers)) throw engine.failure(fault)
     const result = run()
     disk.committed()

@@ -5,6 +5,7 @@
 import type { Connector, Database, DatabaseOptions, Statement } from '../../src/store/database.ts'
 import { PostgresError } from '../../src/store/postgres/blocking-io.ts'
 import { openDatabase as open } from '../../src/store/postgres/connector.ts'
+import { hookStatement } from '../helpers/transactions.ts'
 
 const dead = new Set<number>()
 const lost = new Set<number>()
@@ -35,14 +36,7 @@ export function openDatabase(url: string, options: DatabaseOptions | undefined, 
   live(life)
   const database = open(url, options)
   connections.set(life, [...(connections.get(life) ?? []), database])
-  const prepare = (made: Statement): Statement => ({
-    run: (...values) => live(life, () => made.run(...values)),
-    get: (...values) => live(life, () => made.get(...values)),
-    all: (...values) => live(life, () => made.all(...values)),
-    iterate: (...values) => live(life, () => made.iterate(...values)),
-    later: (...values) => live(life, () => made.later!(...values)),
-    laterAll: (...values) => live(life, () => made.laterAll!(...values)),
-  })
+  const prepare = (made: Statement): Statement => hookStatement(made, run => live(life, run))
   return {
     ...database,
     exec: sql => live(life, () => database.exec(sql)),

@@ -207,12 +207,9 @@ function twice(text: string, from: number): Words {
 
 function openQuote(text: string, from: number): Words | null {
   let open: number | undefined
-  let at = 0
-  for (const token of new Lexer().lex(text)) {
+  for (const [token, at] of tokensOf(text)) {
     if (at >= from) break
-    if (MARKS.test(token)) continue
     if (token[0] === '"' || token[0] === "'") open = at
-    at += token.length
   }
   return open === undefined
     ? null
@@ -223,27 +220,29 @@ function openQuote(text: string, from: number): Words | null {
       }
 }
 
-/** The lexer's own marks, which are not in the text. */
-const MARKS = /^[\x02\x18\x1f]$/
+/** The lexer's tokens and where each begins. Its own marks are not in the text. */
+function* tokensOf(text: string): Generator<readonly [token: string, at: number]> {
+  let at = 0
+  for (const token of new Lexer().lex(text)) {
+    yield [token, at]
+    if (!/^[\x02\x18\x1f]$/.test(token)) at += token.length
+  }
+}
 
 /** Where the parser misses the end of a brace or bracket, and where that was opened. One pass, however many there are. */
 function findUnclosed(text: string): Map<number, number> {
   const found = new Map<number, number>()
   let open: number[] = []
-  let at = 0
-  for (const token of new Lexer().lex(text)) {
+  for (const [token, at] of tokensOf(text)) {
     const last = open.at(-1)
     if (token === GIVEN_UP) {
       if (last !== undefined) found.set(at, last)
       open = []
-    }
-    if (MARKS.test(token)) continue
-    if (token === '{' || token === '[') open.push(at)
+    } else if (token === '{' || token === '[') open.push(at)
     else if (token === '}' || token === ']') {
       if (last !== undefined && token !== endOf(text[last])) found.set(at, last)
       open.pop()
     }
-    at += token.length
   }
   const last = open.at(-1)
   return last === undefined ? found : found.set(text.length, last)

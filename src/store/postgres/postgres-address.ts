@@ -1,5 +1,6 @@
 /** The address of a database in PostgreSQL, and what is wrong with it, for people: never with the password. */
 import { parseServer } from '../../common/server-address.ts'
+import { EXPIRED, OTHER_HOST, UNKNOWN_CA } from '../certificate-faults.ts'
 import { passwordsIn } from '../store-address.ts'
 
 /** `postgres://user@host:port/database`; a socket's folder is the host. */
@@ -11,20 +12,13 @@ export function placeOf(url: string): string {
   return `postgres://${user}${folder === null ? parsed.host : encodeURIComponent(folder)}${parsed.pathname}`
 }
 
-const UNTRUSTED =
-  /^(?:SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET_ISSUER)|CERT_(?:UNTRUSTED|SIGNATURE))/
-
 /** What to do about an error, by its SQLSTATE or the operating system's code, and what follows it: the first that fits. */
 const RULES: readonly (readonly [said: RegExp, what: string, remedy: string])[] = [
   [/^ENOENT connect /, 'cannot be reached', 'Start the server, or correct the folder of its socket in `store`'],
   [/^(ECONN|EHOST|ENET|ENOTFOUND|EAI|ETIMEDOUT|EPIPE|08)/, 'cannot be reached', 'Start the server, or correct `store`'],
-  [
-    UNTRUSTED,
-    'has a certificate of an unknown CA',
-    'Name the file of its CA in `store`: ?sslmode=verify-full&sslrootcert=FILE',
-  ],
-  [/^ERR_TLS_CERT_ALTNAME/, 'has a certificate for another host', 'Write the host of the certificate into `store`'],
-  [/^CERT_HAS_EXPIRED/, 'has a certificate that is past', 'Renew it'],
+  [...UNKNOWN_CA, 'Name the file of its CA in `store`: ?sslmode=verify-full&sslrootcert=FILE'],
+  [...OTHER_HOST, 'Write the host of the certificate into `store`'],
+  [...EXPIRED, 'Renew it'],
   [/^\S* The server does not support SSL/, 'has no TLS', 'Turn it on there, or write sslmode=disable into `store`'],
   [
     /^28000 no pg_hba\.conf entry.*no encryption$/,

@@ -237,7 +237,7 @@ class Connection {
       this.open()
       this.#failure = null
     } catch (error) {
-      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true, unsent: true }
+      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true }
       const failure = new PostgresError(said, false)
       this.#fail(failure, true)
       throw failure

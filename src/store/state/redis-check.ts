@@ -1,5 +1,6 @@
 /** Whether a state server can be used, and the sentence that says why not. Never the address itself: it may hold a password. */
 import type { Redis } from 'ioredis'
+import { EXPIRED, OTHER_HOST, UNKNOWN_CA } from '../certificate-faults.ts'
 
 /** What may be shown of an address. */
 export interface ServerAddress {
@@ -68,7 +69,10 @@ function isAnswer(error: unknown): error is Error {
   return (error as Error).name === 'ReplyError'
 }
 
-const REFUSALS: readonly (readonly [start: RegExp, words: string, suggestion: string])[] = [
+/** How what the server says, or the code of an error, begins. */
+type Failure = readonly [start: RegExp, words: string, suggestion: string]
+
+const REFUSALS: readonly Failure[] = [
   [/^NOAUTH/, 'asks for a password', 'add it to the address: redis://:${NAME}@HOST'],
   [/^(WRONGPASS|ERR.*AUTH)/, 'refuses the user or the password', 'check the user and the password in the address'],
   [
@@ -100,22 +104,20 @@ export function failureText(server: ServerAddress, error: unknown): StateError {
     return new StateError(`the server at ${server.shown} is no state server`, 'write the address of Redis or Valkey')
   }
   const { code = '' } = error as NodeJS.ErrnoException
-  const [words, suggestion] = TLS.find(([codes]) => codes.test(code))?.slice(1) ?? [
-    'cannot be reached',
-    'start it, or correct the address; rediss:// is for a server with TLS, redis:// for one without',
-  ]
+  const [, words, suggestion] = CERTIFICATE.find(([codes]) => codes.test(code)) ?? UNREACHABLE
   return new StateError(
     `the server at ${server.shown} ${words}: ${message.slice(0, 200).replace(/\.$/, '')}`,
-    suggestion as string,
+    suggestion,
   )
 }
 
-const TLS: readonly (readonly [code: RegExp, words: string, suggestion: string])[] = [
-  [
-    /^(?:SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET_ISSUER)|CERT_(?:UNTRUSTED|SIGNATURE))/,
-    'has a certificate of an unknown CA',
-    'start the gateway with NODE_EXTRA_CA_CERTS, which names the file of that CA',
-  ],
-  [/^ERR_TLS_CERT_ALTNAME/, 'has a certificate for another host', 'write the host of the certificate into the address'],
-  [/^CERT_HAS_EXPIRED/, 'has a certificate that is past', 'renew it'],
+const CERTIFICATE: readonly Failure[] = [
+  [...UNKNOWN_CA, 'start the gateway with NODE_EXTRA_CA_CERTS, which names the file of that CA'],
+  [...OTHER_HOST, 'write the host of the certificate into the address'],
+  [...EXPIRED, 'renew it'],
+]
+const UNREACHABLE: Failure = [
+  /^/,
+  'cannot be reached',
+  'start it, or correct the address; rediss:// is for a server with TLS, redis:// for one without',
 ]
