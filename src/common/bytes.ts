@@ -49,8 +49,8 @@ export class ByteCollector {
   #room = 0
 
   /**
-   * @param ownsPieces nobody else looks at a piece that was added: `take()` frees its memory at once. Left to the garbage
-   * collector, the pieces of a few long bodies bring about a full collection.
+   * @param ownsPieces nobody else looks at a piece that was added: `take()` and `clear()` free its memory at once. Left to
+   * the garbage collector, the pieces of a few long bodies bring about a full collection.
    */
   constructor(ownsPieces: boolean = false) {
     this.#ownsPieces = ownsPieces
@@ -83,17 +83,26 @@ export class ByteCollector {
   take(): Buffer {
     const parts = this.#parts
     const size = this.#size
-    this.clear()
+    this.#forget()
     const first = parts[0] ?? NOTHING
     if (first.length === size) return first
     if (parts.length === 1) return first.subarray(0, size)
     const all = Buffer.concat(parts, size)
-    if (this.#ownsPieces) for (const part of parts) free(part)
+    this.#free(parts)
     return all
   }
 
   /** Forgets the bytes. */
   clear(): void {
+    this.#free(this.#parts)
+    this.#forget()
+  }
+
+  #free(parts: readonly Buffer[]): void {
+    if (this.#ownsPieces) for (const part of parts) free(part)
+  }
+
+  #forget(): void {
     this.#parts = []
     this.#size = this.#held = this.#room = 0
   }

@@ -34,12 +34,16 @@ test('a single piece is not copied', () => {
   expect(collector.take()).toBe(piece)
 })
 
-test('pieces that are its own are freed when they are taken', () => {
+test.each<[name: string, act: (collector: ByteCollector) => void]>([
+  ['taken', collector => expect(collector.take().toString()).toBe('a'.repeat(2 * MIB))],
+  ['forgotten', collector => collector.clear()],
+])('pieces that are its own are freed when they are %s', (_name, act) => {
   for (const owns of [true, false]) {
     const collector = new ByteCollector(owns)
     const pieces = [Buffer.allocUnsafeSlow(MIB), Buffer.allocUnsafeSlow(MIB)]
     for (const piece of pieces) collector.add(piece.fill('a'))
-    expect(collector.take().toString()).toBe('a'.repeat(2 * MIB))
+    act(collector)
+    expect(collector.size).toBe(0)
     expect(pieces.map(({ length }) => length)).toEqual(owns ? [0, 0] : [MIB, MIB])
   }
 })

@@ -1,8 +1,10 @@
 /**
  * The command `tollgate`, with an ear for SIGUSR2: it logs how long its event loop was blocked at worst since it was last
- * asked, and what has changed on the prototypes that everything shares. Run as `entry` of `startGateway`.
+ * asked, what memory it holds, and what has changed on the prototypes that everything shares. Run as `entry` of `startGateway`.
  */
 import { writeSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Gateway } from '../helpers/gateway.ts'
 
 export interface Probe {
@@ -10,6 +12,11 @@ export interface Probe {
   readonly blockedMs: number
   /** The most of the processor's time, in milliseconds, that the loop's own thread took between two looks at a timer. */
   readonly busyMs: number
+  /**
+   * Objects and buffers after a full collection, in MiB. The resident memory is more: the C library keeps what was freed, and
+   * uses it again.
+   */
+  readonly heldMib: number
   /** Members of Object.prototype and its like that were not there when it was first asked, or are others. */
   readonly polluted: readonly string[]
   /** Open TCP sockets and listeners. */
@@ -53,6 +60,15 @@ function members(): Map<string, unknown> {
   )
 }
 
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+function heldMib(): number {
+  collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return (heapUsed + external) / (1024 * 1024)
+}
+
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000
@@ -75,7 +91,10 @@ if (process.argv[1] === import.meta.filename) {
       start ??= now
       const polluted = [...new Set([...start.keys(), ...now.keys()])].filter(key => start?.get(key) !== now.get(key))
       const sockets = process.getActiveResourcesInfo().filter(kind => kind.startsWith('TCP')).length
-      writeSync(1, `${JSON.stringify({ msg: 'probe', blockedMs, busyMs, polluted, sockets })}\n`)
+      const told = { msg: 'probe', blockedMs, busyMs, heldMib: heldMib(), polluted, sockets }
+      writeSync(1, `${JSON.stringify(told)}\n`)
+      at = performance.now()
+      spent = cpuMs()
       blockedMs = busyMs = 0
     }, 3 * RESOLUTION_MS)
   })

@@ -79,13 +79,16 @@ function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: num
           paced.took()
         }
       } catch (error) {
-        collected.clear()
-        settle(() => reject(error))
+        fail(error)
       }
     }
+    const fail = (error: unknown) => {
+      collected.clear()
+      settle(() => reject(error))
+    }
     const onEnd = () => settle(() => resolve(collected.take()))
-    const onError = (error: unknown) => settle(() => reject(isRefusal(error) ? error : brokenOff()))
-    const onGone = () => settle(() => reject(brokenOff()))
+    const onError = (error: unknown) => fail(isRefusal(error) ? error : brokenOff())
+    const onGone = () => fail(brokenOff())
     // Left already, maybe behind a body that came whole: nothing of the below would ever be called.
     if (request.destroyed) {
       onGone()

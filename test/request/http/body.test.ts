@@ -129,6 +129,17 @@ describe('a body is refused', () => {
     expect(shared.bytes).toBe(0)
   })
 
+  test('and its memory is freed at once', async () => {
+    const request = new IncomingMessage(new Socket())
+    const refused = readBody(request, new ServerResponse(request), 2_000_000, roomOf(2_000_000))
+    const pieces = [Buffer.allocUnsafeSlow(500_000), Buffer.allocUnsafeSlow(500_000)]
+    for (const piece of pieces) request.push(piece)
+    await until(() => request.readableLength === 0)
+    request.destroy()
+    await expect(refused).rejects.toMatchObject({ code: 'bad_request' })
+    expect(pieces.map(({ length }) => length)).toEqual([0, 0])
+  })
+
   test('and says why', async () => {
     const request = new IncomingMessage(new Socket())
     request.headers['content-length'] = '101'
