@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { basename, dirname, relative } from 'node:path'
 import { Command, CommanderError } from 'commander'
 import { visible } from '#contract'
+import { nearest } from '../config/yaml/problem.ts'
 import { addAccount } from './account.ts'
 import { addBackup } from './backup.ts'
 import { addBuild } from './build.ts'
@@ -86,7 +87,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     },
   }
   try {
-    await buildProgram(context).parseAsync([...args], { from: 'user' })
+    await buildProgram(context, args).parseAsync([...args], { from: 'user' })
     return code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
@@ -95,8 +96,12 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   }
 }
 
-/** The program with all its commands. */
-export function buildProgram(context: CommandContext): Command {
+/**
+ * The program with all its commands.
+ *
+ * @param args the command line that it will parse
+ */
+export function buildProgram(context: CommandContext, args: readonly string[] = []): Command {
   const { terminal } = context
   const program = new Command('tollgate')
     .description('A gateway in front of large language models: policies in YAML, exact prepaid credit.')
@@ -105,12 +110,24 @@ export function buildProgram(context: CommandContext): Command {
     .helpOption('-h, --help', 'show help')
     .helpCommand('help [command]', 'show the help of a command')
     .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+    .configureOutput({
+      writeOut: terminal.out,
+      writeErr: terminal.err,
+      outputError: (text, write) => write(text + misspeltOption(text, args)),
+    })
     .exitOverride()
     .addHelpText('after', example('serve', 'check', 'account create acme --credit 10', 'key create --account acme'))
   for (const add of COMMANDS) add(program, context)
   completeHelp(program, terminal.self)
   return program
+}
+
+/** Commander looks for missing options first: of a misspelt one it says only that the right one is missing. */
+function misspeltOption(error: string, args: readonly string[]): string {
+  const missing = /^error: required option '(?:-\w, )?(--[\w-]+)/.exec(error)?.[1]
+  if (missing === undefined) return ''
+  const written = args.map(arg => arg.split('=')[0]!).find(arg => nearest(arg, [missing]) !== undefined)
+  return written === undefined ? '' : `(Did you mean ${missing} instead of ${written}?)\n`
 }
 
 /** Adds the exit codes to every help. After a wrong command line, points to the help of its own command. */

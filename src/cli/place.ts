@@ -2,9 +2,7 @@
  * Finds the store of a configuration without loading the rest of it: a key must be revoked also while somebody edits a
  * policy, and from a shell that has none of the gateway's environment variables.
  */
-import { dirname, resolve } from 'node:path'
 import { readTextFile } from '../config/yaml/text-file.ts'
-import { isPostgres } from '../store/store-address.ts'
 import { pathOf } from './commands.ts'
 import { environmentOf, problemText, readConfiguration } from './configuration.ts'
 import { CommandError, type Terminal } from './terminal.ts'
@@ -31,9 +29,10 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     const reason = error.code === 'ENOENT' ? 'there is no such file' : error.message
     throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Name another with --config.`)
   })
-  const [{ readSource }, { GATEWAY_SCHEMA }] = await Promise.all([
+  const [{ readSource }, { GATEWAY_SCHEMA }, { storeOf }] = await Promise.all([
     import('../config/yaml/source.ts'),
     import('../config/schema.ts'),
+    import('../config/gateway-section.ts'),
   ])
   const env = environmentOf(terminal, configFile)
   const source = await readSource(configFile, text, { env, readFile: readTextFile })
@@ -45,8 +44,8 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
   const value = (source.value ?? {}) as Record<'store' | 'secret' | 'admin' | 'dashboard' | 'dashboard_url', unknown>
   const { properties } = GATEWAY_SCHEMA as unknown as { properties: { store: { default: string } } }
   const written = value.store ?? properties.store.default
-  const store = source.sound('/store') ? absolute(written, configFile) : null
-  if (store === null) throw new CommandError(await problemsOf(terminal, config))
+  const store = source.sound('/store') && typeof written === 'string' ? storeOf(source, written) : ''
+  if (store === '' || !source.sound('/store')) throw new CommandError(await problemsOf(terminal, config))
   return {
     configFile,
     store,
@@ -72,13 +71,6 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
 
 function databaseOf(store: string): string | null {
   return store.startsWith('sqlite:') ? store.slice('sqlite:'.length) : null
-}
-
-function absolute(store: unknown, configFile: string): string | null {
-  if (store === 'memory') return store
-  if (typeof store === 'string' && isPostgres(store)) return store
-  const path = typeof store === 'string' ? /^sqlite:(.+)$/s.exec(store)?.[1] : undefined
-  return path === undefined || path === ':memory:' ? null : `sqlite:${resolve(dirname(configFile), path)}`
 }
 
 async function problemsOf(terminal: Terminal, config: string): Promise<string> {

@@ -42,6 +42,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   checkMetrics(source, shape, admin)
   const people = buildPeople(source, shape, dashboard)
   const store = source.sound('/store') ? storeOf(source, shape.store) : ''
+  if (source.sound('/store')) checkStorePassword(source, store)
   if (source.sound('/state') && shape.state !== undefined) checkState(source, shape.state)
   if (source.sound('/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
   const hosts = source.sound('/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
@@ -147,7 +148,8 @@ function overlap(a: string, b: string): boolean {
   return a === b || a === '0.0.0.0' || b === '0.0.0.0' || a === '::' || b === '::'
 }
 
-function storeOf(source: Source, store: string): string {
+/** The store with an absolute path; empty: what is wrong with it is reported. */
+export function storeOf(source: Source, store: string): string {
   if (store === 'memory') return store
   const [kind, path = ''] = /^([a-z+]+):(.*)$/s.exec(store)?.slice(1) ?? []
   if (kind === 'sqlite' && path === ':memory:') {
@@ -185,7 +187,12 @@ function checkPostgresAddress(source: Source, store: string, kind: string): void
   } else if (url === null || (url.hostname === '' && !url.searchParams.has('host')) || url.pathname.length < 2) {
     const suggestion = 'write postgres://USER@HOST/DATABASE, and special characters of a password as %2F'
     report('needs a host and a database', suggestion)
-  } else if (url.password !== '' || url.searchParams.has('password')) {
+  }
+}
+
+function checkStorePassword(source: Source, store: string): void {
+  const url = /^postgres(ql)?:/.test(store) ? parseServer(store) : null
+  if (url !== null && (url.password !== '' || url.searchParams.has('password'))) {
     refuseWritten(source, '/store', 'password of the store')
   }
 }

@@ -6,7 +6,8 @@
  * everybody writes the same line at the top. The checks at load say more: this schema never refuses what they accept.
  */
 import { type AnyPlugin, UNITS_ID, type UnitName } from '#contract'
-import { GATEWAY_SCHEMA, POLICY_SCHEMA } from './schema.ts'
+import { POLICY_SCHEMA } from './policy-schema.ts'
+import { GATEWAY_SCHEMA } from './schema.ts'
 import type { Within } from './yaml/ajv.ts'
 
 /** A plugin as policies name it: `rate-limit`, `./plugins/office-hours.ts`. */
@@ -84,7 +85,7 @@ const needsSettings = ({ settings }: AnyPlugin) => settings.required !== undefin
 const REFERENCE = '\\$\\{[^}]*\\}'
 
 /** Keywords that our loader has and editors do not. */
-const OURS = new Set(['unit', 'within', 'sentence', 'instead', 'refused', '$schema', '$id'])
+const OURS = new Set(['unit', 'within', 'sentence', 'instead', 'unknown', 'refused', '$schema', '$id'])
 /** Keywords of 2020-12 that draft-07 calls otherwise. */
 const RENAMED: Readonly<Record<string, string>> = {
   dependentRequired: 'dependencies',

@@ -68,7 +68,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const text = await readFile(resolve(file)).catch((error: NodeJS.ErrnoException) => error)
   if (typeof text !== 'string') return { ...unreadable(file, text), reads }
   const source = await readSource(file, text, reading)
-  if (!source.usable) return { ...refused([source]), reads }
+  if (!source.usable || !isConfiguration(source)) return { ...refused([source]), reads }
 
   const shape = checkShape(source, '', source.value, GATEWAY_SCHEMA) as GatewayShape
   if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return { ...refused([source]), reads }
@@ -144,7 +144,7 @@ async function readUnnamed(
   options: Omit<PolicyOptions, 'kinds' | 'routePaths'>,
 ): Promise<Source[]> {
   const folder = join(dirname(options.configFile), 'policies')
-  const unnamed = (await policyNames(folder)).filter(name => !policies.has(name)).sort()
+  const unnamed = (await namesOfFiles(folder, '.yaml')).filter(name => !policies.has(name)).sort()
   const sources: Source[] = []
   for (const name of unnamed) {
     const found = await readPolicy(name, options.configFile, options.reading.readFile)
@@ -188,6 +188,19 @@ function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: So
   })
 }
 
+/** Other files of the gateway's are reported as what they are, not key by key. */
+function isConfiguration(source: Source): boolean {
+  if (source.has('/version') || source.has('/routes')) return true
+  const [message, suggestion] = source.has('/steps')
+    ? ['this is a policy, not a configuration', 'check the configuration whose routes use it']
+    : source.has('/tests')
+      ? ['these are policy tests, not a configuration', 'run them with tollgate test']
+      : []
+  if (message === undefined) return true
+  source.report('', message, { rule: 'wrong-value', suggestion })
+  return false
+}
+
 /** The policies that the routes name; one that cannot be read is reported at each route that names it. */
 async function loadPolicies(
   { routes, uses }: Plan,
@@ -212,7 +225,7 @@ async function loadPolicies(
     const reason = unread.get(policy)
     if (reason === undefined) continue
     const message = `policies/${policy}.yaml beside ${basename(source.file)} cannot be read: ${reason}`
-    const suggestion = didYouMean(policy, await policyNames(folder))
+    const suggestion = await meantPolicy(policy, folder)
     const at = address === null ? '/routes' : `${address}/policy`
     source.report(at, message, { rule: 'unknown-policy', suggestion, same: `policy ${policy}` })
   }
@@ -241,9 +254,17 @@ async function readPolicy(
   }
 }
 
-async function policyNames(folder: string): Promise<string[]> {
+async function namesOfFiles(folder: string, ending: '.yaml' | '.yml'): Promise<string[]> {
   const entries = await readdir(folder).catch(() => [])
-  return entries.filter(entry => /^[^.]+\.yaml$/.test(entry)).map(entry => entry.slice(0, -'.yaml'.length))
+  return entries.flatMap(entry => {
+    const name = entry.slice(0, -ending.length)
+    return entry.endsWith(ending) && name !== '' && !name.includes('.') ? [name] : []
+  })
+}
+
+async function meantPolicy(policy: string, folder: string): Promise<string | undefined> {
+  if ((await namesOfFiles(folder, '.yml')).includes(policy)) return `rename policies/${policy}.yml to ${policy}.yaml`
+  return didYouMean(policy, await namesOfFiles(folder, '.yaml'))
 }
 
 type Refused = Omit<Extract<LoadResult, { readonly problems: unknown }>, 'reads'>

@@ -1,7 +1,8 @@
 /** The configuration reference in Markdown: a table for each map of gateway.yaml and of a policy, made from their schemas. */
 import { UNITS_ID, type UnitName } from '#contract'
 import { WRITTEN_UNITS } from './json-schema.ts'
-import { GATEWAY_SCHEMA, POLICY_SCHEMA } from './schema.ts'
+import { POLICY_SCHEMA } from './policy-schema.ts'
+import { GATEWAY_SCHEMA } from './schema.ts'
 import type { Within } from './yaml/ajv.ts'
 
 interface Schema {

@@ -30,6 +30,12 @@ export const NAME = {
   pattern: '^[A-Za-z][A-Za-z0-9_-]{0,39}$',
   sentence: 'must be up to 40 letters, digits, dashes and underscores',
 }
+/** Many write the path of the file. */
+export const POLICY_NAME = {
+  ...NAME,
+  sentence:
+    'must be the name of a file in policies/, without ".yaml": up to 40 letters, digits, dashes and underscores',
+}
 /** A port alone is a number to YAML. */
 export const ADDRESS = {
   sentence: 'must be an address with a port',

@@ -1,11 +1,24 @@
 /**
- * gateway.yaml and a policy file as JSON Schema. Editors show the descriptions, and `tollgate schema
+ * gateway.yaml as JSON Schema. Editors show the descriptions, and `tollgate schema
  * --markdown` makes the reference from them. What a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
  */
 import { unit } from '#contract'
 import { DIALECT_NAMES } from './configuration.ts'
-import { ADDRESS, flag, map, measured, NAME, price, RAW_PRICE, span, text, tokens, whole } from './schema-parts.ts'
-import { POLICY_TELEMETRY_SCHEMA, TELEMETRY_SCHEMA } from './telemetry-section.ts'
+import {
+  ADDRESS,
+  flag,
+  map,
+  measured,
+  NAME,
+  POLICY_NAME,
+  price,
+  RAW_PRICE,
+  span,
+  text,
+  tokens,
+  whole,
+} from './schema-parts.ts'
+import { TELEMETRY_SCHEMA } from './telemetry-section.ts'
 
 const BODIES_IN_FLIGHT =
   'The total size of all request bodies in memory. Whole answers and large events have a limit of the same size. Above it, Tollgate returns 503. Clients without a key share a quarter of it. One account gets a part of the free room.'
@@ -205,7 +218,7 @@ const ROUTE = map(
       sentence: 'must begin with / and hold letters, digits and . _ ~ -',
       description: 'The path that clients request.',
     },
-    policy: { type: 'string', ...NAME, description: 'The policy: policies/NAME.yaml beside this file.' },
+    policy: { type: 'string', ...POLICY_NAME, description: 'The policy: policies/NAME.yaml beside this file.' },
     kind: {
       enum: ['chat', 'messages', 'responses', 'response', 'models', 'model', 'receipt', 'raw'],
       description:
@@ -355,44 +368,4 @@ export const GATEWAY_SCHEMA = map(
     routes: { type: 'array', minItems: 1, description: 'The endpoints.', items: ROUTE },
   },
   { required: ['version', 'routes'], instead: { of: '^null$', write: '"version: 1", or use "tollgate init"' } },
-)
-
-const STEP = map(
-  'A plugin with its settings.',
-  {
-    id: {
-      type: 'string',
-      ...NAME,
-      description:
-        "The stable name of the step in state, trail, log and metrics; unique in the policy. Default: the plugin's name.",
-    },
-    use: text('The plugin: the name of a built-in one, ./path/to/plugin.ts beside this file, or npm:package.'),
-    with: { type: 'object', description: 'The settings of the plugin. The README of each plugin lists them.' },
-    when: text('A condition (CEL). The step is skipped when it is false. Default: always true.', {
-      sentence: 'must be a condition such as account.plan == "free"',
-    }),
-    mode: {
-      enum: ['enforce', 'shadow', 'off'],
-      description:
-        'enforce: the step runs; shadow: the step only records what it would have done; off: the step does not run.',
-      default: 'enforce',
-    },
-    onError: {
-      enum: ['refuse', 'skip'],
-      description:
-        'What Tollgate does when the step fails before it calls the next step: refuse the request, or skip the step.',
-      default: 'refuse',
-    },
-  },
-  { required: ['use'], instead: { of: '^(?!null$)[\\w./:@-]+$', write: '"use: VALUE"' } },
-)
-
-/** A file in policies/. */
-export const POLICY_SCHEMA = map(
-  'A policy: steps in the order in which they run.',
-  {
-    telemetry: POLICY_TELEMETRY_SCHEMA,
-    steps: { type: 'array', minItems: 1, description: 'The steps, from first to last.', items: STEP },
-  },
-  { required: ['steps'], instead: { of: '^null$', write: 'its "steps:"' } },
 )

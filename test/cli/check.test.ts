@@ -19,6 +19,17 @@ test('a configuration that is not there', async () => {
   expect(out).toContain('nowhere.yaml:1:1: the configuration cannot be read: there is no such file')
 })
 
+test.each([
+  ['steps:\n  - use: api-key\n', 'this is a policy, not a configuration; check the configuration whose routes use it'],
+  ['tests:\n  - name: x\n', 'these are policy tests, not a configuration; run them with tollgate test'],
+])('another file of the gateway: %j', async (text, says) => {
+  place.write('policies/other.yaml', text)
+  const { code, out } = await place.tollgate(['check', 'policies/other.yaml'])
+  expect(code).toBe(1)
+  expect(out).toContain(`policies/other.yaml:1:1: ${says}`)
+  expect(out).toContain('1 problem in policies/other.yaml')
+})
+
 test('each problem with its place, its line and a caret; exit code 1', async () => {
   place.write('gateway.yaml', BROKEN)
   const { code, out, err } = await place.tollgate(['check'])

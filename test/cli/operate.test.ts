@@ -39,6 +39,13 @@ describe('what ends with a sentence', () => {
     expect(err).toMatch(/gateway\.yaml:\d+:\d+: /)
   })
 
+  test('an address of a store that no start would take', async () => {
+    place.write('gateway.yaml', 'version: 1\nstore: postgres://u@h,i/d\n')
+    const { code, err } = await place.tollgate(['account', 'list'])
+    expect(code).toBe(1)
+    expect(err).toContain('gateway.yaml:2:8: postgres: takes one host')
+  })
+
   test('store: memory without a gateway', async () => {
     place.write('gateway.yaml', 'version: 1\nstore: memory\n')
     const { code, err } = await place.tollgate(['account', 'create', 'acme'])
@@ -104,6 +111,7 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
       `option '--cap <dollars>' argument '1000000000' is invalid. "1000000000" is more than the largest amount of dollars, $999999999.999999999`,
     ],
     [['key', 'update', 'key_1', '--models', 'a', '--all-models'], 'cannot be used with'],
+    [['key', 'create', '--acount=acme'], '(Did you mean --account instead of --acount?)'],
     [['check', '--format', 'html'], 'Allowed choices are text, json, sarif, github'],
     [['account'], 'Usage: tollgate account'],
     [[], 'Usage: tollgate'],

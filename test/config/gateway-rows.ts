@@ -675,7 +675,13 @@ const ROUTES: Row[] = [
   [
     'a policy outside',
     { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸../secrets }' },
-    'policy must be up to 40 letters',
+    'policy must be the name of a file in policies/, without ".yaml": up to 40 letters',
+  ],
+  [
+    'a policy in a file of another ending',
+    { routes: 'routes:\n  - { path: /v1/chat/completions, policy: ▸other }' },
+    'there is no such file; rename policies/other.yml to other.yaml',
+    { 'policies/other.yml': 'steps: []' },
   ],
 ]
 

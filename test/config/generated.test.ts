@@ -1,7 +1,8 @@
 /** All mistakes that the schemas can think of (mistakes.ts) are refused where they stand. */
 import { describe, expect, test } from 'vitest'
 import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
-import { GATEWAY_SCHEMA, POLICY_SCHEMA } from '../../src/config/schema.ts'
+import { POLICY_SCHEMA } from '../../src/config/policy-schema.ts'
+import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
 import { sentence } from '../../src/config/yaml/problem.ts'
 import { GATEWAY, POLICY, type Schema } from './mistakes.ts'
 import { registry, standIns } from './stand-ins.ts'

@@ -4,7 +4,8 @@
  */
 import { isMap, isScalar, isSeq, type Node, type Pair, parseDocument, type Scalar } from 'yaml'
 import type { UnitName } from '#contract'
-import { GATEWAY_SCHEMA, POLICY_SCHEMA } from '../../src/config/schema.ts'
+import { POLICY_SCHEMA } from '../../src/config/policy-schema.ts'
+import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
 import type { Rule } from '../../src/config/yaml/rules.ts'
 import { standIns } from './stand-ins.ts'
 import { WHOLE_FILES } from './whole.ts'

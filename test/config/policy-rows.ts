@@ -63,6 +63,16 @@ const SHAPE: Row[] = [
     'the key "use" is here twice; write "- " before it',
   ],
   [
+    'two steps in one entry: nothing is said of what the lost one would give',
+    'steps:\n  - use: api-key\n  - use: schema\n    ▸use: credits\n  - use: route\n',
+    'the key "use" is here twice; write "- " before it',
+  ],
+  [
+    'settings beside use',
+    `${STANDARD}  - use: rate-limit\n    ▸requests: 1 per day\n`,
+    'unknown key "requests"; if it is a setting, write it below "with"',
+  ],
+  [
     'a key that was meant by another, which must be there',
     `${STANDARD}  - use: rate-limit\n    with: { ▸pre: key, requests: 1 per day }\n`,
     'unknown key "pre"; did you mean "per"?',

@@ -6,7 +6,7 @@ import { FACT_NAMES, mistakeText } from '#contract'
 import type { RoutePath } from '../conditions/truth.ts'
 import type { CompiledWhen, PluginRegistry, StepConfig } from '../configuration.ts'
 import type { PolicyShape, StepShape } from '../file-shapes.ts'
-import { POLICY_SCHEMA } from '../schema.ts'
+import { POLICY_SCHEMA } from '../policy-schema.ts'
 import { checkShape } from '../yaml/ajv.ts'
 import { freeze } from '../yaml/freeze.ts'
 import { didYouMean, listed } from '../yaml/problem.ts'
@@ -47,7 +47,9 @@ export async function loadPolicy(
     const loaded = await loadStep(source, `/steps/${i}`, entry as StepShape, { ...options, policy: name })
     if (loaded !== null) steps.push(loaded)
   }
-  const complete = source.usable && entries.length > 0 && steps.length === entries.length
+  // Two steps in one entry are one step to YAML.
+  const isMerged = source.problems.some(({ rule }) => rule === 'duplicate-key')
+  const complete = source.usable && !isMerged && entries.length > 0 && steps.length === entries.length
   checkNames(source, steps)
   const missed = new Set<FactName>()
   const asked = { registry: options.registry, missed }

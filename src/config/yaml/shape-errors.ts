@@ -1,10 +1,14 @@
 /** The schema checker's errors as sentences at their place. */
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import { didYouMean, listed, nearest, show } from './problem.ts'
+import { RULE_OF_KEYWORD } from './rule-of-keyword.ts'
 import type { Rule } from './rules.ts'
 import { pointer, type Source } from './source.ts'
 
-type Schema = Readonly<Record<string, unknown>> & { readonly properties?: Record<string, Schema> }
+type Schema = Readonly<Record<string, unknown>> & {
+  readonly properties?: Record<string, Schema>
+  readonly unknown?: string
+}
 
 /** Reports each error once; what only repeats another error in other words is left out. */
 export function reportErrors(source: Source, address: string, errors: readonly ErrorObject[]): void {
@@ -93,7 +97,8 @@ function meantKeys(error: ErrorObject): string[] {
   const schema = error.parentSchema as Schema
   const near = nearKey(key, knownKeys(schema))
   const kind = kindOf((error.data as Record<string, unknown>)[key])
-  const known = near === undefined ? knownKeys(schema).filter(each => takes(schema.properties![each]!, kind)) : [near]
+  const fits = (each: string) => each === schema.unknown || takes(schema.properties![each]!, kind)
+  const known = near === undefined ? knownKeys(schema).filter(fits) : [near]
   return known.map(each => `${error.instancePath}/${each}`)
 }
 
@@ -143,29 +148,7 @@ function knownKeys({ properties = {} }: Schema): string[] {
 /** The kind of problem that a keyword of the schema speaks of. */
 function ruleOf({ keyword, params }: ErrorObject): Rule {
   if (keyword === 'required' && params['missingProperty'] === 'price') return 'no-price'
-  return RULE_OF[keyword] ?? 'wrong-value'
-}
-
-const RULE_OF: Readonly<Record<string, Rule>> = {
-  additionalProperties: 'unknown-key',
-  unevaluatedProperties: 'unknown-key',
-  refused: 'unknown-key',
-  required: 'missing-key',
-  dependentRequired: 'missing-key',
-  propertyNames: 'wrong-name',
-  unit: 'wrong-unit',
-  within: 'out-of-bounds',
-  minimum: 'out-of-bounds',
-  maximum: 'out-of-bounds',
-  exclusiveMinimum: 'out-of-bounds',
-  exclusiveMaximum: 'out-of-bounds',
-  minItems: 'out-of-bounds',
-  maxItems: 'out-of-bounds',
-  minProperties: 'out-of-bounds',
-  minLength: 'out-of-bounds',
-  maxLength: 'out-of-bounds',
-  type: 'wrong-type',
-  uniqueItems: 'duplicate-entry',
+  return RULE_OF_KEYWORD[keyword] ?? 'wrong-value'
 }
 
 const isFork = (error: ErrorObject) => error.keyword === 'anyOf' || error.keyword === 'oneOf'
@@ -281,7 +264,9 @@ function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Wo
         : `did you mean "${near}"?`
       : missing !== undefined
         ? `did you mean "${missing}", which is missing?`
-        : fewKeys(schema, 'there is', 'there are')
+        : schema.unknown !== undefined
+          ? `if it is a setting, write it below "${schema.unknown}"`
+          : fewKeys(schema, 'there is', 'there are')
   return { message, suggestion, key: true, child: key }
 }
 
