@@ -142,12 +142,12 @@ export function createWriter(
             commit.run()
           })
           count.committed(clock.now())
+          batches?.committed()
         } catch (error) {
           if (batches?.isUndone(error)) return false
           open.uncertain()
           throw error
         }
-        batches?.committed()
         open.committed()
         usage.forget()
         return true

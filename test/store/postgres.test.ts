@@ -107,6 +107,13 @@ onPostgres(() => {
         await wait(50)
         put!.run()
         expect(countOf(database, 't')).toBe(2 * round)
+        // What goes with the next statement goes with it again, and is answered.
+        begin!.run()
+        const rows = database.prepare('SELECT 7 AS seven').laterAll!()
+        await cut()
+        await wait(50)
+        commit!.run()
+        expect(rows()).toEqual([{ seven: 7 }])
       }
     })
 

@@ -149,10 +149,15 @@ class Connection {
     const isAlone = this.#status === 'I'
     const before = this.#takeBefore()
     const statements = [...before.map(each => each.statement), statement]
+    const answer = this.#callTwice(statements, isAlone)
+    for (const [index, each] of before.entries()) each.rows = answer.before[index]!
+    return answer
+  }
+
+  /** Once more on a new connection, where the one that is known was lost before anything was sent on it. */
+  #callTwice(statements: readonly WireStatement[], isAlone: boolean): Answered {
     try {
-      const answer = this.#call(statements)
-      for (const [index, each] of before.entries()) each.rows = answer.before[index]!
-      return answer
+      return this.#call(statements)
     } catch (error) {
       if (!(isAlone && this.#maySendAgain(error))) throw error
       this.#openAgain()
