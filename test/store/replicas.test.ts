@@ -78,6 +78,33 @@ onPostgres(() => {
       expect(one.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
     })
 
+    test('of a hold that was given up while it waited for a lock: the server does not do it afterwards', async () => {
+      const one = await testStore(QUICK)
+      const accountId = await fund(one, 1000n)
+      const other = one.connect()
+      onTestFinished(() => other.close())
+      other.exec('BEGIN')
+      other.prepare('SELECT * FROM balance FOR UPDATE').all()
+      await expect(one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))).rejects.toMatchObject({
+        written: 'unknown',
+      })
+      one.ledger.abandon(aSettle({ exchange: 'req_1', amount: 0n }))
+      await expect.poll(() => one.unwritten(), PATIENT).toEqual({ spooled: 0, waiting: 0 })
+      await expect
+        .poll(
+          () => one.ledger.hold(aHold({ accountId: 'acc_none', exchange: 'req_2', amount: 1n })).catch(() => null),
+          PATIENT,
+        )
+        .toMatchObject({ held: false })
+      other.exec('COMMIT')
+      const busy = `SELECT 1 FROM pg_stat_activity
+        WHERE datname = current_database() AND state <> 'idle' AND pid <> pg_backend_pid()`
+      await expect.poll(() => run(one, busy), PATIENT).toEqual([])
+      expect(one.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+      expect(one.reads.findAccount('alice')).toMatchObject({ posted: 1000n, held: 0n })
+      expect(await one.ledger.hold(aHold({ accountId, exchange: 'req_3', amount: 100n }))).toMatchObject({ held: true })
+    })
+
     test('that was taken over by one that died in the middle is taken over again', async () => {
       const one = await testStore({ writes: 'thread' })
       const accountId = await fund(one, 1000n)

@@ -102,6 +102,9 @@ class Connection {
   #deferred: Deferred[] = []
   #failure: Error | null = null
   #failedAtMs = 0
+  #backend: Backend | null = null
+  /** Those that may still do what was sent to them. */
+  #given: Backend[] = []
 
   constructor(url: string, options: PostgresOptions) {
     this.#url = url
@@ -116,6 +119,23 @@ class Connection {
     this.#status = 'I'
     this.#call([plain(sessionSql(readOnly, replica))])
     this.#check(readOnly)
+    this.#endGiven(name)
+  }
+
+  /**
+   * A statement that waits for a lock does not notice that its connection was given up: it would be done, and committed, when its
+   * exchange has long been asked about and found nowhere. So the server ends what is left of it before anything else is sent.
+   */
+  #endGiven(name: string): void {
+    for (const { pid, since } of this.#given) {
+      const values = [pid, since, name]
+      const { rows } = this.#call([{ text: END_BACKEND_SQL, name: null, values, wide: false }])
+      if (rows.some(({ ended }) => ended !== 1)) {
+        const message = 'the server has not ended a former connection yet'
+        throw new PostgresError({ message, code: null, lost: true, late: true }, true)
+      }
+    }
+    this.#given = []
   }
 
   begin(text: string): void {
@@ -228,6 +248,8 @@ class Connection {
   }
 
   #fail(error: Error, isAway: boolean): void {
+    if (this.#backend !== null && this.#options.readOnly !== true) this.#given.push(this.#backend)
+    this.#backend = null
     this.#isOpen = false
     this.#status = 'I'
     this.#failure = isAway ? error : null
@@ -251,7 +273,8 @@ class Connection {
 
   #check(readOnly: boolean): void {
     const [found] = this.#call([plain(SERVER_SQL)]).rows
-    const { version, encoding, written } = found as Record<string, string>
+    const { version, encoding, written, pid, since } = found as Record<string, string>
+    this.#backend = { pid: Number(pid), since: Number(since) }
     const place = placeOf(this.#url)
     if (Number(version) < OLDEST * 10_000) {
       const major = Math.floor(Number(version) / 10_000)
@@ -270,13 +293,27 @@ class Connection {
 export const connectionName = (replica: number | null): string =>
   replica === null ? 'tollgate' : `tollgate replica ${replica}`
 
+/** A connection's process at the server. */
+interface Backend {
+  readonly pid: number
+  /** When it began, in microseconds since 1970: numbers are used again. */
+  readonly since: number
+}
+
+const SINCE = 'CAST(extract(epoch FROM backend_start) * 1000000 AS BIGINT)'
 const SERVER_SQL = `
   SELECT current_setting('server_version_num') AS version, current_setting('server_encoding') AS encoding,
-    current_setting('transaction_read_only') AS written`
+    current_setting('transaction_read_only') AS written, pg_backend_pid() AS pid,
+    (SELECT ${SINCE} FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS since`
+
+/** Waits for its end, half as long as a statement may take. A pooler may have given it to somebody else, by another name. */
+const END_BACKEND_SQL = `
+  SELECT pg_terminate_backend(pid, 500) AS ended FROM pg_stat_activity
+  WHERE pid = $1 AND ${SINCE} = $2 AND application_name = $3 AND pid <> pg_backend_pid()`
 
 /**
- * What a role, a database or a server may have set otherwise. Values are read and written as texts of one kind. A statement ends
- * when its client gives it up, and a connection waits as long as it has to. A transaction sees what others have committed.
+ * What a role, a database or a server may have set otherwise. Values are read and written as texts of one kind. How long a
+ * statement may take, its client says (`statementMs`). A transaction sees what others have committed.
  */
 const OWN_SETTINGS: Readonly<Record<string, string>> = {
   bytea_output: 'hex',
