@@ -130,6 +130,8 @@ test('the version of the chart is that of the package', () => {
   const { version, appVersion } = parse(read('src/deploy/chart/Chart.yaml'))
   const ours = JSON.parse(read('package.json')).version
   expect({ version, appVersion }).toEqual({ version: ours, appVersion: ours })
+  // Under this tag the README pushes the image that the chart asks for.
+  expect(read('src/deploy/README.md')).toContain(`docker push registry.example.com/tollgate:${ours}\n`)
 })
 
 describe.skipIf(missing.length > 0)('the chart', () => {
