@@ -39,12 +39,17 @@ const ROUNDS_TO_TAKE_OVER = 2
 /** The server notices the end of a process's connection a moment later. */
 const FORMER_TRIES = 10
 const FORMER_PAUSE_MS = 100
+/** So long an end waits for what is being settled of others; another one goes on with it. */
+const STOP_MS = 2000
 
 export class ReplicaKeeper {
   readonly #parts: KeeperParts
   readonly #roundMs: number
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
+  #settling: Promise<void> | undefined
+  /** Taken over, and not settled yet. */
+  #taken: number | null = null
   /** Renewals without a failure. */
   #rounds = 0
   #isEnded = false
@@ -80,6 +85,7 @@ export class ReplicaKeeper {
     this.#isEnded = true
     clearTimeout(this.#timer)
     await this.#running
+    await Promise.race([this.#settling, wait(STOP_MS, undefined, { ref: false })])
   }
 
   async #settleFormer(): Promise<Settled> {
@@ -109,14 +115,7 @@ export class ReplicaKeeper {
       const atMs = clock.now()
       await writer.op('renewLease', atMs)
       this.#renewedAtMs = atMs
-      if (++this.#rounds >= ROUNDS_TO_TAKE_OVER) {
-        for (;;) {
-          const settled = this.#isEnded ? null : await this.#takeOver('ended')
-          if (settled === null) break
-          this.#takeovers++
-          log.warn({ ...settled }, 'settled what a dead replica left open')
-        }
-      }
+      if (++this.#rounds >= ROUNDS_TO_TAKE_OVER) this.#settling ??= this.#settleEnded()
       return this.#roundMs
     } catch (error) {
       this.#failures++
@@ -128,13 +127,32 @@ export class ReplicaKeeper {
     }
   }
 
-  /** Null when there is none to take over. */
+  /** Beside the renewals: what it reads and settles may take longer than a lease lasts. Never rejects. */
+  async #settleEnded(): Promise<void> {
+    const { log } = this.#parts
+    try {
+      for (;;) {
+        const settled = this.#isEnded ? null : await this.#takeOver('ended')
+        if (settled === null) break
+        this.#takeovers++
+        log.warn({ ...settled }, 'settled what a dead replica left open')
+      }
+    } catch (error) {
+      if (!this.#isEnded) log.warn({ error: String(error) }, 'a dead replica is not settled yet; trying again')
+    } finally {
+      this.#settling = undefined
+    }
+  }
+
+  /** Goes on with the one that is taken over already. Null when there is none to take over. */
   async #takeOver(which: 'ended' | 'left' | number): Promise<(Settled & { readonly replica: number }) | null> {
     const { writer, reads, settle } = this.#parts
-    const replica = await writer.op('takeOver', which)
+    this.#taken ??= await writer.op('takeOver', which)
+    const replica = this.#taken
     if (replica === null) return null
     const settled = await settleLeft({ reads, settle, dead: { replica, lane: null } })
     await writer.op('forgetReplica', replica)
+    this.#taken = null
     return { replica, ...settled }
   }
 }

@@ -1,4 +1,5 @@
 /** Several processes with one store in PostgreSQL: leases, what a dead one has left open, and who may still write. */
+import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openServedStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -6,6 +7,13 @@ import { counts } from '../helpers/counts.ts'
 import { beside, endLease, PATIENT, QUICK, replicas, run } from './beside.ts'
 import { read, serve } from './daily-work.ts'
 import { aHold, aSettle, folder, fund, onPostgres, SECRET, type TestStore, testStore } from './helpers.ts'
+
+/** As a gateway opens it: what it reads keeps nothing else waiting. */
+async function served({ path, clock }: TestStore): Promise<Store> {
+  const opened = await openServedStore({ ...QUICK, url: path, secret: SECRET, clock, folder: folder() })
+  onTestFinished(() => opened.close())
+  return opened
+}
 
 onPostgres(() => {
   describe('a lease', () => {
@@ -105,6 +113,31 @@ onPostgres(() => {
       expect(await one.ledger.hold(aHold({ accountId, exchange: 'req_3', amount: 100n }))).toMatchObject({ held: true })
     })
 
+    test('is renewed while the holds of a dead one cannot be read; they are settled as soon as they can', async () => {
+      const one = await testStore({ writes: 'thread' })
+      const accountId = await fund(one, 1000n)
+      await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
+      const two = await served(one)
+      await two.recover()
+      const other = one.connect()
+      onTestFinished(() => other.close())
+      other.exec('BEGIN')
+      other.exec('LOCK TABLE event IN ACCESS EXCLUSIVE MODE')
+      endLease(one, 1)
+      await expect.poll(() => replicas(one)[0], PATIENT).toEqual({ id: 1, taken_by: 2 })
+      const until = () => String(run(one, 'SELECT lease_until FROM replica WHERE id = 2')[0]!['lease_until'])
+      for (let renewals = 0; renewals < 3; renewals++) {
+        const before = until()
+        await expect.poll(until, { timeout: 3000 }).not.toBe(before)
+      }
+      // Longer than what is read may take.
+      await wait(1500)
+      other.exec('COMMIT')
+      await expect.poll(() => one.reads.findAccount('alice'), PATIENT).toMatchObject({ posted: 1000n, held: 0n })
+      await expect.poll(() => replicas(one).map(({ id }) => id), PATIENT).toEqual([2])
+      expect(two.lease()).toMatchObject({ failures: 0 })
+    })
+
     test('that was taken over by one that died in the middle is taken over again', async () => {
       const one = await testStore({ writes: 'thread' })
       const accountId = await fund(one, 1000n)
@@ -188,12 +221,6 @@ onPostgres(() => {
   })
 
   describe('a key that another process revokes', () => {
-    async function served(store: TestStore): Promise<Store> {
-      const opened = await openServedStore({ url: store.path, secret: SECRET, clock: store.clock, folder: folder() })
-      onTestFinished(() => opened.close())
-      return opened
-    }
-
     test('is refused within a second', async () => {
       const one = await testStore(QUICK)
       const two = await served(one)
