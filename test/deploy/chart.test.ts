@@ -222,6 +222,11 @@ describe.skipIf(missing.length > 0)('the chart', () => {
     expect(mounts).toContainEqual({ name: volumeClaimTemplates[0].metadata.name, mountPath: '/etc/tollgate/.tollgate' })
   })
 
+  test('a drain of nodes takes one replica, and none while all are not ready because PostgreSQL is away', async () => {
+    const { 'PodDisruptionBudget/gate-tollgate': budget } = await objects()
+    expect(budget.spec).toMatchObject({ maxUnavailable: 1, unhealthyPodEvictionPolicy: 'IfHealthyBudget' })
+  })
+
   test('names lead to each other', async () => {
     const all = await objects(EVERYTHING)
     const set = all['StatefulSet/gate-tollgate']

@@ -93,21 +93,24 @@ const sourceVariable = exactly({
   query: { const: 'prometheus' },
   current: exactly({}),
 })
-const queryVariable = exactly({
-  name: text,
-  label: text,
-  type: { const: 'query' },
-  datasource: source,
-  query: exactly({ query: text, refId: text }),
-  definition: text,
-  /** When the time range changes too. */
-  refresh: { const: 2 },
-  sort: whole,
-  includeAll: flag,
-  allValue: text,
-  multi: flag,
-  current: exactly({ text, value: text }),
-})
+const queryVariable = exactly(
+  {
+    name: text,
+    label: text,
+    type: { const: 'query' },
+    datasource: source,
+    query: exactly({ query: text, refId: text }),
+    definition: text,
+    /** When the time range changes too. */
+    refresh: { const: 2 },
+    sort: whole,
+    includeAll: flag,
+    allValue: text,
+    multi: flag,
+    current: exactly({ text, value: text }),
+  },
+  ['allValue'],
+)
 const annotation = exactly({
   name: text,
   datasource: source,

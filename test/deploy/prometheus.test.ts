@@ -46,9 +46,16 @@ interface Panel {
   readonly targets?: readonly Query[]
 }
 
+interface Variable {
+  readonly name: string
+  readonly query: string | { readonly query: string }
+  readonly definition?: string
+  readonly allValue?: string
+}
+
 interface Dashboard {
   readonly panels: readonly Panel[]
-  readonly templating: { readonly list: readonly { readonly name: string; readonly definition?: string }[] }
+  readonly templating: { readonly list: readonly Variable[] }
   readonly annotations: { readonly list: readonly { readonly name: string; readonly expr: string }[] }
 }
 
@@ -181,6 +188,16 @@ describe('what is asked for', () => {
   })
 })
 
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+test.each(asked)('%s: its ranges are long enough for a scrape a minute', (_place, expr) => {
+  for (const [range, number, unit] of expr.matchAll(/\[(\d+)([smhd])\]/g)) {
+    // A change needs two samples, also when a scrape fails. An extreme needs one.
+    const isExtreme = /(min|max|last)_over_time\([^[]*$/.test(expr.slice(0, expr.indexOf(range)))
+    expect(Number(number) * SECONDS[unit!]!, range).toBeGreaterThanOrEqual(isExtreme ? 120 : 180)
+  }
+})
+
 describe('alerts', () => {
   test.each(alerts.map(rule => [rule.alert!, rule] as const))(
     '%s says what is the matter and what to do',
@@ -238,6 +255,29 @@ describe('the dashboard', () => {
     ])
     const used = new Set([...text.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!))
     expect([...used].filter(name => name !== '__rate_interval').sort()).toEqual([...names].sort())
+  })
+
+  test('shows nodejs_* and process_* of Tollgate alone', () => {
+    for (const name of ['job', 'instance']) {
+      const { query, definition, allValue } = dashboard.templating.list.find(each => each.name === name)!
+      expect(definition).toMatch(/^label_values\(tollgate_build_info\b/)
+      expect(query).toMatchObject({ query: definition })
+      // Without it "All" is the values that the query has found.
+      expect(allValue, name).toBeUndefined()
+    }
+    for (const { title, targets = [] } of dashboard.panels) {
+      for (const { expr } of targets) {
+        for (const { name, matchers } of selectorsOf(expr)) {
+          if (!/^(nodejs|process)_/.test(name)) continue
+          expect(matchers, title).toEqual(
+            expect.arrayContaining([
+              ['job', '$job'],
+              ['instance', '$instance'],
+            ]),
+          )
+        }
+      }
+    }
   })
 
   test('queries of a panel have names of their own', () => {

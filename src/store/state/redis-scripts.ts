@@ -78,10 +78,11 @@ return ARGV[1]
 
 /**
  * Renews the lease of a replica. It adds before it removes: a full server refuses a script only at its first command. KEYS: the leases. ARGV: the replica, how long in ms. Returns whether the lease had not ended,
- * and how many replicas have one.
+ * and how many replicas have one. The leases of a gateway that is gone for good do not stay on the server.
  */
 export const RENEW = `${NOW}local lease = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
 redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', 10 * ARGV[2]))
 return {lease > now and 1 or 0, redis.call('ZCARD', KEYS[1])}
 `

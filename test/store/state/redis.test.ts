@@ -191,6 +191,26 @@ describeWithRedis('texts on a server', () => {
   })
 })
 
+describeWithRedis('all that a replica writes', () => {
+  test('is under keys that begin with tollgate: and have an end, which its lease comes before', async () => {
+    const leaseMs = 15_000
+    const { url, client } = await server()
+    const { buckets, slots, kv, versions } = await replica(url, leaseMs)
+    await buckets.take('a', slowly(2), 1)
+    await slots.enter('a', 1)
+    kv.set('a', 'text', 60_000)
+    await kv.get('a')
+    await versions.get('a')
+    const keys = await client.keys('*')
+    expect(keys.length).toBeGreaterThanOrEqual(5)
+    expect(keys).toContain('tollgate:replicas')
+    for (const key of keys) {
+      expect(key).toMatch(/^tollgate:/)
+      expect(await client.pttl(key), key).toBeGreaterThan(leaseMs)
+    }
+  })
+})
+
 describeWithRedis('versions on a server', () => {
   test('a change is seen at once by all replicas, also one that was made while the server was lost', async () => {
     const redis = await server()
