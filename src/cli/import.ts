@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
-import { Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { makeFolder } from '../store/files.ts'
 import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './commands.ts'
 import { count, json } from './format.ts'
@@ -44,7 +44,11 @@ export const addImport: AddCommand = (program, { terminal, finish }) => {
       'after',
       example('import litellm config.yaml --out gateway', 'import litellm config.yaml --prices prices.json'),
     )
-    .action((file: string, options: Options) => finish(() => importFile(terminal, file, options)))
+    .action((file: string, options: Options, command: Command) => {
+      if (options.force && options.out === undefined)
+        command.error('error: --force is for --out: without --out no file is written')
+      return finish(() => importFile(terminal, file, options))
+    })
 }
 
 async function importFile(terminal: Terminal, file: string, options: Options): Promise<ExitCode> {

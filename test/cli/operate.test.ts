@@ -123,6 +123,7 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     [['init', '--config=a.yaml'], 'error: init reads no configuration'],
     [['-c', 'a.yaml', 'build'], 'error: build reads no configuration'],
     [['import', 'litellm', 'b.yaml', '-c', 'a.yaml'], 'error: import litellm reads no configuration'],
+    [['import', 'litellm', 'b.yaml', '--force'], 'error: --force is for --out: without --out no file is written'],
     [['store', 'copy', '--from', 'a', '--to', 'b', '-c', 'a.yaml'], 'error: store copy reads no configuration'],
     [['check', '--format', 'html'], 'Allowed choices are text, json, sarif, github'],
     [['account'], 'Usage: tollgate account'],
