@@ -12,6 +12,7 @@ import { SharedCount } from './common/shared-count.ts'
 import type { TelemetryConfig } from './common/telemetry-config.ts'
 import { VERSION } from './common/version.ts'
 import type { Configuration } from './config/configuration.ts'
+import { answerDigest } from './config/digest.ts'
 import { urlOf } from './config/listen-address.ts'
 import { modelNames } from './config/models.ts'
 import { builtinRegistry } from './loader/builtin.ts'
@@ -326,12 +327,14 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
     const admitted = new SharedCount()
     return alone(createServing({ ...base, ...needs, store, metrics, reloads, admitted, lane: 0, stepGraceMs }))
   }
+  const serving = () => answerDigest(reloads.running().configuration)
   state.threads = await ServingThreads.start({
     ...needs,
     count,
     store: store.threads,
     state: base.kept,
-    memory: configuration.state === null ? createThreadMemory(base.clock, count, secret) : null,
+    memory:
+      configuration.state === null ? createThreadMemory({ clock: base.clock, threads: count, secret, serving }) : null,
     secret,
     configFile: options.configFile,
     env: options.env,

@@ -47,7 +47,12 @@ interface Kept {
   readonly dropped: string
 }
 
+/** What serving threads can share of a part of `cache`, in bytes; one thread alone has no such limit. */
+const MOST_SHARED = 2 ** 30
+
 const SENTENCE_PRICE = 'must be "free" or a map with request, or per and input or output'
+
+const warning = (at: string, message: string) => ({ at, level: 'warning', message }) as const
 
 export default definePlugin({
   name: 'cache',
@@ -73,7 +78,7 @@ export default definePlugin({
       size: {
         ...unit('bytes'),
         default: '64MiB',
-        description: 'Memory for answers; those that nobody has asked for longest make room.',
+        description: 'Memory for answers, at most 1GiB of it with several threads; old ones make room.',
       },
       largest: { ...unit('bytes'), default: '1MiB', description: 'A larger answer is not kept.' },
       temperature: {
@@ -111,8 +116,10 @@ export default definePlugin({
       },
     },
   },
-  check: ({ ttl }: Settings) =>
-    ttl === 0 ? [{ at: '/ttl', level: 'warning', message: 'with ttl 0s no answer is ever given again' }] : [],
+  check: ({ ttl, size }: Settings) => [
+    ...(ttl === 0 ? [warning('/ttl', 'with ttl 0s no answer is ever given again')] : []),
+    ...(size > MOST_SHARED ? [warning('/size', 'several threads use at most 1GiB of it')] : []),
+  ],
   create(settings: Settings, { clock, cache }, { policy, id }) {
     const price = priceOf(settings.price)
     const answers = cache.open(`${policy}/${id}`, settings.size)

@@ -210,11 +210,17 @@ async function personOf(ctx: Context, { sessions }: Guard, secure: boolean): Pro
   return { ...nobody, actor: person.email, maker: person.id, person, session: session.secret }
 }
 
-/** The operator's token that a request brings, if it works. */
-export async function tokenOf(ctx: Context, { people }: Pick<Store, 'people'>): Promise<OperatorToken | undefined> {
+/** The secret that a request brings; null: none. */
+export function bearerOf(ctx: Context): string | null {
   const [scheme, secret, ...more] = (ctx.req.headers.authorization ?? '').split(' ')
   const isBearer = scheme?.toLowerCase() === 'bearer' && secret !== undefined && more.length === 0
-  return isBearer ? await people.findToken(secret) : undefined
+  return isBearer ? secret : null
+}
+
+/** The operator's token that a request brings, if it works. */
+export async function tokenOf(ctx: Context, { people }: Pick<Store, 'people'>): Promise<OperatorToken | undefined> {
+  const secret = bearerOf(ctx)
+  return secret === null ? undefined : await inWords(() => people.findToken(secret))
 }
 
 /** Whose token it is. The description needs none. */

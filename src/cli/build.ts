@@ -1,9 +1,8 @@
 /** `tollgate build`: makes the dashboard's page, for images that are made before they run. */
-import { type AddCommand, example } from './commands.ts'
+import { type AddCommand, example, withoutConfig } from './commands.ts'
 
 export const addBuild: AddCommand = (program, { terminal, finish }) => {
-  program
-    .command('build')
+  withoutConfig(program.command('build'))
     .description(
       'build the dashboard; serve does this by itself; it needs the development packages (npm ci, without --omit=dev)',
     )

@@ -28,6 +28,22 @@ export function configOf(command: Command): string {
   return command.optsWithGlobals<{ config: string }>().config
 }
 
+/** A command that reads no configuration: one that its command line names is a mistake, and not in its help. */
+export function withoutConfig(command: Command): Command {
+  return command.configureHelp({ showGlobalOptions: false }).hook('preAction', () => {
+    const [names, top] = pathTo(command)
+    if (top.getOptionValueSource('config') !== 'cli') return
+    command.error(`error: ${names.join(' ')} reads no configuration: leave out -c, --config`)
+  })
+}
+
+/** The names of a command, from the outside to the inside, and the program that it is a part of. */
+function pathTo(command: Command): [names: readonly string[], program: Command] {
+  if (command.parent === null) return [[], command]
+  const [names, program] = pathTo(command.parent)
+  return [[...names, command.name()], program]
+}
+
 /** Joins a path of the command line to the folder where it was written. */
 export function pathOf(terminal: Terminal, file: string): string {
   return resolve(terminal.folder, file)

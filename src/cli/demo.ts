@@ -6,13 +6,12 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type AddCommand, example } from './commands.ts'
+import { type AddCommand, example, withoutConfig } from './commands.ts'
 import { showMoney } from './format.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export const addDemo: AddCommand = (program, { terminal, finish }) => {
-  program
-    .command('demo')
+  withoutConfig(program.command('demo'))
     .description('start a temporary gateway, send two requests, print what they cost, and clean up')
     .addHelpText('after', example('demo'))
     .action(() => finish(() => demo(terminal)))

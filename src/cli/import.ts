@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
-import { Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { makeFolder } from '../store/files.ts'
-import { type AddCommand, example, jsonOption, pathOf } from './commands.ts'
+import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './commands.ts'
 import { count, json } from './format.ts'
 import type { Imported } from './import-litellm/index.ts'
 import type { PriceList } from './import-litellm/models.ts'
@@ -25,8 +25,7 @@ export const addImport: AddCommand = (program, { terminal, finish }) => {
     .description('convert the configuration of another gateway')
     .addHelpText('after', example('import litellm config.yaml --out gateway'))
 
-  group
-    .command('litellm')
+  withoutConfig(group.command('litellm'))
     .description("convert a LiteLLM proxy's config.yaml to gateway.yaml and a policy; list what was not converted")
     .argument('<file>', 'path of the config.yaml')
     .option('--out <folder>', 'folder for the files (default: print them)')
@@ -45,7 +44,11 @@ export const addImport: AddCommand = (program, { terminal, finish }) => {
       'after',
       example('import litellm config.yaml --out gateway', 'import litellm config.yaml --prices prices.json'),
     )
-    .action((file: string, options: Options) => finish(() => importFile(terminal, file, options)))
+    .action((file: string, options: Options, command: Command) => {
+      if (options.force && options.out === undefined)
+        command.error('error: --force is for --out: without --out no file is written')
+      return finish(() => importFile(terminal, file, options))
+    })
 }
 
 async function importFile(terminal: Terminal, file: string, options: Options): Promise<ExitCode> {

@@ -3,7 +3,7 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
-import { type AddCommand, example, pathOf, writeNew } from './commands.ts'
+import { type AddCommand, example, pathOf, withoutConfig, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { pairs } from './format.ts'
 import { quoted } from './import-litellm/shell.ts'
@@ -12,8 +12,7 @@ import { modeline, writeSchemaFile } from './schema.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export const addInit: AddCommand = (program: Command, { terminal, finish }) => {
-  program
-    .command('init')
+  withoutConfig(program.command('init'))
     .description('write a gateway of your own: configuration, policy, plugin, tests and a CI workflow')
     .argument('[folder]', 'folder to write to; it is created if it is missing', '.')
     .addHelpText('after', example('init', 'init my-gateway'))

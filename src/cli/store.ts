@@ -1,6 +1,6 @@
 /** `tollgate store copy`: moves a stopped gateway's store to the other engine. */
 import type { CopyReport } from '../store/copy-store.ts'
-import { type AddCommand, example, jsonOption, pathOf } from './commands.ts'
+import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './commands.ts'
 import { count, json, table } from './format.ts'
 import { CommandError, progressStages, type Terminal } from './terminal.ts'
 
@@ -27,8 +27,7 @@ export const addStore: AddCommand = (program, { terminal, finish }) => {
     .description('copy the store between SQLite and PostgreSQL')
     .addHelpText('after', example(...lines))
 
-  store
-    .command('copy')
+  withoutConfig(store.command('copy'))
     .description('copy a store from SQLite to PostgreSQL, or back, while no gateway uses it')
     .requiredOption('--from <address>', 'the store to copy')
     .requiredOption('--to <address>', 'where to copy it')

@@ -89,7 +89,7 @@ export interface Cache {
    *
    * @param scope the policy and the step's id
    * @param maxBytes memory for it in this process; the least recently used texts make room, or with several threads the oldest
-   *   ones that were not read since they came
+   *   ones that were not read since they came. Several threads use at most 1 GiB of it
    */
   open(scope: string, maxBytes: number): KeyValue
 }

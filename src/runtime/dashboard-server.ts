@@ -1,11 +1,12 @@
 /** Introduces the account API to the gateway: the dashboard's listener, and what the API may know of what runs. */
 import type { Server } from 'node:http'
 import { fileURLToPath } from 'node:url'
-import type { Context, Middleware } from 'koa'
+import type { Middleware } from 'koa'
 import type { Clock, Log } from '#contract'
 import type { ApiParts, RecentTrails } from '../api/api-parts.ts'
+import { createObservers } from '../api/observers.ts'
 import { createPageFiles } from '../api/page-files.ts'
-import { createApi, tokenOf } from '../api/server.ts'
+import { createApi } from '../api/server.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from '../app.ts'
 import type { Address } from '../config/configuration.ts'
 import { basePath, urlHost } from '../config/listen-address.ts'
@@ -78,8 +79,8 @@ export function createDashboardServer(parts: DashboardServerParts) {
     about: () => ({ baseUrl: api.baseUrl(), dashboard: origins()[0] ?? null }),
     /** The operators' part of the API, for their own listener; not made without one, for its schemas take a tenth of a second. */
     operators: () => createApi(api, 'admin', { readJson: createJsonReader() }),
-    /** Whether a request brings an operator's token. */
-    isOperator: async (ctx: Context) => (await tokenOf(ctx, parts.store)) !== undefined,
+    /** Whether a request brings an operator's token: for what it may read, and nothing else. */
+    isOperator: createObservers(parts.store, clock),
     /** Opens the listener for people, and answers with the address that they type. */
     async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
       const people = createApi(api, 'dashboard', { readJson: createJsonReader() })

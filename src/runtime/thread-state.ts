@@ -72,6 +72,8 @@ export interface ThreadMemory {
   /** Slots of those who had to wait for theirs. */
   readonly slots: LocalSlots
   openCache(part: Part): TextMemory
+  /** A reload is over: lets go of the caches of configurations that do not serve and are old. */
+  dropOldCaches(): void
   /** A thread has died. */
   forget(thread: number): void
 }
@@ -79,8 +81,16 @@ export interface ThreadMemory {
 /** A reload leaves the cache of the configuration before behind. One that was made so recently is kept for the way back. */
 const OLD_CACHE_MS = 60_000
 
-/** @param threads how many serve; they are numbered from 1 */
-export function createThreadMemory(clock: Clock, threads: number, secret: string): ThreadMemory {
+export interface ThreadMemoryOptions {
+  readonly clock: Clock
+  /** How many serve; they are numbered from 1. */
+  readonly threads: number
+  readonly secret: string
+  /** The configuration that serves, as threads name it when they open a cache. */
+  serving(): string
+}
+
+export function createThreadMemory({ clock, threads, secret, serving }: ThreadMemoryOptions): ThreadMemory {
   interface Parts {
     readonly byScope: Map<string, TextMemory>
     usedAt: number
@@ -96,6 +106,10 @@ export function createThreadMemory(clock: Clock, threads: number, secret: string
   return {
     shared,
     slots: new LocalSlots(slots),
+    dropOldCaches() {
+      const [kept, now] = [serving(), clock.now()]
+      for (const [name, { usedAt }] of caches) if (name !== kept && now - usedAt > OLD_CACHE_MS) caches.delete(name)
+    },
     forget(thread) {
       releaseLocks(shared.buckets.locks, thread)
       slots.forget(thread)
@@ -106,7 +120,6 @@ export function createThreadMemory(clock: Clock, threads: number, secret: string
       const now = clock.now()
       const parts = caches.get(configuration) ?? { byScope: new Map(), usedAt: now }
       parts.usedAt = now
-      for (const [name, { usedAt }] of caches) if (now - usedAt > OLD_CACHE_MS) caches.delete(name)
       caches.set(configuration, parts)
       const part = parts.byScope.get(scope) ?? createTextMemory(maxBytes)
       parts.byScope.set(scope, part)

@@ -171,6 +171,7 @@ export class ServingThreads implements ServingSet {
       await Promise.all(this.#all().map(({ calls }) => calls.call('prepare', texts)))
     } catch (error) {
       for (const { calls } of this.#all()) calls.tell('abandon')
+      this.#parts.memory?.dropOldCaches()
       throw error
     }
   }
@@ -178,6 +179,7 @@ export class ServingThreads implements ServingSet {
   /** The prepared configuration serves; `texts` answers with it by now. One that cannot follow is replaced. */
   changed(): void {
     const texts = this.#parts.texts()
+    this.#parts.memory?.dropOldCaches()
     for (const thread of this.#all()) {
       thread.calls.call('commit', texts).catch((error: Error) => this.#giveUp(thread, error))
     }

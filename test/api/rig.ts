@@ -20,13 +20,14 @@ import { expect } from 'vitest'
 import { type ErrorEnvelope, type Log, type Model, parseMoney } from '#contract'
 import type { ApiParts } from '../../src/api/api-parts.ts'
 import { deviceCookieName } from '../../src/api/known-clients.ts'
+import { createObservers } from '../../src/api/observers.ts'
 import { errorCodesOf } from '../../src/api/openapi.ts'
 import { createPasswords, type Derive } from '../../src/api/password.ts'
 import type { ApiRoute } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import type { Schema } from '../../src/api/schema.ts'
 import { SCHEMAS, type SchemaName } from '../../src/api/schemas.ts'
-import { createApi, type RoutePath, tokenOf } from '../../src/api/server.ts'
+import { createApi, type RoutePath } from '../../src/api/server.ts'
 import { cookieName } from '../../src/api/sessions.ts'
 import { createGuard, type Guard } from '../../src/api/sign-in.ts'
 import { createAjv } from '../../src/api/validate.ts'
@@ -139,7 +140,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const api = (door: RoutePath) => createApi(parts, door, { readJson: createJsonReader(), guard, routes })
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
-    createAdminApp(around, api('admin'), async ctx => (await tokenOf(ctx, store)) !== undefined),
+    createAdminApp(around, api('admin'), createObservers(store, clock)),
   ].map(app => createServer(app.callback()))
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!

@@ -91,6 +91,13 @@ describe('what ends with a sentence', () => {
   })
 })
 
+test.each([
+  ['check', true],
+  ['demo', false],
+])('the help of %s shows --config: %s', async (command, isShown) => {
+  expect((await place.tollgate([command, '--help'])).out.includes('--config')).toBe(isShown)
+})
+
 describe('the command line itself is wrong: exit code 2, and nothing is done', () => {
   test.each([
     [['acount', 'list'], 'Did you mean account?'],
@@ -112,6 +119,12 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     ],
     [['key', 'update', 'key_1', '--models', 'a', '--all-models'], 'cannot be used with'],
     [['key', 'create', '--acount=acme'], '(Did you mean --account instead of --acount?)'],
+    [['demo', '-c', 'a.yaml'], 'error: demo reads no configuration: leave out -c, --config'],
+    [['init', '--config=a.yaml'], 'error: init reads no configuration'],
+    [['-c', 'a.yaml', 'build'], 'error: build reads no configuration'],
+    [['import', 'litellm', 'b.yaml', '-c', 'a.yaml'], 'error: import litellm reads no configuration'],
+    [['import', 'litellm', 'b.yaml', '--force'], 'error: --force is for --out: without --out no file is written'],
+    [['store', 'copy', '--from', 'a', '--to', 'b', '-c', 'a.yaml'], 'error: store copy reads no configuration'],
     [['check', '--format', 'html'], 'Allowed choices are text, json, sarif, github'],
     [['account'], 'Usage: tollgate account'],
     [[], 'Usage: tollgate'],

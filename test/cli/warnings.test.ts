@@ -98,6 +98,11 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'no-effect',
     says: 'with ttl 0s no answer is ever given again',
   },
+  'a cache that is larger than threads can share': {
+    policy: inFront('  - { use: cache, with: { size: 1025MiB } }\n'),
+    rule: 'no-effect',
+    says: 'several threads use at most 1GiB of it',
+  },
   'slots behind the money': {
     policy: behind(slots('few', 'per: key, limit: 2')),
     rule: 'late-limit',

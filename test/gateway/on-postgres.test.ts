@@ -81,6 +81,38 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway on PostgreSQL', () => {
     expect((await gateway.running.store.verify()).violations).toEqual([])
   })
 
+  test('whose database is away still shows its figures to a token that has read them before', async () => {
+    const database = await testDatabase()
+    const gateway = await startInProcess({
+      store: database.url,
+      yaml: { admin: '127.0.0.1:0', metrics: 'token' },
+    })
+    onTestFinished(async () => void (await gateway.stop()))
+    const tokenOf = async (name: string) =>
+      (await gateway.running.store.people.createToken({ name, expiresAt: null, createdBy: 'test' })).secret
+    const [used, unused] = [await tokenOf('used'), await tokenOf('unused')]
+    const ask = async (path: string, token: string) => {
+      const headers = { authorization: `Bearer ${token}` }
+      const answer = await fetch(`${gateway.running.adminUrl}${path}`, { headers })
+      return { status: answer.status, text: await answer.text() }
+    }
+    expect((await ask('/metrics', used)).status).toBe(200)
+    await database.allow(false)
+    for (const [path, token] of [
+      ['/metrics', unused],
+      ['/api/operator/summary', used],
+    ] as const) {
+      const refused = await ask(path, token)
+      expect(refused.status, path).toBe(503)
+      expect(refused.text).toContain('"store_unavailable"')
+    }
+    await expect
+      .poll(() => ask('/metrics', used), { timeout: 10_000 })
+      .toMatchObject({ status: 200, text: expect.stringMatching(/^tollgate_ledger_healthy 0$/m) })
+    expect(gateway.log.filter(line => line['msg'] === 'an unexpected error')).toEqual([])
+    await database.allow(true)
+  })
+
   test('whose table of replicas is another one: nothing starts, and one problem says where and what to do', async () => {
     const database = await testDatabase()
     const options = {

@@ -105,7 +105,7 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
     retire: values => void retired.push(values),
     figures: createShadowFigures(),
     state: createLocalState(clock),
-    memory: createThreadMemory(clock, count, SECRET),
+    memory: createThreadMemory({ clock, threads: count, secret: SECRET, serving: () => '' }),
     texts: () => running,
     ready: async () => ({ ready: true }),
     about: () => undefined,

@@ -49,7 +49,8 @@ test('a call that cannot be sent rejects, and so does one whose thread ends', as
 
 test('nonsense in what nobody waits for is told to the step, as with one thread', () => {
   const clock = testClock()
-  const { handlers } = serveState(createLocalState(clock), createThreadMemory(clock, 1, SECRET))
+  const memory = createThreadMemory({ clock, threads: 1, secret: SECRET, serving: () => 'c' })
+  const { handlers } = serveState(createLocalState(clock), memory)
   const { calls } = connected(handlers as StateHandlers)
   const state = createThreadState(calls, { memory: null, clock, index: 1, secret: SECRET })
   for (const ttlMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
@@ -59,4 +60,41 @@ test('nonsense in what nobody waits for is told to the step, as with one thread'
     )
   }
   expect(() => state.buckets.give('a', { capacity: 1, refillPerMs: 1 }, Number.NaN)).toThrow('is not a number')
+})
+
+test('the cache of the configuration that serves stays, however old it is; others go when a reload is over', () => {
+  const clock = testClock()
+  let serving = 'A'
+  const memory = createThreadMemory({ clock, threads: 2, secret: SECRET, serving: () => serving })
+  const open = (configuration: string) => memory.openCache({ configuration, scope: 's', maxBytes: 1024 })
+  const a = open('A')
+  clock.ms += 3_600_000
+  // A thread prepares B, and another one refuses it.
+  const b = open('B')
+  memory.dropOldCaches()
+  expect(open('A')).toBe(a)
+  // Locks of a thread that has died are released there too.
+  a.locks[0] = 2
+  memory.forget(1)
+  expect(a.locks[0]).toBe(0)
+  // An abandoned one goes too.
+  clock.ms += 60_001
+  memory.dropOldCaches()
+  expect(open('B')).not.toBe(b)
+  serving = 'B'
+  memory.dropOldCaches()
+  expect(open('A')).not.toBe(a)
+})
+
+test('the cache of a configuration that served a moment ago is kept for the way back', () => {
+  const clock = testClock()
+  let serving = 'A'
+  const memory = createThreadMemory({ clock, threads: 2, secret: SECRET, serving: () => serving })
+  const open = (configuration: string) => memory.openCache({ configuration, scope: 's', maxBytes: 1024 })
+  const a = open('A')
+  clock.ms += 60_000
+  open('B')
+  serving = 'B'
+  memory.dropOldCaches()
+  expect(open('A')).toBe(a)
 })
