@@ -74,14 +74,10 @@ export const PLANTED: readonly PlantedBug[] = [
   bug(
     'a connection that is opened again does not look at the fence',
     DATABASE,
-    `if (!this.#isOpen) this.#openAgain()
-    // Of a transaction that was given up.
-    this.#deferred = []
-    this.#beginning = text`,
-    `const isAgain = !this.#isOpen
-    if (isAgain) this.#openAgain()
-    this.#deferred = []
-    this.#beginning = isAgain ? 'BEGIN' : text`,
+    `this.#openAgain()
+      return this.#call(statements)`,
+    `this.#openAgain()
+      return this.#call(statements.map(each => (/^BEGIN/.test(each.text) ? plain('BEGIN') : each)))`,
   ),
   bug(
     'the spool is emptied before its settles are written',
