@@ -80,7 +80,7 @@ export interface StoreParts {
   readonly replica: ReplicaParts | null
 }
 
-export interface ReplicaParts extends Pick<KeeperParts, 'former' | 'roundMs'> {
+export interface ReplicaParts extends Pick<KeeperParts, 'id' | 'former' | 'roundMs'> {
   readonly id: number
   /** The name of the machine. */
   readonly host: string

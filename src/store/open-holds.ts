@@ -46,19 +46,27 @@ export const OPEN_HOLDS_SQL = `
 
 /** The same of one replica. Where to begin is a value and no join: else the server plans to read all events. */
 const OPEN_HOLDS_OF_SQL = `${OPEN_HOLDS_SQL} AND hold.replica = ?`
+/** The same as long as a certain one has taken it over: in one look, so that it has written nothing since. */
+const TAKEN_HOLDS_SQL = `${OPEN_HOLDS_OF_SQL} AND EXISTS (SELECT 1 FROM replica WHERE id = ? AND taken_by = ?)`
 
 /**
  * What recovery settles: every open hold on disk.
  * @param replica those of one replica; null: all, where there are no replicas
+ * @param takenBy none if another one has taken it over, or nobody
  */
-export function readOpenHolds(database: Database, replica: number | null): OpenHold[] {
+export function readOpenHolds(database: Database, replica: number | null, takenBy?: number): OpenHold[] {
   if (replica === null) {
     return database.prepareMoney(OPEN_HOLDS_SQL).all(readOpenFrom(database, null)) as unknown as OpenHold[]
   }
   const row = findOpenFrom(database, replica)
   // A replica that is not there has none.
   if (row === undefined) return []
-  return database.prepareMoney(OPEN_HOLDS_OF_SQL).all(row['value']!, replica) as unknown as OpenHold[]
+  const from = row['value']!
+  const found =
+    takenBy === undefined
+      ? database.prepareMoney(OPEN_HOLDS_OF_SQL).all(from, replica)
+      : database.prepareMoney(TAKEN_HOLDS_SQL).all(from, replica, replica, takenBy)
+  return found as unknown as OpenHold[]
 }
 
 /** An empty text, before which nothing sorts, when none was ever written. */

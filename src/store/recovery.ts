@@ -30,6 +30,8 @@ export interface Dead {
   readonly replica: number | null
   /** The thread's, when only one of a process has; null: all of it. */
   readonly lane: number | null
+  /** Who has taken the replica over. What is not his any more has new holds, of one that lives. */
+  readonly takenBy?: number
 }
 
 /** What recovery reads. */
@@ -45,8 +47,8 @@ export function createRecoveryReads(reader: Database): RecoveryReads {
   )
   return {
     isReplica: id => reader.prepare('SELECT 1 FROM replica WHERE id = ?').get(id) !== undefined,
-    left({ replica, lane }) {
-      const all = readOpenHolds(reader, replica)
+    left({ replica, lane, takenBy }) {
+      const all = readOpenHolds(reader, replica, takenBy)
       const holds = lane === null ? all : all.filter(({ exchange }) => laneOf(exchange) === lane)
       return holds.map(hold => ({
         ...hold,

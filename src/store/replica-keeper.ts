@@ -15,6 +15,8 @@ import type { LeaseFigures } from './store-figures.ts'
 import type { Writer } from './writer.ts'
 
 export interface KeeperParts {
+  /** The number of this replica. */
+  readonly id: number
   /** The number of the process that used this folder before; null: none is known. */
   readonly former: number | null
   readonly writer: Writer
@@ -48,8 +50,6 @@ export class ReplicaKeeper {
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
   #settling: Promise<void> | undefined
-  /** Taken over, and not settled yet. */
-  #taken: number | null = null
   /** Renewals without a failure. */
   #rounds = 0
   #isEnded = false
@@ -144,15 +144,13 @@ export class ReplicaKeeper {
     }
   }
 
-  /** Goes on with the one that is taken over already. Null when there is none to take over. */
+  /** Null when there is none to take over. */
   async #takeOver(which: 'ended' | 'left' | number): Promise<(Settled & { readonly replica: number }) | null> {
-    const { writer, reads, settle } = this.#parts
-    this.#taken ??= await writer.op('takeOver', which)
-    const replica = this.#taken
+    const { id, writer, reads, settle } = this.#parts
+    const replica = await writer.op('takeOver', which)
     if (replica === null) return null
-    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null } })
+    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })
     await writer.op('forgetReplica', replica)
-    this.#taken = null
     return { replica, ...settled }
   }
 }

@@ -52,15 +52,15 @@ export const PLANTED: readonly PlantedBug[] = [
   bug(
     'a dead replica is forgotten before its holds are settled',
     KEEPER,
-    'const settled = await settleLeft({ reads, settle, dead: { replica, lane: null } })',
+    'const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })',
     `await writer.op('forgetReplica', replica)
-    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null } })`,
+    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })`,
   ),
   bug(
     'a replica is taken over before its lease has ended',
     REPLICAS,
-    "const takeEnded = takeOne('lease_until < clock_timestamp()')",
-    "const takeEnded = takeOne(`lease_until < clock_timestamp() + interval '59.9 s'`)",
+    "takeOne('(lease_until < clock_timestamp() OR taken_by = ?1)')",
+    "takeOne(`(lease_until < clock_timestamp() + interval '59.9 s' OR taken_by = ?1)`)",
   ),
   bug(
     "a lease is renewed by the process's own clock",

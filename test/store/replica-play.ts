@@ -1,7 +1,7 @@
 /**
  * A play of chance with three processes and one database: their clocks are up to 10 s apart, while leases end, processes die and
- * start again, connections are cut, COMMITs fail or only seem to, and one process does not reach the database for a while. A seed
- * repeats what chance drew, as far as the server lets it.
+ * start again, connections are cut, COMMITs fail or only seem to, rows are locked, and one process does not reach the database.
+ * A seed repeats what chance drew, as far as the server lets it.
  *
  * What it demands: what a caller was told is so; each exchange is charged at most once; what was owed is charged, unless its
  * process had died or lost its lease; whoever lives can write again; and in the end nothing is held.
@@ -99,7 +99,10 @@ export class Play {
       clock,
       connector: mortalConnector(id),
     })
-    await store.recover()
+    await store.recover().catch(error => {
+      die(id)
+      throw error
+    })
     const replica = readFormer(join(place, 'tollgate.replica'))!.id
     this.alive.push({ id, store, folder: place, replica, isEnded: false, isLost: false })
   }
@@ -162,13 +165,14 @@ export class Play {
     else if (chance < 0.75 && own.length > 0) this.begin(this.settle(this.pick(own)))
     else if (chance < 0.82) this.endOneLease()
     else if (chance < 0.86 && this.alive.length > 1) this.kill(life)
-    else if (chance < 0.9 && this.alive.length < 3) await this.join(this.folderOfNext())
+    else if (chance < 0.9 && this.alive.length < 3) await this.join(this.folderOfNext()).catch(expectUnavailable)
     else if (chance < 0.92) {
       run(
         this.first,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'tollgate replica %'",
       )
-    } else if (chance < 0.96) this.breakCommits(life, 0.8)
+    } else if (chance < 0.923) this.lockBalances()
+    else if (chance < 0.96) this.breakCommits(life, 0.8)
     else if (!life.isLost) this.lose(life)
     const lost = this.alive.find(({ isLost }) => isLost)
     if (lost !== undefined && this.random() < 0.1) this.find(lost)
@@ -196,6 +200,14 @@ export class Play {
   folderOfNext(): string {
     const former = this.random() < 0.5 ? this.dead.pop() : undefined
     return former?.folder ?? this.ground.folder()
+  }
+
+  /** Somebody else keeps every balance for longer than a statement may take, or nearly as long. */
+  lockBalances(): void {
+    const other = this.first.connect()
+    other.exec('BEGIN')
+    other.prepare('SELECT * FROM balance FOR UPDATE').all()
+    this.begin(wait(this.random() * 1500).then(() => other.close()))
   }
 
   /** Most of its COMMITs seem to fail: also of what is tried three times. @param undone how many of these really do */

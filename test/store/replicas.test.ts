@@ -1,6 +1,7 @@
 /** Several processes with one store in PostgreSQL: leases, what a dead one has left open, and who may still write. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { createRecoveryReads } from '../../src/store/recovery.ts'
 import { openServedStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { counts } from '../helpers/counts.ts'
@@ -136,6 +137,21 @@ onPostgres(() => {
       await expect.poll(() => one.reads.findAccount('alice'), PATIENT).toMatchObject({ posted: 1000n, held: 0n })
       await expect.poll(() => replicas(one).map(({ id }) => id), PATIENT).toEqual([2])
       expect(two.lease()).toMatchObject({ failures: 0 })
+    })
+
+    test('that its replica has had again: whoever had taken it over finds none of its holds', async () => {
+      const one = await testStore(QUICK)
+      const accountId = await fund(one, 1000n)
+      await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
+      const database = one.connect()
+      onTestFinished(() => database.close())
+      const found = () => createRecoveryReads(database).left({ replica: 1, lane: null, takenBy: 2 })
+      run(one, 'UPDATE replica SET taken_by = 2 WHERE id = 1')
+      expect(found().map(({ exchange }) => exchange)).toEqual(['req_1'])
+      for (const takenBy of ['3', 'NULL']) {
+        run(one, `UPDATE replica SET taken_by = ${takenBy} WHERE id = 1`)
+        expect(found()).toEqual([])
+      }
     })
 
     test('that was taken over by one that died in the middle is taken over again', async () => {

@@ -73,10 +73,11 @@ export function createReplicaOperations(database: Database, self: number): Repli
   const renew = database.prepare(`UPDATE replica SET lease_until = ${LEASE} WHERE id = ? AND taken_by IS NULL`)
   const takeOne = (until: string) =>
     database.prepare(`
-      UPDATE replica SET taken_by = ?, lease_until = ${LEASE}
-      WHERE id = (SELECT id FROM replica WHERE ${until} AND id <> ? ORDER BY id LIMIT 1 FOR UPDATE)
+      UPDATE replica SET taken_by = ?1, lease_until = ${LEASE}
+      WHERE id = (SELECT id FROM replica WHERE ${until} AND id <> ?1 ORDER BY id LIMIT 1 FOR UPDATE)
       RETURNING id`)
-  const takeEnded = takeOne('lease_until < clock_timestamp()')
+  // And one that this replica has begun with.
+  const takeEnded = takeOne('(lease_until < clock_timestamp() OR taken_by = ?1)')
   const takeLeft = takeOne(`lease_until = ${LEFT}`)
   // A process that is dead has no connection; one that only lost its lock on the folder would still have it.
   const takeFormer = database.prepare(`
@@ -94,7 +95,7 @@ export function createReplicaOperations(database: Database, self: number): Repli
       const row =
         typeof which === 'number'
           ? takeFormer.get(self, which, connectionName(which))
-          : (which === 'left' ? takeLeft : takeEnded).get(self, self)
+          : (which === 'left' ? takeLeft : takeEnded).get(self)
       return row === undefined ? null : Number(row['id'])
     },
     forgetReplica(id) {
