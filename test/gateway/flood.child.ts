@@ -1,6 +1,6 @@
 /**
- * An attacker in a process of its own: `node flood.child.ts URL KIND CONNECTIONS KEY`. It floods until it is killed, and opens
- * again each connection that the gateway ends.
+ * An attacker in a process of its own: `node flood.child.ts URL KIND CONNECTIONS KEY`. It floods until it is killed or its parent
+ * is gone, and opens again each connection that the gateway ends.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -51,6 +51,7 @@ function mannerOf(kind: FloodKind, key: string): Manner {
 
 const REOPEN_MS = 5
 const PAUSE_MS = 20
+const LOOK_EVERY_MS = 1000
 
 function flood(port: number, manner: Manner, connections: number): void {
   const socket: Socket = connect({ port, host: '127.0.0.1' })
@@ -74,6 +75,9 @@ function flood(port: number, manner: Manner, connections: number): void {
 
 if (process.argv[1] === import.meta.filename) {
   const [, , url, kind, connections, key = ''] = process.argv
+  // Whoever takes the port next is not its target.
+  const parent = process.ppid
+  setInterval(() => process.ppid === parent || process.exit(), LOOK_EVERY_MS)
   for (let at = 0; at < Number(connections); at++) {
     flood(Number(new URL(url!).port), mannerOf(kind as FloodKind, key), Number(connections))
   }
