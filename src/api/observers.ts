@@ -23,7 +23,7 @@ export function createObservers(store: Pick<Store, 'people'>, clock: Clock): (ct
     if (secret === null) return false
     const digest = hash('sha256', secret)
     try {
-      const token = await tokenOf(ctx, store)
+      const token = await tokenOf(secret, store)
       if (token) known.set(digest, Math.min(clock.now() + TOKEN_KEPT_MS, token.expiresAt ?? Infinity))
       else known.delete(digest)
       return token !== undefined

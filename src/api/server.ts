@@ -217,9 +217,11 @@ export function bearerOf(ctx: Context): string | null {
   return isBearer ? secret : null
 }
 
-/** The operator's token that a request brings, if it works. */
-export async function tokenOf(ctx: Context, { people }: Pick<Store, 'people'>): Promise<OperatorToken | undefined> {
-  const secret = bearerOf(ctx)
+/** The operator's token with a secret, if it works. */
+export async function tokenOf(
+  secret: string | null,
+  { people }: Pick<Store, 'people'>,
+): Promise<OperatorToken | undefined> {
   return secret === null ? undefined : await inWords(() => people.findToken(secret))
 }
 
@@ -227,7 +229,7 @@ export async function tokenOf(ctx: Context, { people }: Pick<Store, 'people'>): 
 async function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): Promise<Caller> {
   const nobody = nobodyAt(ctx)
   if (audience === 'anyone') return nobody
-  const token = await tokenOf(ctx, store)
+  const token = await tokenOf(bearerOf(ctx), store)
   if (!token) {
     throw refuse('unauthorized', {
       message: "Send an operator's token: Authorization: Bearer tg_oper_...",

@@ -1,5 +1,8 @@
 /** The addresses of servers, as people and platforms write them. */
 
+/** Whether a store is a database of PostgreSQL. */
+export const isPostgres = (store: string): boolean => /^postgres(?:ql)?:/.test(store)
+
 /** The address of a server; `USER@/DATABASE?host=FOLDER`, which names a socket, is no URL by itself. Null: it is none. */
 export const parseServer = (address: string): URL | null =>
   URL.parse(address) ?? (/[?&]host=/.test(address) ? URL.parse(address.replace('@/', '@localhost/')) : null)

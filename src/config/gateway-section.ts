@@ -1,7 +1,7 @@
 /** The part of gateway.yaml about the gateway itself: addresses, store, secret, host names, limits. */
 import { dirname, resolve } from 'node:path'
 import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
-import { parseServer } from '../common/server-address.ts'
+import { isPostgres, parseServer } from '../common/server-address.ts'
 import type { Address, Configuration } from './configuration.ts'
 import { buildPeople } from './dashboard.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -191,7 +191,7 @@ function checkPostgresAddress(source: Source, store: string, kind: string): void
 }
 
 function checkStorePassword(source: Source, store: string): void {
-  const url = /^postgres(ql)?:/.test(store) ? parseServer(store) : null
+  const url = isPostgres(store) ? parseServer(store) : null
   if (url !== null && (url.password !== '' || url.searchParams.has('password'))) {
     refuseWritten(source, '/store', 'password of the store')
   }

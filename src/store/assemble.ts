@@ -81,7 +81,6 @@ export interface StoreParts {
 }
 
 export interface ReplicaParts extends Pick<KeeperParts, 'id' | 'former' | 'roundMs'> {
-  readonly id: number
   /** The name of the machine. */
   readonly host: string
 }

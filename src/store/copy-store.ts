@@ -5,6 +5,7 @@
 import { existsSync, renameSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Clock } from '#contract'
+import { isPostgres } from '../common/server-address.ts'
 import { type CopyProgress, type CopySide, copyRows, firstWithRows } from './copy-rows.ts'
 import { type Database, openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
@@ -12,7 +13,6 @@ import { realPath, removeDatabase, syncFolder } from './files.ts'
 import { takeLock } from './lock.ts'
 import { migrate } from './migrate.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
-import { isPostgres } from './store-address.ts'
 import { verify } from './verify.ts'
 
 export interface CopyRequest {

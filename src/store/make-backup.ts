@@ -5,6 +5,7 @@
 import { constants, copyFileSync, existsSync, renameSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, NanoUsd } from '#contract'
+import { isPostgres } from '../common/server-address.ts'
 import { seal } from './backup-file.ts'
 import { type CopyProgress, copyRows } from './copy-rows.ts'
 import { connect, copyPages, type Database, openDatabase } from './database.ts'
@@ -13,7 +14,7 @@ import { createNewFile, realPath, removeDatabase, syncFolder } from './files.ts'
 import { findSchema, migrate } from './migrate.ts'
 import { createSpool, type SpooledLine, spoolPath, spoolsOfThreads } from './spool.ts'
 import type { VerifyReport } from './store.ts'
-import { isPostgres, SPOOL } from './store-address.ts'
+import { SPOOL } from './store-address.ts'
 import { verify } from './verify.ts'
 
 export interface BackupRequest {

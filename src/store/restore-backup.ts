@@ -5,6 +5,7 @@
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, NanoUsd } from '#contract'
+import { isPostgres } from '../common/server-address.ts'
 import { type BackupSeal, unseal } from './backup-file.ts'
 import type { CopyProgress } from './copy-rows.ts'
 import { copyStore } from './copy-store.ts'
@@ -17,7 +18,7 @@ import { findSchema } from './migrate.ts'
 import { hasSecret } from './secret.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
 import { openStore } from './sqlite.ts'
-import { isPostgres, RESTORING, SPOOL } from './store-address.ts'
+import { RESTORING, SPOOL } from './store-address.ts'
 
 export interface RestoreRequest {
   readonly file: string

@@ -9,6 +9,7 @@
 import { hostname } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import type { Clock, Log } from '#contract'
+import { isPostgres } from '../common/server-address.ts'
 import {
   assemble,
   assembleLocal,
@@ -32,7 +33,7 @@ import { checkSecret } from './secret.ts'
 import type { ServedStore, StoreHandle } from './served-store.ts'
 import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
 import type { Store } from './store.ts'
-import { isPostgres, SPOOL } from './store-address.ts'
+import { SPOOL } from './store-address.ts'
 import { ThreadClient } from './thread-client.ts'
 import { ThreadHost } from './thread-host.ts'
 import { digestKey } from './token.ts'

@@ -2,8 +2,6 @@
 import { dirname, join } from 'node:path'
 import { decodedPart, parseServer } from '../common/server-address.ts'
 
-export const isPostgres = (store: string): boolean => /^postgres(?:ql)?:/.test(store)
-
 /** What the address of a server must not show: the password in it, as it is written there and as it is. */
 export function passwordsIn(address: string): string[] {
   const { password = '', searchParams } = parseServer(address) ?? {}

@@ -62,11 +62,17 @@ test('nonsense in what nobody waits for is told to the step, as with one thread'
   expect(() => state.buckets.give('a', { capacity: 1, refillPerMs: 1 }, Number.NaN)).toThrow('is not a number')
 })
 
-test('the cache of the configuration that serves stays, however old it is; others go when a reload is over', () => {
+/** Two threads that serve a configuration, and open the caches of others. */
+function reloading(first: string) {
   const clock = testClock()
-  let serving = 'A'
-  const memory = createThreadMemory({ clock, threads: 2, secret: SECRET, serving: () => serving })
+  const state = { serving: first }
+  const memory = createThreadMemory({ clock, threads: 2, secret: SECRET, serving: () => state.serving })
   const open = (configuration: string) => memory.openCache({ configuration, scope: 's', maxBytes: 1024 })
+  return { clock, state, memory, open }
+}
+
+test('the cache of the configuration that serves stays, however old it is; others go when a reload is over', () => {
+  const { clock, state, memory, open } = reloading('A')
   const a = open('A')
   clock.ms += 3_600_000
   // A thread prepares B, and another one refuses it.
@@ -81,20 +87,17 @@ test('the cache of the configuration that serves stays, however old it is; other
   clock.ms += 60_001
   memory.dropOldCaches()
   expect(open('B')).not.toBe(b)
-  serving = 'B'
+  state.serving = 'B'
   memory.dropOldCaches()
   expect(open('A')).not.toBe(a)
 })
 
 test('the cache of a configuration that served a moment ago is kept for the way back', () => {
-  const clock = testClock()
-  let serving = 'A'
-  const memory = createThreadMemory({ clock, threads: 2, secret: SECRET, serving: () => serving })
-  const open = (configuration: string) => memory.openCache({ configuration, scope: 's', maxBytes: 1024 })
+  const { clock, state, memory, open } = reloading('A')
   const a = open('A')
   clock.ms += 60_000
   open('B')
-  serving = 'B'
+  state.serving = 'B'
   memory.dropOldCaches()
   expect(open('A')).toBe(a)
 })
