@@ -3,7 +3,7 @@
  * of it in one transaction, is compared with the source row by row, and is audited, before it commits.
  */
 import { existsSync, renameSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { Clock } from '#contract'
 import { isPostgres } from '../common/server-address.ts'
 import { type CopyProgress, type CopySide, copyRows, firstWithRows } from './copy-rows.ts'
@@ -148,7 +148,14 @@ async function openPostgresTarget(url: string, onWait: CopyRequest['onWait']): P
 /** Made beside its place, and put there when it is whole. */
 function openFileTarget(url: string): Side {
   const path = fileOf(url)
-  if (existsSync(path)) throw new StoreError(`There is a file at ${path} already. Name another path, or move it away.`)
+  // A log or a spool of a former store would be applied to the copy when it is opened.
+  const old = [...['', '-wal', '-shm', '.commits'].map(end => path + end), spoolPath(path, 0), ...spoolsOfThreads(path)]
+  const there = old.find(file => existsSync(file))
+  if (there !== undefined) {
+    throw new StoreError(
+      `There is a file at ${there} already. Name another path, or move away every file whose name begins with ${basename(path)}.`,
+    )
+  }
   const aside = `${path}.copying`
   // Of a copy that was killed.
   removeDatabase(aside)
