@@ -12,7 +12,8 @@ import { StoreError } from './error.ts'
 import { realPath, removeDatabase, syncFolder } from './files.ts'
 import { takeLock } from './lock.ts'
 import { migrate } from './migrate.ts'
-import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
+import { createSpool, spoolsOf } from './spool.ts'
+import { findOld } from './store-files.ts'
 import { verify } from './verify.ts'
 
 export interface CopyRequest {
@@ -91,7 +92,7 @@ async function openFileSource(url: string, clock: Clock): Promise<Side> {
     const database = openDatabase(path, { readOnly: true })
     migrate(database, { canWrite: false })
     const real = realPath(path)
-    const waiting = [spoolPath(real, 0), ...spoolsOfThreads(real)].filter(file => createSpool(file).read().length > 0)
+    const waiting = spoolsOf(real).filter(file => createSpool(file).read().length > 0)
     if (waiting.length > 0) {
       throw new StoreError(
         `Charges wait in ${waiting[0]} that are not in the store yet. Start the gateway once, so that it writes them, and stop it.`,
@@ -149,8 +150,7 @@ async function openPostgresTarget(url: string, onWait: CopyRequest['onWait']): P
 function openFileTarget(url: string): Side {
   const path = fileOf(url)
   // A log or a spool of a former store would be applied to the copy when it is opened.
-  const old = [...['', '-wal', '-shm', '.commits'].map(end => path + end), spoolPath(path, 0), ...spoolsOfThreads(path)]
-  const there = old.find(file => existsSync(file))
+  const [there] = findOld(path).files
   if (there !== undefined) {
     throw new StoreError(
       `There is a file at ${there} already. Name another path, or move away every file whose name begins with ${basename(path)}.`,

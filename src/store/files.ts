@@ -67,6 +67,9 @@ export function giveTo(path: string, { uid, gid }: { readonly uid: number; reado
   if (process.getuid?.() === 0) chownSync(path, uid, gid)
 }
 
+/** Whether there is a file, and anything in it. */
+export const hasBytes = (file: string): boolean => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0
+
 /** Removes a database that nobody has open, with what SQLite may have left beside it. */
 export function removeDatabase(path: string): void {
   for (const end of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${end}`, { force: true })

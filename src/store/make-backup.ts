@@ -12,7 +12,7 @@ import { connect, copyPages, type Database, openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
 import { createNewFile, realPath, removeDatabase, syncFolder } from './files.ts'
 import { findSchema, migrate } from './migrate.ts'
-import { createSpool, type SpooledLine, spoolPath, spoolsOfThreads } from './spool.ts'
+import { createSpool, type SpooledLine, spoolsOf } from './spool.ts'
 import type { VerifyReport } from './store.ts'
 import { SPOOL } from './store-address.ts'
 import { verify } from './verify.ts'
@@ -160,6 +160,5 @@ function isOpen(database: Database, exchange: string): boolean {
 }
 
 function readSpooled(store: string): SpooledLine[] {
-  const files = existsSync(dirname(store)) ? [spoolPath(store, 0), ...spoolsOfThreads(store)] : []
-  return files.flatMap(file => createSpool(file).read())
+  return spoolsOf(store).flatMap(file => createSpool(file).read())
 }

@@ -2,7 +2,7 @@
  * Puts a backup in the place of a store, while no gateway uses it. Everything is looked at before anything is changed: the file,
  * the secret, and the audit of what is in it. What was under way in the backup is settled as after a crash.
  */
-import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock, NanoUsd } from '#contract'
 import { isPostgres } from '../common/server-address.ts'
@@ -11,14 +11,15 @@ import type { CopyProgress } from './copy-rows.ts'
 import { copyStore } from './copy-store.ts'
 import { connect } from './database.ts'
 import { StoreError } from './error.ts'
-import { createNewFile, giveTo, realPath, removeDatabase, syncFolder } from './files.ts'
+import { createNewFile, giveTo, hasBytes, realPath, removeDatabase, syncFolder } from './files.ts'
 import { type Lock, takeLock } from './lock.ts'
 import { WAITING } from './make-backup.ts'
 import { findSchema } from './migrate.ts'
 import { hasSecret } from './secret.ts'
-import { createSpool, spoolPath, spoolsOfThreads } from './spool.ts'
+import { spoolPath } from './spool.ts'
 import { openStore } from './sqlite.ts'
 import { RESTORING, SPOOL } from './store-address.ts'
+import { findOld } from './store-files.ts'
 
 export interface RestoreRequest {
   readonly file: string
@@ -176,16 +177,6 @@ function removeStore(path: string): void {
   for (const end of ['.commits', '.spool', '.spool.rejected', '.lock', '.owner'])
     rmSync(`${path}${end}`, { force: true })
 }
-
-/** What belongs to the store at a path, and whether there is anything in it. */
-function findOld(path: string): { readonly files: readonly string[]; readonly isStore: boolean } {
-  const spools = [spoolPath(path, 0), ...spoolsOfThreads(path)]
-  const own = ['', '-wal', '-shm', '.commits'].map(end => `${path}${end}`)
-  const isStore = own.some(hasBytes) || spools.some(spool => createSpool(spool).read().length > 0)
-  return { files: [...own, ...spools, `${spools[0]}.rejected`].filter(file => existsSync(file)), isStore }
-}
-
-const hasBytes = (file: string) => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0
 
 /**
  * Gives the files of a store another name, under which SQLite and Tollgate find them together too. The log is copied: whoever

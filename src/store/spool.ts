@@ -49,8 +49,12 @@ export interface Spool {
 /** Where a thread spools: the main one (lane 0) beside the store, each other one in a file of its own. */
 export const spoolPath = (store: string, lane: number): string => `${store}.spool${lane === 0 ? '' : `.${lane}`}`
 
-/** The spools of other threads than the main one that lie beside a store. */
+/** The spools of a store: of the main thread, whether it is there or not, and those of other threads that lie beside it. */
+export const spoolsOf = (store: string): string[] => [spoolPath(store, 0), ...spoolsOfThreads(store)]
+
+/** The spools of other threads than the main one that lie beside a store; none where its folder is not there. */
 export function spoolsOfThreads(store: string): string[] {
+  if (!existsSync(dirname(store))) return []
   const name = `${basename(store)}.spool.`
   return readdirSync(dirname(store))
     .filter(file => file.startsWith(name) && /^\d+$/.test(file.slice(name.length)))

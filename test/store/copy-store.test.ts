@@ -203,7 +203,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
     expect(error.message).not.toContain('secret-word')
   })
 
-  // SQLite applies a log that lies beside a database; Tollgate asks for the commits that the other two name.
+  // SQLite applies the log of a former store, Tollgate its spool, and a start misses the commits that it counted.
   test.each(['', '-wal', '.commits', '.spool'])(
     'to a file that is there is refused, and the file is left alone: *%s',
     async end => {
@@ -218,6 +218,14 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
       if (end !== '') expect(existsSync(to)).toBe(false)
     },
   )
+
+  test('to a folder that is not there makes it', async () => {
+    const from = (await testDatabase()).url
+    await (await inPostgres(from)).close()
+    const to = join(folder(), 'new', 'there.db')
+    await copyStore({ from, to: sqlite(to), clock })
+    expect(existsSync(to)).toBe(true)
+  })
 
   test('says whom it waits for before it can make its tables', async () => {
     const { path } = await makeSample(folder(), 'copy', 2, 20)
