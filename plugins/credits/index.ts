@@ -345,19 +345,39 @@ const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, re
 
 /**
  * Tries for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. The pauses are
- * counted too: a clock that is set back must not keep it trying.
+ * counted too: a clock that is set back must not keep it trying. A try that is under way when the time is over is not
+ * waited for: behind an unreachable database each takes a second, and the step has no time for that.
  */
 async function persistently<Result>({ clock }: Books, attempt: () => Promise<Result>): Promise<Result> {
   const until = clock.now() + SETTLE_FOR_MS
-  let paused = 0
+  let [paused, isOver] = [0, false]
+  let run = attempt
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
     paused += pause
     try {
-      return await attempt()
+      return await run()
     } catch (error) {
-      if (paused > SETTLE_FOR_MS || clock.now() + pause > until) throw error
+      if (isOver || paused > SETTLE_FOR_MS || clock.now() + pause > until) throw error
+      const late = () => {
+        isOver = true
+        return error
+      }
+      run = () => inTime(attempt(), Math.min(until - clock.now(), SETTLE_FOR_MS), late)
     }
     await new Promise(resolve => setTimeout(resolve, pause))
+  }
+}
+
+/** What comes of a try; after so many milliseconds it is an error instead. */
+async function inTime<Result>(trying: Promise<Result>, ms: number, late: () => unknown): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const end = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(late()), ms)
+  })
+  try {
+    return await Promise.race([trying, end])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -67,6 +67,21 @@ describe('a charge that cannot be written', () => {
     expect(next.reads.verify().violations).toEqual([])
   })
 
+  test('in time is not waited for: it goes to the spool while the last try is under way', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    let tries = 0
+    const { run, asked, log } = await rig({
+      url: await temporaryFile(),
+      wrap: () => ({ settle: () => (tries++ === 0 ? Promise.reject(unavailable()) : new Promise(() => {})) }),
+    })
+    const running = run({ facts: { chat: stream() } })
+    await vi.waitFor(() => expect(asked).toContain('settle'))
+    await vi.advanceTimersByTimeAsync(4_900)
+    expect((await running).refusal).toBeNull()
+    expect(asked.slice(-3)).toEqual(['settle', 'settle', 'spool'])
+    expect(log).toMatchObject([{ level: 'error', message: 'a settle could not be written; it is spooled' }])
+  })
+
   test('nor spooled waits in memory, and the answer is a 503', async () => {
     const { run, log, store, balance } = await rig({
       lookMs: 2_000,

@@ -17,7 +17,9 @@ if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 const AWAY_MS = counts(1500, 20_000)
 const FROZEN_MS = counts(2000, 30_000)
 const PACE_MS = 30
-const STREAMS = 6
+/** They begin one after the other, so that each ends at another place of what the gateway tries. */
+const STREAMS = 24
+const BEGIN_EVERY_MS = 40
 /** Promised, times five: a refusal of what is paid, and the end of all that waits. */
 const REFUSED_WITHIN_MS = 5 * 1500
 const REPLAYED_WITHIN_MS = 5 * 5000
@@ -222,7 +224,11 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
       const { key: unseen } = await createAccount(gateway, { credit: 1000 })
       expect(await askedAt(gateway, key)).toMatchObject({ status: 200 })
       let begun = 0
-      const streams = Array.from({ length: STREAMS }, () => streamOf(gateway, key, () => void begun++))
+      const streams: Promise<string>[] = []
+      for (let began = 0; began < STREAMS; began++) {
+        streams.push(streamOf(gateway, key, () => void begun++))
+        await wait(BEGIN_EVERY_MS)
+      }
       await expect.poll(() => begun, { interval: 10, timeout: 5000 }).toBe(STREAMS)
 
       await loss.away()
