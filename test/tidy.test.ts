@@ -234,7 +234,7 @@ const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly string[
   'src/runtime/dry-run.ts': [['setTimeout'], 'nobody waits for a step that hangs'],
   'src/simulate/whole-gateway.ts': [['setTimeout'], 'waits for what is real: a file, another process'],
   'src/simulate/connection.ts': [['setTimeout'], 'a method that a socket has'],
-  'plugins/credits/index.ts': [['setTimeout'], 'pauses between two tries of a settle'],
+  'plugins/credits/settle.ts': [['setTimeout'], 'pauses between two tries of a settle'],
   'plugins/credits/checkpoints.ts': [['setInterval'], 'one interval for all open streams'],
 }
 const CLOCK_WORDS = [

@@ -6,7 +6,6 @@ import {
   type Account,
   asksModel,
   type Chat,
-  type Clock,
   definePlugin,
   type ErrorCode,
   type ExchangeWith,
@@ -14,8 +13,6 @@ import {
   type HoldResult,
   isRefusal,
   type Key,
-  type Ledger,
-  type Log,
   type Model,
   type NanoUsd,
   type OnDisconnect,
@@ -28,6 +25,7 @@ import {
 import { type Bounds, type Charge, chargeFor } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
 import { affordableCap, completionCeiling, holdFor, promptCeiling, rawCeilings, rawHold, smallestCap } from './hold.ts'
+import { type Books, isUnavailable, settle } from './settle.ts'
 
 interface Settings {
   readonly when_short: readonly ('clamp_output' | 'refuse')[]
@@ -36,19 +34,8 @@ interface Settings {
 
 /** The header that says that the output was capped below what the client asked for. */
 const CAP_HEADER = 'x-tollgate-max-output-tokens'
-/** A settle is tried again for so long; the runner gives every step 5 s after an answer, and the spool needs a moment. */
-const SETTLE_FOR_MS = 4_500
-const FIRST_PAUSE_MS = 20
-const MAX_PAUSE_MS = 500
 /** What a 64-bit column holds; no account owns more, so that a larger hold is short of credit wherever it is asked for. */
 const LARGEST_HOLD: NanoUsd = 2n ** 63n - 1n
-
-/** What it takes to write to the ledger and to talk about it. */
-interface Books {
-  readonly ledger: Ledger
-  readonly clock: Clock
-  readonly log: Log
-}
 
 export default definePlugin({
   name: 'credits',
@@ -299,38 +286,6 @@ function settlement(exchange: ExchangeWith<'key'>, charge: Charge, told: ErrorCo
   }
 }
 
-/**
- * Commits the charge, again and again for some seconds: it is idempotent. What cannot be committed is spooled, which is as
- * good: it is on disk, and will be charged. Where the disk refuses that too, the store goes on trying, but nobody can be sure
- * of the charge, so the answer is not let out as if it had been paid. Nor is the client told to try again: it would pay twice
- * for one answer.
- */
-async function settle(books: Books, request: SettleRequest): Promise<void> {
-  const { ledger, log } = books
-  try {
-    const result = await persistently(books, () => ledger.settle(request))
-    if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
-  } catch (error) {
-    const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
-    if (ledger.spool(request) === 'spooled') {
-      log.error(owed, 'a settle could not be written; it is spooled')
-      // What the ledger has refused as a mistake is not as good as charged.
-      if (isUnavailable(error)) return
-    } else log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')
-    throw refuse('store_unavailable', {
-      message: 'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
-      headers: { 'x-should-retry': 'false' },
-      detail: 'the charge could not be written',
-      cause: error,
-    })
-  }
-}
-
-/** The disk's failure, by name: the class belongs to the store. */
-function isUnavailable(error: unknown): error is { readonly written: 'not_written' | 'unknown' } {
-  return (error as Error).name === 'StoreUnavailable'
-}
-
 /** The settle of a hold for which nothing was sent. */
 function nothingFor(exchange: ExchangeWith<'key' | 'account'>): SettleRequest {
   const nothing = chargeFor({ ...endingOf(exchange), outcome: 'refused', usage: null }, FREE, {
@@ -342,44 +297,6 @@ function nothingFor(exchange: ExchangeWith<'key' | 'account'>): SettleRequest {
 }
 
 const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
-
-/**
- * Tries for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. The pauses are
- * counted too: a clock that is set back must not keep it trying. A try that is under way when the time is over is not
- * waited for: behind an unreachable database each takes a second, and the step has no time for that.
- */
-async function persistently<Result>({ clock }: Books, attempt: () => Promise<Result>): Promise<Result> {
-  const until = clock.now() + SETTLE_FOR_MS
-  let [paused, isOver] = [0, false]
-  let run = attempt
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
-    paused += pause
-    try {
-      return await run()
-    } catch (error) {
-      if (isOver || paused > SETTLE_FOR_MS || clock.now() + pause > until) throw error
-      const late = () => {
-        isOver = true
-        return error
-      }
-      run = () => inTime(attempt(), Math.min(until - clock.now(), SETTLE_FOR_MS), late)
-    }
-    await new Promise(resolve => setTimeout(resolve, pause))
-  }
-}
-
-/** What comes of a try; after so many milliseconds it is an error instead. */
-async function inTime<Result>(trying: Promise<Result>, ms: number, late: () => unknown): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined
-  const end = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(late()), ms)
-  })
-  try {
-    return await Promise.race([trying, end])
-  } finally {
-    clearTimeout(timer)
-  }
-}
 
 /** Lets the checkpoints follow a stream; the returned function ends that. */
 function watchProgress(

@@ -155,7 +155,8 @@ export class Life {
   /** Lets go of what a process's end would have freed: Node's parsers keep everything alive that they belong to. */
   forget(): void {
     for (const wire of this.#wires) (wire as { parser?: { close(): void } | null }).parser?.close()
-    void this.#generation.dispose()
+    // Undefined in a life that could not start: its error must be the one that is seen.
+    void (this.#generation as Generation | undefined)?.dispose()
   }
 
   /** SIGTERM, and the patience that is left then. */

@@ -12,6 +12,7 @@ export interface PlantedBug {
 }
 
 const CREDITS = 'plugins/credits/index.ts'
+const SETTLE = 'plugins/credits/settle.ts'
 const CHARGE = 'plugins/credits/charge.ts'
 const PRICE = 'src/contract/price.ts'
 const LEDGER = 'src/store/ledger.ts'
@@ -150,7 +151,7 @@ export const PLANTED: readonly PlantedBug[] = [
   one(
     'let-out-unwritten',
     'the end of an answer leaves although only memory has its charge',
-    CREDITS,
+    SETTLE,
     "log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')",
     "{\n      log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')\n      return\n    }",
   ),

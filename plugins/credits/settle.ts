@@ -1,0 +1,84 @@
+/** Writes what an exchange owes, whatever it takes. */
+import { type Clock, formatMoney, type Ledger, type Log, refuse, type SettleRequest } from '#contract'
+
+/** A settle is tried again for so long; the runner gives every step 5 s after an answer, and the spool needs a moment. */
+const SETTLE_FOR_MS = 4_500
+const FIRST_PAUSE_MS = 20
+const MAX_PAUSE_MS = 500
+
+/** What it takes to write to the ledger and to talk about it. */
+export interface Books {
+  readonly ledger: Ledger
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/**
+ * Commits the charge, again and again for some seconds: it is idempotent. What cannot be committed is spooled, which is as
+ * good: it is on disk, and will be charged. Where the disk refuses that too, the store goes on trying, but nobody can be sure
+ * of the charge, so the answer is not let out as if it had been paid. Nor is the client told to try again: it would pay twice
+ * for one answer.
+ */
+export async function settle(books: Books, request: SettleRequest): Promise<void> {
+  const { ledger, log } = books
+  try {
+    const result = await persistently(books, () => ledger.settle(request))
+    if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
+  } catch (error) {
+    const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
+    if (ledger.spool(request) === 'spooled') {
+      log.error(owed, 'a settle could not be written; it is spooled')
+      // What the ledger has refused as a mistake is not as good as charged.
+      if (isUnavailable(error)) return
+    } else log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')
+    throw refuse('store_unavailable', {
+      message: 'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
+      headers: { 'x-should-retry': 'false' },
+      detail: 'the charge could not be written',
+      cause: error,
+    })
+  }
+}
+
+/** The disk's failure, by name: the class belongs to the store. */
+export function isUnavailable(error: unknown): error is { readonly written: 'not_written' | 'unknown' } {
+  return (error as Error).name === 'StoreUnavailable'
+}
+
+/**
+ * Tries for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. The pauses are
+ * counted too: a clock that is set back must not keep it trying. A try that is under way when the time is over is not
+ * waited for: behind an unreachable database each takes a second, and the step has no time for that.
+ */
+async function persistently<Result>({ clock }: Books, attempt: () => Promise<Result>): Promise<Result> {
+  const until = clock.now() + SETTLE_FOR_MS
+  let [paused, isOver] = [0, false]
+  let run = attempt
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
+    paused += pause
+    try {
+      return await run()
+    } catch (error) {
+      if (isOver || paused > SETTLE_FOR_MS || clock.now() + pause > until) throw error
+      const late = () => {
+        isOver = true
+        return error
+      }
+      run = () => inTime(attempt(), Math.min(until - clock.now(), SETTLE_FOR_MS), late)
+    }
+    await new Promise(resolve => setTimeout(resolve, pause))
+  }
+}
+
+/** What comes of a try; after so many milliseconds it is an error instead. */
+async function inTime<Result>(trying: Promise<Result>, ms: number, late: () => unknown): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined
+  const end = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(late()), ms)
+  })
+  try {
+    return await Promise.race([trying, end])
+  } finally {
+    clearTimeout(timer)
+  }
+}
