@@ -2,8 +2,8 @@
  * Keeps this process's lease in a store that several processes share, and settles what dead ones have left open. A lease lasts
  * a minute by the database's clock (postgres/replica-writes.ts).
  *
- * After the database was away all leases may have ended at once. So a process takes others over only when it has renewed its own
- * twice in a row: until then each that is alive has done so too.
+ * After the database was away, or the machine of all was suspended, all leases may have ended at once. So a process takes others
+ * over only when it has renewed its own twice in a row, each time within its time: until then each that is alive has done so too.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -50,7 +50,7 @@ export class ReplicaKeeper {
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
   #settling: Promise<void> | undefined
-  /** Renewals without a failure. */
+  /** Renewals in a row, each within its time. */
   #rounds = 0
   #isEnded = false
   // Whoever opened the store has just made the lease.
@@ -113,9 +113,10 @@ export class ReplicaKeeper {
     try {
       // The time before it was sent: the database's own is later.
       const atMs = clock.now()
-      await writer.op('renewLease', atMs)
+      const inTime = await writer.op('renewLease', atMs)
       this.#renewedAtMs = atMs
-      if (++this.#rounds >= ROUNDS_TO_TAKE_OVER) this.#settling ??= this.#settleEnded()
+      this.#rounds = inTime ? this.#rounds + 1 : 0
+      if (this.#rounds >= ROUNDS_TO_TAKE_OVER) this.#settling ??= this.#settleEnded()
       return this.#roundMs
     } catch (error) {
       this.#failures++

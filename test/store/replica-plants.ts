@@ -65,10 +65,10 @@ export const PLANTED: readonly PlantedBug[] = [
   bug(
     "a lease is renewed by the process's own clock",
     REPLICAS,
-    'renewLease: () => void renew.run(self),',
-    `renewLease: nowMs => void database
-      .prepare("UPDATE replica SET lease_until = to_timestamp(? / 1000.0) + interval '60 s' WHERE id = ? AND taken_by IS NULL")
-      .run(nowMs, self),`,
+    "renewLease: () => Number(renew.get(self)?.['in_time']) === 1,",
+    `renewLease: nowMs => database
+      .prepare("UPDATE replica SET lease_until = to_timestamp(? / 1000.0) + interval '60 s' WHERE id = ? AND taken_by IS NULL RETURNING 1 AS one")
+      .get(nowMs, self) !== undefined,`,
   ),
   bug('a replica that was kept from writing never writes again', REPLICAS, 'if (!isFenced) return', 'return'),
   bug(

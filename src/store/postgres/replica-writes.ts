@@ -17,8 +17,8 @@ const NOTHING_OPEN = '~'
 const FENCED = 'TG001'
 
 export interface ReplicaOperations {
-  /** Renews the lease. */
-  renewLease(nowMs: number): void
+  /** Renews the lease. Answers whether it was in time: after the last one, and no more than 15 s later. */
+  renewLease(nowMs: number): boolean
   /**
    * Takes over one replica: what it holds is to be settled. Answers with its number, or null when there is none.
    * @param which whose lease has ended, who has left, or the number of one whose process is known to be dead
@@ -32,7 +32,7 @@ export interface ReplicaOperations {
 
 /** Without replicas there is one owner of the store, and a lock says who it is. */
 export const NO_REPLICAS: ReplicaOperations = {
-  renewLease() {},
+  renewLease: () => true,
   takeOver: () => null,
   forgetReplica() {},
   publishView() {},
@@ -70,7 +70,11 @@ export function isReplica(database: Database, { id, startedAt }: ReplicaRow): bo
 
 /** @param self the number of this replica */
 export function createReplicaOperations(database: Database, self: number): ReplicaOperations {
-  const renew = database.prepare(`UPDATE replica SET lease_until = ${LEASE} WHERE id = ? AND taken_by IS NULL`)
+  const renew = database.prepare(`
+    UPDATE replica SET lease_until = ${LEASE}
+    FROM (SELECT id AS own, CAST(${HEARD_OF} AS INTEGER) AS in_time FROM replica WHERE id = ?) AS before
+    WHERE id = own AND taken_by IS NULL
+    RETURNING in_time`)
   const takeOne = (until: string) =>
     database.prepare(`
       UPDATE replica SET taken_by = ?1, lease_until = ${LEASE}
@@ -90,7 +94,7 @@ export function createReplicaOperations(database: Database, self: number): Repli
   const publish = database.prepare(`
     INSERT INTO replica_view (replica, view) VALUES (?, ?) ON CONFLICT (replica) DO UPDATE SET view = excluded.view`)
   return {
-    renewLease: () => void renew.run(self),
+    renewLease: () => Number(renew.get(self)?.['in_time']) === 1,
     takeOver(which) {
       const row =
         typeof which === 'number'
