@@ -221,8 +221,12 @@ export class Play {
   lose(life: Life): void {
     life.isLost = true
     getLost(life.id)
-    const name = `tollgate replica ${life.replica}`
-    run(this.first, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '${name}'`)
+    // Of this database alone: others on the server have replicas of the same number.
+    run(
+      this.first,
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'tollgate replica ${life.replica}'`,
+    )
     if (this.random() < 0.7) this.endLease(life.replica)
   }
 
