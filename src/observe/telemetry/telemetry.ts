@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Clock, Log, Random } from '#contract'
 import type { TelemetryConfig } from '../../common/telemetry-config.ts'
-import { loadEncoding, type MetricsExport } from './encoding.ts'
+import { type Encoding, loadEncoding, type MetricsExport } from './encoding.ts'
 import { Exporter } from './exporter.ts'
 import { GenAiHistograms } from './histograms.ts'
 import { type Sender, spansOf, type TracedExchange } from './spans.ts'
@@ -39,14 +39,19 @@ export interface Telemetry {
   close(): Promise<void>
 }
 
-export async function createTelemetry(config: TelemetryConfig, parts: TelemetryParts): Promise<Telemetry> {
+/** @param encoding that of the configured protocol, unless a test has another */
+export async function createTelemetry(
+  config: TelemetryConfig,
+  parts: TelemetryParts,
+  encoding?: Encoding,
+): Promise<Telemetry> {
   const { clock, random, deadlineClock, log, version } = parts
   const sender = senderOf(config, parts)
   const histograms = new GenAiHistograms(clock)
   const exporter = new Exporter({
     endpoint: config.endpoint,
     headers: { 'user-agent': `tollgate/${version}`, ...config.headers },
-    encoding: await loadEncoding(config.protocol),
+    encoding: encoding ?? (await loadEncoding(config.protocol)),
     now: deadlineClock.now,
     watch: deadlineClock.watch,
     log,

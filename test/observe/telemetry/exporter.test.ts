@@ -1,7 +1,8 @@
 /** The exporter against a real server, with the test's own time. */
+import type { ServerResponse } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { TelemetryConfig } from '../../../src/common/telemetry-config.ts'
-import { loadEncoding } from '../../../src/observe/telemetry/encoding.ts'
+import { type Encoding, loadEncoding } from '../../../src/observe/telemetry/encoding.ts'
 import {
   BATCH_CHARACTERS,
   BATCH_SPANS,
@@ -28,7 +29,7 @@ interface Rig {
   dropped(): number
 }
 
-async function rig(config: Partial<TelemetryConfig> = {}): Promise<Rig> {
+async function rig(config: Partial<TelemetryConfig> = {}, encoding?: Encoding): Promise<Rig> {
   const receiver = await startOtlpReceiver()
   let nowMs = 1000
   let dropped = 0
@@ -56,6 +57,7 @@ async function rig(config: Partial<TelemetryConfig> = {}): Promise<Rig> {
         dropped += spans
       },
     },
+    encoding,
   )
   const pass = (ms: number) => {
     nowMs += ms
@@ -123,7 +125,7 @@ const ATTEMPT = {
 const messages = ({ log }: Rig) => log.map(([level, , message]) => `${level}: ${message}`)
 const refuses =
   (status: number, headers: Record<string, string> = {}) =>
-  (response: import('node:http').ServerResponse) =>
+  (response: ServerResponse) =>
     void response.writeHead(status, headers).end()
 
 describe('a collector that is in trouble', () => {
@@ -185,6 +187,71 @@ describe('a collector that is in trouble', () => {
     expect(all.receiver.requests).toHaveLength(3)
     all.pass(3000)
     await all.receiver.until(() => all.receiver.requests.length === 4)
+  })
+
+  test('metrics wait as long as it says, and spans do not wait for them', async () => {
+    const all = await rig()
+    const of = (path: string) => all.receiver.requests.filter(request => request.path === path).length
+    all.receiver.answer((response, { path }) =>
+      path === '/v1/metrics'
+        ? void response.writeHead(503, { 'retry-after': '200' }).end()
+        : void response.writeHead(200).end(),
+    )
+    all.recordContent(1, 30)
+    while (of('/v1/metrics') === 0) {
+      all.pass(1000)
+      await settled()
+    }
+    for (let second = 0; second < 190; second++) all.pass(1000)
+    all.recordContent(1, 30)
+    all.pass(6000)
+    await expect.poll(() => of('/v1/traces')).toBe(2)
+    await settled()
+    expect(of('/v1/metrics')).toBe(1)
+    all.pass(6000)
+    await expect.poll(() => of('/v1/metrics')).toBe(2)
+    expect(all.dropped()).toBe(0)
+  })
+
+  test('a request for metrics without an answer keeps no span waiting', async () => {
+    const all = await rig()
+    const unanswered: ServerResponse[] = []
+    onTestFinished(() => unanswered.forEach(response => void response.end()))
+    all.receiver.answer((response, { path }) => {
+      if (path === '/v1/traces') response.writeHead(200).end()
+      else unanswered.push(response)
+    })
+    all.recordContent(1, 30)
+    while (!all.receiver.requests.some(({ path }) => path === '/v1/metrics')) {
+      all.pass(1000)
+      await settled()
+    }
+    all.record(1)
+    all.pass(6000)
+    await expect.poll(() => all.receiver.requests.filter(({ path }) => path === '/v1/traces')).toHaveLength(2)
+  })
+
+  test('spans that cannot be encoded are dropped and counted, and later ones are sent', async () => {
+    const encoding = await loadEncoding('protobuf')
+    const all = await rig(
+      {},
+      {
+        ...encoding,
+        spans(spans) {
+          if (spans.length === 3) throw new Error('three are too many')
+          return encoding.spans(spans)
+        },
+      },
+    )
+    all.record(3)
+    all.pass(6000)
+    await expect.poll(all.dropped).toBe(3)
+    expect(all.log[0]![1]).toMatchObject({ signal: 'traces', problem: 'encoding failed: three are too many' })
+    all.record(1)
+    await all.passUntil(1)
+    expect(all.receiver.spans).toHaveLength(1)
+    expect(all.dropped()).toBe(3)
+    expect(messages(all)).toEqual(['warn: telemetry cannot be exported', 'info: telemetry is exported again'])
   })
 
   test('spans that wait have a bound; what is beyond it is dropped and counted', async () => {
