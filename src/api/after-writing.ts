@@ -1,7 +1,7 @@
 /** What is said when a route has written something and the rest of its work fails: then "nothing was changed" would be a lie. */
 import { refuse } from '#contract'
 import { StoreError } from '../store/error.ts'
-import { StoreUnavailable } from '../store/store.ts'
+import { type CreditGrant, type Store, StoreUnavailable } from '../store/store.ts'
 
 /**
  * Does the rest of the work. Where the store fails at it, the refusal says what was done and what was not.
@@ -23,4 +23,11 @@ export async function afterWriting<Result>(
       throw refuse('conflict', { param, message: `${done} ${error.message}`, cause: error })
     throw error
   }
+}
+
+/** The account is there by now; so a failure says that, or somebody would make a second one. */
+export async function giveFirstCredit(store: Pick<Store, 'credit'>, credit: CreditGrant): Promise<void> {
+  const done = `The account ${credit.account} was made, but its credit was not given, or it is not known. \
+Give it with the reference ${credit.reference}: the same one is credited once.`
+  await afterWriting(done, () => store.credit(credit), 'reference')
 }

@@ -31,7 +31,7 @@ const ROTATION = shape({
     minimum: 0,
     maximum: 168,
     default: 24,
-    description: 'How long the old secret still works.',
+    description: 'How long the previous secret still works.',
   },
   'expires_at?': maybe({ ...TIME, description: "The key's new expiry; null: never. Left out: as it was." }),
 })
@@ -64,7 +64,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/keys/{id}/rotate',
-    summary: 'Gives a key a new secret; the old one works for a while longer.',
+    summary: 'Gives a key a new secret; the previous one works for a while longer, older ones stop.',
     audience: 'person',
     params: ids(),
     body: ROTATION,

@@ -2,11 +2,11 @@
 import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } from '#contract'
 import { ACCOUNT_PREFIX } from '../store/accounts.ts'
 import type { Store } from '../store/store.ts'
-import { afterWriting } from './after-writing.ts'
+import { afterWriting, giveFirstCredit } from './after-writing.ts'
 import { findExchange, notRemembered } from './find-exchange.ts'
 import { ids, line, MONEY, NAME } from './inputs.ts'
 import { ENTRIES_QUERY, PAGE, RECEIPTS_QUERY, receiptPage, USAGE_QUERY } from './report-routes.ts'
-import { type ApiRoute, type Caller, route } from './route.ts'
+import { type ApiRoute, route } from './route.ts'
 import { type Fits, shape } from './schema.ts'
 import {
   namesOf,
@@ -87,7 +87,10 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       note({ credit: formatMoney(credit) })
       const { id } = await store.createAccount({ name, ...(plan === undefined ? {} : { plan }) })
       note({ id })
-      if (credit > 0n) await giveFirstCredit(store, id, { credit, reference: reference ?? `create:${id}`, caller })
+      if (credit > 0n) {
+        const given = { account: id, amount: credit, reference: reference ?? `create:${id}`, actor: caller.actor }
+        await giveFirstCredit(store, given)
+      }
       return { status: 201, body: showAccount(await accountOf(store, id)) }
     },
   }),
@@ -336,21 +339,4 @@ function readCredit({ credit, reference }: Fits<typeof NEW_ACCOUNT>): NanoUsd {
   const amount = credit === undefined ? 0n : parseMoney(credit)
   if (amount > 0n || reference === undefined) return amount
   throw refuse('invalid_value', { param: 'reference', message: '`reference` is for a first credit; there is none.' })
-}
-
-interface FirstCredit {
-  readonly credit: NanoUsd
-  readonly reference: string
-  readonly caller: Caller
-}
-
-/** The account is there by now; so a failure says that, or somebody would make a second one. */
-async function giveFirstCredit(store: Store, id: string, { credit, reference, caller }: FirstCredit): Promise<void> {
-  const done = `The account ${id} was made, but its credit was not given, or it is not known. \
-Give it with the reference ${reference}: the same one is credited once.`
-  await afterWriting(
-    done,
-    () => store.credit({ account: id, amount: credit, reference, actor: caller.actor }),
-    'reference',
-  )
 }

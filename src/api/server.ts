@@ -9,7 +9,7 @@ import type { Context, Middleware } from 'koa'
 import { addressGroup, isRefusal, type Refusal, refuse } from '#contract'
 import { StoreError } from '../store/error.ts'
 import type { OperatorToken } from '../store/people.ts'
-import { type Store, StoreUnavailable } from '../store/store.ts'
+import { type Store, StoreUnavailable, type Written } from '../store/store.ts'
 import type { ApiParts } from './api-parts.ts'
 import { createJournal } from './journal.ts'
 import { deviceCookieFor, readDevice } from './known-clients.ts'
@@ -256,13 +256,15 @@ async function inWords<Result>(work: () => Promise<Result> | Result): Promise<Re
   }
 }
 
+const UNAVAILABLE: Readonly<Record<Written, string>> = {
+  not_written: 'The store could not be written. Nothing was changed; try again.',
+  unknown: 'The store could not say whether it has written this. Look before you try again.',
+  not_read: 'The store could not be read. If you asked for a change, look whether it was made before you try again.',
+}
+
 function asRefusal(error: unknown): Refusal | null {
   if (error instanceof StoreUnavailable) {
-    const message =
-      error.written === 'unknown'
-        ? 'The store could not say whether it has written this. Look before you try again.'
-        : 'The store could not be written. Nothing was changed; try again.'
-    return refuse('store_unavailable', { message, retryAfterMs: 1000, cause: error })
+    return refuse('store_unavailable', { message: UNAVAILABLE[error.written], retryAfterMs: 1000, cause: error })
   }
   if (!(error instanceof StoreError)) return null
   switch (error.code) {

@@ -130,11 +130,19 @@ interface CreditOptions {
   readonly json?: true
 }
 
+/** Of errors; what was refused was not written. */
+const UNCERTAIN: ReadonlySet<string> = new Set(['ControlError', 'StoreUnavailable'])
+
 async function credit(terminal: Terminal, account: string, options: CreditOptions, command: Command): Promise<string> {
   const { amount, note } = options
   const reference = options.reference ?? `cli-${new Date().toISOString()}-${crypto.randomUUID().slice(0, 8)}`
   const args = { account, amount, reference, note, actor: actor() }
-  const result = await operate(terminal, configOf(command), 'account.credit', args)
+  const result = await operate(terminal, configOf(command), 'account.credit', args).catch((error: Error) => {
+    // Whether it was written may be unknown: the same reference finds out, and never gives twice.
+    if (options.reference === undefined && UNCERTAIN.has(error.name))
+      terminal.err(`To try again, which gives it only once, add: --reference ${reference}\n`)
+    throw error
+  })
   if (options.json) return json(result)
   const done = result.granted
     ? `Gave ${showMoney(amount)} to account ${result.account.name}.`

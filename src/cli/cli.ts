@@ -142,6 +142,7 @@ const EXPECTED = new Set([
   'ControlError',
   'NoGateway',
   'PlanError',
+  'Refusal',
   'StoreError',
   'StoreUnavailable',
   'VerbError',

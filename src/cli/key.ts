@@ -79,7 +79,9 @@ export const addKey: AddCommand = (program, context) => {
 const addEnds: AddCommand = (key, { terminal, finish }) => {
   key
     .command('rotate')
-    .description('create a new secret for a key, at most once a minute; the old one works until --grace ends')
+    .description(
+      'create a new secret for a key, at most once a minute; the previous one works until --grace ends, older ones stop now',
+    )
     .argument('<key>', 'id of the key')
     .addOption(
       new Option('--grace <span>', 'how long the old secret still works, at most 168h')
@@ -97,8 +99,9 @@ const addEnds: AddCommand = (key, { terminal, finish }) => {
       finish(async () => {
         const args = { key: id, grace_ms: options.grace, expires_at: options.expires }
         const issued = await operate(terminal, configOf(command), 'key.rotate', args)
-        const until = showTime(new Date(Date.now() + options.grace).toISOString())
-        const old = options.grace === 0 ? 'stopped working now' : `works until ${until}`
+        // The oldest first. An end of the key itself may come before that of the grace.
+        const until = options.grace === 0 ? null : (issued.key.secrets.at(-2)?.expires_at ?? null)
+        const old = until === null ? 'stopped working now' : `works until ${showTime(until)}`
         if (options.json) terminal.out(json(issued))
         else terminal.out(`Key ${issued.key.id} has a new secret; the old one ${old}.\n${secret(issued)}`)
         return 0

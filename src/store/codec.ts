@@ -21,7 +21,7 @@ import {
   writeSettle,
 } from './records.ts'
 import type { SettleRecord } from './settle-record.ts'
-import { StoreUnavailable } from './store.ts'
+import { StoreUnavailable, type Written } from './store.ts'
 import type { Operation } from './writer.ts'
 
 /** An operation on its way; its answer has the same number. */
@@ -214,7 +214,7 @@ function readClone({ ring, port }: Way, at: number): unknown {
 interface EncodedError {
   readonly name: string
   readonly message: string
-  readonly written?: 'not_written' | 'unknown'
+  readonly written?: Written
   readonly cause?: EncodedError
   readonly code?: string
   readonly errcode?: number

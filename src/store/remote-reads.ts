@@ -176,5 +176,5 @@ function revived({ name, message, code }: NonNullable<ReadReply['error']>): Erro
 }
 
 function unreadable(cause: Error): StoreUnavailable {
-  return new StoreUnavailable('not_written', cause)
+  return new StoreUnavailable('not_read', cause)
 }

@@ -106,17 +106,26 @@ export const MAX_GRACE_MS = 168 * 3_600_000
 
 /**
  * The disk's failure, not the caller's. `not_written`: rolled back, nothing has changed. `unknown`: COMMIT failed and may
- * have happened all the same; ask again with the same id, which finds out and changes nothing twice.
+ * have happened all the same; ask again with the same id, which finds out and changes nothing twice. `not_read`: a read
+ * failed, which says nothing about what its caller has written before.
  */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable'
-  readonly written: 'not_written' | 'unknown'
+  readonly written: Written
 
-  constructor(written: 'not_written' | 'unknown', cause: unknown) {
-    const doubt = written === 'unknown' ? 'It may have been written all the same.' : 'Nothing was changed.'
-    super(`The store could not be written: ${(cause as Error).message.replace(/\.$/, '')}. ${doubt}`, { cause })
+  constructor(written: Written, cause: unknown) {
+    const [deed, doubt] = SAID[written]
+    super(`The store could not be ${deed}: ${(cause as Error).message.replace(/\.$/, '')}. ${doubt}`, { cause })
     this.written = written
   }
+}
+
+export type Written = 'not_written' | 'unknown' | 'not_read'
+
+const SAID: Readonly<Record<Written, readonly [deed: string, doubt: string]>> = {
+  not_written: ['written', 'Nothing was changed.'],
+  unknown: ['written', 'It may have been written all the same.'],
+  not_read: ['read', 'If this was a change, look whether it was made before you try again.'],
 }
 
 /** Encrypts what belongs to one account, under the store's secret. */

@@ -69,6 +69,21 @@ describe('without a session to begin', () => {
   })
 })
 
+test('a change that is written and cannot be read any more is not said to be none', async () => {
+  await using rig = await startRig()
+  const alice = await rig.member(ALICE)
+  const { key } = (await alice.post<{ key: { id: string } }>('/api/keys', { name: 'a' })).body
+  const { changeKey } = rig.store
+  const unread = () => Promise.reject(new StoreUnavailable('not_read', new Error('connection refused')))
+  Object.assign(rig.store, {
+    async changeKey(...change: Parameters<typeof changeKey>) {
+      await changeKey.apply(rig.store, change)
+      Object.assign(rig.store, { findKey: unread })
+    },
+  })
+  await expectSaid(alice.patch(`/api/keys/${key.id}`, { name: 'b' }), /could not be read.*look whether it was made/)
+})
+
 test('a password that cannot be hashed better signs in all the same', async () => {
   await using rig = await startRig()
   const { person } = await rig.member(ALICE)

@@ -1,7 +1,8 @@
 /** The commands for people and money, against a real database: alone, and beside a gateway that owns it. */
 
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { buildProgram } from '../../src/cli/cli.ts'
@@ -26,6 +27,20 @@ afterEach(async () => {
 })
 
 describe('what ends with a sentence', () => {
+  test.each([
+    { options: [], hints: [expect.stringMatching(/^To try again, .*: --reference cli-\S+$/)] },
+    { options: ['--reference', 'invoice-1'], hints: [] },
+  ])('credit of which nobody knows whether it was given ($options)', async ({ options, hints }) => {
+    const deaf = createServer(socket => socket.once('data', () => socket.destroy()))
+    mkdirSync(dirname(place.database), { recursive: true })
+    await new Promise<void>(resolve => deaf.listen(place.database.replace('.db', '.sock'), resolve))
+    cleanups.push(() => deaf.close())
+    const { code, err } = await place.tollgate(['account', 'credit', 'acme', '--amount', '1', ...options])
+    expect(code).toBe(1)
+    expect(err).toContain('broke off the call')
+    expect(err.split('\n').filter(line => line.includes('--reference'))).toEqual(hints)
+  })
+
   test('a configuration that is not there', async () => {
     const { code, err } = await place.tollgate(['account', 'list', '-c', 'other.yaml'])
     expect(code).toBe(1)
@@ -274,6 +289,9 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     const later = await place.json('key.rotate', key.id, '--expires', '2100-06-30', '--grace', '1h')
     expect(later.key.expires_at).toBe('2100-06-30T00:00:00.000Z')
     expect(later.key.secrets).toHaveLength(2)
+    const { key: short } = await place.json('key.create', '--account', 'acme', '--expires', '1h')
+    const end = `${short.expires_at!.slice(0, 10)} ${short.expires_at!.slice(11, 16)} UTC`
+    expect((await place.tollgate(['key', 'rotate', short.id])).out).toContain(`the old one works until ${end}.`)
     const past = await place.tollgate(['key', 'rotate', key.id, '--expires', '2001-01-01'])
     expect(past).toMatchObject({ code: 2, out: '' })
     const again = await place.tollgate(['key', 'rotate', key.id])
@@ -282,6 +300,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect((await place.json('key.list')).keys).toMatchObject([
       { expires_at: '2100-06-30T00:00:00.000Z' },
       { expires_at: other.expires_at },
+      { expires_at: short.expires_at },
     ])
   })
 

@@ -268,6 +268,19 @@ onPostgres(() => {
     })
   })
 
+  test('a read that fails says nothing about what was written', async () => {
+    const one = await testStore(QUICK)
+    const two = await served(one)
+    const { key } = await one.createKey({ account: await fund(one, 1000n), name: 'k' })
+    expect((await two.findKey(key.id))?.name).toBe('k')
+    run(one, 'ALTER TABLE key RENAME TO key_elsewhere')
+    await expect(two.findKey(key.id)).rejects.toMatchObject({
+      name: 'StoreUnavailable',
+      written: 'not_read',
+      message: expect.stringMatching(/^The store could not be read: .*If this was a change, look whether it was made/),
+    })
+  })
+
   test('one balance for exactly ten requests, hundreds at once from three processes', async () => {
     const one = await testStore(QUICK)
     const all = [one, await beside(one), await beside(one)]

@@ -7,6 +7,7 @@
 import type { AccountBalance, KeySummary } from '#contract'
 import { StoreError } from '../../store/error.ts'
 import { MAX_GRACE_MS, type Store, type VerifyReport } from '../../store/store.ts'
+import { giveFirstCredit } from '../after-writing.ts'
 import type { RecentTrails } from '../api-parts.ts'
 import { findExchange, notRemembered } from '../find-exchange.ts'
 import { namesOf, showAccount, showKeyAsKept } from '../show.ts'
@@ -98,7 +99,7 @@ const VERBS: Verbs = {
     const account = await store.createAccount(plan === undefined ? { name } : { name, plan })
     if (credit !== undefined) {
       // The account is new, so its first credit can have only this reference.
-      await store.credit({ account: account.id, amount: credit, reference: `create:${account.id}`, actor })
+      await giveFirstCredit(store, { account: account.id, amount: credit, reference: `create:${account.id}`, actor })
     }
     return { account: showAccount(await balanceOf(store, account.id)) }
   },

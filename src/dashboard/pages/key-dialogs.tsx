@@ -77,7 +77,7 @@ export function RotateKeyDialog({ keyView, onClose, onIssued }: RotateProps): VN
         hint={
           grace === '0'
             ? 'The old secret stops working at once.'
-            : `Both work until ${until}. Deploy the new secret before then.`
+            : `Both work until ${until}. Deploy the new secret before then.${keyView.secrets.length > 1 ? ' The one before them stops working now.' : ''}`
         }
       />
       <ExpiryField

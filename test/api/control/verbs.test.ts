@@ -3,6 +3,7 @@ import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verb
 import { StoreError } from '../../../src/store/error.ts'
 import type { LocalStore } from '../../../src/store/local-store.ts'
 import { openStore } from '../../../src/store/sqlite.ts'
+import { StoreUnavailable } from '../../../src/store/store.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 10)
 let store: LocalStore
@@ -17,6 +18,14 @@ beforeEach(async () => {
   })
 })
 afterEach(() => store.close())
+
+test('an account whose first credit fails: what was made, and the reference to give it by', async () => {
+  const credit = () => Promise.reject(new StoreUnavailable('not_written', new Error('disk full')))
+  const failing = new Proxy(store, { get: (own, name) => (name === 'credit' ? credit : Reflect.get(own, name)) })
+  const made = runVerb(failing, 'account.create', { name: 'acme', credit: '5' })
+  await expect(made).rejects.toThrow(/^The account acc_\w+ was made.*the reference create:acc_\w+/)
+  expect(store.reads.findAccount('acme')).toBeDefined()
+})
 
 describe('arguments that are refused, before anything is changed', () => {
   const long = 'x'.repeat(201)
