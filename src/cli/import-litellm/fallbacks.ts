@@ -34,15 +34,21 @@ export function addFallbacks(
     }
     sayDifference(id, to, models, remarks)
   }
-  for (const source of sources) {
-    for (const { from, to } of pairsOf(source?.list('fallbacks') ?? null, remarks)) {
-      if (models.has(from)) later(from, to)
-      else if (from !== '*') remarks.add('lost', to, `there is no model "${from}"`)
-      else for (const id of models.keys()) later(id, to)
-    }
-    for (const to of source?.list('default_fallbacks')?.items ?? []) for (const id of models.keys()) later(id, to)
+  const pairs = sources.flatMap(source => pairsOf(source?.list('fallbacks') ?? null, remarks))
+  for (const { from, to } of pairs) {
+    if (models.has(from)) later(from, to)
+    else if (from !== ANY) remarks.add('lost', to, `there is no model "${from}"`)
   }
+  // LiteLLM's router looks there only for a model that has no chain of its own.
+  const own = new Set(pairs.map(({ from }) => from))
+  const defaults = [
+    ...pairs.filter(({ from }) => from === ANY).map(({ to }) => to),
+    ...sources.flatMap(source => source?.list('default_fallbacks')?.items ?? []),
+  ]
+  for (const to of defaults) for (const id of models.keys()) if (!own.has(id)) later(id, to)
 }
+
+const ANY = '*'
 
 /** What the other model's customers pay is what it costs, where its targets do not say it themselves. */
 function costOf({ price }: ModelYaml): Record<string, unknown> {

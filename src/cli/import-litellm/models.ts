@@ -36,9 +36,13 @@ export function modelOf(id: string, group: readonly Deployment[], parts: ModelPa
   const weights = weightsOf(id, group, remarks)
   const prices = group.map(deployment => pricesOf(deployment, parts))
   const price = dearest(prices)
+  sayPartsUnknown(id, prices, price, first, remarks)
+  // One without an order is LiteLLM's last choice, where another one has an order.
+  const last = Math.max(0, ...group.map(({ order }) => order ?? 0)) + 1
   const targets: TargetYaml[] = []
   for (const [index, deployment] of group.entries()) {
-    const { provider, model, cap, order, maxInflight } = deployment
+    const { provider, model, cap, maxInflight } = deployment
+    const order = deployment.order ?? Math.min(100, last)
     if (targets.some(each => each.provider === provider && each.model === model)) {
       remarks.add(
         'changed',
@@ -53,7 +57,7 @@ export function modelOf(id: string, group: readonly Deployment[], parts: ModelPa
       provider,
       model,
       ...(weights[index] === 1 ? {} : { weight: weights[index] }),
-      ...(order === null || order === 1 ? {} : { priority: order }),
+      ...(order === 1 ? {} : { priority: order }),
       ...(cap === null ? {} : { cap_field: cap }),
       ...(maxInflight === null ? {} : { max_inflight: maxInflight }),
       ...(cost !== null && group.length > 1 ? { cost: priceYaml(cost) } : {}),
@@ -190,9 +194,12 @@ function nanoOf({ text }: TextValue, at: TextValue, remarks: Remarks): bigint | 
 }
 
 /** By the model with its provider, without it, or as `base_model` says. */
-function entryOf({ source, info }: Deployment, prices: PriceList | null): Readonly<Record<string, unknown>> | null {
+function entryOf(
+  { source, params, info }: Deployment,
+  prices: PriceList | null,
+): Readonly<Record<string, unknown>> | null {
   if (prices === null) return null
-  const base = info.text('base_model')?.text
+  const base = (params.text('base_model') ?? info.text('base_model'))?.text
   const names = [
     ...(base ? [base, base.split('/').pop()!] : []),
     source,
@@ -215,6 +222,25 @@ function dearest(prices: readonly (Prices | null)[]): Prices | null {
     output: most(price => price.output)!,
     cached_input: most(price => price.cached_input),
     cache_write: most(price => price.cache_write),
+  }
+}
+
+/** A price for cached tokens counts only where every deployment has one. */
+function sayPartsUnknown(
+  id: string,
+  prices: readonly (Prices | null)[],
+  price: Prices | null,
+  { params }: Deployment,
+  remarks: Remarks,
+): void {
+  for (const part of ['cached_input', 'cache_write'] as const) {
+    if (price === null || price[part] !== null || !prices.some(each => each !== null && each[part] !== null)) continue
+    remarks.add(
+      'changed',
+      params,
+      `only some deployments of ${id} have a price for ${part}: customers pay the input price instead`,
+      `write ${part} into its price`,
+    )
   }
 }
 
@@ -301,7 +327,7 @@ function isReasoning(group: readonly Deployment[], { remarks, prices }: ModelPar
   })
   if (said.some(each => each !== null)) return said.includes(true)
   const [first] = group as [Deployment]
-  const names = group.flatMap(({ source, info }) => [source, baseModelOf(info)])
+  const names = group.flatMap(({ source, params, info }) => [source, baseModelOf(params), baseModelOf(info)])
   const name = names.find(each => THINKS.test(each))
   if (name === undefined) return false
   remarks.add(
@@ -316,7 +342,7 @@ function isReasoning(group: readonly Deployment[], { remarks, prices }: ModelPar
 const THINKS = /(^|[/.-])(o[134](-|$)|gpt-5|deepseek-reasoner|deepseek-r1)|-thinking|-reasoning/
 
 /** What a deployment with a name of its own (Azure) is; empty where the row does not say it. */
-function baseModelOf(info: Fields): string {
-  const said = info.peek('base_model')
+function baseModelOf(fields: Fields): string {
+  const said = fields.peek('base_model')
   return said?.kind === 'text' ? said.text : ''
 }
