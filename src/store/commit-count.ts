@@ -11,7 +11,7 @@
 import { appendFileSync, closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { type Database, transaction } from './database.ts'
-import { type FileWatch, syncFolder, watchFiles } from './files.ts'
+import { type FileWatch, giveNewFile, syncFolder, watchFiles } from './files.ts'
 import type { LostCommits } from './store.ts'
 
 /** The writer's side. */
@@ -47,6 +47,7 @@ export function createCommitCount(database: Database, path: string | null): Comm
   let count = Math.max(readCount(database), readNoted(path)?.commits ?? 0)
   const files = watchFiles(path)
   const file = openSync(fileOf(path), constants.O_WRONLY | constants.O_CREAT, 0o600)
+  giveNewFile(file, fileOf(path))
   return {
     begin: () => refuse(files),
     // Each try has a number of its own: one whose COMMIT failed may have happened.
@@ -151,6 +152,7 @@ function textOf(path: string): string {
 function createNote(path: string, count: number): void {
   const file = openSync(fileOf(path), 'w', 0o600)
   try {
+    giveNewFile(file, fileOf(path))
     writeSync(file, headOf(count, 0), 0)
   } finally {
     closeSync(file)

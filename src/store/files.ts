@@ -1,8 +1,11 @@
 /** What the store asks of the file system beside SQLite, without ever opening a file that SQLite may have open. */
 import {
-  chownSync,
   closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
   fsyncSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -24,7 +27,7 @@ export function syncFolder(path: string): void {
 }
 
 /**
- * Makes a folder, and those above it. Not by Node's `recursive`: that tries for ever where the system answers a name with ENOENT,
+ * Makes a folder, and those above it, each for the owner of the one above. Not by Node's `recursive`: that tries for ever where the system answers a name with ENOENT,
  * as below /proc.
  */
 export function makeFolder(path: string, mode = 0o777): void {
@@ -35,7 +38,34 @@ export function makeFolder(path: string, mode = 0o777): void {
   } catch (error) {
     // Somebody else has made it meanwhile, or it is a file, which whoever writes below it is told.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return
   }
+  if (!isRoot()) return
+  // What is there by that name now, and no link to something else.
+  const folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+  try {
+    giveAsAbove(folder, path)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+const isRoot = () => process.getuid?.() === 0
+
+function giveAsAbove(file: number, path: string): void {
+  const { uid, gid } = statSync(dirname(path))
+  if (uid !== 0) fchownSync(file, uid, gid)
+}
+
+/**
+ * Root gives a file that it has made, and not written yet, to the owner of its folder: a command may run as root, and a gateway as
+ * another user, who could not open the file. @param file open at `path`
+ */
+export function giveNewFile(file: number, path: string): void {
+  if (!isRoot()) return
+  const { uid, size, nlink } = fstatSync(file)
+  // With bytes or a second name it is not the one that was made.
+  if (uid === 0 && size === 0 && nlink === 1) giveAsAbove(file, path)
 }
 
 /**
@@ -45,7 +75,12 @@ export function makeFolder(path: string, mode = 0o777): void {
 export function createFile(path: string): void {
   makeFolder(dirname(path), 0o700)
   try {
-    closeSync(openSync(path, 'wx', 0o600))
+    const file = openSync(path, 'wx', 0o600)
+    try {
+      giveNewFile(file, path)
+    } finally {
+      closeSync(file)
+    }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
@@ -64,7 +99,7 @@ export function createNewFile(path: string): void {
 
 /** Root gives a file to somebody: a gateway is another user, who could not open it. @param owner as `statSync` says it */
 export function giveTo(path: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
-  if (process.getuid?.() === 0) chownSync(path, uid, gid)
+  if (isRoot()) lchownSync(path, uid, gid)
 }
 
 /** Whether there is a file, and anything in it. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
 import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
-import { makeFolder, syncFolder } from './files.ts'
+import { giveNewFile, makeFolder, syncFolder } from './files.ts'
 import { digest, digestKey } from './token.ts'
 
 /**
@@ -95,6 +95,7 @@ function create(path: string, folder: string): void {
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
   const file = openSync(aside, 'wx', 0o600)
   try {
+    giveNewFile(file, aside)
     writeFileSync(file, `${randomBytes(32).toString('base64url')}\n`)
     fsyncSync(file)
   } finally {

@@ -23,7 +23,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { SettleRequest } from '#contract'
-import { syncFolder } from './files.ts'
+import { giveNewFile, syncFolder } from './files.ts'
 import { checkSettle } from './preconditions.ts'
 
 /** A line of the spool, and what it says; undefined when it is torn. */
@@ -147,6 +147,7 @@ function withFile<Result>(path: string, flags: string | number, act: (file: numb
   const isNew = !existsSync(path)
   const file = openSync(path, flags, 0o600)
   try {
+    if (isNew) giveNewFile(file, path)
     const result = act(file)
     if (isNew) syncFolder(dirname(path))
     return result

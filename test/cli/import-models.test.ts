@@ -149,3 +149,75 @@ test.each(['gpt-realtime', 'gpt-4o-realtime-preview', 'any, mode'])('%s: no raw 
   expect(remark!.why).toContain('the gateway carries no WebSocket')
   expect(remark!.instead).not.toContain('raw')
 })
+
+const ROW = 'input_cost_per_token: 1e-6, output_cost_per_token: 1e-6'
+const targetsOf = (text: string) => {
+  const { gateway } = importText(text)
+  const models = gateway['models'] as Record<string, { targets: { model: string; priority?: number }[] }>
+  return Object.fromEntries(
+    Object.entries(models).map(([id, { targets }]) => [
+      id,
+      targets.map(({ model, priority = 1 }) => `${priority} ${model}`),
+    ]),
+  )
+}
+
+test.each([
+  ['default_fallbacks', 'litellm_settings: { default_fallbacks: [c], fallbacks: [{ a: [b] }] }'],
+  ['fallbacks of "*"', "router_settings: { fallbacks: [{ '*': [c] }, { a: [b] }] }"],
+  [
+    'each in its own place',
+    'router_settings: { fallbacks: [{ a: [b] }] }\nlitellm_settings: { default_fallbacks: [c] }',
+  ],
+])('%s are for models without fallbacks of their own', (_name, settings) => {
+  const rows = ['a', 'b', 'c'].map(id => `  - { model_name: ${id}, litellm_params: { model: openai/${id}, ${ROW} } }\n`)
+  expect(targetsOf(`model_list:\n${rows.join('')}${settings}\n`)).toEqual({
+    a: ['1 a', '2 b'],
+    b: ['1 b', '2 c'],
+    c: ['1 c'],
+  })
+})
+
+test.each<[orders: (number | null)[], priorities: string[]]>([
+  [
+    [null, null],
+    ['1 m0', '1 m1'],
+  ],
+  [
+    [null, 1],
+    ['2 m0', '1 m1'],
+  ],
+  [
+    [2, null, 3],
+    ['2 m0', '4 m1', '3 m2'],
+  ],
+])('deployments of the order %j: those without one come last', (orders, priorities) => {
+  const rows = orders.map((order, index) => {
+    const said = order === null ? '' : `order: ${order}, `
+    return `  - { model_name: a, litellm_params: { model: openai/m${index}, ${said}${ROW} } }\n`
+  })
+  expect(targetsOf(`model_list:\n${rows.join('')}`)).toEqual({ a: priorities })
+})
+
+test('a price for cached tokens that only some deployments have is dropped, and that is said', () => {
+  const rows = ['', ', cache_read_input_token_cost: 1e-7'].map(
+    (cached, index) => `  - { model_name: a, litellm_params: { model: openai/m${index}, ${ROW}${cached} } }\n`,
+  )
+  const { gateway, remarks } = importText(`model_list:\n${rows.join('')}`)
+  expect(gateway['models']).toMatchObject({ a: { price: { per: '1M tokens', input: '$1', output: '$1' } } })
+  expect(remarks).toContainEqual(
+    expect.objectContaining({
+      kind: 'changed',
+      why: 'only some deployments of a have a price for cached_input: customers pay the input price instead',
+    }),
+  )
+})
+
+test.each(['litellm_params', 'model_info'])('base_model of %s finds the price and says whether it thinks', place => {
+  const own = { litellm_params: 'model: azure/mine', model_info: 'mode: chat' }
+  const said = Object.entries(own).map(([key, text]) => `${key}: { ${text}${key === place ? ', base_model: o3' : ''} }`)
+  const { gateway } = importText(`model_list:\n  - { model_name: a, ${said.join(', ')} }\n`, {
+    o3: { input_cost_per_token: 2e-6, output_cost_per_token: 8e-6 },
+  })
+  expect(gateway['models']).toMatchObject({ a: { price: { input: '$2', output: '$8' }, reasoning: true } })
+})

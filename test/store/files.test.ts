@@ -3,12 +3,14 @@
  * nothing more, from the next commit on.
  */
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { chownSync, copyFileSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Log } from '#contract'
 import { realPath } from '../../src/store/files.ts'
+import { takeLock } from '../../src/store/lock.ts'
 import { reportLosses } from '../../src/store/report-losses.ts'
+import { loadSecret } from '../../src/store/secret.ts'
 import { hasLocks, hasSqlite, holdsLock, openFiles } from '../helpers/sqlite-program.ts'
 import { aHold, aSettle, folder, fund, testStore } from './helpers.ts'
 
@@ -100,6 +102,32 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     const next = store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))
     await expect(next).rejects.toMatchObject({ name: 'StoreUnavailable', written: 'not_written' })
   })
+})
+
+// Commands run as root, and the gateway as another user.
+test.runIf(process.getuid?.() === 0)('what root makes belongs to the owner of the folder', async () => {
+  const top = folder()
+  chownSync(top, 12_345, 12_346)
+  const path = join(top, 'deep/tollgate.db')
+  const lock = await takeLock(path, { now: () => Date.now() })
+  loadSecret(null, join(top, 'deep'), path)
+  const store = await testStore({ path })
+  const accountId = await fund(store, 1000n)
+  await store.ledger.hold(aHold({ accountId }))
+  store.ledger.spool(aSettle())
+  const owners = () =>
+    Object.fromEntries(
+      readdirSync(top, { recursive: true, encoding: 'utf8' })
+        .filter(name => !name.endsWith('.owner'))
+        .map(name => [name, statSync(join(top, name)).uid]),
+    )
+  const names = ['', '-shm', '-wal', '.commits', '.lock', '.lock-journal', '.spool'].map(
+    end => `deep/tollgate.db${end}`,
+  )
+  const made = ['deep', ...names, 'deep/secret'].map(name => [name, 12_345])
+  expect(owners()).toEqual(Object.fromEntries(made))
+  await store.close()
+  lock.release()
 })
 
 test('all files of a store are private', async () => {
