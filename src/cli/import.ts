@@ -8,7 +8,7 @@ import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './c
 import { count, json } from './format.ts'
 import type { Imported } from './import-litellm/index.ts'
 import type { PriceList } from './import-litellm/models.ts'
-import { quoted } from './import-litellm/shell.ts'
+import { quoted } from './shell.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 interface Options {

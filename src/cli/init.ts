@@ -6,9 +6,9 @@ import type { Command } from 'commander'
 import { type AddCommand, example, pathOf, withoutConfig, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { pairs } from './format.ts'
-import { quoted } from './import-litellm/shell.ts'
 import { pluginFiles } from './plugin.ts'
 import { modeline, writeSchemaFile } from './schema.ts'
+import { quoted } from './shell.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export const addInit: AddCommand = (program: Command, { terminal, finish }) => {

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { type AddCommand, configOf, example, pathOf, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
+import { quoted } from './shell.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export const addPlugin: AddCommand = (program: Command, { terminal, finish }) => {
@@ -77,11 +78,10 @@ async function checkName(name: string): Promise<void> {
 
 /** How the test in a folder is run: where the package is installed above it, Node finds `tollgate/testing` by itself. */
 export function testCommand(file: string, folder: string): string {
-  const shown = file.includes(' ') ? `'${file}'` : file
   const [above, inPackage] = fileURLToPath(import.meta.url).split(/(?<=\/)node_modules\/tollgate\//)
-  if (inPackage !== undefined && folder.startsWith(above!)) return `node --test ${shown}`
+  if (inPackage !== undefined && folder.startsWith(above!)) return `node --test ${quoted(file)}`
   const register = fileURLToPath(new URL(`../testing/register${extname(import.meta.url)}`, import.meta.url))
-  return `${process.execPath} --import ${register} --test ${shown}`
+  return `${quoted(process.execPath)} --import ${quoted(register)} --test ${quoted(file)}`
 }
 
 /** How the test of one of the gateway's own is run, at the top of the checkout. */

@@ -9,7 +9,7 @@ import { isPostgres } from '../common/server-address.ts'
 import { type CopyProgress, type CopySide, copyRows, firstWithRows } from './copy-rows.ts'
 import { type Database, openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
-import { realPath, removeDatabase, syncFolder } from './files.ts'
+import { hasBytes, realPath, removeDatabase, syncFolder } from './files.ts'
 import { takeLock } from './lock.ts'
 import { migrate } from './migrate.ts'
 import { createSpool, spoolsOf } from './spool.ts'
@@ -40,8 +40,9 @@ interface Side extends CopySide {
 }
 
 /**
- * Copies a store. Throws a `StoreError`, and leaves the target as it was, when the source is in use, has anything open or is
- * not sound; when the target has anything in it; and when either is of another version.
+ * Copies a store. Throws a `StoreError`, and leaves the target without a row, when the source is in use, has anything open or is
+ * not sound; when the target is in use or has anything in it; and when either is of another version. An empty database of
+ * PostgreSQL may have its tables by then.
  */
 export async function copyStore(request: CopyRequest): Promise<CopyReport> {
   const { from, to, onProgress = () => {} } = request
@@ -62,7 +63,9 @@ export async function copyStore(request: CopyRequest): Promise<CopyReport> {
       )
     }
     if (audited.openHolds > 0) throw new StoreError(openHolds(source.place, audited.openHolds))
-    const target = isPostgres(to) ? await openPostgresTarget(to, request.onWait) : openFileTarget(to)
+    const target = isPostgres(to)
+      ? await openPostgresTarget(to, request.onWait)
+      : await openFileTarget(to, request.clock)
     let isDone = false
     try {
       const { tables } = copyRows(target, source, onProgress, () => {
@@ -146,26 +149,32 @@ async function openPostgresTarget(url: string, onWait: CopyRequest['onWait']): P
   }
 }
 
-/** Made beside its place, and put there when it is whole. */
-function openFileTarget(url: string): Side {
-  const path = fileOf(url)
-  // A log or a spool of a former store would be applied to the copy when it is opened.
-  const [there] = findOld(path).files
-  if (there !== undefined) {
-    throw new StoreError(
-      `There is a file at ${there} already. Name another path, or move away every file whose name begins with ${basename(path)}.`,
-    )
-  }
+/** Made beside its place, and put there when it is whole. Meanwhile nobody else can make a store there. */
+async function openFileTarget(url: string, clock: Clock): Promise<Side> {
+  const path = realPath(fileOf(url))
+  const lock = await takeLock(path, clock)
   const aside = `${path}.copying`
-  // Of a copy that was killed.
-  removeDatabase(aside)
-  const database = openDatabase(aside)
+  let database: Database | undefined
+  const giveUp = () => {
+    database?.close()
+    removeDatabase(aside)
+    lock.release()
+  }
   try {
+    // A log or a spool of a former store would be applied to the copy when it is opened.
+    const [there] = findOld(path).files
+    if (there !== undefined) {
+      throw new StoreError(
+        `There is a file at ${there} already. Name another path, or move away every file whose name begins with ${basename(path)}.`,
+      )
+    }
+    // Of a copy that was killed.
+    removeDatabase(aside)
+    database = openDatabase(aside)
     migrate(database)
     database.exec('BEGIN IMMEDIATE')
   } catch (error) {
-    database.close()
-    removeDatabase(aside)
+    giveUp()
     throw error
   }
   return {
@@ -173,10 +182,16 @@ function openFileTarget(url: string): Side {
     database,
     refuseUse() {},
     close(isDone) {
-      database.close()
-      if (!isDone) return removeDatabase(aside)
-      renameSync(aside, path)
-      syncFolder(dirname(path))
+      if (!isDone) return giveUp()
+      try {
+        database.close()
+        // What is in a log does not come along.
+        if (hasBytes(`${aside}-wal`)) throw new StoreError(`The copy at ${aside} is not whole: it is open elsewhere.`)
+        renameSync(aside, path)
+        syncFolder(dirname(path))
+      } finally {
+        lock.release()
+      }
     },
   }
 }

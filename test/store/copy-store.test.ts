@@ -162,6 +162,18 @@ const REFUSED: readonly Refused[] = [
     /^The store postgres:.* is in use by replica 1 on .*\. Stop all gateways/,
   ],
   [
+    'a file as target on which a gateway starts',
+    async () => {
+      const to = join(folder(), 'new.db')
+      const lock = await takeLock(to, clock, 'serve')
+      onTestFinished(() => lock.release())
+      const from = await emptyDatabase()
+      await (await inPostgres(from)).close()
+      return { from, to: sqlite(to) }
+    },
+    /^The store .*new\.db is in use by process \d+/,
+  ],
+  [
     'a target that is not empty',
     () => toDatabase(async url => void (await (await inPostgres(url)).createAccount({ name: 'somebody' }))),
     /^The store postgres:.* is not empty: the table account has rows\./,

@@ -1,11 +1,11 @@
 /** What keys are made with by default in LiteLLM, as the command lines that make such ones here. */
 import { formatMoney } from '../../contract/units.ts'
 import { showMoney } from '../format.ts'
+import { quoted } from '../shell.ts'
 import { scaled } from './decimal.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, ListValue } from './read.ts'
 import type { Known, Remarks } from './remarks.ts'
-import { quoted } from './shell.ts'
 
 /**
  * For a POSIX shell: what stands in the file is quoted.
