@@ -182,7 +182,7 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
       // What the ledger refuses as a mistake is a mistake the next time too, and nothing was written.
       if (!isUnavailable(cause)) throw cause
       // A hold whose commit failed may have been written all the same. Nothing is sent for it, so it is given back.
-      if (cause.written === 'unknown') books.ledger.abandon(nothingFor(exchange))
+      if (cause.written !== 'not_written') books.ledger.abandon(nothingFor(exchange))
       throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
     }
   }

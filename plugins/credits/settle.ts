@@ -41,7 +41,7 @@ export async function settle(books: Books, request: SettleRequest): Promise<void
 }
 
 /** The disk's failure, by name: the class belongs to the store. */
-export function isUnavailable(error: unknown): error is { readonly written: 'not_written' | 'unknown' } {
+export function isUnavailable(error: unknown): error is { readonly written: 'not_written' | 'unknown' | 'not_read' } {
   return (error as Error).name === 'StoreUnavailable'
 }
 

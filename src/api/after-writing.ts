@@ -27,7 +27,7 @@ export async function afterWriting<Result>(
 
 /** The account is there by now; so a failure says that, or somebody would make a second one. */
 export async function giveFirstCredit(store: Pick<Store, 'credit'>, credit: CreditGrant): Promise<void> {
-  const done = `The account ${credit.account} was made, but its credit was not given, or it is not known. \
+  const done = `The account ${credit.account} was made, but its credit was not given, or may not have been. \
 Give it with the reference ${credit.reference}: the same one is credited once.`
   await afterWriting(done, () => store.credit(credit), 'reference')
 }

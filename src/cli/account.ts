@@ -130,7 +130,7 @@ interface CreditOptions {
   readonly json?: true
 }
 
-/** Of errors; what was refused was not written. */
+/** Names of errors after which the credit may have been given. */
 const UNCERTAIN: ReadonlySet<string> = new Set(['ControlError', 'StoreUnavailable'])
 
 async function credit(terminal: Terminal, account: string, options: CreditOptions, command: Command): Promise<string> {
@@ -138,9 +138,8 @@ async function credit(terminal: Terminal, account: string, options: CreditOption
   const reference = options.reference ?? `cli-${new Date().toISOString()}-${crypto.randomUUID().slice(0, 8)}`
   const args = { account, amount, reference, note, actor: actor() }
   const result = await operate(terminal, configOf(command), 'account.credit', args).catch((error: Error) => {
-    // Whether it was written may be unknown: the same reference finds out, and never gives twice.
     if (options.reference === undefined && UNCERTAIN.has(error.name))
-      terminal.err(`To try again, which gives it only once, add: --reference ${reference}\n`)
+      error.message += `\nTo try again, add --reference ${reference}: a reference is credited only once.`
     throw error
   })
   if (options.json) return json(result)

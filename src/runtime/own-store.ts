@@ -7,7 +7,7 @@ import { VERSION } from '../common/version.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
 import { StoreError } from '../store/error.ts'
-import { makeFolder, realPath } from '../store/files.ts'
+import { makePrivateFolder, realPath } from '../store/files.ts'
 import { type Lock, takeLock } from '../store/lock.ts'
 import { knownSentence } from '../store/postgres/postgres-address.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
@@ -59,7 +59,7 @@ async function openInPostgres(
   // Before there is a folder, or a secret in it.
   await toldAt(loaded, async () => checkPostgres(configuration.store))
   const folder = storeFolder(configuration.file)
-  makeFolder(folder, 0o700)
+  makePrivateFolder(folder)
   const lock = await takeLock(join(folder, 'tollgate.replica'), clock, 'serve').catch((error: Error) => {
     throw new StoreError(`${error.message} Replicas on one machine need a folder each, with gateway.yaml in it.`, {
       cause: error,

@@ -11,7 +11,7 @@
 import { appendFileSync, closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { type Database, transaction } from './database.ts'
-import { type FileWatch, giveNewFile, syncFolder, watchFiles } from './files.ts'
+import { createFile, type FileWatch, syncFolder, watchFiles } from './files.ts'
 import type { LostCommits } from './store.ts'
 
 /** The writer's side. */
@@ -46,8 +46,8 @@ export function createCommitCount(database: Database, path: string | null): Comm
   const put = preparePut(database)
   let count = Math.max(readCount(database), readNoted(path)?.commits ?? 0)
   const files = watchFiles(path)
-  const file = openSync(fileOf(path), constants.O_WRONLY | constants.O_CREAT, 0o600)
-  giveNewFile(file, fileOf(path))
+  createFile(fileOf(path))
+  const file = openSync(fileOf(path), constants.O_WRONLY)
   return {
     begin: () => refuse(files),
     // Each try has a number of its own: one whose COMMIT failed may have happened.
@@ -150,9 +150,9 @@ function textOf(path: string): string {
 }
 
 function createNote(path: string, count: number): void {
-  const file = openSync(fileOf(path), 'w', 0o600)
+  createFile(fileOf(path))
+  const file = openSync(fileOf(path), 'w')
   try {
-    giveNewFile(file, fileOf(path))
     writeSync(file, headOf(count, 0), 0)
   } finally {
     closeSync(file)

@@ -7,9 +7,9 @@ import { basename, dirname } from 'node:path'
 import type { Clock } from '#contract'
 import { isPostgres } from '../common/server-address.ts'
 import { type CopyProgress, type CopySide, copyRows, firstWithRows } from './copy-rows.ts'
-import { type Database, openDatabase } from './database.ts'
+import { type Database, emptyLog, openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
-import { hasBytes, realPath, removeDatabase, syncFolder } from './files.ts'
+import { realPath, removeDatabase, syncFolder } from './files.ts'
 import { takeLock } from './lock.ts'
 import { migrate } from './migrate.ts'
 import { createSpool, spoolsOf } from './spool.ts'
@@ -40,9 +40,9 @@ interface Side extends CopySide {
 }
 
 /**
- * Copies a store. Throws a `StoreError`, and leaves the target without a row, when the source is in use, has anything open or is
- * not sound; when the target is in use or has anything in it; and when either is of another version. An empty database of
- * PostgreSQL may have its tables by then.
+ * Copies a store. Throws a `StoreError`, and adds nothing to the target, when the source is in use, has anything open or is not
+ * sound; when the target is in use or has anything in it; and when either is of another version. An empty database of PostgreSQL
+ * may have empty tables then.
  */
 export async function copyStore(request: CopyRequest): Promise<CopyReport> {
   const { from, to, onProgress = () => {} } = request
@@ -154,9 +154,10 @@ async function openFileTarget(url: string, clock: Clock): Promise<Side> {
   const path = realPath(fileOf(url))
   const lock = await takeLock(path, clock)
   const aside = `${path}.copying`
-  let database: Database | undefined
-  const giveUp = () => {
+  let database: Database | null = null
+  const leave = () => {
     database?.close()
+    database = null
     removeDatabase(aside)
     lock.release()
   }
@@ -170,29 +171,30 @@ async function openFileTarget(url: string, clock: Clock): Promise<Side> {
     }
     // Of a copy that was killed.
     removeDatabase(aside)
-    database = openDatabase(aside)
-    migrate(database)
-    database.exec('BEGIN IMMEDIATE')
+    const opened = openDatabase(aside)
+    database = opened
+    migrate(opened)
+    opened.exec('BEGIN IMMEDIATE')
+    return {
+      place: path,
+      database: opened,
+      refuseUse() {},
+      close(isDone) {
+        try {
+          if (!isDone) return
+          opened.close()
+          database = null
+          emptyLog(aside)
+          renameSync(aside, path)
+          syncFolder(dirname(path))
+        } finally {
+          leave()
+        }
+      },
+    }
   } catch (error) {
-    giveUp()
+    leave()
     throw error
-  }
-  return {
-    place: path,
-    database,
-    refuseUse() {},
-    close(isDone) {
-      if (!isDone) return giveUp()
-      try {
-        database.close()
-        // What is in a log does not come along.
-        if (hasBytes(`${aside}-wal`)) throw new StoreError(`The copy at ${aside} is not whole: it is open elsewhere.`)
-        renameSync(aside, path)
-        syncFolder(dirname(path))
-      } finally {
-        lock.release()
-      }
-    },
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { backup, DatabaseSync } from 'node:sqlite'
 import { StoreError } from './error.ts'
-import { createFile } from './files.ts'
+import { createFile, hasBytes } from './files.ts'
 import { type Dialect, SQLITE } from './sql-dialect.ts'
 
 /** What SQLite stores. Money goes in as `bigint`: a `number` would be bound as a float. */
@@ -189,4 +189,16 @@ export function transaction<Result>(database: Database, work: () => Result): Res
     if (database.inTransaction()) database.exec('ROLLBACK')
     throw error
   }
+}
+
+/** So that the file alone is the whole store, on disk. Nobody has it open. */
+export function emptyLog(path: string): void {
+  const database = connect(path)
+  try {
+    database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
+  } finally {
+    database.close()
+  }
+  if (hasBytes(`${path}-wal`))
+    throw new StoreError(`The log of ${path} cannot be emptied: the disk is full, or another process has it open.`)
 }

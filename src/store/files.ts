@@ -2,6 +2,7 @@
 import {
   closeSync,
   constants,
+  existsSync,
   fchownSync,
   fstatSync,
   fsyncSync,
@@ -9,6 +10,7 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readlinkSync,
   realpathSync,
   rmSync,
@@ -27,64 +29,91 @@ export function syncFolder(path: string): void {
 }
 
 /**
- * Makes a folder, and those above it, each for the owner of the one above. Not by Node's `recursive`: that tries for ever where the system answers a name with ENOENT,
+ * Makes a folder, and those above it. Not by Node's `recursive`: that tries for ever where the system answers a name with ENOENT,
  * as below /proc.
  */
-export function makeFolder(path: string, mode = 0o777): void {
+export function makeFolder(path: string, make: (path: string) => void = path => void mkdirSync(path)): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
-  if (dirname(path) !== path) makeFolder(dirname(path), mode)
+  if (dirname(path) !== path) makeFolder(dirname(path), make)
   try {
-    mkdirSync(path, { mode })
+    make(path)
   } catch (error) {
     // Somebody else has made it meanwhile, or it is a file, which whoever writes below it is told.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    return
-  }
-  if (!isRoot()) return
-  // What is there by that name now, and no link to something else.
-  const folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
-  try {
-    giveAsAbove(folder, path)
-  } finally {
-    closeSync(folder)
   }
 }
 
-const isRoot = () => process.getuid?.() === 0
-
-function giveAsAbove(file: number, path: string): void {
-  const { uid, gid } = statSync(dirname(path))
-  if (uid !== 0) fchownSync(file, uid, gid)
+/** The same with mode 0700, and as root for the owner of the folder above. */
+export function makePrivateFolder(path: string): void {
+  makeFolder(path, folder =>
+    makeOwned(folder, at => {
+      mkdirSync(at, { mode: 0o700 })
+      return openSync(at, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+    }),
+  )
 }
 
 /**
- * Root gives a file that it has made, and not written yet, to the owner of its folder: a command may run as root, and a gateway as
- * another user, who could not open the file. @param file open at `path`
- */
-export function giveNewFile(file: number, path: string): void {
-  if (!isRoot()) return
-  const { uid, size, nlink } = fstatSync(file)
-  // With bytes or a second name it is not the one that was made.
-  if (uid === 0 && size === 0 && nlink === 1) giveAsAbove(file, path)
-}
-
-/**
- * Creates an empty file (mode 0600) and its folder (0700). A file that exists is not opened: closing any descriptor of a
- * file drops all locks that the process has on it (fcntl(2)), also those of SQLite.
+ * Creates an empty file (mode 0600) and its folder (0700), as root for the owner of the folder. A file that exists is not opened:
+ * closing any descriptor of a file drops all locks that the process has on it (fcntl(2)), also those of SQLite.
  */
 export function createFile(path: string): void {
-  makeFolder(dirname(path), 0o700)
   try {
-    const file = openSync(path, 'wx', 0o600)
-    try {
-      giveNewFile(file, path)
-    } finally {
-      closeSync(file)
-    }
+    createFilled(path, () => {})
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    syncFolder(dirname(path))
   }
+}
+
+/** The same with content that `fill` writes. Throws when there is one. */
+export function createFilled(path: string, fill: (file: number) => void): void {
+  makePrivateFolder(dirname(path))
+  makeOwned(path, at => openSync(at, 'wx', 0o600), fill)
   syncFolder(dirname(path))
+}
+
+/** Names files in an open folder. Not every system has it. */
+const OPEN_FILES = '/proc/self/fd'
+
+/**
+ * Makes something new. What root makes is for the owner of its folder: a command may run as root, and a gateway as another user, who
+ * could not open it. The folder is held open, so that its owner cannot put another one in its place meanwhile.
+ *
+ * @param make makes it at a path, where nothing may be yet, and opens it
+ */
+function makeOwned(path: string, make: (path: string) => number, use: (file: number) => void = () => {}): void {
+  if (process.getuid?.() !== 0 || !existsSync(OPEN_FILES)) {
+    using(make(path), use)
+    return
+  }
+  using(openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY), folder =>
+    using(make(join(OPEN_FILES, String(folder), basename(path))), file => {
+      give(file, fstatSync(folder))
+      use(file)
+    }),
+  )
+}
+
+function using(file: number, use: (file: number) => void): void {
+  try {
+    use(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+function give(file: number, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
+  const made = fstatSync(file)
+  // A folder with anything in it was moved there by somebody.
+  const isFilled = made.isDirectory() && readdirSync(join(OPEN_FILES, String(file))).length > 0
+  if (uid === 0 || made.uid !== 0 || isFilled) return
+  try {
+    fchownSync(file, uid, gid)
+  } catch (error) {
+    // In a container root may not: then it stays root's.
+    if (!['EPERM', 'EINVAL'].includes((error as NodeJS.ErrnoException).code!)) throw error
+  }
 }
 
 /**
@@ -92,14 +121,14 @@ export function createFile(path: string): void {
  * symbolic link that leads nowhere: in a folder of others either may be theirs.
  */
 export function createNewFile(path: string): void {
-  makeFolder(dirname(path), 0o700)
+  makePrivateFolder(dirname(path))
   closeSync(openSync(path, 'wx', 0o600))
   syncFolder(dirname(path))
 }
 
 /** Root gives a file to somebody: a gateway is another user, who could not open it. @param owner as `statSync` says it */
 export function giveTo(path: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
-  if (isRoot()) lchownSync(path, uid, gid)
+  if (process.getuid?.() === 0) lchownSync(path, uid, gid)
 }
 
 /** Whether there is a file, and anything in it. */

@@ -9,7 +9,7 @@ import { isPostgres } from '../common/server-address.ts'
 import { type BackupSeal, unseal } from './backup-file.ts'
 import type { CopyProgress } from './copy-rows.ts'
 import { copyStore } from './copy-store.ts'
-import { connect } from './database.ts'
+import { connect, emptyLog } from './database.ts'
 import { StoreError } from './error.ts'
 import { createNewFile, giveTo, hasBytes, realPath, removeDatabase, syncFolder } from './files.ts'
 import { type Lock, takeLock } from './lock.ts'
@@ -194,15 +194,4 @@ function putAway(path: string, files: readonly string[], clock: Clock): string {
     else renameSync(file, kept + file.slice(path.length))
   }
   return kept
-}
-
-/** So that the file alone is the whole store, on disk. */
-function emptyLog(path: string): void {
-  const database = connect(path)
-  try {
-    database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
-  } finally {
-    database.close()
-  }
-  if (hasBytes(`${path}-wal`)) throw new StoreError(`The log of ${path} is in use by another process.`)
 }

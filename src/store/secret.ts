@@ -1,11 +1,11 @@
 /** The HMAC secret: from the configuration, or a file beside the store that the first start creates. */
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { fsyncSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
 import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
-import { giveNewFile, makeFolder, syncFolder } from './files.ts'
+import { createFilled, syncFolder } from './files.ts'
 import { digest, digestKey } from './token.ts'
 
 /**
@@ -91,16 +91,11 @@ function read(path: string): string | undefined {
 
 /** Written aside and linked: a crash leaves no half secret, and of two first starts at once both read the same one. */
 function create(path: string, folder: string): void {
-  makeFolder(folder, 0o700)
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
-  const file = openSync(aside, 'wx', 0o600)
-  try {
-    giveNewFile(file, aside)
+  createFilled(aside, file => {
     writeFileSync(file, `${randomBytes(32).toString('base64url')}\n`)
     fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
+  })
   try {
     linkSync(aside, path)
   } catch (error) {

@@ -23,7 +23,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { SettleRequest } from '#contract'
-import { giveNewFile, syncFolder } from './files.ts'
+import { createFile } from './files.ts'
 import { checkSettle } from './preconditions.ts'
 
 /** A line of the spool, and what it says; undefined when it is torn. */
@@ -144,13 +144,10 @@ export function createSpool(path: string): Spool {
 }
 
 function withFile<Result>(path: string, flags: string | number, act: (file: number) => Result): Result {
-  const isNew = !existsSync(path)
-  const file = openSync(path, flags, 0o600)
+  if (flags !== 'r' && !existsSync(path)) createFile(path)
+  const file = openSync(path, flags)
   try {
-    if (isNew) giveNewFile(file, path)
-    const result = act(file)
-    if (isNew) syncFolder(dirname(path))
-    return result
+    return act(file)
   } finally {
     closeSync(file)
   }

@@ -23,7 +23,7 @@ import {
 import { findLostCommits } from './commit-count.ts'
 import { type Connector, loadConnector, type openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
-import { makeFolder, realPath, watchFiles } from './files.ts'
+import { makePrivateFolder, realPath, watchFiles } from './files.ts'
 import { createKeyVersion } from './keys.ts'
 import type { LocalStore } from './local-store.ts'
 import { migrate } from './migrate.ts'
@@ -196,7 +196,7 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
     migratePostgres(first, { onWait })
     checkSecret(first, { ...options, place: placeOf(url) })
     if (folder === undefined) return { connector, connect, replica: null }
-    makeFolder(folder, 0o700)
+    makePrivateFolder(folder)
     const file = join(folder, REPLICA)
     const known = readFormer(file)
     // The folder may have been used with another database, in which the number is somebody else's.

@@ -165,6 +165,7 @@ const targetsOf = (text: string) => {
 test.each([
   ['default_fallbacks', 'litellm_settings: { default_fallbacks: [c], fallbacks: [{ a: [b] }] }'],
   ['fallbacks of "*"', "router_settings: { fallbacks: [{ '*': [c] }, { a: [b] }] }"],
+  ['the last of several', "litellm_settings: { default_fallbacks: [c], fallbacks: [{ '*': [a, b] }, { a: [b] }] }"],
   [
     'each in its own place',
     'router_settings: { fallbacks: [{ a: [b] }] }\nlitellm_settings: { default_fallbacks: [c] }',
@@ -176,6 +177,12 @@ test.each([
     b: ['1 b', '2 c'],
     c: ['1 c'],
   })
+})
+
+test('a model with an empty chain has no fallbacks', () => {
+  const rows = ['a', 'c'].map(id => `  - { model_name: ${id}, litellm_params: { model: openai/${id}, ${ROW} } }\n`)
+  const settings = 'litellm_settings: { default_fallbacks: [c], fallbacks: [{ a: [] }] }'
+  expect(targetsOf(`model_list:\n${rows.join('')}${settings}\n`)).toEqual({ a: ['1 a'], c: ['1 c'] })
 })
 
 test.each<[orders: (number | null)[], priorities: string[]]>([

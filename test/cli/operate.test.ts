@@ -28,7 +28,7 @@ afterEach(async () => {
 
 describe('what ends with a sentence', () => {
   test.each([
-    { options: [], hints: [expect.stringMatching(/^To try again, .*: --reference cli-\S+$/)] },
+    { options: [], hints: [expect.stringMatching(/^To try again, add --reference cli-\S+: a reference/)] },
     { options: ['--reference', 'invoice-1'], hints: [] },
   ])('credit of which nobody knows whether it was given ($options)', async ({ options, hints }) => {
     const deaf = createServer(socket => socket.once('data', () => socket.destroy()))

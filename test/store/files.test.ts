@@ -3,7 +3,17 @@
  * nothing more, from the next commit on.
  */
 import { execFileSync } from 'node:child_process'
-import { chownSync, copyFileSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import {
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Log } from '#contract'
@@ -128,6 +138,21 @@ test.runIf(process.getuid?.() === 0)('what root makes belongs to the owner of th
   expect(owners()).toEqual(Object.fromEntries(made))
   await store.close()
   lock.release()
+})
+
+test.runIf(process.getuid?.() === 0)('root gives away only what it has made itself', async () => {
+  const [top, other] = [folder(), folder()]
+  chownSync(top, 12_345, 12_346)
+  const path = join(top, 'tollgate.db')
+  // The owner of the folder would like to have another file of root's.
+  for (const end of ['.commits', '.spool']) symlinkSync(join(other, end), path + end)
+  writeFileSync(join(other, '.commits'), '')
+  const store = await testStore({ path })
+  const accountId = await fund(store, 1000n)
+  await store.ledger.hold(aHold({ accountId }))
+  store.ledger.spool(aSettle())
+  for (const name of readdirSync(other)) expect(statSync(join(other, name)).uid, name).toBe(0)
+  expect(statSync(path).uid).toBe(12_345)
 })
 
 test('all files of a store are private', async () => {

@@ -11,7 +11,7 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import type { Log } from '#contract'
+import { isRefusal, type Log } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
 import { StoreError } from '../../store/error.ts'
 import { realPath } from '../../store/files.ts'
@@ -150,10 +150,14 @@ async function answer(
     send(200, { result })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    const mistake = error instanceof VerbError || error instanceof StoreError
-    if (mistake) log?.warn({ verb, about, error: message }, 'operator command refused')
+    const isMistake =
+      error instanceof VerbError || error instanceof StoreError || (isRefusal(error) && error.status < 500)
+    if (isMistake) log?.warn({ verb, about, error: message }, 'operator command refused')
     else log?.error({ verb, about, error: message }, 'operator command failed')
-    send(mistake ? 400 : 500, { error: { message: mistake ? message : `the gateway could not do it: ${message}` } })
+    const isSentence = isMistake || isRefusal(error)
+    send(isMistake ? 400 : 500, {
+      error: { message: isSentence ? message : `the gateway could not do it: ${message}` },
+    })
   }
 }
 

@@ -34,18 +34,23 @@ export function addFallbacks(
     }
     sayDifference(id, to, models, remarks)
   }
-  const pairs = sources.flatMap(source => pairsOf(source?.list('fallbacks') ?? null, remarks))
-  for (const { from, to } of pairs) {
-    if (models.has(from)) later(from, to)
-    else if (from !== ANY) remarks.add('lost', to, `there is no model "${from}"`)
+  const chains = sources.flatMap(source => chainsOf(source?.list('fallbacks') ?? null, remarks))
+  const named = chains.filter(({ from }) => from !== ANY)
+  for (const { from, at, to } of named) {
+    if (models.has(from)) for (const each of to) later(from, each)
+    else remarks.add('lost', at, `there is no model "${from}"`)
   }
-  // LiteLLM's router looks there only for a model that has no chain of its own.
-  const own = new Set(pairs.map(({ from }) => from))
+  // LiteLLM's router looks there only for a model without a chain of its own, and takes the last that there is.
   const defaults = [
-    ...pairs.filter(({ from }) => from === ANY).map(({ to }) => to),
-    ...sources.flatMap(source => source?.list('default_fallbacks')?.items ?? []),
+    ...chains.filter(({ from }) => from === ANY),
+    ...sources.flatMap(source => {
+      const at = source?.list('default_fallbacks')
+      return at && at.items.length > 0 ? [{ at, to: at.items }] : []
+    }),
   ]
-  for (const to of defaults) for (const id of models.keys()) if (!own.has(id)) later(id, to)
+  for (const { at } of defaults.slice(0, -1)) remarks.add('lost', at, 'later fallbacks for all models take its place')
+  const own = new Set(named.map(({ from }) => from))
+  for (const to of defaults.at(-1)?.to ?? []) for (const id of models.keys()) if (!own.has(id)) later(id, to)
 }
 
 const ANY = '*'
@@ -80,16 +85,22 @@ function sayDifference(
   }
 }
 
-function pairsOf(list: ListValue | null, remarks: Remarks): { from: string; to: Value }[] {
+interface Chain {
+  readonly from: string
+  readonly at: ListValue
+  readonly to: readonly Value[]
+}
+
+function chainsOf(list: ListValue | null, remarks: Remarks): Chain[] {
   return (list?.items ?? []).flatMap(item => {
     if (item.kind !== 'map') {
       remarks.add('lost', item, 'a fallback is a map from a model to a list')
       return []
     }
     return item.keys().flatMap(from => {
-      const to = item.peek(from)!
-      if (to.kind === 'list') return to.items.map(each => ({ from, to: each }))
-      remarks.add('lost', to, 'what a model falls back on is a list of models', `${from}: [MODEL], and import again`)
+      const at = item.peek(from)!
+      if (at.kind === 'list') return { from, at, to: at.items }
+      remarks.add('lost', at, 'what a model falls back on is a list of models', `${from}: [MODEL], and import again`)
       return []
     })
   })

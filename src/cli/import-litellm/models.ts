@@ -42,7 +42,7 @@ export function modelOf(id: string, group: readonly Deployment[], parts: ModelPa
   const targets: TargetYaml[] = []
   for (const [index, deployment] of group.entries()) {
     const { provider, model, cap, maxInflight } = deployment
-    const order = deployment.order ?? Math.min(100, last)
+    const order = deployment.order ?? last
     if (targets.some(each => each.provider === provider && each.model === model)) {
       remarks.add(
         'changed',

@@ -85,17 +85,23 @@ export class Exporter {
   /** Sends what is left, once, and ends. What the collector does not take in time is dropped. */
   async close(): Promise<void> {
     this.#unwatch()
-    const { signal } = this.#end
     AbortSignal.timeout(LAST_MS).addEventListener('abort', () => this.#end.abort())
-    const { traces, metrics } = this.#lanes
-    await Promise.all([traces.sending, metrics.sending])
-    while (this.#waiting.length > 0 && !signal.aborted) if (!(await this.#sendSpans())) break
-    await this.#sendMetrics()
+    await Promise.all([this.#sendLastSpans(), this.#sendLastMetrics()])
     if (this.#waiting.length > 0) this.#drop(this.#waiting.length)
     this.#waiting = []
     if (this.#droppedMeanwhile > 0) {
       this.#parts.log.warn({ dropped: this.#droppedMeanwhile }, 'telemetry ends with spans that were not exported')
     }
+  }
+
+  async #sendLastSpans(): Promise<void> {
+    await this.#lanes.traces.sending
+    while (this.#waiting.length > 0 && !this.#end.signal.aborted) if (!(await this.#sendSpans())) break
+  }
+
+  async #sendLastMetrics(): Promise<void> {
+    await this.#lanes.metrics.sending
+    await this.#sendMetrics()
   }
 
   #look(now: number): void {

@@ -16,6 +16,7 @@ import {
 import { REFUSED_WITH_DATABASE } from '../../../src/api/control/verbs.ts'
 import type { LocalStore } from '../../../src/store/local-store.ts'
 import { openStore } from '../../../src/store/sqlite.ts'
+import { StoreUnavailable } from '../../../src/store/store.ts'
 
 const SECRET = 'a secret for tests that is long enough'
 const clock = { now: () => Date.UTC(2026, 10, 21) }
@@ -116,6 +117,14 @@ describe('what is refused', () => {
     await expect(call).rejects.toThrow(VerbError)
     await expect(call).rejects.toThrow('"tollgate ledger verify"')
     expect(await callControl(path, 'account.list', {})).toEqual({ accounts: [] })
+  })
+
+  test('what was done of a verb that fails in the middle is told as it is', async () => {
+    const credit = () => Promise.reject(new StoreUnavailable('not_written', new Error('disk full')))
+    Object.assign(store, { credit })
+    const call = callControl(path, 'account.create', { name: 'acme', credit: '5' })
+    await expect(call).rejects.toThrow(ControlError)
+    await expect(call).rejects.toThrow(/^The account acc_\w+ was made, but its credit was not given/)
   })
 
   test('an unexpected failure answers 500 with its reason, and the next call is served', async () => {

@@ -216,7 +216,6 @@ describe('a collector that is in trouble', () => {
   test('a request for metrics without an answer keeps no span waiting', async () => {
     const all = await rig()
     const unanswered: ServerResponse[] = []
-    onTestFinished(() => unanswered.forEach(response => void response.end()))
     all.receiver.answer((response, { path }) => {
       if (path === '/v1/traces') response.writeHead(200).end()
       else unanswered.push(response)
@@ -228,7 +227,14 @@ describe('a collector that is in trouble', () => {
     }
     all.record(1)
     all.pass(6000)
-    await expect.poll(() => all.receiver.requests.filter(({ path }) => path === '/v1/traces')).toHaveLength(2)
+    const traces = () => all.receiver.requests.filter(({ path }) => path === '/v1/traces')
+    await expect.poll(traces).toHaveLength(2)
+    all.record(1)
+    const closing = all.telemetry.close()
+    await expect.poll(traces).toHaveLength(3)
+    for (const response of unanswered) response.end()
+    await closing
+    expect(all.dropped()).toBe(0)
   })
 
   test('spans that cannot be encoded are dropped and counted, and later ones are sent', async () => {
