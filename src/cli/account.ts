@@ -39,7 +39,10 @@ export const addAccount: AddCommand = (program, context) => {
     .description('add credit to an account')
     .argument('<account>', 'name or id of the account')
     .requiredOption('--amount <dollars>', 'exact amount in dollars, such as 5.25', moneyValue)
-    .option('--reference <text>', 'reason, such as an invoice; a reference is credited only once')
+    .option(
+      '--reference <text>',
+      'reason, such as an invoice; a reference is credited only once (default: a new one each time)',
+    )
     .option('--note <text>', 'a remark for the ledger')
     .addOption(jsonOption())
     .addHelpText('after', example('account credit acme --amount 5.25 --reference invoice-1042'))

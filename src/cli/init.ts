@@ -83,7 +83,13 @@ const STEP = `  - use: ../plugins/${PLUGIN}/index.ts
 `
 
 function policy(): string {
-  const text = shipped('policies/standard.yaml').replace('  - use: credits\n', `${STEP}$&`)
+  const own = shipped('policies/standard.yaml')
+  if (/^ *- use: ['"]?\.\.?\//m.test(own))
+    throw new CommandError(
+      `${join(SHIPPED, 'policies/standard.yaml')} is what init copies, and it names a plugin by its path: that file would be missing. ` +
+        'Undo the change (git checkout policies/standard.yaml), or install Tollgate as a package.',
+    )
+  const text = own.replace('  - use: credits\n', `${STEP}$&`)
   return `${modeline('policies/standard.yaml', SCHEMA)}\n${text}`
 }
 

@@ -99,7 +99,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
     if (row === undefined || statements.purposeOf.get(id)?.['purpose'] === 'playground') return
     if (Math.abs(nowMs - Number(row['created_at'])) >= BETWEEN_ROTATIONS_MS) return
     throw conflict(
-      `The key ${id} was rotated less than a minute ago, perhaps by somebody else. Use the new secret. In a minute it can be rotated again, which ends all secrets before this one at once.`,
+      `The key ${id} was rotated less than a minute ago, perhaps by somebody else. Use the new secret, or rotate again in a minute: then only the two newest secrets work.`,
     )
   }
 
