@@ -9,9 +9,8 @@
  */
 
 import { appendFileSync, closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { type Database, transaction } from './database.ts'
-import { createFile, type FileWatch, syncFolder, watchFiles } from './files.ts'
+import { createFile, type FileWatch, watchFiles } from './files.ts'
 import type { LostCommits } from './store.ts'
 
 /** The writer's side. */
@@ -157,7 +156,6 @@ function createNote(path: string, count: number): void {
   } finally {
     closeSync(file)
   }
-  syncFolder(dirname(path))
 }
 
 /** Always of the same length, so that it is overwritten in place and needs no room on a full disk. */
