@@ -137,13 +137,15 @@ test.each([
   ['malformed', 'malformed_api_key'],
   ['unknown', 'invalid_api_key'],
   ['revoked', 'revoked_api_key'],
-  ['expired', 'expired_api_key'],
-] as const)('a key that the store calls %s is %s', async (found, code) => {
+  ['expired', 'expired_api_key', /^This API key has expired/],
+  ['rotated', 'expired_api_key', /because its key was rotated/],
+] as const)('a key that the store calls %s is %s', async (found, code, message = /./) => {
   const keys: Keys = { find: () => ({ found }) }
   const { refusal, passed } = await createSteps([{ use: apiKey }], { keys, clock })({
     headers: [['Authorization', 'Bearer something']],
   })
   expect(refusal).toMatchObject({ code, status: 401, headers: { 'www-authenticate': 'Bearer' } })
+  expect(refusal?.message).toMatch(message)
   expect(passed).toBe(false)
 })
 

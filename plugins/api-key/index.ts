@@ -24,7 +24,8 @@ export default definePlugin({
       if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
         throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
       }
-      if (lookup.found !== 'live') throw unauthorized(REFUSED[lookup.found])
+      if (lookup.found !== 'live')
+        throw unauthorized(REFUSED[lookup.found], lookup.found === 'rotated' ? ROTATED : undefined)
       if (lookup.account.frozen) throw refuse('account_frozen')
       ctx.exchange.give('key', lookup.key)
       ctx.exchange.give('account', lookup.account)
@@ -44,7 +45,11 @@ const REFUSED = {
   unknown: 'invalid_api_key',
   revoked: 'revoked_api_key',
   expired: 'expired_api_key',
+  rotated: 'expired_api_key',
 } as const
+
+/** For who has an earlier secret of a key that goes on. */
+const ROTATED = 'This secret has expired, because its key was rotated. Use the new secret of the key.'
 
 /**
  * The key as it was sent. Read from the raw headers: Node drops the second of two Authorization headers without a word,

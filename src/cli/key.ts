@@ -194,7 +194,7 @@ export function keyTable(keys: readonly KeyView[], nowMs: number): string {
       key.id,
       key.name,
       key.account,
-      key.secrets.map(({ last4 }) => `…${last4}`).join(' '),
+      key.secrets.map(secretOf).join(', '),
       key.models?.join(',') ?? 'all public',
       stateOf(key, nowMs),
       spentOf(key),
@@ -202,6 +202,11 @@ export function keyTable(keys: readonly KeyView[], nowMs: number): string {
       key.expires_at === null ? 'never' : showTime(key.expires_at),
     ]),
   )
+}
+
+/** With the end of its grace, where a newer one has taken its place. */
+function secretOf({ last4, expires_at: until }: KeyView['secrets'][number]): string {
+  return until === null ? `…${last4}` : `…${last4} until ${showTime(until)}`
 }
 
 function stateOf(key: KeyView, nowMs: number): string {

@@ -77,7 +77,12 @@ export const ERRORS = {
   ),
   invalid_api_key: row(401, 'authentication_error', false, 'This API key is not known here.'),
   revoked_api_key: row(401, 'authentication_error', false, 'This API key was revoked. Make a new one.'),
-  expired_api_key: row(401, 'authentication_error', false, 'This API key has expired. Rotate it or make a new one.'),
+  expired_api_key: row(
+    401,
+    'authentication_error',
+    false,
+    'This API key has expired. Give it a later expiry or make a new one.',
+  ),
   account_frozen: row(403, 'permission_error', false, 'This account is frozen. Ask the operator of this gateway.'),
   unauthorized: row(401, 'authentication_error', false, 'This request is not authenticated.'),
   forbidden: row(403, 'permission_error', false, 'This request is not allowed.'),

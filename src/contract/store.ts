@@ -7,10 +7,10 @@ import type { ErrorCode } from './errors.ts'
 import type { Attempt, Outcome, Price, TrailEntry } from './exchange.ts'
 import type { NanoUsd } from './units.ts'
 
-/** What became of a presented token. */
+/** What became of a presented token. `rotated`: it is an earlier secret of a key that has a newer one. */
 export type KeyLookup =
   | { readonly found: 'live'; readonly key: Key; readonly account: Account }
-  | { readonly found: 'malformed' | 'unknown' | 'revoked' | 'expired' }
+  | { readonly found: 'malformed' | 'unknown' | 'revoked' | 'expired' | 'rotated' }
 
 /** The service `keys`: reads on every request, so that a revocation holds from the next request on. */
 export interface Keys {

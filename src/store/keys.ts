@@ -187,7 +187,8 @@ function prepare(database: Database) {
 export interface KnownSecret {
   readonly isRevoked: boolean
   readonly expiresAt: number | null
-  readonly secretExpiresAt: number | null
+  /** Where the key was rotated: when this secret stops working. */
+  readonly secretEndsAt: number | null
   readonly live: KeyLookup
 }
 
@@ -216,9 +217,10 @@ export function createSecretFinder(database: Database, secret: KeyObject): (toke
       createdAt: row['account_created_at'] as number,
     })
     return {
-      isRevoked: row['revoked_at'] !== null || row['secret_revoked_at'] !== null,
+      isRevoked: row['revoked_at'] !== null,
       expiresAt: row['expires_at'] as number | null,
-      secretExpiresAt: row['secret_expires_at'] as number | null,
+      // A second rotation ends it before its grace does.
+      secretEndsAt: (row['secret_revoked_at'] ?? row['secret_expires_at']) as number | null,
       live: Object.freeze({ found: 'live', key, account }),
     }
   }
@@ -238,7 +240,8 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown
 
   function tell(entry: KnownSecret, nowMs: number): KeyLookup {
     if (entry.isRevoked) return { found: 'revoked' }
-    if (isPast(entry.expiresAt, nowMs) || isPast(entry.secretExpiresAt, nowMs)) return { found: 'expired' }
+    if (isPast(entry.expiresAt, nowMs)) return { found: 'expired' }
+    if (isPast(entry.secretEndsAt, nowMs)) return { found: 'rotated' }
     return entry.live
   }
 

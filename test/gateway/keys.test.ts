@@ -143,6 +143,8 @@ describe('what a running gateway obeys', () => {
     const { keys } = await control('key.list', {})
     const listed = (keys as { id: string; secrets: { last4: string }[] }[]).find(key => key.id === id)!
     expect(listed.secrets.map(({ last4 }) => last4).sort()).toEqual([first.slice(-4), second.slice(-4)].sort())
+    const [old, current] = [first.slice(-4), second.slice(-4)]
+    expect((await run('key', 'list')).out).toMatch(new RegExp(`${id} .* …${old} until 20\\d\\d-.*, …${current} `))
   })
 
   test('a short grace: the old secret works until it is over, and has expired then', async () => {

@@ -22,7 +22,7 @@ test('what another thread revokes while a token is being looked up is not rememb
   const key = { id: 'key_1' } as Key
   const read = () => {
     const live: KeyLookup = { found: 'live', key, account: {} as Account }
-    const found = { isRevoked, expiresAt: null, secretExpiresAt: null, live }
+    const found = { isRevoked, expiresAt: null, secretEndsAt: null, live }
     // Another thread, as soon as the database has been read.
     if (!isRevoked) Atomics.add(version, 0, 1)
     isRevoked = true
@@ -76,30 +76,30 @@ onEveryEngine(() => {
       expect(found(store, token)).toBe('expired')
     })
 
-    test('rotated, and its grace has passed: expired', async () => {
+    test('rotated, and its grace has passed', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const next = await store.rotateKey(key.id, HOUR)
       store.clock.ms += HOUR - 1
       expect([found(store, token), found(store, next.token)]).toEqual(['live', 'live'])
       store.clock.ms += 1
-      expect([found(store, token), found(store, next.token)]).toEqual(['expired', 'live'])
+      expect([found(store, token), found(store, next.token)]).toEqual(['rotated', 'live'])
     })
 
     test('rotated without grace: at once', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       await store.rotateKey(key.id, 0)
-      expect(found(store, token)).toBe('expired')
+      expect(found(store, token)).toBe('rotated')
     })
 
-    test('rotated twice within the grace: the oldest is revoked, two are live', async () => {
+    test('rotated twice within the grace: the oldest has ended, two are live', async () => {
       const store = await testStore()
       const { key, token } = await withKey(store)
       const second = await store.rotateKey(key.id, HOUR)
       store.clock.ms += BETWEEN_ROTATIONS_MS
       const third = await store.rotateKey(key.id, HOUR)
-      expect([token, second.token, third.token].map(t => found(store, t))).toEqual(['revoked', 'live', 'live'])
+      expect([token, second.token, third.token].map(t => found(store, t))).toEqual(['rotated', 'live', 'live'])
       expect(store.reads.listKeys()[0]?.secrets).toHaveLength(2)
     })
 
@@ -127,7 +127,7 @@ onEveryEngine(() => {
         const [first] = both
         if (first.status === 'rejected') expect.unreachable()
         expect([token, first.value.token].map(t => found(store, t))).toEqual([
-          graceMs === 0 ? 'expired' : 'live',
+          graceMs === 0 ? 'rotated' : 'live',
           'live',
         ])
       },
@@ -413,7 +413,7 @@ onEveryEngine(() => {
         secrets: [{ expiresAt: soon }, { expiresAt: null }],
       })
       store.clock.ms = soon
-      expect([found(store, token), found(store, rotated.token)]).toEqual(['expired', 'live'])
+      expect([found(store, token), found(store, rotated.token)]).toEqual(['rotated', 'live'])
       await expect(store.rotateKey(key.id, 0, now)).rejects.toMatchObject({ code: 'invalid' })
       const { key: lasting } = await store.rotateKey(key.id, 0, null)
       expect(lasting.expiresAt).toBeNull()
@@ -439,7 +439,7 @@ onEveryEngine(() => {
   describe('what was found is remembered, until it changes', () => {
     test.each<[what: string, change: (store: TestStore, id: string) => Promise<unknown>, found: object]>([
       ['revoked', (store, id) => store.revokeKey(id), { found: 'revoked' }],
-      ['rotated without a grace', (store, id) => store.rotateKey(id, 0), { found: 'expired' }],
+      ['rotated without a grace', (store, id) => store.rotateKey(id, 0), { found: 'rotated' }],
       ['its account frozen', store => store.freeze('alice', true), { found: 'live', account: { frozen: true } }],
     ])('%s: seen by the next look', async (_what, change, after) => {
       const store = await testStore()

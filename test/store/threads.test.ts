@@ -62,7 +62,7 @@ test('of a thousand holds at once in four threads exactly those that the balance
 /** What is done in one thread, and what the others find of the key from then on. */
 const CHANGES: readonly [Change, Found][] = [
   ['revoke', { found: 'revoked' }],
-  ['rotate', { found: 'expired' }],
+  ['rotate', { found: 'rotated' }],
   ['limit', { found: 'live', models: ['one'] }],
   ['freeze', { found: 'live', frozen: true }],
   ['plan', { found: 'live', plan: 'team' }],
