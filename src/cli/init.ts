@@ -6,7 +6,7 @@ import type { Command } from 'commander'
 import { type AddCommand, example, pathOf, withoutConfig, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { pairs } from './format.ts'
-import { pluginFiles } from './plugin.ts'
+import { MODULE, pluginFiles } from './plugin.ts'
 import { modeline, writeSchemaFile } from './schema.ts'
 import { quoted } from './shell.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
@@ -58,7 +58,7 @@ function filesOf(): Readonly<Record<string, string>> {
       Object.entries(pluginFiles(PLUGIN)).map(([name, text]) => [`plugins/${PLUGIN}/${name}`, text]),
     ),
     // Whatever package.json lies above: `npm init` may have written "commonjs" there.
-    'plugins/package.json': `${JSON.stringify({ private: true, type: 'module' })}\n`,
+    'plugins/package.json': MODULE,
     'tsconfig.json': `${JSON.stringify(TYPES, null, 2)}\n`,
     '.gitignore': IGNORED,
     '.github/workflows/policies.yaml': WORKFLOW,

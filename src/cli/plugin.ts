@@ -1,8 +1,9 @@
 /** `tollgate plugin new`: writes the folder of a new plugin, which passes its own test. */
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
+import { listed } from '../config/yaml/problem.ts'
 import { type AddCommand, configOf, example, pathOf, writeNew } from './commands.ts'
 import { shownPath } from './configuration.ts'
 import { quoted } from './shell.ts'
@@ -44,24 +45,47 @@ async function create(terminal: Terminal, name: string, { top, parent }: Place):
   const folder = join(parent, name)
   if (existsSync(folder)) throw new CommandError(`${folder} is there already; nothing was written`)
   const isOwn = dirname(folder) === OWN_PLUGINS
-  for (const [file, text] of Object.entries(pluginFiles(name, isOwn))) writeNew(join(folder, file), text)
+  const files = { ...pluginFiles(name, isOwn), ...(isCommonJs(parent) ? { 'package.json': MODULE } : {}) }
+  for (const [file, text] of Object.entries(files)) writeNew(join(folder, file), text)
   const shown = shownPath(terminal, folder)
   const test = join(shown, 'index.test.ts')
   terminal.out(
     [
-      `${shown}/index.ts, index.test.ts and README.md are written.`,
+      `${shown}/${listed(Object.keys(files), 'and')} are written.`,
       '',
       'Test it:',
       `  ${isOwn ? ownTestCommand(name) : testCommand(test, folder)}`,
       '',
-      ...(isOwn
-        ? ['Let policies name it: a line in src/loader/builtin.ts, a row in README.md, and then', `  - use: ${name}`]
-        : [`Use it, in a file of ${shownPath(terminal, join(top, 'policies'))}/:`, `  - use: ${useOf(top, folder)}`]),
+      `Use it, in a file of ${shownPath(terminal, join(top, 'policies'))}/:`,
+      `  - use: ${useOf(top, folder)}`,
       '    with: { most: 20 }',
       '',
+      ...(isOwn
+        ? [
+            'To make it one of the plugins of the gateway itself, add a line to src/loader/builtin.ts and a row to README.md.',
+            `Policies then say: use: ${name}`,
+            '',
+          ]
+        : []),
     ].join('\n'),
   )
   return 0
+}
+
+/** For a folder whose files are ES modules. */
+export const MODULE = `${JSON.stringify({ private: true, type: 'module' })}\n`
+
+/** Whether Node would take the files below a folder for CommonJS: `npm init` may have written that in a package.json above. */
+function isCommonJs(folder: string): boolean {
+  const file = join(folder, 'package.json')
+  const above = dirname(folder)
+  if (!existsSync(file)) return above !== folder && isCommonJs(above)
+  try {
+    return (JSON.parse(readFileSync(file, 'utf8')) as { type?: unknown }).type === 'commonjs'
+  } catch {
+    // Node will say what is wrong with it.
+    return false
+  }
 }
 
 async function checkName(name: string): Promise<void> {

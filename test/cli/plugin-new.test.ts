@@ -55,6 +55,27 @@ test('the folder that is written passes its own test, outside of the repository'
   expect(stdout).toMatch(/fail 0\b/)
 })
 
+test('below a package.json that says CommonJS, it says itself that it is a module', async () => {
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'commonjs' }))
+  expect((await runCommand(folder, ['init', 'gate'])).code).toBe(0)
+  const made = await runCommand(folder, [
+    'plugin',
+    'new',
+    'office-hours',
+    '--folder',
+    'ours',
+    '-c',
+    'gate/gateway.yaml',
+  ])
+  expect(made.out).toContain('ours/office-hours/index.ts, index.test.ts, README.md and package.json are written.')
+  const [program, ...args] = testCommand('ours/office-hours/index.test.ts', folder).split(' ')
+  const { stdout } = await run(program!, ['--test-skip-pattern=every ending', ...args])
+  expect(stdout).toMatch(/pass 2\b/)
+  // One beside it that says so already is enough.
+  expect((await runCommand(folder, ['plugin', 'new', 'office-hours', '-c', 'gate/gateway.yaml'])).code).toBe(0)
+  expect(readdirSync(join(folder, 'gate/plugins/office-hours'))).not.toContain('package.json')
+})
+
 test('it is written beside the gateway.yaml that -c names, and a policy there can use it', async () => {
   expect((await runCommand(folder, ['init', 'gate'])).code).toBe(0)
   const config = ['-c', 'gate/gateway.yaml']
@@ -126,6 +147,7 @@ test.runIf(full)(
     const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder, entry })
     expect(made).toMatchObject({ code: 0, stderr: '' })
     expect(made.stdout).toContain(ownTestCommand('short-talks'))
+    expect(made.stdout).toContain('\n  - use: ../plugins/short-talks/index.ts\n')
     expect(readFileSync(join(folder, 'plugins/short-talks/index.ts'), 'utf8')).toContain("from '#contract'")
     const [, ...args] = ownTestCommand('short-talks').split(' ')
     const { stdout } = await run(join(folder, 'node_modules/.bin/vitest'), args.slice(1))

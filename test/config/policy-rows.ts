@@ -47,6 +47,16 @@ const SHAPE: Row[] = [
     `${STANDARD}  - use: ▸plugins/x.ts\n`,
     '"plugins/x.ts" is neither a built-in plugin nor ./path/to/plugin.ts nor npm:package',
   ],
+  [
+    'the name of a plugin that lies beside the configuration',
+    { standard: `${STANDARD}  - use: ▸firewall\n`, 'plugins/firewall/index.ts': '' },
+    'there is no plugin "firewall"; did you mean "../plugins/firewall/index.ts"?',
+  ],
+  [
+    'a path without ./ of a file that is there',
+    { standard: `${STANDARD}  - use: ▸plugins/firewall.js\n`, 'plugins/firewall.js': '' },
+    'nor npm:package; did you mean "../plugins/firewall.js"?',
+  ],
   ['a file that is not there', `${STANDARD}  - use: ▸./x.ts\n`, 'there is no file'],
   ['a file of another kind', `${STANDARD}  - use: ▸./standard.yaml\n`, 'must end in .ts'],
   ['a package name that is none', `${STANDARD}  - use: ▸"npm:../x"\n`, 'does not name a package'],

@@ -14,6 +14,7 @@ import { NeedsRestart } from '../yaml/reads.ts'
 import { type Reading, readSource, type Source } from '../yaml/source.ts'
 import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 import { checkOrder, compileConditions } from './order.ts'
+import { pathOfPlugin } from './plugin-beside.ts'
 import { checkReach } from './reach.ts'
 import { askPlugin, checkSettings } from './step-settings.ts'
 import { checkModels, type ModelNames } from './when-models.ts'
@@ -137,17 +138,20 @@ async function loadStep(
 async function findPlugin(source: Source, at: string, use: string, registry: PluginRegistry, configFile: string) {
   const builtIn = registry.find(use)
   if (builtIn !== undefined) return { plugin: builtIn, origin: 'built-in' as const, foreign: false, file: null }
+  const place = { saidIn: source.file, configFile }
+  const path = /^(\.\.?\/|npm:)/.test(use) ? undefined : await pathOfPlugin(use, place)
+  const meant = path === undefined ? undefined : `did you mean ${JSON.stringify(path)}?`
   if (/^[A-Za-z0-9_-]+$/.test(use)) {
     const known = registry.names.length === 0 ? undefined : `there are ${listed(registry.names, 'and')}`
-    const suggestion = didYouMean(use, registry.names) ?? known
+    const suggestion = meant ?? didYouMean(use, registry.names) ?? known
     source.report(at, `there is no plugin ${source.show(at, use)}`, { rule: 'unknown-plugin', suggestion })
     return null
   }
   try {
-    return await registry.load(use, { saidIn: source.file, configFile })
+    return await registry.load(use, place)
   } catch (error) {
     const rule = error instanceof NeedsRestart ? 'needs-restart' : 'broken-plugin'
-    source.report(at, (error as Error).message, { rule })
+    source.report(at, (error as Error).message, { rule, suggestion: meant })
     return null
   }
 }
