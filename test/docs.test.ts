@@ -181,7 +181,7 @@ describe('the quick start', () => {
     env = { OPENAI_BASE_URL: `${gateway.url}/v1`, OPENAI_API_KEY: String(text).split('=')[1]! }
   }
 
-  test('prints a base URL, a key, and a line that streams', { timeout: 60_000 }, async () => {
+  test('prints a base URL, a key, and a line that streams', async () => {
     await start()
     const said = gateway.logs().map(line => String(line['text'] ?? ''))
     expect(said.join('\n')).toContain(`export OPENAI_BASE_URL=${env['OPENAI_BASE_URL']}`)
@@ -193,14 +193,14 @@ describe('the quick start', () => {
     if (isInstalled('curl')) expectStream(await shell(line, {}))
   })
 
-  test('curl', { timeout: 60_000 }, async context => {
+  test('curl', async context => {
     leaveOutWithout('curl', context)
     await start()
     const [sample] = inLanguage('sh', 'README.md').filter(({ text }) => text.startsWith('curl '))
     expectStream(await shell(sample!.text, env))
   })
 
-  test('Node.js', { timeout: 60_000 }, async () => {
+  test('Node.js', async () => {
     await start()
     const [sample] = inLanguage('js', 'README.md')
     const dir = await temporaryDirectory()
@@ -211,7 +211,7 @@ describe('the quick start', () => {
     expect((await shell(`"${process.execPath}" sample.mjs`, env, dir)).length).toBeGreaterThan(10)
   })
 
-  test('Python', { timeout: 60_000 }, async context => {
+  test('Python', async context => {
     const python = await findPython()
     if ('missing' in python) return context.skip(python.missing)
     await start()
@@ -233,7 +233,7 @@ describe('a plugin of your own', () => {
   const [code] = inLanguage('ts', 'plugins/README.md')
   const [policy] = inLanguage('yaml', 'plugins/README.md')
 
-  test('plugins/README.md: outside of the repository, from nothing to an answer', { timeout: 60_000 }, async () => {
+  test('plugins/README.md: outside of the repository, from nothing to an answer', async () => {
     const dir = await temporaryDirectory()
     const [, name] = /`(plugins\/[\w-]+\.ts)`/.exec(code!.before)!
     expect(policy!.text).toContain(`use: ../${name}`)
@@ -304,7 +304,7 @@ describe('the contract, as plugins/README.md tells it', () => {
     expect(code, out).toBe(0)
   })
 
-  test('its sample has the types it says, with the tsconfig.json that it shows', { timeout: 60_000 }, async () => {
+  test('its sample has the types it says, with the tsconfig.json that it shows', async () => {
     const dir = await temporaryDirectory()
     mkdirSync(join(dir, 'plugins'))
     writeFileSync(join(dir, 'plugins/sample.mts'), inLanguage('ts', 'plugins/README.md')[0]!.text)
@@ -337,7 +337,7 @@ describe('command lines', () => {
     /^npx tollgate serve$/,
   ]
 
-  test('run, one after the other', { timeout: 120_000 }, async () => {
+  test('run, one after the other', async () => {
     const dir = await configurationDirectory()
     // As src/api/README.md says beside the lines that need it.
     writeFileSync(join(dir, 'gateway.yaml'), read('gateway.yaml').replace(/^# admin: (\S+).*$/m, 'admin: $1'))

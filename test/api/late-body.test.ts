@@ -199,4 +199,4 @@ test('all that strangers can hold takes nothing from those who are signed in, no
   const path = `/api/operator/accounts/${alice.accountId}/credit`
   expect((await machine.call('POST', path, padded(credit))).status).toBe(200)
   for (const each of held) each.request.destroy()
-}, 60_000)
+})

@@ -167,7 +167,6 @@ describe.each(ENGINES)('a gateway on %s', engine => {
       expect(again.stderr).toMatch(/is in use by|is not empty/)
       expect(await next.stop()).toBe(0)
     },
-    120_000,
   )
 })
 

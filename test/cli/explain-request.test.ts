@@ -568,7 +568,7 @@ test.each<[string, string, string, string]>([
     'an error that nobody catches, at which a gateway ends: later (',
     '',
   ],
-])('a step %s keeps no report', { timeout: 30_000 }, (_name, create, mistake, err) => {
+])('a step %s keeps no report', (_name, create, mistake, err) => {
   place.write('late.ts', LATE.replace(/create: .*/s, `create: () => (${create}),\n})\n`))
   place.write('body.json', JSON.stringify(CHAT))
   const { stdout, stderr, status } = spawnSync(

@@ -133,7 +133,7 @@ describe('what plugins import', () => {
     expect(JSON.parse(stdout)).toEqual({ names: Object.keys(own).sort(), differ: [] })
   })
 
-  test('has types for tsc --strict, without paths and with the libraries checked', { timeout: 120_000 }, async () => {
+  test('has types for tsc --strict, without paths and with the libraries checked', async () => {
     const sample = samplesOf('plugins/README.md').find(({ language }) => language === 'ts')!
     writeFileSync(join(folder, 'typed.ts'), sample.text)
     const bench = `import plugin from './typed.js'
@@ -169,7 +169,7 @@ describe('in the folder', () => {
     expect(stderr).toContain('or name another folder: npx tollgate init FOLDER')
   })
 
-  test('what init writes passes its checks and its tests', { timeout: 120_000 }, async () => {
+  test('what init writes passes its checks and its tests', async () => {
     expect(await own('check', '--strict')).toMatchObject({ code: 0, stderr: '' })
     expect(await own('test')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^18 tests passed/) })
     const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=every ending'])
@@ -184,7 +184,7 @@ describe('in the folder', () => {
     expect(stdout).toContain('\n  node --test plugins/other/index.test.ts\n')
   })
 
-  test('serve answers with two threads, a store in SQLite and the page', { timeout: 120_000 }, async () => {
+  test('serve answers with two threads, a store in SQLite and the page', async () => {
     const yaml = readFileSync(join(folder, 'gateway.yaml'), 'utf8').replaceAll(/127\.0\.0\.1:808\d/g, '127.0.0.1:0')
     const dir = join(folder, 'served')
     mkdirSync(dir)

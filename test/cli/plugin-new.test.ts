@@ -128,31 +128,27 @@ test.runIf(full)('the same beside a gateway that is installed as a package, and 
   expect(await tollgate(['check'], { cwd: folder })).toMatchObject({ code: 0 })
 })
 
-test.runIf(full)(
-  'inside the repository it is written as its neighbours are, and passes with their tests',
-  async () => {
-    for (const part of [
-      'src',
-      'plugins',
-      'policies',
-      'test/vitest.config.ts',
-      'test/helpers',
-      'package.json',
-      'tsconfig.json',
-    ]) {
-      cpSync(join(ROOT, part), join(folder, part), { recursive: true })
-    }
-    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-    const entry = join(folder, 'src/cli/tollgate.js')
-    const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder, entry })
-    expect(made).toMatchObject({ code: 0, stderr: '' })
-    expect(made.stdout).toContain(ownTestCommand('short-talks'))
-    expect(made.stdout).toContain('\n  - use: ../plugins/short-talks/index.ts\n')
-    expect(readFileSync(join(folder, 'plugins/short-talks/index.ts'), 'utf8')).toContain("from '#contract'")
-    const [, ...args] = ownTestCommand('short-talks').split(' ')
-    const { stdout } = await run(join(folder, 'node_modules/.bin/vitest'), args.slice(1))
-    expect(stdout).toMatch(/3 passed/)
-    expect(stdout).not.toMatch(/failed/)
-  },
-  60_000,
-)
+test.runIf(full)('inside the repository it is written as its neighbours are, and passes with their tests', async () => {
+  for (const part of [
+    'src',
+    'plugins',
+    'policies',
+    'test/vitest.config.ts',
+    'test/helpers',
+    'package.json',
+    'tsconfig.json',
+  ]) {
+    cpSync(join(ROOT, part), join(folder, part), { recursive: true })
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  const entry = join(folder, 'src/cli/tollgate.js')
+  const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder, entry })
+  expect(made).toMatchObject({ code: 0, stderr: '' })
+  expect(made.stdout).toContain(ownTestCommand('short-talks'))
+  expect(made.stdout).toContain('\n  - use: ../plugins/short-talks/index.ts\n')
+  expect(readFileSync(join(folder, 'plugins/short-talks/index.ts'), 'utf8')).toContain("from '#contract'")
+  const [, ...args] = ownTestCommand('short-talks').split(' ')
+  const { stdout } = await run(join(folder, 'node_modules/.bin/vitest'), args.slice(1))
+  expect(stdout).toMatch(/3 passed/)
+  expect(stdout).not.toMatch(/failed/)
+})

@@ -312,7 +312,7 @@ describe('a plugin of your own', () => {
       0,
       'a promise that nobody waits for was rejected: dropped (',
     ],
-  ])('%s', { timeout: 30_000 }, (_name, create, code, sentence) => {
+  ])('%s', (_name, create, code, sentence) => {
     place.write('own.ts', own(create))
     const result = program('replay', 'usage.jsonl')
     expect(result.out).toContain('9 exchanges, ')

@@ -45,7 +45,7 @@ beforeAll(async () => {
   )
   writeFileSync(join(folder, 'schema.json'), JSON.stringify(schema))
   if (!missing) editor = await startEditor()
-}, 30_000)
+})
 afterAll(async () => {
   await editor?.close()
   rmSync(folder, { recursive: true, force: true })
@@ -63,7 +63,7 @@ const policy = (more: string) => `steps:
   - use: schema
 ${more}`
 
-describe.skipIf(missing)('yaml-language-server', { timeout: 20_000 }, () => {
+describe.skipIf(missing)('yaml-language-server', () => {
   test.each([
     ['gateway.yaml', gateway('lisen: 127.0.0.1:1\n'), '7:1 Property lisen is not allowed.'],
     ['gateway.yaml', gateway('trust_proxy: 17\n'), '7:14 Value is above the maximum of 16.'],

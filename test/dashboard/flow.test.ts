@@ -46,7 +46,7 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await page.getByRole('button', { name: 'Sign in' }).click()
   }
 
-  test('register, a key, a completion, its charge, rotate, grace, revoke', { timeout: 120_000 }, async () => {
+  test('register, a key, a completion, its charge, rotate, grace, revoke', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor
     await register(visitor, 'Ada@example.com')

@@ -279,41 +279,37 @@ describe.skipIf(missing.length > 0)('the chart', () => {
     expect({ code, text: err + out }).toEqual({ code: 0, text: expect.any(String) })
   })
 
-  test.skipIf(WITHOUT_POSTGRES !== null)(
-    'a gateway runs on its files, and answers its probes',
-    async () => {
-      const all = await objects()
-      const { config, secrets } = await writeFiles(all)
-      await writeFile(join(secrets, 'database-url'), (await testDatabase()).url)
-      const yaml = (await readFile(config, 'utf8'))
-        .replace(/0\.0\.0\.0:\d+/g, '127.0.0.1:0')
-        .replace('600s', '20s')
-        // Its answer takes seconds.
-        .replace('- model: demo-small', '- model: demo-reasoning')
-      const policies = { standard: await readFile(join(config, '../policies/standard.yaml'), 'utf8') }
-      const gateway = await startGateway({ yaml, policies })
-      const [{ startupProbe, livenessProbe, readinessProbe }] =
-        all['StatefulSet/gate-tollgate'].spec.template.spec.containers
-      const probes = [startupProbe, livenessProbe, readinessProbe]
-      expect(probes.map(({ httpGet }) => httpGet.port)).toEqual(['admin', 'admin', 'admin'])
-      for (const { httpGet } of probes) {
-        expect((await fetch(`${gateway.adminUrl}${httpGet.path}`)).status).toBe(200)
-      }
-      // One stream goes on: during the drain a replica is alive and not ready.
-      const { key } = await createAccount(gateway, { credit: '10' })
-      const stream = await fetch(`${gateway.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'demo-small', stream: true, messages: [{ role: 'user', content: 'hello' }] }),
-      })
-      const ended = gateway.stop()
-      await expect.poll(() => statusOf(gateway.adminUrl + readinessProbe.httpGet.path), { interval: 20 }).toBe(503)
-      expect(await statusOf(gateway.adminUrl + livenessProbe.httpGet.path)).toBe(200)
-      expect(await stream.text()).toContain('data: ')
-      expect(await ended).toBe(0)
-    },
-    60_000,
-  )
+  test.skipIf(WITHOUT_POSTGRES !== null)('a gateway runs on its files, and answers its probes', async () => {
+    const all = await objects()
+    const { config, secrets } = await writeFiles(all)
+    await writeFile(join(secrets, 'database-url'), (await testDatabase()).url)
+    const yaml = (await readFile(config, 'utf8'))
+      .replace(/0\.0\.0\.0:\d+/g, '127.0.0.1:0')
+      .replace('600s', '20s')
+      // Its answer takes seconds.
+      .replace('- model: demo-small', '- model: demo-reasoning')
+    const policies = { standard: await readFile(join(config, '../policies/standard.yaml'), 'utf8') }
+    const gateway = await startGateway({ yaml, policies })
+    const [{ startupProbe, livenessProbe, readinessProbe }] =
+      all['StatefulSet/gate-tollgate'].spec.template.spec.containers
+    const probes = [startupProbe, livenessProbe, readinessProbe]
+    expect(probes.map(({ httpGet }) => httpGet.port)).toEqual(['admin', 'admin', 'admin'])
+    for (const { httpGet } of probes) {
+      expect((await fetch(`${gateway.adminUrl}${httpGet.path}`)).status).toBe(200)
+    }
+    // One stream goes on: during the drain a replica is alive and not ready.
+    const { key } = await createAccount(gateway, { credit: '10' })
+    const stream = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'demo-small', stream: true, messages: [{ role: 'user', content: 'hello' }] }),
+    })
+    const ended = gateway.stop()
+    await expect.poll(() => statusOf(gateway.adminUrl + readinessProbe.httpGet.path), { interval: 20 }).toBe(503)
+    expect(await statusOf(gateway.adminUrl + livenessProbe.httpGet.path)).toBe(200)
+    expect(await stream.text()).toContain('data: ')
+    expect(await ended).toBe(0)
+  })
 })
 
 const statusOf = (url: string) => fetch(url).then(({ status }) => status)

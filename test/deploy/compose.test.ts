@@ -105,5 +105,5 @@ describe.skipIf(missing.length > 0)('three replicas behind nginx', () => {
       expect(answer.status).toBe(200)
     }
     expect((await tollgate(['ledger', 'verify'], here)).code).toBe(0)
-  }, 120_000)
+  })
 })

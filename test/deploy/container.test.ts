@@ -114,7 +114,7 @@ describe('the health check', () => {
   test('passes while a gateway serves', async () => {
     const gateway = await startGateway({ yaml: demo('127.0.0.1:0'), policies: POLICIES })
     expect(await isHealthy(Number(new URL(gateway.url).port))).toBe(true)
-  }, 60_000)
+  })
 })
 
 test('a gateway needs nothing but the files that are copied', async () => {
@@ -136,7 +136,7 @@ test('a gateway needs nothing but the files that are copied', async () => {
   expect(await gateway.stop()).toBe(0)
   const mine = await temporaryDirectory()
   expect(await tollgate(['init', mine], { cwd: mine, entry })).toMatchObject({ code: 0, stderr: '' })
-}, 60_000)
+})
 
 async function stream(url: string, key: string): Promise<string> {
   const answer = await fetch(`${url}/v1/chat/completions`, {

@@ -292,7 +292,7 @@ describe.skipIf(!hasPromtool)('promtool', () => {
     expect(promtool(['check', 'rules', 'rules.yaml'])).toMatchObject({ status: 0 })
     const { status, said } = promtool(['test', 'rules', 'rules.test.yaml'])
     expect(status, said).toBe(0)
-  }, 120_000)
+  })
 
   test('understands every expression of the dashboard', async () => {
     const file = join(await temporaryDirectory(), 'queries.json')
@@ -303,14 +303,14 @@ describe.skipIf(!hasPromtool)('promtool', () => {
     // It would say so.
     await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules: [{ record: 'a', expr: 'rate(b' }] }] }))
     expect(promtool(['check', 'rules', file]).status).not.toBe(0)
-  }, 120_000)
+  })
 
   test('finds nothing to say about the page of a gateway with two threads, after traffic of every kind', async () => {
     const page = await pageAfterTraffic()
     const { status, said } = promtool(['check', 'metrics'], page)
     expect(said).toBe('')
     expect(status).toBe(0)
-  }, 120_000)
+  })
 })
 
 describe.skipIf(PROMETHEUS === null)('Prometheus', () => {
@@ -334,7 +334,7 @@ describe.skipIf(PROMETHEUS === null)('Prometheus', () => {
       result: { value: [number, string] }[]
     }
     expect(result.map(({ value }) => value[1])).toEqual(['1'])
-  }, 60_000)
+  })
 })
 
 /** Prometheus with one target, which it reads every second; answers with its URL. */
@@ -387,7 +387,7 @@ test('a gateway with two threads tells what has happened', async () => {
   expect(value('nodejs_heap_size_used_bytes{', 'thread="serving"')).toBeGreaterThan(1e6)
   if (process.platform === 'linux') expect(value('process_open_fds ')).toBeGreaterThan(10)
   expect(value('tollgate_config_last_reload_successful ')).toBe(1)
-}, 60_000)
+})
 
 test('exchanges under way: what is held for them, where they are, and who waits in the queue', async () => {
   const gateway = await startGateway(configuration('200ms', { use: 'concurrency', with: ONE_AT_A_TIME }))
@@ -407,7 +407,7 @@ test('exchanges under way: what is held for them, where they are, and who waits 
   await Promise.all([one, two])
   await expect.poll(async () => (await page())('tollgate_held_dollars '), PATIENT).toBe(0)
   expect((await page())('tollgate_queued_exchanges ')).toBe(0)
-}, 60_000)
+})
 
 const PATIENT = { timeout: 10_000 }
 const ONE_AT_A_TIME = { per: 'account', limit: 1, queue: { length: 5, wait: '60s' } }

@@ -26,7 +26,6 @@ import { readLedger } from './kill-ledger.ts'
 const BACKUPS = counts(2, 12)
 const CLIENTS = 24
 /** Processes start slowly on a busy machine. */
-const LONG_MS = 120_000
 /** Promised are a few seconds: one second for the look, and the time of a request. */
 const NOTICED_MS = 5 * 2000
 
@@ -121,7 +120,7 @@ async function expectRestored(path: string, key: string): Promise<void> {
   await restored.stop()
 }
 
-test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway does', { timeout: LONG_MS }, async () => {
+test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway does', async () => {
   const gateway = await startServing(undefined, { admin: '127.0.0.1:0', dashboard: '127.0.0.1:0' })
   const path = storeOf(gateway)
   const expectLocked = (after: string) => {
@@ -164,9 +163,7 @@ test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway do
   expect(await gateway.stop()).toBe(0)
 })
 
-test('the log is removed under a gateway: 503 for paid requests and /readyz, and verify tells what is missing', {
-  timeout: LONG_MS,
-}, async () => {
+test('the log is removed under a gateway: 503 for paid requests and /readyz, and verify tells what is missing', async () => {
   let gateway = await startServing()
   const path = storeOf(gateway)
   const { key } = await createAccount(gateway, { credit: '10' })
@@ -209,7 +206,7 @@ test('the log is removed under a gateway: 503 for paid requests and /readyz, and
   await gateway.stop()
 })
 
-describe('another name of a store that is served', { timeout: LONG_MS }, () => {
+describe('another name of a store that is served', () => {
   const row = (what: string, link: (target: string, path: string) => void) => [what, link] as const
 
   test.each([row('a symbolic link', symlinkSync), row('a hard link', linkSync)])(

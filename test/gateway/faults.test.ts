@@ -79,14 +79,14 @@ beforeAll(async () => {
     meet,
   )
   await forAll([...cells], follow)
-}, 120_000)
+})
 
 afterAll(async () => {
   await gateway.stop()
   for (const { close } of unreachable) await close()
   for (const provider of [fine, ...cells.flatMap(cell => cell.provider ?? [])]) await provider.close()
   console.log(`provider faults\n${cells.map(line).join('\n')}`)
-}, 60_000)
+})
 
 describe('a fault and what the client sees', () => {
   test.each(NAMES)('$title, $mode', ({ title, mode }) => {

@@ -18,7 +18,6 @@ const CHARGE = 16_000n
 const CREDIT = '1'
 /** Readiness is promised within 5 s. */
 const READY_MAX_MS = 25_000
-const MAX_MS = 120_000
 
 /** Those that can be had here; of them the first, and all in the full run. */
 const DISKS = [tmpfsDisk, limitedDisk, ext4Disk]
@@ -149,77 +148,65 @@ async function expectNotReady(running: Gateway): Promise<void> {
 }
 
 describe.each(DISKS)('a full disk: $name', ({ make }) => {
-  test(
-    'charges go to the reserved space, streams end well, and all is charged when there is room',
-    () =>
-      on(make, async (disk, running) => {
-        expect(await readiness(running)).toEqual([200, undefined])
-        const streams = await openStreams(running)
-        disk.fill(running.pid)
-        await expectNotReady(running)
-        const refused = await ask(running, streams.key)
-        expect([refused.status, await refused.json()]).toMatchObject([503, { error: { code: 'store_unavailable' } }])
+  test('charges go to the reserved space, streams end well, and all is charged when there is room', () =>
+    on(make, async (disk, running) => {
+      expect(await readiness(running)).toEqual([200, undefined])
+      const streams = await openStreams(running)
+      disk.fill(running.pid)
+      await expectNotReady(running)
+      const refused = await ask(running, streams.key)
+      expect([refused.status, await refused.json()]).toMatchObject([503, { error: { code: 'store_unavailable' } }])
 
-        expect(await finish(streams)).toEqual({ done: STREAMS, codes: [] })
-        expect(await metric(running, 'tollgate_settles_spooled')).toBe(STREAMS)
-        expect(await metric(running, 'tollgate_settles_waiting')).toBe(0)
-        expect(await metric(running, 'tollgate_ledger_healthy')).toBe(0)
-        const told = running.logs().filter(({ msg }) => msg === 'a settle could not be written; it is spooled')
-        expect(told.map(({ exchange }) => exchange).sort()).toEqual([...streams.ids].sort())
+      expect(await finish(streams)).toEqual({ done: STREAMS, codes: [] })
+      expect(await metric(running, 'tollgate_settles_spooled')).toBe(STREAMS)
+      expect(await metric(running, 'tollgate_settles_waiting')).toBe(0)
+      expect(await metric(running, 'tollgate_ledger_healthy')).toBe(0)
+      const told = running.logs().filter(({ msg }) => msg === 'a settle could not be written; it is spooled')
+      expect(told.map(({ exchange }) => exchange).sort()).toEqual([...streams.ids].sort())
 
-        disk.makeRoom(running.pid)
-        await until('/readyz says 200', async () => (await readiness(running))[0] === 200)
-        await expectCharged(running, streams)
-        await running.waitForLog(
-          ({ msg, settles }) => msg === 'settles that had to wait are written' && settles === STREAMS,
-        )
-        expect(await running.stop()).toBe(0)
-      }),
-    MAX_MS,
-  )
+      disk.makeRoom(running.pid)
+      await until('/readyz says 200', async () => (await readiness(running))[0] === 200)
+      await expectCharged(running, streams)
+      await running.waitForLog(
+        ({ msg, settles }) => msg === 'settles that had to wait are written' && settles === STREAMS,
+      )
+      expect(await running.stop()).toBe(0)
+    }))
 
-  test(
-    'and kill -9: the next start charges from the reserved space',
-    () =>
-      on(make, async (disk, running) => {
-        const streams = await openStreams(running)
-        disk.fill(running.pid)
-        expect(await finish(streams)).toEqual({ done: STREAMS, codes: [] })
-        await running.kill9()
-        disk.makeRoom(process.pid)
-        gateway = await start(disk.dir)
-        expect(gateway.logs()).toContainEqual(expect.objectContaining({ settled: 0, replayed: STREAMS }))
-        await expectCharged(gateway, streams)
-        expect(await gateway.stop()).toBe(0)
-      }),
-    MAX_MS,
-  )
+  test('and kill -9: the next start charges from the reserved space', () =>
+    on(make, async (disk, running) => {
+      const streams = await openStreams(running)
+      disk.fill(running.pid)
+      expect(await finish(streams)).toEqual({ done: STREAMS, codes: [] })
+      await running.kill9()
+      disk.makeRoom(process.pid)
+      gateway = await start(disk.dir)
+      expect(gateway.logs()).toContainEqual(expect.objectContaining({ settled: 0, replayed: STREAMS }))
+      await expectCharged(gateway, streams)
+      expect(await gateway.stop()).toBe(0)
+    }))
 
-  test(
-    'that takes nothing at all: settles wait in memory, the end of the process waits for them, and all is charged',
-    () =>
-      on(make, async (disk, running) => {
-        const streams = await openStreams(running)
-        disk.refuse(running.pid)
-        // Delivered, but nobody can be sure of the charge: no stream looks finished.
-        const codes = Array<string>(STREAMS).fill('store_unavailable')
-        expect(await finish(streams)).toEqual({ done: 0, codes })
-        expect(await metric(running, 'tollgate_settles_waiting')).toBe(STREAMS)
-        await expectNotReady(running)
-        const refused = await ask(running, streams.key)
-        expect(refused.status).toBe(503)
+  test('that takes nothing at all: settles wait in memory, the end of the process waits for them, and all is charged', () =>
+    on(make, async (disk, running) => {
+      const streams = await openStreams(running)
+      disk.refuse(running.pid)
+      // Delivered, but nobody can be sure of the charge: no stream looks finished.
+      const codes = Array<string>(STREAMS).fill('store_unavailable')
+      expect(await finish(streams)).toEqual({ done: 0, codes })
+      expect(await metric(running, 'tollgate_settles_waiting')).toBe(STREAMS)
+      await expectNotReady(running)
+      const refused = await ask(running, streams.key)
+      expect(refused.status).toBe(503)
 
-        process.kill(running.pid, 'SIGTERM')
-        await running.waitForLog(({ msg, settles }) => /waiting for settles/.test(String(msg)) && settles === STREAMS)
-        expect(await metric(running, 'tollgate_settles_waiting')).toBe(STREAMS)
-        disk.makeRoom(running.pid)
-        expect(await running.exited).toBe(0)
-        gateway = await start(disk.dir)
-        await expectCharged(gateway, streams)
-        expect(await gateway.stop()).toBe(0)
-      }),
-    MAX_MS,
-  )
+      process.kill(running.pid, 'SIGTERM')
+      await running.waitForLog(({ msg, settles }) => /waiting for settles/.test(String(msg)) && settles === STREAMS)
+      expect(await metric(running, 'tollgate_settles_waiting')).toBe(STREAMS)
+      disk.makeRoom(running.pid)
+      expect(await running.exited).toBe(0)
+      gateway = await start(disk.dir)
+      await expectCharged(gateway, streams)
+      expect(await gateway.stop()).toBe(0)
+    }))
 })
 
 test.runIf(DISKS.length === 0)('a full disk', context => {
@@ -229,39 +216,35 @@ test.runIf(DISKS.length === 0)('a full disk', context => {
   context.skip()
 })
 
-test(
-  'a read-only disk: not ready, the log names what is lost at the end, and the next start holds nothing',
-  async context => {
-    const probe = ext4Disk()
-    if (probe === null) {
-      console.warn('LEFT OUT: this process may not mount an ext4 file system, so no disk becomes read-only.')
-      return context.skip()
-    }
-    await on(
-      () => probe,
-      async (disk, running) => {
-        const streams = await openStreams(running)
-        disk.fail()
-        await expectNotReady(running)
-        const codes = Array<string>(STREAMS).fill('store_unavailable')
-        expect(await finish(streams)).toEqual({ done: 0, codes })
+test('a read-only disk: not ready, the log names what is lost at the end, and the next start holds nothing', async context => {
+  const probe = ext4Disk()
+  if (probe === null) {
+    console.warn('LEFT OUT: this process may not mount an ext4 file system, so no disk becomes read-only.')
+    return context.skip()
+  }
+  await on(
+    () => probe,
+    async (disk, running) => {
+      const streams = await openStreams(running)
+      disk.fail()
+      await expectNotReady(running)
+      const codes = Array<string>(STREAMS).fill('store_unavailable')
+      expect(await finish(streams)).toEqual({ done: 0, codes })
 
-        process.kill(running.pid, 'SIGTERM')
-        await running.waitForLog(({ msg }) => /waiting for settles/.test(String(msg)))
-        process.kill(running.pid, 'SIGTERM')
-        expect(await running.exited).toBe(1)
-        const lost = running.logs().filter(({ msg }) => /^a settle is lost/.test(String(msg)))
-        expect(lost.map(({ exchange }) => exchange).sort()).toEqual([...streams.ids].sort())
-        for (const line of lost) expect(line).toMatchObject({ level: 'error', amount: formatMoney(CHARGE) })
+      process.kill(running.pid, 'SIGTERM')
+      await running.waitForLog(({ msg }) => /waiting for settles/.test(String(msg)))
+      process.kill(running.pid, 'SIGTERM')
+      expect(await running.exited).toBe(1)
+      const lost = running.logs().filter(({ msg }) => /^a settle is lost/.test(String(msg)))
+      expect(lost.map(({ exchange }) => exchange).sort()).toEqual([...streams.ids].sort())
+      for (const line of lost) expect(line).toMatchObject({ level: 'error', amount: formatMoney(CHARGE) })
 
-        disk.repair()
-        gateway = await start(disk.dir)
-        expect(await readiness(gateway)).toEqual([200, undefined])
-        // No stream was old enough for a checkpoint.
-        await expectCharged(gateway, streams, 0n)
-        expect(await gateway.stop()).toBe(0)
-      },
-    )
-  },
-  MAX_MS,
-)
+      disk.repair()
+      gateway = await start(disk.dir)
+      expect(await readiness(gateway)).toEqual([200, undefined])
+      // No stream was old enough for a checkpoint.
+      await expectCharged(gateway, streams, 0n)
+      expect(await gateway.stop()).toBe(0)
+    },
+  )
+})

@@ -83,7 +83,7 @@ beforeAll(async () => {
   const packages = Object.keys(PACKAGES).map(name => `./packages/${name}`)
   const quiet = ['--offline', '--no-audit', '--no-fund', '--install-links', '--ignore-scripts']
   await promisify(execFile)('npm', ['install', ...quiet, ...packages], { cwd: dir })
-}, 60_000)
+})
 
 const yaml = (policy: string) => ({
   version: 1,

@@ -259,7 +259,6 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
       expect(code, stdout).toBe(0)
       expect((await moneyOf(gateway, accountId)).held).toBe(0)
     },
-    120_000,
   )
 
   test(
@@ -301,7 +300,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
       const { code, stdout } = await tollgate(['ledger', 'verify'], { config: gateway.config })
       expect(code, stdout).toBe(0)
     },
-    counts(60_000, 1_200_000),
+    counts(120_000, 1_200_000),
   )
 
   test('cut off again and again: no connection, timer or memory is left behind', async () => {

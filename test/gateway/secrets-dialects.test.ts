@@ -227,7 +227,7 @@ describe('every dialect', () => {
     await running.store.credit({ account: account.id, amount: parseMoney('1000'), reference: 'start', actor: 'test' })
     const key = await running.store.createKey({ account: account.id, name: 'key' })
     token = { name: 'key of a client', value: key.token, home: null }
-  }, 60_000)
+  })
   afterAll(async () => {
     provider.release()
     running.drain()
@@ -236,45 +236,41 @@ describe('every dialect', () => {
     await provider.close()
   })
 
-  test(
-    'each secret of each dialect is where it belongs, and nowhere else',
-    async () => {
-      await askAll()
-      await misuse()
-      const whileHeld = await filesOfADeadProcess()
-      const metrics = await (await fetch(`${running.adminUrl}/metrics`)).text()
-      running.drain()
-      expect(await running.finished).toBe(0)
+  test('each secret of each dialect is where it belongs, and nowhere else', async () => {
+    await askAll()
+    await misuse()
+    const whileHeld = await filesOfADeadProcess()
+    const metrics = await (await fetch(`${running.adminUrl}/metrics`)).text()
+    running.drain()
+    expect(await running.finished).toBe(0)
 
-      const host: Canary = { name: 'address of the provider', value: new URL(provider.url).host, home: 'upstream' }
-      const signatures = signaturesOf(provider)
-      const canaries = [
-        ...DOORS.flatMap(each => each.canaries),
-        ...[...PLACES, ...PROMPTS, ...WRONG, ...signatures, token],
-        { ...host, also: ['log', 'files'] } satisfies Canary,
-      ]
-      const places: Record<Place, string> = {
-        ...seen,
-        metrics,
-        files: `${whileHeld}\n${filesOf(dir)}`,
-        upstream: upstreamOf(provider),
-        commands: '',
-      }
-      // What is looked for had its chances.
-      expect(signatures.length).toBeGreaterThan(20)
-      for (const mark of ['[secret]', '[hidden]', '[address]']) expect(seen.answers).toContain(mark)
-      expect(seen.log).toContain('the provider refuses this credential')
-      expect(misplaced(canaries, places)).toEqual([])
-      console.log(
-        `${canaries.length} secrets, ${signatures.length} of them signatures; ` +
-          `${provider.requests.length} requests to the provider; searched ` +
-          Object.entries(places)
-            .map(([place, text]) => `${place} ${Math.ceil(text.length / 1024)} KiB`)
-            .join(', '),
-      )
-    },
-    full ? 120_000 : 30_000,
-  )
+    const host: Canary = { name: 'address of the provider', value: new URL(provider.url).host, home: 'upstream' }
+    const signatures = signaturesOf(provider)
+    const canaries = [
+      ...DOORS.flatMap(each => each.canaries),
+      ...[...PLACES, ...PROMPTS, ...WRONG, ...signatures, token],
+      { ...host, also: ['log', 'files'] } satisfies Canary,
+    ]
+    const places: Record<Place, string> = {
+      ...seen,
+      metrics,
+      files: `${whileHeld}\n${filesOf(dir)}`,
+      upstream: upstreamOf(provider),
+      commands: '',
+    }
+    // What is looked for had its chances.
+    expect(signatures.length).toBeGreaterThan(20)
+    for (const mark of ['[secret]', '[hidden]', '[address]']) expect(seen.answers).toContain(mark)
+    expect(seen.log).toContain('the provider refuses this credential')
+    expect(misplaced(canaries, places)).toEqual([])
+    console.log(
+      `${canaries.length} secrets, ${signatures.length} of them signatures; ` +
+        `${provider.requests.length} requests to the provider; searched ` +
+        Object.entries(places)
+          .map(([place, text]) => `${place} ${Math.ceil(text.length / 1024)} KiB`)
+          .join(', '),
+    )
+  })
 
   /** Every wish to every provider, each in one of the ways to ask; in a full run in all of them. */
   async function askAll(): Promise<void> {

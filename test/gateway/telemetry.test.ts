@@ -553,7 +553,7 @@ test('a reload takes another collector; what belongs to the old one goes there',
 test.each([
   ['', null],
   [', also under an id of the operator', 'pod-1'],
-])('each serving thread exports its own, also what it has at the end%s', { timeout: 60_000 }, async (_, instance) => {
+])('each serving thread exports its own, also what it has at the end%s', async (_, instance) => {
   const gateway = await startGateway({
     yaml: {
       version: 1,

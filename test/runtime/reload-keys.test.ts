@@ -413,7 +413,7 @@ test('the table has every key', () => {
   expect(Object.keys(ROWS).toSorted()).toEqual(keysOf(GATEWAY_SCHEMA).toSorted())
 })
 
-test.each(Object.entries(ROWS))('%s', { timeout: 30_000 }, async (key, row) => {
+test.each(Object.entries(ROWS))('%s', async (key, row) => {
   provider.script(exact())
   await using gateway = await startInProcess({
     provider: provider.baseUrl,

@@ -371,9 +371,7 @@ describe('what changes', () => {
     }
   })
 
-  test(`${RELOADS} reloads under load: none dropped, none mixed, every old generation let go once`, {
-    timeout: 120_000,
-  }, async () => {
+  test(`${RELOADS} reloads under load: none dropped, none mixed, every old generation let go once`, async () => {
     const made = new Set<number>()
     let disposed = 0
     const marked = definePlugin<{ mark: number }>({

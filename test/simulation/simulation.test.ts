@@ -14,7 +14,7 @@ import { PLANTED, PLANTED_IN_POSTGRES } from './planted.ts'
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 const ROOT = new URL('../../', import.meta.url)
-const MAX_MS = counts(60_000, 3_600_000)
+const MAX_MS = counts(120_000, 3_600_000)
 /** Seeds of one process. What a simulated kill has left under way stays in its memory, 0.35 MB a seed. */
 const AT_MOST = 1000
 

@@ -421,7 +421,7 @@ onEveryEngine(engine => {
       const report = await restore(file, join(folder(), 'tollgate.db'))
       expect(report).toMatchObject({ posted, settled: openHolds, charged: 0n })
     }
-  }, 90_000)
+  })
 })
 
 test('a store of an older version is backed up as it is, and restored to the newest', async () => {

@@ -370,6 +370,5 @@ onEveryEngine(engine =>
         { numRuns },
       )
     },
-    counts(120_000, 900_000),
   ),
 )

@@ -190,7 +190,7 @@ test(`random streams (seed ${SEED})`, async () => {
     expect(message['extra_content'] ?? {}, where).toEqual(extra)
     expect(message['tool_calls'] ?? [], where).toEqual(whole(said))
   }
-}, 120_000)
+})
 
 /** Of everything that a request may hold, something. */
 const RICH: Json = {
