@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
 import { type Database, openDatabase } from '../../src/store/database.ts'
-import { counts, full } from '../helpers/counts.ts'
+import { counts } from '../helpers/counts.ts'
 import { exact, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
 import type { Gateway } from '../helpers/gateway.ts'
 import { openRaw, type RawClient, type RawResponse } from '../helpers/raw-client.ts'
@@ -164,9 +164,9 @@ test(`${BODIES} bodies (seed ${seed}): each answer is paid for once, and no refu
 
 describe('the widest bodies that are accepted, and heads of the worst kind', () => {
   /** A collection of garbage may fall into one of them, so the best of a few counts. */
-  const ROUNDS = counts(1, 10)
-  /** Milliseconds; what the limits promise of one body. */
-  const MAX_MS = 30
+  const ROUNDS = counts(2, 10)
+  /** Five times the 30 ms that the limits promise of one body: a machine may be slower, and busy with other things. */
+  const MAX_MS = 150
 
   test(`block the loop for ${MAX_MS} ms at most`, async () => {
     const figures: string[] = []
@@ -180,7 +180,7 @@ describe('the widest bodies that are accepted, and heads of the worst kind', () 
         best = Math.min(best, (await probe(gateway)).busyMs)
       }
       figures.push(`${best.toFixed(1)} ms ${name} (${status}, ${bytes.length} bytes)`)
-      if (full) expect.soft(best, name).toBeLessThanOrEqual(MAX_MS)
+      expect.soft(best, name).toBeLessThanOrEqual(MAX_MS)
     }
     connection.close()
     console.log(`blocks of the loop, best of ${ROUNDS}:\n${figures.join('\n')}`)

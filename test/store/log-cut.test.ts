@@ -114,7 +114,7 @@ test(`a log cut at any byte of its last commits is a shorter log (TOLLGATE_SEED=
   const log = await writeLog()
   const { path, bytes, commits } = log
   // In full every byte of as many commits as three minutes allow, which are more than two.
-  const from = commits.at(-counts(3, 8))!.end
+  const from = commits.at(-counts(3, 5))!.end
   const step = counts(97, 1)
   writeFileSync(`${path}-wal`, bytes)
   const startedAt = performance.now()
