@@ -62,7 +62,7 @@ function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: num
     const collected = new ByteCollector(true)
     let paced: PacedReading | null = null
     const settle = (act: () => void) => {
-      paced?.resume()
+      paced?.end()
       request.off('data', onData)
       request.off('end', onEnd)
       request.off('error', onError)

@@ -5,8 +5,8 @@ import type { IncomingMessage } from 'node:http'
 export const TINY_BYTES = 64
 /** After so many tiny pieces of a body it waits for its turn. No client library sends as many. */
 const PIECES_A_TURN = 2048
-/** Of all bodies together. It takes a fifth of a core. */
-const PIECES_A_SECOND = 200_000
+/** Of all bodies together: they rest four times as long as they took, which leaves them a fifth of a core. */
+const REST = 4
 
 /** When the next turn may begin, in monotonic milliseconds: all bodies of the process wait in one line. */
 let freeAtMs = 0
@@ -14,41 +14,51 @@ let freeAtMs = 0
 /** The reading of one body that comes in tiny pieces. */
 export class PacedReading {
   readonly #request: IncomingMessage
+  /** Of this turn. */
   #pieces = 0
+  #tookMs = 0
+  /** When the first piece came of those that Node is taking apart now; null between them. */
+  #beganMs: number | null = null
   #timer: NodeJS.Timeout | null = null
+  #isOver = false
 
   constructor(request: IncomingMessage) {
     this.#request = request
   }
 
-  /** A tiny piece has come. After a turn of them nothing more is read until the next turn. */
+  /** A tiny piece has come. */
   took(): void {
-    if (++this.#pieces < PIECES_A_TURN) return
-    const now = performance.now()
-    freeAtMs = Math.max(freeAtMs, now) + (this.#pieces * 1000) / PIECES_A_SECOND
-    this.#pieces = 0
-    this.#pause(freeAtMs - now)
+    this.#pieces++
+    if (this.#beganMs !== null) return
+    this.#beganMs = performance.now()
+    // Node takes apart all that it has read at once. Paused in the middle of it, its pieces would pile up.
+    setImmediate(() => this.#tookAll(performance.now()))
   }
 
-  /** Reads on now, whoever's turn it is: for the end of the reading too. */
-  resume(): void {
+  /** The body has come, or nobody wants it any more: its connection is read on. */
+  end(): void {
+    this.#isOver = true
+    this.#resume()
+  }
+
+  /** After a turn of pieces nothing more is read until the next turn. */
+  #tookAll(nowMs: number): void {
+    this.#tookMs += nowMs - this.#beganMs!
+    this.#beganMs = null
+    if (this.#pieces < PIECES_A_TURN || this.#isOver) return
+    freeAtMs = Math.max(freeAtMs, nowMs) + this.#tookMs * REST
+    this.#pieces = 0
+    this.#tookMs = 0
+    this.#request.pause()
+    this.#request.socket.pause()
+    this.#timer = setTimeout(() => this.#resume(), freeAtMs - nowMs)
+  }
+
+  #resume(): void {
     if (!this.#timer) return
     clearTimeout(this.#timer)
     this.#timer = null
     this.#request.socket.resume()
     this.#request.resume()
-  }
-
-  #pause(ms: number): void {
-    if (this.#timer) clearTimeout(this.#timer)
-    // What Node is taking apart now comes all the same; paused in the middle of it, its pieces would pile up.
-    else setImmediate(() => this.#stop())
-    this.#timer = setTimeout(() => this.resume(), ms)
-  }
-
-  #stop(): void {
-    if (!this.#timer) return
-    this.#request.pause()
-    this.#request.socket.pause()
   }
 }
