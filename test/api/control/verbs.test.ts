@@ -133,7 +133,7 @@ test('a key from its creation to its revocation; the secret is in the first answ
   const rotated = await runVerb(store, 'key.rotate', { key: key.id, grace_ms: 3_600_000 })
   expect(rotated.key.id).toBe(key.id)
   expect(store.keys.find(token, now).found).toBe('live')
-  expect(store.keys.find(token, now + 3_600_001).found).toBe('expired')
+  expect(store.keys.find(token, now + 3_600_001).found).toBe('rotated')
   expect(store.keys.find(rotated.token, now + 3_600_001).found).toBe('live')
 
   const { keys } = await runVerb(store, 'key.list', { account: 'acme' })
