@@ -1,60 +1,77 @@
 /**
- * Runs scripts of package.json beside a main one: `node test/run.ts typecheck,lint unit [ARGUMENT …]`. The main script has the
- * terminal and the arguments. What the others print follows when all have ended, so that it is not lost in between.
+ * The three commands of package.json: `npm test`, `npm run test:system`, `npm run test:full -- PART`. Type check and linter run
+ * beside the tests; what they print follows at the end. Processes that are left when the tests have ended fail the run.
  */
-import { spawn } from 'node:child_process'
-import { constants } from 'node:os'
+import { type Command, type Ended, runTogether } from './helpers/beside.ts'
+import { endLeftovers } from './helpers/leftovers.ts'
+import { installPackages } from './helpers/packages.ts'
+import { isPart, type Layer, PARTS } from './helpers/parts.ts'
+import { ROOT } from './helpers/repository.ts'
 
-const [beside = '', main = '', ...args] = process.argv.slice(2)
+const PART_LIST = Object.entries(PARTS).map(([name, what]) => `  ${name.padEnd(12)}${what}`)
 
-interface Ended {
-  readonly code: number
-  readonly output: string
+const HELP: Readonly<Record<Layer, string>> = {
+  unit: `npm test [-- FILE … | --update | options of vitest]
+
+Type check, linter, and the tests in *.test.ts. They need nothing but this checkout.
+  --update    write what the code returns now into cases/*.json, to review it as a diff`,
+  system: `npm run test:system [-- FILE … | options of vitest]
+
+The tests in *.system.test.ts, and those in *.engines.test.ts on PostgreSQL: real databases, browsers, client SDKs, kills, floods.
+Installs the packages that they need into test/packages. A test whose program is not installed is left out, with the reason.`,
+  full: `npm run test:full -- PART [options of vitest]
+
+The full counts of one part:
+${PART_LIST.join('\n')}`,
 }
 
-function run(script: string, args: readonly string[], stdio: 'inherit' | 'pipe'): Promise<Ended> {
-  // A group of its own gets a signal whole: npm passes none on before it has started the script. Only what reads from a
-  // terminal has to stay in the terminal's group.
-  const isGroup = stdio === 'pipe' || !process.stdin.isTTY
-  const child = spawn('npm', ['run', '--silent', script, '--', ...args], {
-    stdio: [stdio === 'pipe' ? 'ignore' : 'inherit', stdio, stdio],
-    detached: isGroup,
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', text => (output += text))
-  let repeating: NodeJS.Timeout | undefined
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => {
-      stopped = signal
-      const pass = () => tryToKill(isGroup ? -child.pid! : child.pid!, signal)
-      pass()
-      // One that comes while npm starts the script may be lost.
-      if (isGroup) repeating ??= setInterval(pass, REPEAT_MS)
-    })
+const BIN = (name: string) => `${ROOT}/node_modules/.bin/${name}`
+const CHECKS: Readonly<Record<'unit' | 'system', readonly Command[]>> = {
+  unit: [
+    { name: 'types', line: [BIN('tsc'), '--noEmit'] },
+    { name: 'types of the dashboard', line: [BIN('tsc'), '-p', 'src/dashboard'] },
+    { name: 'lint', line: [BIN('biome'), 'check', '--error-on-warnings'] },
+  ],
+  system: [
+    { name: 'types', line: [BIN('tsc'), '-p', 'test/packages'] },
+    { name: 'types of the dashboard', line: [BIN('tsc'), '-p', 'test/packages/tsconfig.dashboard.json'] },
+  ],
+}
+
+async function run(layer: Layer, args: readonly string[]): Promise<number> {
+  const part = layer === 'full' ? args[0] : undefined
+  if (args.includes('--help') || (layer === 'full' && part === undefined)) {
+    console.log(HELP[layer])
+    return args.includes('--help') ? 0 : 2
   }
-  return new Promise((resolve, reject) => {
-    child.once('error', reject).once('close', code => {
-      clearInterval(repeating)
-      resolve({ code: code ?? 1, output })
-    })
-  })
+  if (part !== undefined && !isPart(part)) {
+    console.error(`"${part}" is not a part: ${Object.keys(PARTS).join(', ')}`)
+    return 2
+  }
+  if (layer !== 'unit' && !installPackages()) return 1
+  if (part === 'plants')
+    return ended(await runTogether([], { name: 'plants', line: [BIN('node'), 'test/plants/run.ts', ...args.slice(1)] }))
+  // A run of some files is for somebody who works on them.
+  const checks = layer === 'full' || args.some(argument => !argument.startsWith('-')) ? [] : CHECKS[layer]
+  const vitest = {
+    name: 'tests',
+    line: [BIN('vitest'), 'run', '--config', 'test/vitest.config.ts', ...args.slice(part ? 1 : 0)],
+  }
+  process.env['TOLLGATE_LAYER'] = layer
+  if (part) process.env['TOLLGATE_PART'] = part
+  process.env['TOLLGATE_TEST_RUN'] = String(process.pid)
+  const result = await runTogether(checks, vitest)
+  const left = await endLeftovers(result.group)
+  for (const line of left) console.error(`✗ still running after the tests, and ended now: ${line}`)
+  return left.length > 0 ? 1 : ended(result)
 }
 
-/** Nobody may be left. */
-function tryToKill(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal)
-  } catch {}
+function ended({ code, checks }: Ended): number {
+  for (const check of checks) {
+    process.stdout.write(`${check.code === 0 ? '✓' : '✗'} ${check.name}\n${check.code === 0 ? '' : check.output}`)
+  }
+  return code !== 0 ? code : checks.some(check => check.code !== 0) ? 1 : 0
 }
 
-const REPEAT_MS = 250
-let stopped: 'SIGINT' | 'SIGTERM' | null = null
-const others = beside.split(',').map(async script => ({ script, ...(await run(script, [], 'pipe')) }))
-const { code } = await run(main, args, 'inherit')
-let failed = code !== 0
-for (const { script, code, output } of await Promise.all(others)) {
-  if (stopped) break
-  failed ||= code !== 0
-  process.stdout.write(`${code === 0 ? '✓' : '✗'} ${script}\n${code === 0 ? '' : output}`)
-}
-process.exitCode = stopped ? 128 + constants.signals[stopped] : Number(failed)
+const [layer = 'unit', ...args] = process.argv.slice(2)
+process.exitCode = await run(layer as Layer, args)

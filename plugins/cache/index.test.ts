@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type ChatCompletion, definePlugin, type FactName, type RouteKind, type StepPlace } from '#contract'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import {
   type AnswerOptions,
   type Behaviour,
@@ -16,6 +16,8 @@ import { type InProcess, type InProcessOptions, startInProcess } from '../../tes
 import { chunksOf, contentOf, parseSse, readSse, textOf } from '../../test/helpers/sse.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import cache from './index.ts'
+
+const counts = countsOf('corpus')
 
 const clock = { time: Date.UTC(2026, 0, 1), now: () => clock.time }
 

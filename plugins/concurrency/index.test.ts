@@ -4,11 +4,13 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Account, type Key, type Model, retryHeaders } from '#contract'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { LocalSlots } from '../../src/store/state/slots.ts'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { exact, gated, startFakeProvider } from '../../test/helpers/fake-provider.ts'
 import { FIVE_STEPS, startInProcess } from '../../test/helpers/in-process.ts'
 import { createSteps, readSettings, type StepRequest, type StepResult } from '../../test/helpers/step.ts'
 import concurrency from './index.ts'
+
+const counts = countsOf('corpus')
 
 const key = { id: 'key_1', accountId: 'acc_1' } as Key
 const account = { id: 'acc_1' } as Account

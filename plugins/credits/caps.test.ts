@@ -1,6 +1,7 @@
 /** A key's spending cap at the door: too little of it, the output cap that fits it, and many at once. */
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { formatMoney, retryHeaders } from '#contract'
+import { until } from '../../test/helpers/until.ts'
 import { holdFor } from './hold.ts'
 import { answered, header, rig } from './test-rig.ts'
 import { chat, model, PRICE, usage } from './test-samples.ts'
@@ -44,7 +45,7 @@ describe('too little is left of the cap', () => {
         answered(usage(10, 5))(exchange)
       },
     })
-    await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+    await until(() => expect(store.openHolds()).toBe(1))
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000 })
@@ -61,7 +62,7 @@ describe('too little is left of the cap', () => {
     const { run, store } = await rig({ cap: formatMoney(CHAT_HOLD + 1_000n) })
     const gate = Promise.withResolvers<void>()
     const first = run({ next: () => gate.promise })
-    await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+    await until(() => expect(store.openHolds()).toBe(1))
     const large = chat({ messages: [{ role: 'user', content: 'x'.repeat(10_000) }] })
     expect((await run({ facts: { chat: large } })).refusal).toMatchObject({ code: 'spending_cap_reached' })
     gate.resolve()
@@ -125,7 +126,7 @@ test('many at once: no more are let through than the cap pays for, and it is nev
       },
     }),
   )
-  await vi.waitFor(() => expect(store.openHolds()).toBe(most))
+  await until(() => expect(store.openHolds()).toBe(most))
   gate.resolve()
   const results = await Promise.all(all)
   expect(under).toBe(most)

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Checkpoint, Ledger, Log } from '#contract'
+import { until } from '../../test/helpers/until.ts'
 import { type Followed, startCheckpoints } from './checkpoints.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
@@ -74,7 +75,7 @@ test('one that cannot be written is only told: the settle at the end counts', as
   checkpoints.follow(a)
   a.count = 1
   round()
-  await vi.waitFor(() => expect(warned).toEqual(['checkpoints could not be written']))
+  await until(() => expect(warned).toEqual(['checkpoints could not be written']))
 })
 
 test('stopped, nothing ticks', () => {

@@ -1,10 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { costOf, searchingOf, type Usage } from '#contract'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { chargeFor } from './charge.ts'
 import { affordableCap, completionCeiling, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
 import { anyChat, anyModel, anyPrice, chat, model, PRICE, progress, target, usage } from './test-samples.ts'
+
+const counts = countsOf('corpus')
 
 const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) => ({
   prompt,

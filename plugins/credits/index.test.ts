@@ -12,12 +12,15 @@ import {
 } from '#contract'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { readSettings, type StepRequest } from '../../test/helpers/step.ts'
+import { until } from '../../test/helpers/until.ts'
 import { holdFor, promptCeiling } from './hold.ts'
 import credits from './index.ts'
 import { answered, ends, header, rig } from './test-rig.ts'
 import { chat, model, PRICE, progress, usage } from './test-samples.ts'
+
+const counts = countsOf('floods')
 
 const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
 
@@ -107,7 +110,7 @@ describe('too little credit', () => {
         answered(usage(10, 5))(exchange)
       },
     })
-    await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+    await until(() => expect(store.openHolds()).toBe(1))
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000, retryable: true })
@@ -130,7 +133,7 @@ describe('too little credit', () => {
       const { run, store } = await rig({ credit: formatMoney(credit) })
       const gate = Promise.withResolvers<void>()
       const first = run({ next: () => gate.promise })
-      await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+      await until(() => expect(store.openHolds()).toBe(1))
       expect((await run({ facts: { chat: { ...large } } })).refusal).toMatchObject({ code })
       gate.resolve()
       await first
@@ -141,7 +144,7 @@ describe('too little credit', () => {
     const { run, store } = await rig({ credit: formatMoney(CHAT_HOLD + 1_000n) })
     const gate = Promise.withResolvers<void>()
     const first = run({ next: () => gate.promise })
-    await vi.waitFor(() => expect(store.openHolds()).toBe(1))
+    await until(() => expect(store.openHolds()).toBe(1))
     const large = chat({ messages: [{ role: 'user', content: 'x'.repeat(10_000) }] })
     expect((await run({ facts: { chat: large } })).refusal).toMatchObject({ code: 'insufficient_quota' })
     gate.resolve()
@@ -255,7 +258,7 @@ describe('other reasons to refuse', () => {
     const { refusal, passed, exchange } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'store_unavailable' })
-    await vi.waitFor(() => expect(store.openHolds()).toBe(0))
+    await until(() => expect(store.openHolds()).toBe(0))
     expect(asked).toEqual(['hold', 'abandon'])
     expect(balance()).toEqual({ posted: dollars('$1'), held: 0n })
     expect(store.reads.findReceipt(exchange.id)).toMatchObject({ charged: 0n, source: 'released', outcome: 'refused' })
@@ -450,7 +453,7 @@ describe('many at once on a small balance', () => {
         expect(balance().posted - balance().held).toBeGreaterThanOrEqual(0n)
       })
     }
-    await vi.waitFor(() => expect(refused).toHaveLength(many - 10), { timeout: 10_000 })
+    await until(() => expect(refused).toHaveLength(many - 10))
     expect(sent).toBe(10)
     // The rest of the credit is held, not gone: they may come again.
     expect(new Set(refused)).toEqual(new Set(['credit_on_hold']))

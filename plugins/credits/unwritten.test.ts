@@ -4,6 +4,7 @@ import { parseMoney, retryHeaders } from '#contract'
 import { StoreError } from '../../src/store/error.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
+import { until } from '../../test/helpers/until.ts'
 import { closers, header, rig, SECRET, temporaryFile } from './test-rig.ts'
 import { chat, model, PRICE } from './test-samples.ts'
 
@@ -75,7 +76,7 @@ describe('a charge that cannot be written', () => {
       wrap: () => ({ settle: () => (tries++ === 0 ? Promise.reject(unavailable()) : new Promise(() => {})) }),
     })
     const running = run({ facts: { chat: stream() } })
-    await vi.waitFor(() => expect(asked).toContain('settle'))
+    await until(() => expect(asked).toContain('settle'))
     await vi.advanceTimersByTimeAsync(4_900)
     expect((await running).refusal).toBeNull()
     expect(asked.slice(-3)).toEqual(['settle', 'settle', 'spool'])
@@ -97,7 +98,7 @@ describe('a charge that cannot be written', () => {
     expect(header(ctx, 'x-tollgate-cost')).toBe('')
     expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id, amount: '0.000020000' } }])
     // The store itself is well: it writes what waits.
-    await vi.waitFor(() => expect(store.unwritten().waiting).toBe(0))
+    await until(() => expect(store.unwritten().waiting).toBe(0))
     expect(balance()).toEqual({ posted: dollars('$1') - 20_000n, held: 0n })
   })
 
@@ -128,7 +129,7 @@ describe('a charge that cannot be written', () => {
     expect(balance().held).toBeGreaterThan(0n)
     isBroken = false
     // Until it is written no new hold is taken.
-    await vi.waitFor(() => expect(store.openHolds()).toBe(0), 5_000)
+    await until(() => expect(store.openHolds()).toBe(0))
     await run()
     expect(balance()).toEqual({ posted: dollars('$1') - 40_000n, held: 0n })
     expect(store.reads.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
@@ -142,7 +143,7 @@ describe('a charge that cannot be written', () => {
       wrap: () => ({ settle: () => Promise.reject(unavailable()) }),
     })
     void run()
-    await vi.waitFor(() => expect(asked).toContain('settle'))
+    await until(() => expect(asked).toContain('settle'))
     await vi.advanceTimersByTimeAsync(4_900)
     expect(asked.at(-1)).toBe('spool')
     expect(asked.filter(verb => verb === 'settle').length).toBeLessThan(20)

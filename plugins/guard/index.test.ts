@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ChatCompletion, type Chunk, definePlugin, type FactName, type RouteKind } from '#contract'
 import { openBench } from '../../src/testing/index.ts'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import {
   type AnswerOptions,
   type FakeProvider,
@@ -18,6 +18,8 @@ import { readSettings } from '../../test/helpers/step.ts'
 import { AnswerGuard } from './answer.ts'
 import guard from './index.ts'
 import { complaintsAbout, Findings, type RuleText, readRules } from './rules.ts'
+
+const counts = countsOf('corpus')
 
 /** Under another name than the built-in one. */
 const here = definePlugin<never, FactName>({

@@ -5,6 +5,7 @@ import type { ChatCompletion } from '#contract'
 import { type FakeProvider, startFakeProvider, stream, whole } from '../../test/helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../../test/helpers/in-process.ts'
 import { contentOf, readSse } from '../../test/helpers/sse.ts'
+import { until } from '../../test/helpers/until.ts'
 import { Findings } from './rules.ts'
 import { guardThread } from './thread.ts'
 
@@ -145,11 +146,9 @@ describe('texts that take longer than a slice', () => {
     while (guardThread.waiting === 0) await new Promise(resolve => setImmediate(resolve))
     abort.abort()
     await long.catch(() => {})
-    const line = await vi.waitFor(
-      () => gateway.log.find(({ outcome }) => outcome === 'client_left') ?? expect.fail('none'),
-    )
+    const line = await until(() => gateway.log.find(({ outcome }) => outcome === 'client_left') ?? expect.fail('none'))
     expect(line).toMatchObject({ outcome: 'client_left' })
-    await vi.waitFor(() => expect(guardThread.waiting).toBe(0), 10_000)
+    await until(() => expect(guardThread.waiting).toBe(0))
     expect(provider.requests.length).toBe(before)
     expect(gateway.balance().held).toBe(0n)
   })

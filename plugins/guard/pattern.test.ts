@@ -1,11 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { atOnce } from '#contract'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { DETECTORS } from './detectors.ts'
 import { Matcher } from './matcher.ts'
 import { readPattern } from './pattern.ts'
 import { Sieve, Sieves } from './sieve.ts'
+
+const counts = countsOf('corpus')
 
 const sieve = (pattern: string, check?: (match: string) => boolean) =>
   new Sieve(new Matcher(readPattern(pattern), check), match => `<${match.length}>`)

@@ -1,8 +1,9 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Log } from '#contract'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { startInProcess } from '../../test/helpers/in-process.ts'
 import { createSteps } from '../../test/helpers/step.ts'
+import { until } from '../../test/helpers/until.ts'
 import jwt from './index.ts'
 import { createKeySet, KeysUnavailable } from './key-set.ts'
 import { AUDIENCE, createSigner, ISSUER, json, type Signer, serveKeys, sign, weakJwk } from './test-provider.ts'
@@ -110,7 +111,7 @@ describe('a provider that gives no keys', () => {
     provider.answer(json({}, 503))
     clock.time += 86_400_000 + 599_999
     expect(codeOf(await send(await token(one)))).toBeNull()
-    await vi.waitFor(() => expect(logged).toHaveLength(1))
+    await until(() => expect(logged).toHaveLength(1))
     expect(codeOf(await send(await token(two)))).toBe('overloaded')
     clock.time += 1
     expect(codeOf(await send(await token(one)))).toBe('overloaded')
@@ -126,7 +127,7 @@ describe('a provider that gives no keys', () => {
     provider.answer(json({ keys: [] }))
     clock.time += 600_000
     expect(codeOf(await send(await token(one)))).toBeNull()
-    await vi.waitFor(() => expect(logged).toHaveLength(1))
+    await until(() => expect(logged).toHaveLength(1))
     expect(codeOf(await send(await token(one)))).toBeNull()
   })
 
@@ -161,10 +162,10 @@ describe('keys that can check nothing', () => {
     for (let fetches = provider.asked(), more = 1; more <= 2; more++) {
       clock.time += 600_000
       // Asked again until it is: the fetch before may still be on its way.
-      await vi.waitFor(async () => {
+      await until(async () => {
         await send(await token(one))
         expect(provider.asked()).toBe(fetches + more)
-      }, 10_000)
+      })
     }
     expect(logged).toEqual([
       {
@@ -240,7 +241,7 @@ describe('keys that change', () => {
     clock.time += 1
     // Renewed behind its back: this one does not wait.
     expect(codeOf(await send(old))).toBeNull()
-    await vi.waitFor(async () => expect(codeOf(await send(old))).toBe('invalid_api_key'))
+    await until(async () => expect(codeOf(await send(old))).toBe('invalid_api_key'))
     expect(provider.asked()).toBe(2)
     keySet().close()
   })
@@ -266,7 +267,7 @@ describe('keys that change', () => {
     expect(await keys.current()).toBe(before)
     clock.time -= 1
     expect(await keys.current()).toBe(before)
-    await vi.waitFor(() => expect(logged).toHaveLength(1))
+    await until(() => expect(logged).toHaveLength(1))
     expect(provider.asked()).toBe(2)
     provider.serve(two)
     clock.time -= 3_600_000

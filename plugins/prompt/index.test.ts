@@ -3,11 +3,13 @@ import { describe, expect, test } from 'vitest'
 import type { Account, Chat, ChatMessage, Model } from '#contract'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { openBench } from '../../src/testing/index.ts'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { errorAnswer, exact, startFakeProvider } from '../../test/helpers/fake-provider.ts'
 import { startInProcess } from '../../test/helpers/in-process.ts'
 import { createSteps, readSettings } from '../../test/helpers/step.ts'
 import prompt from './index.ts'
+
+const counts = countsOf('corpus')
 
 const clock = { now: () => Date.UTC(2026, 1, 3, 23, 59, 59, 999) }
 const facts = { account: { plan: 'pro' } as Account, model: { id: 'chat-small' } as Model }

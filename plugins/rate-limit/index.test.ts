@@ -2,9 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type Account, type Chat, type Key, type Model, retryHeaders, type Usage } from '#contract'
 import { createBuckets } from '../../src/store/state/buckets.ts'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps, readSettings, type StepRequest, type StepText } from '../../test/helpers/step.ts'
 import rateLimit from './index.ts'
+
+const counts = countsOf('corpus')
 
 const key = { id: 'key_1', accountId: 'acct_1' } as Key
 const account = { id: 'acct_1' } as Account

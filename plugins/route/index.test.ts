@@ -1,10 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Account, Chat, ChatMessage, Key, Model, Target } from '#contract'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import route from './index.ts'
 import { byName, conversationOf, drawOrder } from './order.ts'
+
+const counts = countsOf('corpus')
 
 const target = (id: string, weight: number): Target => ({
   id,

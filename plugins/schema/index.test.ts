@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Catalog, Key, Model } from '#contract'
 import { CHAT_PARAMETERS } from '../../src/providers/dialects/json-scan.ts'
-import { counts } from '../../test/helpers/counts.ts'
+import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import { PARAMETERS } from './chat-completions.ts'
 import schema from './index.ts'
@@ -600,7 +600,7 @@ describe('generated bodies', () => {
         const { refusal, passed } = await generous({ body })
         expect([refusal, passed]).toEqual([null, true])
       }),
-      { numRuns: counts(500, 20_000) },
+      { numRuns: countsOf('corpus')(500, 20_000) },
     )
   })
 
@@ -619,9 +619,9 @@ describe('generated bodies', () => {
         expect(refusal.message).not.toContain(CANARY)
         expect(refusal.param ?? '').not.toContain(CANARY)
       }),
-      { numRuns: counts(500, 20_000) },
+      { numRuns: countsOf('corpus')(500, 20_000) },
     )
-    expect(refused).toBeGreaterThan(counts(100, 4000))
+    expect(refused).toBeGreaterThan(countsOf('corpus')(100, 4000))
   })
 })
 

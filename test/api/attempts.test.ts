@@ -3,8 +3,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRefusal } from '#contract'
 import { createAttempts } from '../../src/api/attempts.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { testClock } from '../store/helpers.ts'
+
+const counts = countsOf('corpus')
 
 const WINDOW_MS = 1000
 

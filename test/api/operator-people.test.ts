@@ -9,8 +9,10 @@ import type {
   PersonView,
   SessionView,
 } from '../../src/api/views.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { PASSWORD, startRig } from './rig.ts'
+
+const counts = countsOf('corpus')
 
 const HOUR = 3_600_000
 

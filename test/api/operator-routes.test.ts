@@ -16,9 +16,11 @@ import type {
   SummaryView,
   TokenView,
 } from '../../src/api/views.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { type Client, startRig } from './rig.ts'
+
+const counts = countsOf('corpus')
 
 const NONE = 'acc_00000000000000000000000000'
 

@@ -123,7 +123,7 @@ describe('at once', () => {
     const refused = await passwords.hash(PASSWORD).catch((error: unknown) => error)
     expect(isRefusal(refused) && refused.code).toBe('overloaded')
     for (let count = 0; count < 34; count++) {
-      await expect.poll(() => gates.length, { interval: 1 }).toBeGreaterThan(count)
+      await expect.poll(() => gates.length).toBeGreaterThan(count)
       gates[count]!.resolve()
     }
     await Promise.all(hashes)
@@ -137,14 +137,14 @@ describe('at once', () => {
     const hashes = Array.from({ length: 4 }, () => passwords.hash(PASSWORD))
     const ended = Promise.allSettled(hashes)
     for (let count = 0; count < 4; count++) {
-      await expect.poll(() => gates.length, { interval: 1 }).toBeGreaterThan(count)
+      await expect.poll(() => gates.length).toBeGreaterThan(count)
       if (count < 2) gates[count]!.reject(new Error('out of memory'))
       else gates[count]!.resolve()
     }
     expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled', 'fulfilled'])
     // And the places are free again: two, not fewer.
     const two = [passwords.hash(PASSWORD), passwords.hash(PASSWORD)]
-    await expect.poll(() => gates.length, { interval: 1 }).toBe(6)
+    await expect.poll(() => gates.length).toBe(6)
     for (const gate of gates.slice(4)) gate.resolve()
     await Promise.all(two)
   })

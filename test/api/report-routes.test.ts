@@ -3,11 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { formatMoney, type Outcome, parseMoney } from '#contract'
 import type { By } from '../../src/api/usage.ts'
 import type { AccountView, EntryView, ModelView, PageView, ReceiptView, UsageView } from '../../src/api/views.ts'
-import { counts, full } from '../helpers/counts.ts'
+import { countsOf, isFull } from '../helpers/counts.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { readCsv } from './read-csv.ts'
 import { type Reply, type Rig, type SignedIn, startRig } from './rig.ts'
+
+const counts = countsOf('ledger')
+const full = isFull('ledger')
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -2,8 +2,10 @@
 import { describe, expect, test } from 'vitest'
 import { argon2id } from '../../src/api/password.ts'
 import type { SessionView } from '../../src/api/views.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { PASSWORD, type Reply, startRig } from './rig.ts'
+
+const counts = countsOf('floods')
 
 const ALICE = 'alice@example.com'
 const WRONG = 'wrong horse battery'

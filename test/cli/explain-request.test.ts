@@ -1,75 +1,9 @@
-import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { GATEWAY, STANDARD, LATE, CHAT } from './explain-samples.ts'
 import { makePlace, type Place, type Result } from './helpers.ts'
-
-const PROVIDERS = `version: 1
-listen: 127.0.0.1:0
-providers:
-  demo: { dialect: demo }
-  near: { dialect: openai, base_url: "\${NEAR_URL}", api_key: "\${NEAR_KEY}" }
-  other: { dialect: anthropic, base_url: "https://other.example/v1", api_key: "\${OTHER_KEY}" }
-`
-const GATEWAY = `${PROVIDERS}models:
-  small:
-    targets:
-      - { provider: near, model: near-small, weight: 3 }
-      - { provider: demo, model: demo-small, weight: 1 }
-      - { provider: other, model: other-small, priority: 2 }
-    price: { per: 1M tokens, input: $1, output: $2 }
-    context: 8192
-    max_output: 1000
-    aliases: [little]
-  search:
-    targets: [{ provider: near, model: near-search }]
-    price: { per: 1M tokens, input: $1, output: $2, web_search: $0.01 }
-    allow: [web_search]
-    context: 8192
-    max_output: 1000
-  claude:
-    targets: [{ provider: other, model: other-search }]
-    price: { per: 1M tokens, input: $1, output: $2, web_search: $0.01 }
-    allow: [web_search]
-    context: 8192
-    max_output: 1000
-  hidden: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, public: false }
-  gone: { targets: [{ provider: demo, model: demo-small }], price: free, context: 8192, max_output: 10, enabled: false }
-routes:
-  - { path: /v1/chat/completions, policy: standard }
-  - { path: /v1/messages, policy: standard }
-  - { path: /v1/responses, policy: standard }
-  - { path: /v1/embeddings, kind: raw, provider: near, policy: raw, price: { request: $0.01 } }
-  - { path: "/v1/audio/{id}", kind: raw, provider: near, policy: raw, price: { per: 1M tokens, input: $1, output: $2 }, hold: $0.50 }
-`
-const STANDARD = `steps:
-  - use: api-key
-  - use: schema
-  - use: rate-limit
-    id: free
-    when: account.plan == "free" && header("x-team") != "testGateway"
-    with: { per: account, requests: 20 per minute, burst: 5, tokens: 200k per hour }
-  - use: ../late.ts
-    mode: shadow
-  - use: credits
-  - use: route
-`
-const LATE = `import { definePlugin, refuse } from 'tollgate/plugin'
-export default definePlugin({
-  name: 'late',
-  dryRun: true,
-  settings: { type: 'object', additionalProperties: false, properties: {} },
-  create: () => async (ctx, next) => {
-    if (ctx.get('x-break') !== '') throw new Error('a screw is loose')
-    if (ctx.get('x-late') !== '') throw refuse('forbidden', { message: 'Too late for that.' })
-    await next()
-    if (ctx.get('x-linger') !== '') return new Promise(() => {})
-  },
-})
-`
-const CHAT = { model: 'small', messages: [{ role: 'user', content: 'Hello' }] }
 
 let place: Place
 let server: Server
@@ -553,47 +487,4 @@ test('a model of the catalog that is not there: nobody has sent a body', async (
 test('steps of one’s own are named: what they send is not known', async () => {
   const { out } = await tried(CHAT)
   expect(out).toContain('no provider was asked. But the step late of your own ran as it is')
-})
-
-test.each<[string, string, string, string]>([
-  [
-    'that does not let go',
-    '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
-    '',
-    'the step "late" was not let go of: its dispose() did not end within 5 s\n',
-  ],
-  [
-    'that breaks in a later turn',
-    "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
-    'an error that nobody catches, at which a gateway ends: later (',
-    '',
-  ],
-])('a step %s keeps no report', (_name, create, mistake, err) => {
-  place.write('late.ts', LATE.replace(/create: .*/s, `create: () => (${create}),\n})\n`))
-  place.write('body.json', JSON.stringify(CHAT))
-  const { stdout, stderr, status } = spawnSync(
-    process.execPath,
-    [
-      fileURLToPath(new URL('../../src/cli/tollgate.js', import.meta.url)),
-      'explain',
-      '--request',
-      'body.json',
-      '--json',
-    ],
-    { cwd: place.folder, encoding: 'utf8', env: {} },
-  )
-  expect({ stderr, status }).toEqual({ stderr: err === '' ? '' : expect.stringContaining(err), status: 0 })
-  const { mistakes } = JSON.parse(stdout)
-  expect(mistakes).toEqual(mistake === '' ? [] : [expect.stringContaining(mistake)])
-})
-
-test('from stdin, by the program itself', () => {
-  const root = fileURLToPath(new URL('../..', import.meta.url))
-  const { stdout, stderr, status } = spawnSync(
-    process.execPath,
-    [join(root, 'src/cli/tollgate.js'), 'explain', '--request', '-', '--json'],
-    { input: JSON.stringify(CHAT), cwd: place.folder, encoding: 'utf8', env: {} },
-  )
-  expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
-  expect(JSON.parse(stdout)).toMatchObject({ own_steps: ['late'], verdict: { status: 200 } })
 })

@@ -281,7 +281,7 @@ test('a second token of a name is made, and that is said; one that has expired i
   expect(again).toMatchObject({ code: 0, out: expect.stringContaining('tg_oper_') })
   expect(again.err).toBe('Another token has the name "payments" too: revoke one by its id (token list shows them).\n')
   const list = async () => (await place.tollgate(['token', 'list'])).out
-  await expect.poll(list, { timeout: 10_000 }).toMatch(/ payments .* expired \d{4}-.* UTC +cli:/)
+  await expect.poll(list).toMatch(/ payments .* expired \d{4}-.* UTC +cli:/)
   expect(await list()).toMatch(/ payments .* never /)
 })
 

@@ -3,8 +3,10 @@ import { execFile } from 'node:child_process'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { full } from '../helpers/counts.ts'
+import { isFull } from '../helpers/counts.ts'
 import { ROOT } from '../helpers/repository.ts'
+
+const full = isFull('clients')
 
 export interface Python {
   readonly command: string
@@ -37,7 +39,7 @@ export async function findPython(): Promise<Python | NoPython> {
   if (found) return found
 
   const how = `${command} -m pip install --target ${FOLDER} ${PACKAGE}`
-  if (!full) return { missing: `${command} has no package openai. To have it: npm run test:full, or ${how}` }
+  if (!full) return { missing: `${command} has no package openai. To have it: npm run test:full -- clients, or ${how}` }
   const failed = await install(command, own)
   if (failed !== null) return { missing: `${command} has no package openai, and could not get it: ${failed}` }
   return (await withLibrary(command, cached)) ?? { missing: `${command} cannot import what it has installed: ${how}` }

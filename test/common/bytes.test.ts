@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import { ByteCollector } from '../../src/common/bytes.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { seeded } from '../helpers/seeded.ts'
+
+const counts = countsOf('corpus')
 
 const MIB = 1024 * 1024
 
@@ -9,7 +11,7 @@ test('gives the bytes in their order, however they were cut', () => {
   const seed = Date.now() % 1_000_000
   console.log(`seed ${seed}`)
   const random = seeded(seed)
-  for (let round = 0; round < counts(100, 2000); round++) {
+  for (let round = 0; round < counts(25, 2000); round++) {
     const bytes = Buffer.alloc(Math.floor(random() ** 3 * MIB), random().toString(36))
     const collector = new ByteCollector()
     const longest = 10 ** Math.ceil(random() * 5)

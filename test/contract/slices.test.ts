@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { atOnce, type Sliced, SliceQueue, uncut, waited } from '#contract'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 /** What a queue may take of one turn, in units of the clock. */
 const TURN = 1

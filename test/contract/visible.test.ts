@@ -2,7 +2,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inColumns, isRefusal, refuse, visible, visibleJson } from '#contract'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 /** First and last of each range. */
 const INVISIBLE: readonly (readonly [number, number])[] = [

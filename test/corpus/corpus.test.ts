@@ -1,15 +1,17 @@
 /**
  * Recorded traffic of model providers through the whole gateway. `npm test` takes a sample in the hardest chunk mode,
- * `npm run test:full` everything in all four. The corpus is named by CORPUS_DIR and is no part of this repository.
+ * `npm run test:full -- corpus` everything in all four. The corpus is named by CORPUS_DIR and is no part of this repository.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { full } from '../helpers/counts.ts'
+import { isFull } from '../helpers/counts.ts'
 import { temporaryDirectory, tollgate } from '../helpers/gateway.ts'
 import { CHUNK_MODES, openCorpus, sampleOf } from './corpus.ts'
 import { proveCorpus, tableOf } from './prove.ts'
 import { openSchemas } from './schemas.ts'
+
+const full = isFull('corpus')
 
 const dir = process.env['CORPUS_DIR'] ?? ''
 const RUN = new URL('run.ts', import.meta.url).pathname

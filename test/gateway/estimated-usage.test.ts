@@ -1,13 +1,12 @@
 /** Usage where the provider reports none: the client is told the estimate that it is charged for, and that it is one. */
-import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { WireUsage } from '#contract'
+import type { ChatCompletion, WireUsage } from '#contract'
 import { type AnswerOptions, exact, type FakeProvider, startFakeProvider, whole } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { chunksOf, readSse } from '../helpers/sse.ts'
 
 let provider: FakeProvider
 let gateway: InProcess
-let openai: OpenAI
 
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact() })
@@ -21,7 +20,6 @@ beforeAll(async () => {
       ],
     },
   })
-  openai = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, logLevel: 'off', maxRetries: 0 })
 })
 afterAll(async () => {
   await gateway.stop()
@@ -54,7 +52,8 @@ describe('chat completions', () => {
     ['no numbers', { usage: {} as WireUsage }],
   ])('a whole answer with %s', async (_name, options) => {
     provider.script(exact({ tokens: TOKENS, ...options }))
-    const { data, response } = await openai.chat.completions.create(ASK).withResponse()
+    const response = await gateway.chat()
+    const data = (await response.json()) as ChatCompletion
     expect(data.choices[0]?.message.content).toBe('one two three four')
     expect(data.usage).toMatchObject(ESTIMATE)
     expect(response.headers.get('x-tollgate-estimated')).toBe('usage')
@@ -67,10 +66,8 @@ describe('chat completions', () => {
     ['zeros', { usage: usageOf(0, 0) }],
   ])('a stream with %s, for who asks', async (_name, options) => {
     provider.script(exact({ tokens: TOKENS, ...options }))
-    const request = { ...ASK, stream: true as const, stream_options: { include_usage: true } }
-    const { data, response } = await openai.chat.completions.create(request).withResponse()
-    const chunks: OpenAI.ChatCompletionChunk[] = []
-    for await (const chunk of data) chunks.push(chunk)
+    const response = await gateway.chat({ stream: true, stream_options: { include_usage: true } })
+    const chunks = chunksOf(await readSse(response))
     const last = chunks.at(-1)!
     expect(last).toMatchObject({
       object: 'chat.completion.chunk',
@@ -84,13 +81,14 @@ describe('chat completions', () => {
 
   test('a stream of which nobody asks the usage has none', async () => {
     provider.script(exact({ tokens: TOKENS, includeUsage: false }))
-    const stream = await openai.chat.completions.create({ ...ASK, stream: true })
-    for await (const chunk of stream) expect(chunk).not.toHaveProperty('usage')
+    const chunks = chunksOf(await readSse(await gateway.chat({ stream: true })))
+    expect(chunks.length).toBeGreaterThan(0)
+    for (const chunk of chunks) expect(chunk).not.toHaveProperty('usage')
   })
 
   test('of several choices all are counted', async () => {
     provider.script(exact({ tokens: TOKENS, usage: null }))
-    const { usage } = await openai.chat.completions.create({ ...ASK, n: 3 })
+    const { usage } = (await (await gateway.chat({ n: 3 })).json()) as ChatCompletion
     expect(usage).toMatchObject({ completion_tokens: 14, source: 'estimated' })
   })
 

@@ -147,9 +147,3 @@ export const STATUS: Partial<Record<ErrorCode, number>> = {
   upstream_timeout: 504,
   upstream_rate_limited: 429,
 }
-
-/** Deadlines for the whole answer where it is this one that is met, in milliseconds. */
-export const TOTALS: Readonly<Record<string, number>> = {
-  'F11 a byte each 200 ms': 5_000,
-  'F29 never ends': 1_000,
-}

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
 import { type Database, openDatabase } from '../../src/store/database.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { exact, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
 import type { Gateway } from '../helpers/gateway.ts'
 import { openRaw, type RawClient, type RawResponse } from '../helpers/raw-client.ts'
@@ -15,6 +15,8 @@ import { probe } from './loop-probe.ts'
 import { startProbed } from './probed.ts'
 import { expectRefusal } from './refusal.ts'
 import { WIDEST } from './widest-bodies.ts'
+
+const counts = countsOf('floods')
 
 const CHAT = '/v1/chat/completions'
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)

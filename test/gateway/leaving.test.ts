@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import {
   exact,
   type FakeProvider,
@@ -15,6 +15,8 @@ import {
 } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
+
+const counts = countsOf('floods')
 
 const CLOSED_MAX_MS = 5 * 1000
 const SETTLED_MAX_MS = 5 * 2000

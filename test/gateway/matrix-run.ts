@@ -1,7 +1,8 @@
-/** Runs cells of the matrix: a gateway and its providers for some of them at a time, and the official SDK as the client. */
+/** Runs cells of the matrix: a gateway and its providers for some of them at a time, and a client that asks. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import OpenAI from 'openai'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Receipt } from '#contract'
 import {
   type FakeProvider,
   type FaultMode,
@@ -11,12 +12,11 @@ import {
 } from '../helpers/fake-provider.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
-import { textOf } from '../helpers/sse.ts'
 import type { Voice } from '../helpers/voices/index.ts'
-import { CANARY, type Seen } from './fault-checks.ts'
 import { CAP } from './fault-table.ts'
 import type { MatrixFault } from './matrix-faults.ts'
 import type { MatrixExpected } from './matrix-table.ts'
+import type { ChatClient, ClientResult, Wire } from './plain-client.ts'
 
 export interface Cell {
   readonly title: string
@@ -28,7 +28,23 @@ export interface Cell {
   readonly expected: MatrixExpected | null
 }
 
-export interface CellSeen extends Seen {
+/** The key of the providers. */
+export const CANARY = 'sk-provider-canary-0123456789abcdef'
+
+export interface CellSeen extends Wire {
+  readonly ms: number
+  /** Most tokens that the gateway may count for the prompt. */
+  readonly promptMost: number
+  /** What the client made of the answer. */
+  readonly client: ClientResult
+  readonly receipt: Receipt | undefined
+  /** How the provider saw the request end, and how many it got. */
+  readonly how: string | null
+  readonly asked: number
+  /** Content of the next answer of the same provider; null where nothing can be asked again. */
+  readonly next: string | null
+  /** Whether the next request came on the same connection. */
+  readonly isSameConnection: boolean
   /** Whether the provider was asked for what its dialect says, and with the key. */
   readonly keyShown: boolean
   readonly spareAsked: number
@@ -54,7 +70,6 @@ const PATIENT = { first_byte: '60s', idle: '60s', total: '60s' }
 /** Those that only the deadline for the whole answer ends. */
 const UNTIL_TOTAL = /^F11|^F29/
 const AT_ONCE = 16
-const SLACK = 5
 
 /** Retries of all exchanges together that a gateway allows before it has seen many: not more fallbacks than that at a time. */
 export const MAX_FALLBACKS = 20
@@ -62,11 +77,6 @@ export const MAX_FALLBACKS = 20
 /** Whether the provider keeps the gateway waiting until a deadline. */
 export function isLate({ expected }: Pick<Cell, 'expected'>): boolean {
   return expected !== null && expected.end !== 'answer' && expected.code === 'upstream_timeout'
-}
-
-/** Within which a cell must be over, in milliseconds: five times what is promised. */
-export function longestMs(cell: Cell): number {
-  return SLACK * (isLate(cell) ? 1_000 : 2_000)
 }
 
 interface ProviderConnection {
@@ -79,7 +89,7 @@ interface ProviderConnection {
 }
 
 /** All cells of a batch have a spare target, or none has. */
-export async function runBatch(cells: readonly Cell[]): Promise<BatchSeen> {
+export async function runBatch(cells: readonly Cell[], client: ChatClient): Promise<BatchSeen> {
   const providerConnections = await Promise.all(cells.map(open))
   const attempts = cells[0]!.spare ? 2 : 1
   const steps = FIVE_STEPS.map(step =>
@@ -91,7 +101,8 @@ export async function runBatch(cells: readonly Cell[]): Promise<BatchSeen> {
   const meetAll = (some: ProviderConnection[]) =>
     forAll(
       some,
-      async providerConnection => void seen.set(providerConnection.cell, await meet(gateway, providerConnection)),
+      async providerConnection =>
+        void seen.set(providerConnection.cell, await meet(gateway, providerConnection, client)),
     )
   // Deadlines are tested apart: a gzip bomb in the making must not hold up the clock.
   await meetAll(providerConnections.filter(({ cell }) => isLate(cell)))
@@ -103,7 +114,14 @@ export async function runBatch(cells: readonly Cell[]): Promise<BatchSeen> {
   for (const { provider, spare, unreachable } of providerConnections) {
     await Promise.all([provider?.close(), spare?.close(), unreachable?.close()])
   }
-  return { cells: seen, requests: cells.length, credit, ...result, exitCode, openConnections }
+  return {
+    cells: seen,
+    requests: cells.length + [...seen.values()].filter(({ next }) => next !== null).length,
+    credit,
+    ...result,
+    exitCode,
+    openConnections,
+  }
 }
 
 async function open(cell: Cell, index: number): Promise<ProviderConnection> {
@@ -161,76 +179,43 @@ async function configuration(providerConnections: readonly ProviderConnection[])
   }
 }
 
-/** Asks once, and keeps both the bytes and what the SDK made of them. */
-async function meet(gateway: InProcess, { cell, name, provider, spare }: ProviderConnection): Promise<CellSeen> {
-  const wire = { status: 0, headers: new Headers(), text: '', cut: null as string | null, sent: '', ms: 0 }
+/** Asks once, and where no other target could answer, once more. */
+async function meet(
+  gateway: InProcess,
+  { cell, name, provider, spare }: ProviderConnection,
+  client: ChatClient,
+): Promise<CellSeen> {
   const startedAt = performance.now()
-  const client = new OpenAI({
-    apiKey: gateway.key,
-    baseURL: `${gateway.url}/v1`,
-    maxRetries: 0,
-    async fetch(url, init) {
-      wire.sent = String(init?.body)
-      const response = await fetch(url, init)
-      Object.assign(wire, { status: response.status, headers: response.headers })
-      wire.text = await textOf(response).catch((cause: unknown) => {
-        wire.cut = String(cause)
-        return ''
-      })
-      wire.ms = performance.now() - startedAt
-      return new Response(wire.text, response)
-    },
+  let wire: Wire | undefined
+  const result = await client(gateway, name, cell.mode, seen => {
+    wire = seen
   })
-  const sdk = await ask(client, name, cell.mode, AbortSignal.timeout(2 * longestMs(cell)))
+  if (!wire) throw new Error(`${name} got no answer`)
+  const ms = performance.now() - startedAt
   const [first] = provider?.requests ?? []
+  const how = first && provider ? (await provider.waitForClose(first)).how : null
+  const asked = provider?.requests.length ?? 0
+  const again = provider && !spare ? await client(gateway, name, cell.mode) : null
   return {
     ...wire,
+    ms,
     promptMost: Buffer.byteLength(wire.sent) + 16,
-    sdk,
+    client: result,
     receipt: gateway.running.store.reads.findReceipt(wire.headers.get('x-request-id') ?? ''),
-    how: first && provider ? ((await within(SLACK * 1_000, provider.waitForClose(first)))?.how ?? null) : null,
-    asked: provider?.requests.length ?? 0,
+    how,
+    asked,
+    next: again && ('content' in again ? again.content : String(again.raised)),
+    isSameConnection: first !== undefined && first.connection === provider?.requests[1]?.connection,
     keyShown: first !== undefined && JSON.stringify(first.headers).includes(CANARY),
     spareAsked: spare?.requests.length ?? 0,
   }
-}
-
-/** What the official SDK makes of it. */
-async function ask(client: OpenAI, model: string, mode: FaultMode, signal: AbortSignal): Promise<Seen['sdk']> {
-  const request = { model, messages: [{ role: 'user' as const, content: 'Hello' }] }
-  try {
-    if (mode === 'whole') {
-      const { choices } = await client.chat.completions.create(request, { signal })
-      return { content: choices[0]?.message.content ?? '', finish: choices[0]?.finish_reason ?? null }
-    }
-    let content = ''
-    let finish: string | null = null
-    for await (const { choices } of await client.chat.completions.create({ ...request, stream: true }, { signal })) {
-      content += choices[0]?.delta.content ?? ''
-      finish = choices[0]?.finish_reason ?? finish
-    }
-    return { content, finish }
-  } catch (raised) {
-    return { raised }
-  }
-}
-
-/** Null when it takes longer. */
-async function within<Value>(ms: number, value: Promise<Value>): Promise<Value | null> {
-  let timer: NodeJS.Timeout | undefined
-  const over = new Promise<null>(resolve => {
-    timer = setTimeout(() => resolve(null), ms)
-  })
-  const first = await Promise.race([value, over])
-  clearTimeout(timer)
-  return first
 }
 
 /** How many connections to providers are open a moment after the gateway's end. */
 async function connectionsLeft(providerConnections: readonly ProviderConnection[]): Promise<number> {
   const providers = providerConnections.flatMap(({ provider, spare }) => [provider ?? [], spare ?? []]).flat()
   const open = () => providers.reduce((sum, provider) => sum + provider.openConnections, 0)
-  for (let tries = 0; open() > 0 && tries < 100; tries++) await within(10, new Promise(() => {}))
+  for (let tries = 0; open() > 0 && tries < 100; tries++) await wait(10)
   return open()
 }
 

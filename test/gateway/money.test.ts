@@ -1,9 +1,11 @@
 /** One balance, many callers: as many requests get through as it pays for, and it is never negative. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { formatMoney } from '#contract'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { exact, type FakeProvider, startFakeProvider, withhold } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+
+const counts = countsOf('floods')
 
 const BODY = { max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] }
 const CALLERS = 1000

@@ -4,7 +4,7 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { beforeAll, expect, test, vi } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import {
   createAccount,
   type Gateway,
@@ -13,6 +13,7 @@ import {
   tollgate,
   writeConfiguration,
 } from '../helpers/gateway.ts'
+import { until } from '../helpers/until.ts'
 
 /** With types above it, which Node takes out in place. */
 const plugin = (name: string, parts: string, head = '') => `import { definePlugin } from 'tollgate/plugin'
@@ -141,7 +142,7 @@ test.each([
   await writeFile(join(gateway.dir, 'policies/main.yaml'), policyWith(file))
   process.kill(gateway.pid, 'SIGHUP')
   const changed = () => gateway.logs().filter(each => each['msg'] === 'the configuration has changed').length
-  await vi.waitFor(() => expect(changed()).toBe(file === 'late' ? 1 : 2), 10_000)
+  await until(() => expect(changed()).toBe(file === 'late' ? 1 : 2))
   const { key } = await createAccount(gateway, { credit: 1 })
   const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }] })
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }

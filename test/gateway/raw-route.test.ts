@@ -9,7 +9,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode, formatMoney, parseMoney } from '#contract'
 import { createToken } from '../../src/store/token.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import {
   type Behaviour,
   errorAnswer,
@@ -23,6 +23,8 @@ import { temporaryDirectory } from '../helpers/gateway.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 import { expectRefusal } from './refusal.ts'
+
+const counts = countsOf('floods')
 
 const PROVIDER_KEY = 'sk-provider-canary-0123456789abcdef'
 const PER_TOKEN = { per: '1M tokens', input: '$1' }

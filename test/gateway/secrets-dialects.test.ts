@@ -10,7 +10,7 @@ import { parseMoney } from '#contract'
 import { type Running, serve } from '../../src/main.ts'
 import { LOG_LEVELS } from '../../src/observe/log.ts'
 import { openStore } from '../../src/store/sqlite.ts'
-import { full } from '../helpers/counts.ts'
+import { isFull } from '../helpers/counts.ts'
 import {
   type Behaviour,
   type Call,
@@ -26,6 +26,8 @@ import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
 import { VOICES, type Voice } from '../helpers/voices/index.ts'
 import { faultyConnector } from '../store/faulty.ts'
 import { type Canary, createCanaries, filesOf, misplaced, type Place, upstreamOf } from './canaries.ts'
+
+const full = isFull('clients')
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 console.log(`secrets of every dialect: SEED=${seed}`)

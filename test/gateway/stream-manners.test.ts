@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Chunk, definePlugin, formatMoney, type Ledger } from '#contract'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { openStore } from '../../src/store/sqlite.ts'
@@ -24,6 +24,7 @@ import { temporaryDirectory } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 import { chunksOf, contentOf, parseSse, readSse, sseEvents, textOf } from '../helpers/sse.ts'
+import { until } from '../helpers/until.ts'
 import { expectRefusal, REQUEST_ID } from './refusal.ts'
 
 /** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
@@ -99,12 +100,12 @@ describe('an answer that cannot be charged', () => {
     expect(whole.status).toBe(200)
     expect(whole.headers.get('x-tollgate-cost')).toBe(formatMoney(CHARGE))
     expect(await readSse(streamed)).toMatchObject({ done: true, rest: '' })
-    await vi.waitFor(() => expect(spooling.balance()).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n }))
+    await until(() => expect(spooling.balance()).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n }))
     for (const answer of [whole, streamed]) {
       expect(spooling.receipt(answer)).toMatchObject({ charged: CHARGE, outcome: 'answered', source: 'reported' })
     }
     // The spool is emptied after the ledger's commit.
-    await vi.waitFor(async () => expect((await readFile(`${dir}/tollgate.db.spool`, 'utf8')).trim()).toBe(''))
+    await until(async () => expect((await readFile(`${dir}/tollgate.db.spool`, 'utf8')).trim()).toBe(''))
   })
 
   test('nor spooled does not look finished, and is charged as soon as the ledger is back', async () => {
@@ -125,7 +126,7 @@ describe('an answer that cannot be charged', () => {
     expect(codes.filter(code => code !== undefined)).toEqual(['store_unavailable'])
     expect(codes.at(-1)).toBe('store_unavailable')
     expect(events.events.map(({ data }) => data).join()).not.toContain('"finish_reason":"stop"')
-    await vi.waitFor(() => expect(waiting.balance()).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n }))
+    await until(() => expect(waiting.balance()).toMatchObject({ posted: posted - 2n * CHARGE, held: 0n }))
   })
 
   test.each([
@@ -174,7 +175,7 @@ describe('a hold that fails', () => {
     expect(answer.headers.get('retry-after')).toBe('1')
     expect(provider.requests).toHaveLength(calls)
     // What is in doubt is given back behind the client's back.
-    await vi.waitFor(() => expect(failing.balance()).toMatchObject({ posted: before.posted, held: 0n }))
+    await until(() => expect(failing.balance()).toMatchObject({ posted: before.posted, held: 0n }))
   })
 })
 

@@ -8,13 +8,15 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { ErrorCode } from '#contract'
 import { createToken } from '../../src/store/token.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { exact, type FakeProvider, startFakeProvider, withhold } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient, type RawResponse } from '../helpers/raw-client.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { BAD_BODIES, MALFORMED, ODD_BUT_GOOD } from './malformed-table.ts'
 import { expectRefusal, REQUEST_ID } from './refusal.ts'
+
+const counts = countsOf('floods')
 
 const CHAT = '/v1/chat/completions'
 const MESSAGES = [{ role: 'user', content: 'Hello' }]

@@ -4,11 +4,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Context } from 'koa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { definePlugin, parseMoney, refuse } from '#contract'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
 import { expectRefusal } from './refusal.ts'
+
+const counts = countsOf('floods')
 
 const CHAT = '/v1/chat/completions'
 const MESSAGES = [{ role: 'user', content: 'Hello' }]

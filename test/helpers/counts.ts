@@ -1,7 +1,12 @@
-/** Whether the tests run with their full counts (`npm run test:full`). */
-export const full = process.env.TOLLGATE_TEST === 'full'
+/** How often tests do a thing: a few times in `npm test` and `npm run test:system`, the full figure in `npm run test:full -- PART`. */
+import type { Part } from './parts.ts'
 
-/** How often to do a thing: a few times in `npm test`, the whole figure in `npm run test:full`. */
-export function counts(small: number, whole: number): number {
-  return full ? whole : small
+/** Whether the full counts of this part run. */
+export function isFull(part: Part): boolean {
+  return process.env['TOLLGATE_PART'] === part
+}
+
+/** For the files of a part: returns the first of two figures, or the second one when the part runs in full. */
+export function countsOf(part: Part): (small: number, full: number) => number {
+  return (small, full) => (isFull(part) ? full : small)
 }

@@ -1,4 +1,3 @@
-import OpenAI from 'openai'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ChatCompletion } from '#contract'
 import {
@@ -196,20 +195,7 @@ describe('scripts', () => {
   })
 })
 
-describe('the official client understands it', () => {
-  it('whole and as a stream', async () => {
-    await start(exact({ tokens: ['Hel', 'lo'] }))
-    const client = new OpenAI({ baseURL: provider.baseUrl, apiKey: 'none', maxRetries: 0 })
-    const messages = [{ role: 'user' as const, content: 'Hello' }]
-    const answer = await client.chat.completions.create({ model: 'm', messages })
-    expect(answer.choices[0]!.message.content).toBe('Hello')
-    const pieces: string[] = []
-    for await (const chunk of await client.chat.completions.create({ model: 'm', messages, stream: true })) {
-      pieces.push(chunk.choices[0]?.delta.content ?? '')
-    }
-    expect(pieces.join('')).toBe('Hello')
-  })
-
+describe('a stream', () => {
   it('a stream without [DONE] and with the usage that a test chose', async () => {
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }
     await start(stream({ done: false, usage, includeUsage: true, tokens: ['x'] }))

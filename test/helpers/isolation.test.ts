@@ -31,5 +31,5 @@ test.each([
   ['plugins/credits/caps.test.ts', true],
   ['test/loader/plan.test.ts', true],
   ['test/contract/visible.test.ts', false],
-  ['test/gateway/keys.test.ts', false],
+  ['test/gateway/keys.system.test.ts', false],
 ])('%s: %s', (file, expected) => expect(needsOwnProcess(file)).toBe(expected))

@@ -38,6 +38,6 @@ export async function startNginx(gateways: readonly string[]): Promise<string> {
       ({ status }) => status,
       () => 0,
     )
-  await expect.poll(status, { timeout: 10_000 }).toBe(200)
+  await expect.poll(status).toBe(200)
   return url
 }

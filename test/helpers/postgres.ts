@@ -28,8 +28,7 @@ import { freePort } from './free-port.ts'
 const PROGRAMS = process.env.TOLLGATE_POSTGRES ?? newest('/usr/lib/postgresql')
 
 /** Null: none is installed, and tests that need one say so. */
-export const WITHOUT_POSTGRES =
-  PROGRAMS === null ? 'left out: there is no PostgreSQL here (apt-get install postgresql)' : null
+export const WITHOUT_POSTGRES = PROGRAMS === null ? 'PostgreSQL is not installed (apt-get install postgresql)' : null
 const MAJOR =
   PROGRAMS === null
     ? 0

@@ -2,8 +2,10 @@ import { describe, expect, test } from 'vitest'
 import type { TrailEntry } from '#contract'
 import { createRecent } from '../../src/observe/recent.ts'
 import type { ExchangeSummary } from '../../src/observe/summary.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { summary } from './summary.ts'
+
+const counts = countsOf('corpus')
 
 describe('what is bounded', () => {
   test('by number: the oldest goes', () => {

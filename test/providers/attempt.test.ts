@@ -10,7 +10,7 @@ import {
   type QueuedHandler,
   type Transport,
 } from '../../src/providers/transport.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import {
   type Behaviour,
   errorAnswer,
@@ -24,6 +24,8 @@ import {
   whole,
 } from '../helpers/fake-provider.ts'
 import { handWatchman, until } from '../request/answer/wire.ts'
+
+const counts = countsOf('floods')
 
 const closers: (() => Promise<unknown>)[] = []
 afterEach(async () => {

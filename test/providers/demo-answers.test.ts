@@ -4,9 +4,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ChatCompletion } from '#contract'
 import { countTokens, splitTokens } from '../../src/providers/demo/tokens.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { parseSse } from '../helpers/sse.ts'
 import { ask, asking, chunksOf, demoWith, said, Time, user, weather } from './demo-rig.ts'
+
+const counts = countsOf('corpus')
 
 describe('what it says', () => {
   it('the same to the same conversation, something else with another seed, and never the same id', () => {

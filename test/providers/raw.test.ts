@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
 import { errorDetails, failureOf } from '../../src/providers/dialects/failure.ts'
 import { createRawProxy, RawFailure, type RawProxy, type RawRequest } from '../../src/providers/raw.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import {
   type Behaviour,
   blackHole,
@@ -248,7 +248,7 @@ describe('a client that leaves', () => {
     ],
   ]
   it.each(moments)('%s: upstream is closed within a second', async (when, run) => {
-    const rounds = counts(5, 50)
+    const rounds = countsOf('floods')(5, 50)
     const provider = await start({ name: when, run })
     const { send, watchers } = setUp(provider.baseUrl)
     for (let round = 0; round < rounds; round++) {

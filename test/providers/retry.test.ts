@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
 import { createRetryBudget, retryAfterFailure } from '../../src/providers/retry.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 interface Given {
   readonly retryAfterMs?: number

@@ -72,7 +72,7 @@ describe('the files are watched', () => {
       renameSync(join(dir, 'next'), join(dir, 'data'))
       return results
     }
-    await expect.poll(swap, { timeout: 5000 }).toContain('changed')
+    await expect.poll(swap).toContain('changed')
     expect([...reloads.running().sources.values()]).toEqual(['two'])
     await reloads.dispose()
   })
@@ -87,7 +87,7 @@ describe('the files are watched', () => {
       writeFileSync(file, 'one')
       return results.length
     }
-    await expect.poll(touch, { timeout: 5000 }).toBeGreaterThan(0)
+    await expect.poll(touch).toBeGreaterThan(0)
     expect(results).toContain('unchanged')
     expect(made).toHaveLength(1)
     await reloads.dispose()
@@ -101,7 +101,7 @@ describe('the files are watched', () => {
       const { reloads, results } = await watching(file)
       writeFileSync(file, 'another')
       reloads.watch(20)
-      await expect.poll(() => results, { timeout: 5000 }).toContain('changed')
+      await expect.poll(() => results).toContain('changed')
       expect([...reloads.running().sources.values()]).toEqual(['another'])
       await reloads.dispose()
     })
@@ -120,7 +120,7 @@ describe('the files are watched', () => {
       reloads.watch(20)
       late = 'and a third'
       writeFileSync(file, 'another')
-      await expect.poll(() => [...reloads.running().sources.values()], { timeout: 5000 }).toEqual(['and a third'])
+      await expect.poll(() => [...reloads.running().sources.values()]).toEqual(['and a third'])
       const asked = results.length
       // Some looks later.
       await new Promise(resolve => setTimeout(resolve, 200))
@@ -142,7 +142,7 @@ describe('the files are watched', () => {
       reloads.watch(20)
       isLate = true
       nameSecond()
-      await expect.poll(() => results, { timeout: 5000 }).toContain('changed')
+      await expect.poll(() => results).toContain('changed')
       expect(results[0]).toBe('refused')
       expect(reloads.problem()).toBe(null)
       await reloads.dispose()
@@ -263,7 +263,7 @@ describe('the files are watched', () => {
       writeFileSync(mended, then)
       return results.slice(1)
     }
-    await expect.poll(mend, { timeout: 5000 }).toContain(then === GOOD ? 'changed' : 'refused')
+    await expect.poll(mend).toContain(then === GOOD ? 'changed' : 'refused')
     await reloads.dispose()
   })
 })

@@ -6,10 +6,12 @@ import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin, refuse, type ServiceName } from '#contract'
 import type { ReloadResult } from '../../src/runtime/reload.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { beside, edit, writeSteps } from '../helpers/edit-configuration.ts'
 import { exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, type InProcessOptions, PRICE, startInProcess } from '../helpers/in-process.ts'
+
+const counts = countsOf('kills')
 
 const RELOADS = counts(40, 500)
 const ANSWER = exact({ tokens: 3 })

@@ -5,6 +5,7 @@ import type { Log } from '#contract'
 import { StoreError } from '../../src/store/error.ts'
 import type { StoreOptions } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
+import { until } from '../helpers/until.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, fund, testStore } from './helpers.ts'
 
@@ -57,7 +58,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     }
 
     faults.before = 0
-    await vi.waitFor(async () => expect(await hold('req_6')).toMatchObject({ held: true }), { timeout: 10_000 })
+    await until(async () => expect(await hold('req_6')).toMatchObject({ held: true }))
     expect(store.unwritten()).toEqual({ spooled: 0, waiting: 0 })
     expect(balance()).toEqual({ posted: 1000n - 122n, held: 100n })
     expect(store.problem()).toBeNull()
@@ -71,8 +72,8 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     const { store, faults, spool, balance } = await rig({ writes }, 'req_1')
     faults.before = 7
     spool('req_1')
-    await vi.waitFor(() => expect(balance()).toEqual({ posted: 939n, held: 0n }), { timeout: 10_000 })
-    await vi.waitFor(() => expect(store.unwritten().spooled).toBe(0))
+    await until(() => expect(balance()).toEqual({ posted: 939n, held: 0n }))
+    await until(() => expect(store.unwritten().spooled).toBe(0))
   })
 
   test('are not tried again by requests that come during a pause', async () => {
@@ -138,7 +139,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     at.refuseSpool()
     store.ledger.spool(aSettle({ exchange: 'req_1', amount: 101n }))
     store.ledger.spool(aSettle({ exchange: 'req_9', amount: 1n }))
-    await vi.waitFor(async () => expect(await hold('req_2')).toMatchObject({ held: true }), { timeout: 10_000 })
+    await until(async () => expect(await hold('req_2')).toMatchObject({ held: true }))
     const refused = lines.filter(({ level }) => level === 'error')
     expect(refused.map(({ fields }) => fields['exchange']).sort()).toEqual(['req_1', 'req_9'])
     expect(store.unwritten()).toEqual({ spooled: 0, waiting: 0 })
@@ -164,7 +165,7 @@ test('a spool that cannot be replayed is told once, until it can', async () => {
     })
     rmdirSync(`${store.path}.spool.rejected`)
     const refused = () => lines.filter(({ fields }) => fields['rejected'] === 1)
-    await vi.waitFor(() => expect(refused()).toHaveLength(times), { timeout: 10_000 })
+    await until(() => expect(refused()).toHaveLength(times))
     expect(store.unwritten()).toEqual({ spooled: 0, waiting: 0 })
     rmSync(`${store.path}.spool.rejected`)
   }
@@ -225,7 +226,7 @@ test('a disk that takes too long is a problem, until it has answered', async () 
   await store.look()
   expect(store.problem()).toBe('the ledger takes too long to be written')
   faults.delayMs = 0
-  await vi.waitFor(() => expect(store.problem()).toBeNull(), { timeout: 20_000 })
+  await until(() => expect(store.problem()).toBeNull())
 })
 
 test('a spool whose space cannot be reserved is a problem, told once, until it can', async () => {

@@ -16,8 +16,10 @@ import { StoreError } from '../../src/store/error.ts'
 import { settleRecord } from '../../src/store/ledger.ts'
 import { createMailbox, createMailboxMemory, NONE } from '../../src/store/mailbox.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { aHold, aSettle } from './requests.ts'
+
+const counts = countsOf('corpus')
 
 const { port1, port2 } = new MessageChannel()
 afterAll(() => port1.close())

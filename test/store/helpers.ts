@@ -2,13 +2,14 @@
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { beforeEach, describe, onTestFinished } from 'vitest'
+import { beforeEach, onTestFinished } from 'vitest'
 import type { Clock } from '#contract'
 import { connect, type Database } from '../../src/store/database.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { readOpenFrom } from '../../src/store/open-holds.ts'
 import { openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore, type StoreOptions } from '../../src/store/sqlite.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { copyDatabase, storeDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { SECRET } from './requests.ts'
 
@@ -43,14 +44,19 @@ export type TestStore = LocalStore & {
   connect(options?: { readonly readOnly?: boolean }): Database
 }
 
-/** The store's engines: what does not concern the files of one is tested with each. */
-const ENGINES = ['sqlite', 'postgres'] as const
-export type Engine = (typeof ENGINES)[number]
+export type Engine = 'sqlite' | 'postgres'
 let engine: Engine = 'sqlite'
+
+/** SQLite in `npm test`, PostgreSQL in `npm run test:system`, both in `npm run test:full`. */
+const ENGINES: Readonly<Record<string, readonly Engine[]>> = {
+  unit: ['sqlite'],
+  system: ['postgres'],
+  full: ['sqlite', 'postgres'],
+}
 
 /** Tests that are the same with every engine: `testStore` opens a store of the one that it is about. */
 export function onEveryEngine(tests: (engine: Engine) => void): void {
-  onEngines(ENGINES, tests)
+  onEngines(ENGINES[process.env['TOLLGATE_LAYER'] ?? 'unit']!, tests)
 }
 
 /** Tests of what only a store in PostgreSQL has. */
@@ -60,9 +66,7 @@ export function onPostgres(tests: () => void): void {
 
 function onEngines(engines: readonly Engine[], tests: (engine: Engine) => void): void {
   for (const each of engines) {
-    const isLeftOut = each === 'postgres' && WITHOUT_POSTGRES !== null
-    if (isLeftOut) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
-    describe.skipIf(isLeftOut)(`on ${each}`, () => {
+    describeWith(each === 'postgres' ? WITHOUT_POSTGRES : null, `on ${each}`, () => {
       beforeEach(() => {
         engine = each
         return () => {

@@ -2,8 +2,10 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createIds, LANES, Lanes, laneOf } from '../../src/store/ids.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { testClock } from './helpers.ts'
+
+const counts = countsOf('corpus')
 
 test('strictly increasing, whatever the clock does', () => {
   const steps = fc.array(

@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { StoreError } from '../../src/store/error.ts'
 import { takeLock } from '../../src/store/lock.ts'
-import { full } from '../helpers/counts.ts'
+import { isFull } from '../helpers/counts.ts'
 import { type Child, startChild } from './child.ts'
 import { folder, fund, testStore } from './helpers.ts'
+
+const full = isFull('kills')
 
 const START = 1_800_000_000_000
 

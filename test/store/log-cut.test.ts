@@ -8,9 +8,11 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { connect } from '../../src/store/database.ts'
 import { verify } from '../../src/store/verify.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle, folder, fund, testClock, testStore } from './helpers.ts'
+
+const counts = countsOf('ledger')
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
 // The cuts are made here, so nobody has to wait for a disk.

@@ -2,7 +2,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createMailbox, createMailboxMemory, type Mailbox, NONE } from '../../src/store/mailbox.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 /** Both ends, beginning so many bytes into the life of the ring. */
 function mailbox(size: number, begin = 0) {

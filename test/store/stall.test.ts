@@ -1,9 +1,11 @@
 /** No stream waits for a commit: on this disk, and on one where each takes 5 ms more. */
 import { expect, test } from 'vitest'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
 import { faultyConnector } from './faulty.ts'
 import { fund, testStore } from './helpers.ts'
 import { pacedChunks } from './paced.ts'
+
+const counts = countsOf('ledger')
 
 test.each([
   { writes: 'thread' as const, delayMs: 0 },

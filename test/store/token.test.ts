@@ -13,7 +13,9 @@ import {
   isToken,
   last4,
 } from '../../src/store/token.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const token = fc.uint8Array({ minLength: 30, maxLength: 30 }).map(bytes => createToken(() => bytes.map(b => b % 248)))

@@ -2,7 +2,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { countTry, endOf, type TryRule, type TryState, takeBack } from '../../src/store/tries.ts'
-import { counts } from '../helpers/counts.ts'
+import { countsOf } from '../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 const RULES: readonly TryRule[] = [
   { most: 3, windowMs: 1000 },

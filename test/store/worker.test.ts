@@ -1,8 +1,9 @@
 /** The ledger's own thread: its deaths, what is too much for its mailbox, and its end. */
 import { join } from 'node:path'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { StoreError } from '../../src/store/error.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
+import { until } from '../helpers/until.ts'
 import { startChild } from './child.ts'
 import { faultyConnector } from './faulty.ts'
 import { aHold, aSettle, folder, fund, type TestStore, testStore } from './helpers.ts'
@@ -73,7 +74,7 @@ describe('a thread that dies', () => {
     faults.dieBefore = 1
     await hold(store, accountId, 'req_1')
     const commits = faults.commitsElsewhere
-    await vi.waitFor(() => expect(store.healthy()).toBe(true), { interval: 1 })
+    await until(() => expect(store.healthy()).toBe(true))
     expect(faults.commitsElsewhere).toBe(commits + 1)
   })
 

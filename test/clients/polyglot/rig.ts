@@ -10,7 +10,7 @@ import {
 } from '../../helpers/fake-provider.ts'
 import type { LogLine } from '../../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../../helpers/in-process.ts'
-import { modelAt, providersWith } from '../rig.ts'
+import { modelAt, providersWith } from '../rig.system.ts'
 
 export interface Rig {
   readonly gateway: InProcess

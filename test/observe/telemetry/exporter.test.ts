@@ -333,7 +333,7 @@ describe('a collector that is in trouble', () => {
       })
       all.record(2)
       all.pass(5000)
-      await expect.poll(() => isOver, { timeout: 5000 }).toBe(true)
+      await expect.poll(() => isOver).toBe(true)
       expect(sent).toBeLessThan(20e6)
       await settled()
       expect(all.dropped()).toBe(0)

@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { CHAT_PARAMETERS, SCAN_LIMITS, scanJson } from '../../../src/providers/dialects/json-scan.ts'
 import { scanTopLevel, setMembers } from '../../../src/providers/dialects/json-splice.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 const scan = (text: string) => scanJson(Buffer.from(text))
 const problem = (text: string | Buffer) => {

@@ -1,4 +1,4 @@
-/** The names of the request's parameters stand in three places that must not import one another; here they are compared. */
+/** Three places that must not import one another name the request's parameters: here they are compared. */
 import { expect, test } from 'vitest'
 import { PARAMETERS } from '../../../plugins/schema/chat-completions.ts'
 import { CHAT_PARAMETERS } from '../../../src/providers/dialects/json-scan.ts'

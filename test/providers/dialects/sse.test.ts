@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type SseEvent, SseReader } from '../../../src/providers/dialects/sse.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 type Read = readonly (readonly [event: string, data: string])[]
 

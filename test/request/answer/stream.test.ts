@@ -4,9 +4,11 @@ import { type Chunk, refuse } from '#contract'
 import type { Client } from '../../../src/request/answer/client.ts'
 import { finishes, hasContent, StreamAnswer } from '../../../src/request/answer/stream.ts'
 import type { Tap } from '../../../src/request/answer/taps.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
 import { parseSse } from '../../helpers/sse.ts'
 import { chunk, finish, text, usage, usageChunk } from './chunks.ts'
+
+const counts = countsOf('corpus')
 
 /** A stream to a client that writes down what it gets. */
 function started(taps: readonly Tap[] = [], keepsUp = true) {

@@ -3,8 +3,10 @@ import { describe, expect, test } from 'vitest'
 import type { Chunk } from '#contract'
 import * as taps from '../../../src/request/answer/taps.ts'
 import { onlyWatched, type Tap, TapError } from '../../../src/request/answer/taps.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
 import { chunk, completion, text } from './chunks.ts'
+
+const counts = countsOf('corpus')
 
 const watch = (step: number, fn: (chunk: Chunk) => void): Tap => ({ step, kind: 'watch', fn })
 const edit = (step: number, fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): Tap => ({ step, kind: 'edit', fn })

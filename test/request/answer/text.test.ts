@@ -2,9 +2,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Dialect, StreamItem } from '#contract'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
 import { chunk, finish, text, usageChunk } from './chunks.ts'
 import { chatOf, failed, openai, ROLE, streaming, USAGE } from './pumping.ts'
+
+const counts = countsOf('corpus')
 
 /** How many chunks were looked into. */
 let looks = 0

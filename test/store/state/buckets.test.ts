@@ -3,8 +3,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { BucketShape, Grant } from '#contract'
 import { createBuckets, give, type Level, take } from '../../../src/store/state/buckets.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
 import { testClock } from '../helpers.ts'
+
+const counts = countsOf('corpus')
 
 const numRuns = counts(500, 20_000)
 const shape = fc

@@ -6,8 +6,10 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { createBuckets } from '../../../src/store/state/buckets.ts'
 import { type BucketMemory, createBucketMemory, SharedBuckets } from '../../../src/store/state/shared-buckets.ts'
 import { releaseLocks } from '../../../src/store/state/shared-locks.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
 import { SECRET, testClock } from '../helpers.ts'
+
+const counts = countsOf('replicas')
 
 const NEVER = { capacity: 1, refillPerMs: 1e-9 }
 

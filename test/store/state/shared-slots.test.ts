@@ -7,8 +7,10 @@ import type { Slot } from '#contract'
 import { lock } from '../../../src/store/state/shared-locks.ts'
 import { createSlotMemory, SharedSlots, type SlotMemory } from '../../../src/store/state/shared-slots.ts'
 import { LocalSlots } from '../../../src/store/state/slots.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
 import { SECRET } from '../helpers.ts'
+
+const counts = countsOf('replicas')
 
 const THREADS = 3
 const QUEUE = { length: 9, wait: 60_000 }
@@ -39,7 +41,7 @@ test('the main thread does not wait for a lock whose thread has died, and does l
   expect(main.enter('a', 2)).toBe(0)
   expect(main.leave('a')).toBe(false)
   main.forget(1)
-  await expect.poll(() => other.enter('a', 1), { timeout: 5000, interval: 10 }).toBe(1)
+  await expect.poll(() => other.enter('a', 1)).toBe(1)
 })
 
 test('when all places of a set are taken, one more name is refused until there is room', () => {

@@ -5,8 +5,10 @@ import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { lock } from '../../../src/store/state/shared-locks.ts'
 import { createTextMemory, forgetTexts, SharedTexts, type TextMemory } from '../../../src/store/state/shared-texts.ts'
-import { counts } from '../../helpers/counts.ts'
+import { countsOf } from '../../helpers/counts.ts'
 import { SECRET, testClock } from '../helpers.ts'
+
+const counts = countsOf('replicas')
 
 const open = (memory: TextMemory, clock = testClock(), index = 1) =>
   new SharedTexts({ memory, clock, index, secret: SECRET })

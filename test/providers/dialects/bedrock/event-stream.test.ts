@@ -2,8 +2,10 @@ import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { EventStreamBroken, EventStreamReader } from '../../../../src/providers/dialects/bedrock/event-stream.ts'
-import { counts } from '../../../helpers/counts.ts'
+import { countsOf } from '../../../helpers/counts.ts'
 import { frame, type Headers, split, u32 } from './frames.ts'
+
+const counts = countsOf('corpus')
 
 const read = (pieces: readonly Buffer[], reader = new EventStreamReader()) =>
   pieces

@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { StreamItem } from '#contract'
 import { openAiDialect } from '../../../../src/providers/dialects/openai/index.ts'
-import { counts } from '../../../helpers/counts.ts'
+import { countsOf } from '../../../helpers/counts.ts'
+
+const counts = countsOf('corpus')
 
 const dialect = openAiDialect(() => 0)
 const decoderOf = (includeUsage = false) =>

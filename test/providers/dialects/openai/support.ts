@@ -1,5 +1,5 @@
-/** What the tests of OpenAI's relatives share: a request, a target, a view, and what a client makes of a stream. */
-import type { AnswerView, Chat, ChatRequest, Chunk, StreamItem, Target } from '#contract'
+/** What the tests of OpenAI and its relatives share: a request, a target and a view. */
+import type { AnswerView, Chat, ChatRequest, Target } from '#contract'
 import { createDialect, type DialectName } from '../../../../src/providers/dialects/index.ts'
 
 export const NOW = Date.parse('2026-11-20T12:00:00Z')
@@ -31,30 +31,10 @@ export function chatOf(text: string): Chat {
   }
 }
 
-/** What goes upstream: the body as text, and what is said to be dropped. */
+/** What goes upstream: the body as text, and the names of what is dropped. */
 export function sent(name: DialectName, text: string, fields: Partial<Target> = {}) {
   const { body, dropped } = createDialect(name, () => NOW).dialect.encodeRequest(chatOf(text), target(fields))
   return { text: body.toString(), dropped }
 }
 
-/** The messages that go upstream for those of a client. */
-export function messagesSent(name: DialectName, messages: readonly object[]) {
-  const { text, dropped } = sent(name, JSON.stringify({ model: 'chat-small', messages }))
-  return { messages: (JSON.parse(text) as { readonly messages: readonly unknown[] }).messages, dropped }
-}
-
 export const VIEW: AnswerView = { model: 'chat-small', includeUsage: true, exchange: 'req_1', createdAt: 1_790_000_000 }
-
-/** The chunks that a client sees of events, each as JSON. Throws when what steps and clients see differs. */
-export function chunksSeen(events: readonly string[]): Chunk[] {
-  const decoder = createDialect('openai', () => NOW).dialect.decodeStream(VIEW)
-  const items: StreamItem[] = [...decoder.push(Buffer.from(events.map(text => `data: ${text}\n\n`).join('')))]
-  items.push(...decoder.end())
-  return items.flatMap(item => {
-    if (item.kind !== 'chunk') return []
-    if (item.raw !== null && JSON.stringify(JSON.parse(item.raw.toString())) !== JSON.stringify(item.chunk)) {
-      throw new Error(`${item.raw} is not what steps see`)
-    }
-    return [item.chunk]
-  })
-}

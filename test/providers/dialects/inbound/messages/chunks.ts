@@ -1,4 +1,4 @@
-/** Streams of canonical chunks: as the translating dialects write them, and as nobody should. */
+/** Streams of canonical chunks: as the translating dialects write them, and with everything mixed up. */
 import fc from 'fast-check'
 import type { Chunk, Delta } from '#contract'
 import { chunk, USAGE } from './support.ts'

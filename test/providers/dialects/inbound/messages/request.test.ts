@@ -1,14 +1,15 @@
-/** Requests of the Messages API as bodies of chat completions. */
+/** What is refused of requests of the Messages API, and generated requests. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRefusal, type Model, type Refusal } from '#contract'
 import schema from '../../../../../plugins/schema/index.ts'
 import { messagesInbound } from '../../../../../src/providers/dialects/inbound/messages/index.ts'
-import { IGNORED } from '../../../../../src/providers/dialects/inbound/messages/request.ts'
-import { counts } from '../../../../helpers/counts.ts'
+import { countsOf } from '../../../../helpers/counts.ts'
 import { createSteps } from '../../../../helpers/step.ts'
 import { anyRequest, brokenOnce } from './requests.ts'
-import { bodyOf, findModel, HI, LEAST, messagesOf, VIEW } from './support.ts'
+import { bodyOf, HI, LEAST, VIEW } from './support.ts'
+
+const counts = countsOf('corpus')
 
 function refusalOf(run: () => unknown): Refusal {
   try {
@@ -24,6 +25,7 @@ const image = { type: 'image', source: { type: 'base64', media_type: 'image/png'
 const tool = { name: 'look', description: 'Looks.', input_schema: { type: 'object', properties: {} } }
 const user = (...content: object[]) => ({ role: 'user', content })
 const assistant = (...content: object[]) => ({ role: 'assistant', content })
+const text = { type: 'text', text: 'a' }
 const call = (id: string, more: object = {}) => ({ type: 'tool_use', id, name: 'look', input: { at: id }, ...more })
 const result = (tool_use_id: string, content?: unknown, more: object = {}) => ({
   type: 'tool_result',
@@ -163,274 +165,40 @@ describe('what is refused, with its place', () => {
     const refusal = refusalOf(() => messagesInbound.decodeRequest(body, VIEW))
     expect(refusal).toMatchObject({ code: 'invalid_type', message: 'The body must be a JSON object.' })
   })
-})
 
-describe('parameters', () => {
-  const rest = (fields: object, view: object = {}) => {
-    const { messages: _messages, model: _model, max_tokens: _cap, ...others } = bodyOf(fields, view)
-    return others
-  }
-
-  test('the least request', () => {
-    expect(bodyOf({})).toEqual({ model: 'chat-small', messages: HI, max_tokens: 100 })
-  })
-
-  test.each<[object, object]>([
-    [
-      { temperature: 1, top_p: 0.5, top_k: 40 },
-      { temperature: 1, top_p: 0.5, top_k: 40 },
-    ],
-    [{ stream: true }, { stream: true, stream_options: { include_usage: true } }],
-    [{ stream: false }, { stream: false }],
-    [{ stop_sequences: ['END', '\n\n'] }, { stop: ['END', '\n\n'] }],
-    [{ stop_sequences: [] }, {}],
-    [{ metadata: { user_id: 'u-1' } }, { user: 'u-1' }],
-    [{ metadata: { user_id: null } }, {}],
-    [{ metadata: { user_id: 'u'.repeat(65) } }, { user: expect.stringMatching(/^[0-9a-f]{64}$/) }],
-    [{ service_tier: 'auto' }, {}],
-    [{ service_tier: 'standard_only' }, { service_tier: 'default' }],
-    [{ mcp_servers: [], container: null, inference_geo: null }, {}],
-    [Object.fromEntries(IGNORED.map(name => [name, { any: 'thing' }])), {}],
-  ])('%j', (fields, canonical) => {
-    expect(rest(fields)).toEqual(canonical)
-  })
-
-  test.each<[object, string | undefined]>([
-    [{}, undefined],
-    [{ thinking: { type: 'disabled' } }, 'none'],
-    [{ thinking: { type: 'disabled' }, output_config: { effort: 'high' } }, 'none'],
-    [{ thinking: { type: 'adaptive' } }, 'high'],
-    [{ thinking: { type: 'adaptive', display: 'omitted' }, output_config: { effort: 'xhigh' } }, 'xhigh'],
-    [{ output_config: { effort: 'max' } }, 'max'],
-    [{ thinking: { type: 'enabled', budget_tokens: 1024 } }, 'low'],
-    [{ thinking: { type: 'enabled', budget_tokens: 8191 } }, 'low'],
-    [{ thinking: { type: 'enabled', budget_tokens: 8192 } }, 'medium'],
-    [{ thinking: { type: 'enabled', budget_tokens: 31_999 } }, 'high'],
-    [{ thinking: { type: 'enabled', budget_tokens: 31_999 }, output_config: { effort: 'low' } }, 'low'],
-  ])('%j is an effort of %s', (fields, effort) => {
-    expect(bodyOf(fields).reasoning_effort).toBe(effort)
-  })
-
-  test.each([
-    [32_000, 'chat-small', 1000],
-    [1000, 'chat-small', 1000],
-    [7, 'chat-small', 7],
-    [32_000, 'thinker', 8192],
-    [32_000, 'unknown', 32_000],
-    ['many', 'chat-small', 'many'],
-    [1.5, 'chat-small', 1.5],
-  ])('a cap of %s at %s', (max_tokens, model, cap) => {
-    expect(bodyOf({ max_tokens, model }, { findModel }).max_tokens).toBe(cap)
-    expect(bodyOf({ max_tokens, model }).max_tokens).toBe(max_tokens)
-  })
-
-  const closed = {
-    type: 'object',
-    properties: { a: { type: 'array', items: { type: 'object', properties: {}, additionalProperties: false } } },
-    required: ['a'],
-    additionalProperties: false,
-  }
-  test.each<[string, object, boolean]>([
-    ['closed', closed, true],
-    ['open', { ...closed, additionalProperties: true }, false],
-    ['with an optional member', { ...closed, required: [] }, false],
-    ['open further in', { ...closed, properties: { a: { type: 'object' } } }, false],
-  ])('a schema that is %s', (_name, schema, strict) => {
-    const response_format = { type: 'json_schema', json_schema: { name: 'answer', schema, strict } }
-    expect(rest({ output_config: { format: { type: 'json_schema', schema } } })).toEqual({ response_format })
-    expect(rest({ output_format: { type: 'json_schema', schema } })).toEqual({ response_format })
-  })
-
-  test('tools', () => {
-    const extras = { cache_control: { type: 'ephemeral' }, defer_loading: true, input_examples: [{}], type: 'custom' }
-    expect(
-      rest({
-        tools: [
-          { ...tool, ...extras },
-          { ...tool, name: 'b', strict: true, description: undefined },
-        ],
-      }),
-    ).toEqual({
-      tools: [
-        {
-          type: 'function',
-          function: { name: 'look', description: 'Looks.', parameters: tool.input_schema },
-          cache_control: { type: 'ephemeral' },
-        },
-        { type: 'function', function: { name: 'b', parameters: tool.input_schema, strict: true } },
-      ],
-    })
-    expect(rest({ tools: [], tool_choice: { type: 'auto' } })).toEqual({})
-  })
-
-  test.each<[object, object]>([
-    [{ type: 'auto' }, { tool_choice: 'auto' }],
-    [{ type: 'any' }, { tool_choice: 'required' }],
-    [{ type: 'none' }, { tool_choice: 'none' }],
-    [{ type: 'tool', name: 'look' }, { tool_choice: { type: 'function', function: { name: 'look' } } }],
-    [
-      { type: 'auto', disable_parallel_tool_use: true },
-      { tool_choice: 'auto', parallel_tool_calls: false },
-    ],
-    [{ type: 'any', disable_parallel_tool_use: false }, { tool_choice: 'required' }],
-  ])('tool_choice %j', (tool_choice, canonical) => {
-    const { tools: _tools, ...others } = rest({ tools: [tool], tool_choice })
-    expect(others).toEqual(canonical)
-  })
-})
-
-describe('messages', () => {
-  test('system texts stand in front, and where they were said', () => {
-    const system = [
-      { type: 'text', text: 'Be brief.' },
-      { type: 'text', text: 'Be kind.' },
+  test.each<[unknown, code: string, place: string, sentence: string]>([
+    ['ephemeral', 'invalid_type', '', 'expected an object, but got a string'],
+    [{}, 'missing_required_parameter', '.type', 'Missing required parameter'],
+    [{ type: 'forever' }, 'invalid_value', '.type', `"forever" is not one of 'ephemeral'`],
+    [{ type: 'ephemeral', ttl: '2h' }, 'invalid_value', '.ttl', `"2h" is not one of '5m', '1h'`],
+    [{ type: 'ephemeral', ttl: 5 }, 'invalid_type', '.ttl', 'expected a string, but got'],
+  ])('the cache mark %j', (cache_control, code, place, sentence) => {
+    const marked = { cache_control }
+    const refused = { code, message: expect.stringContaining(sentence) }
+    const rows: [fields: object, at: string][] = [
+      [{ ...marked }, ''],
+      [{ system: [{ ...text, ...marked }] }, 'system[0].'],
+      [{ tools: [{ ...tool, ...marked }] }, 'tools[0].'],
+      [{ messages: [user({ ...text, ...marked })] }, 'messages[0].content[0].'],
+      [{ messages: [HI[0], assistant({ ...call('a'), ...marked })] }, 'messages[1].content[0].'],
     ]
-    expect(bodyOf({ system, messages: [...HI, { role: 'system', content: 'Now be long.' }] }).messages).toEqual([
-      { role: 'system', content: 'Be brief.\n\nBe kind.' },
-      HI[0],
-      { role: 'system', content: 'Now be long.' },
-    ])
-    expect(bodyOf({ system: 'Be.' }).messages[0]).toEqual({ role: 'system', content: 'Be.' })
-    expect(bodyOf({ system: [] }).messages).toEqual(HI)
-  })
-
-  test('one text is a string, several are parts', () => {
-    const text = (text: string) => ({ type: 'text', text })
-    expect(messagesOf(user(text('a')), assistant(text('b')))).toEqual([
-      { role: 'user', content: 'a' },
-      { role: 'assistant', content: 'b' },
-    ])
-    expect(messagesOf(user(text('a'), text('b')), assistant(text('c'), text(''), text('d')))).toEqual([
-      { role: 'user', content: [text('a'), text('b')] },
-      { role: 'assistant', content: [text('c'), text('d')] },
-    ])
-    expect(messagesOf({ role: 'assistant', content: [] })).toEqual([{ role: 'assistant', content: '' }])
-  })
-
-  const pdf = { type: 'base64', media_type: 'application/pdf', data: 'JVBE' }
-  test.each<[object, unknown]>([
-    [image, [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }]],
-    [
-      { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } },
-      [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }],
-    ],
-    [
-      { type: 'document', source: pdf, title: 'a.pdf', citations: { enabled: false } },
-      [{ type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBE' } }],
-    ],
-    [
-      { type: 'document', source: { type: 'url', url: 'https://example.com/a.pdf' }, context: 'Old.' },
-      [
-        { type: 'text', text: 'Old.' },
-        { type: 'file', file: { filename: 'document.pdf', file_data: 'https://example.com/a.pdf' } },
-      ],
-    ],
-    [
-      { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'Once.' }, title: 'Tale' },
-      'Document: Tale\n\nOnce.',
-    ],
-    [
-      { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'x' }, image] }, title: 'T' },
-      [
-        { type: 'text', text: 'Document: T' },
-        { type: 'text', text: 'x' },
-        { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
-      ],
-    ],
-    [
-      { type: 'search_result', title: 'T', source: 'S', content: [{ type: 'text', text: 'x' }] },
-      'Search result: T\nSource: S\n\nx',
-    ],
-  ])('%j', (block, content) => {
-    expect(messagesOf(user(block))).toEqual([{ role: 'user', content }])
-  })
-
-  test('results of tools come first, each as a message; what else the user says follows', () => {
-    const said = { type: 'text', text: 'Go on.' }
-    expect(
-      messagesOf(
-        ...HI,
-        assistant({ type: 'text', text: 'I look.' }, call('a'), call('b')),
-        user(
-          said,
-          result('a', '1'),
-          result('b', [
-            { type: 'text', text: '2' },
-            { type: 'text', text: '3' },
-          ]),
-        ),
-      ),
-    ).toEqual([
-      HI[0],
-      {
-        role: 'assistant',
-        content: 'I look.',
-        tool_calls: ['a', 'b'].map(id => ({
-          id,
-          type: 'function',
-          function: { name: 'look', arguments: JSON.stringify({ at: id }) },
-        })),
-      },
-      { role: 'tool', tool_call_id: 'a', content: '1' },
-      { role: 'tool', tool_call_id: 'b', content: '2\n3' },
-      { role: 'user', content: 'Go on.' },
-    ])
-  })
-
-  test('an assistant that only calls has no content', () => {
-    expect(messagesOf(...HI, assistant(call('a')))[1]).toMatchObject({ content: null })
-  })
-
-  test.each<[string, object, string]>([
-    ['that failed', result('a', 'No such file', { is_error: true }), '[The tool failed.]\nNo such file'],
-    ['that failed without a word', result('a', undefined, { is_error: true }), '[The tool failed.]'],
-    ['without a word', result('a'), ''],
-    ['that names a tool', result('a', [{ type: 'tool_reference', tool_name: 'b' }]), "The tool 'b' is available."],
-  ])('a result %s', (_name, block, content) => {
-    expect(messagesOf(...HI, assistant(call('a')), user(block)).slice(2)).toEqual([
-      { role: 'tool', tool_call_id: 'a', content },
-    ])
-  })
-
-  test('what a result shows follows behind all results', () => {
-    const shows = result('a', [{ type: 'text', text: 'Here.' }, image])
-    const said = user(shows, result('b', '2'), { type: 'text', text: 'And now?' })
-    expect(messagesOf(...HI, assistant(call('a'), call('b')), said).slice(2)).toEqual([
-      { role: 'tool', tool_call_id: 'a', content: 'Here.\n[An attachment follows.]' },
-      { role: 'tool', tool_call_id: 'b', content: '2' },
-      {
-        role: 'user',
-        content: [
-          { type: 'text', text: "Attached to the result of the tool 'look':" },
-          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
-          { type: 'text', text: 'And now?' },
-        ],
-      },
-    ])
-  })
-
-  test('thoughts with a signature are given back, others where their provider wants them', () => {
-    const think = (thinking: string, signature?: string) => ({ type: 'thinking', thinking, signature })
-    const sealed = { type: 'redacted_thinking', data: 'xyz' }
-    expect(messagesOf(...HI, assistant(think('Hm', 's1'), sealed, call('a')))[1]).toMatchObject({
-      reasoning_details: [
-        { type: 'reasoning.text', text: 'Hm', signature: 's1' },
-        { type: 'reasoning.encrypted', data: 'xyz' },
-      ],
-    })
-    const plain = think('Hm', 'tollgate.field.reasoning_content')
-    expect(messagesOf(...HI, assistant(plain, call('a')))[1]).toMatchObject({ reasoning_content: 'Hm' })
-    expect(messagesOf(...HI, assistant(plain, { type: 'text', text: 'Hi' }))[1]).toEqual({
-      role: 'assistant',
-      content: 'Hi',
-    })
-    for (const lost of ['', undefined, 'tollgate.field.constructor', 'tollgate.detail.!!', 'tollgate.google.']) {
-      expect(messagesOf(...HI, assistant(think('Hm', lost), call('a')))[1]).not.toHaveProperty('reasoning_details')
+    for (const [fields, at] of rows) {
+      expect(() => bodyOf(fields), at).toThrow(
+        expect.objectContaining({ ...refused, param: `${at}cache_control${place}` }),
+      )
     }
+  })
+
+  test('blocks of a search, for a model that has no such blocks', () => {
+    const view = { findModel: () => ({ maxOutput: 1000, allow: [], searches: [] }) }
+    const used = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
+    const refusal = refusalOf(() => bodyOf({ messages: [...HI, assistant(text, used), ...HI] }, view))
+    expect(refusal).toMatchObject({ param: 'messages[1].content[1].type' })
   })
 })
 
 describe('generated requests', () => {
+  const findModel = (id: string) => ({ thinker: { maxOutput: 8192 }, 'chat-small': { maxOutput: 1000 } })[id]
   const model = { id: 'chat-small', price: null, maxOutput: 1000, defaultOutput: 100, reasoning: false, allow: [] }
   const models = [model, { ...model, id: 'thinker', reasoning: true, maxOutput: 8192 }] as unknown as Model[]
   const catalog = {

@@ -1,10 +1,10 @@
-/** What a provider wants to have back of its thinking goes to the client and returns, over several turns. */
-import type Anthropic from '@anthropic-ai/sdk'
+/** What a provider wants to have back goes to the client and returns, over several turns. */
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chat, ChatRequest, Chunk, Dialect } from '#contract'
 import { anthropicDialect } from '../../../../../src/providers/dialects/anthropic/index.ts'
 import { geminiDialect } from '../../../../../src/providers/dialects/gemini/index.ts'
-import { answer, bodyOf, chunk, completionOf, folded, streamed } from './support.ts'
+import { answer, type Block, bodyOf, chunk, completion, completionOf, folded, HI, streamed } from './support.ts'
 
 const TOOLS = [{ name: 'look', input_schema: { type: 'object', properties: { at: { type: 'string' } } } }]
 const ASKED = { role: 'user', content: 'Look twice.' }
@@ -54,13 +54,13 @@ function chunksOf(dialect: Dialect, body: string): Chunk[] {
 }
 
 /** The content that the client has in the end, from a stream and from a whole answer: the same. */
-async function received(chunks: readonly Chunk[]): Promise<Anthropic.ContentBlock[]> {
-  const { content } = await folded(streamed(chunks, { model: 'thinker' }))
+function received(chunks: readonly Chunk[]): readonly Block[] {
+  const { content } = folded(streamed(chunks, { model: 'thinker' }))
   expect(answer(completionOf(chunks)).content).toEqual(content)
   return content
 }
 
-test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('thoughts of %s', async model => {
+test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('thoughts of %s', model => {
   const anthropic = anthropicDialect(() => 0)
   const blocks = [
     { type: 'thinking', thinking: 'First this,', signature: 'c2lnMQ==' },
@@ -88,7 +88,7 @@ test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('thoughts of %s', async mo
   events.push({ type: 'message_stop' })
   const chunks = chunksOf(anthropic, events.map(event => `data: ${JSON.stringify(event)}\n\n`).join(''))
 
-  const content = await received(chunks)
+  const content = received(chunks)
   expect(content).toEqual(blocks)
   const { messages, thinking } = sentTo(anthropic, model, content, ['toolu_1', 'toolu_2'])
   expect(thinking).toMatchObject({ type: model.endsWith('5') ? 'enabled' : 'adaptive' })
@@ -112,10 +112,10 @@ describe('Google’s signatures', () => {
     ['after a thought', [{ text: 'Hm', thought: true }, call('a', 'sigA'), call('b')]],
     ['after a text', [{ text: 'I look.' }, call('a', 'sigA'), call('b')]],
     ['alone', [call('a', 'sigA'), call('b', 'sigB')]],
-  ])('of calls %s', async (_name, parts) => {
+  ])('of calls %s', (_name, parts) => {
     const event = { candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP', index: 0 }] }
-    const content = await received(chunksOf(gemini, `data: ${JSON.stringify(event)}\r\n\r\n`))
-    const ids = content.flatMap(block => (block.type === 'tool_use' ? [block.id] : []))
+    const content = received(chunksOf(gemini, `data: ${JSON.stringify(event)}\r\n\r\n`))
+    const ids = content.flatMap(block => (block.type === 'tool_use' ? [block.id!] : []))
     expect(ids).toHaveLength(2)
     const { contents } = sentTo(gemini, 'gemini-3-pro', content, ids)
     const back = contents[1].parts.map(({ functionCall, ...part }: Record<string, Record<string, unknown>>) =>
@@ -131,8 +131,8 @@ describe('Google’s signatures', () => {
   })
 })
 
-test.each(['reasoning_content', 'reasoning'])('unsigned thoughts go back in their own field, %s', async field => {
-  const content = await received([
+test.each(['reasoning_content', 'reasoning'])('unsigned thoughts go back in their own field, %s', field => {
+  const content = received([
     chunk({ [field]: 'a' }),
     chunk({ [field]: 'b' }),
     chunk({ tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }] }),
@@ -145,12 +145,34 @@ test.each(['reasoning_content', 'reasoning'])('unsigned thoughts go back in thei
   })
 })
 
-test('a detail with more in it than this gateway gives out comes back as it was', async () => {
+test('a detail with more in it than this gateway gives out comes back as it was', () => {
   const detail = { type: 'reasoning.encrypted', data: 'xyz', id: 'rs_1', format: 'openai-responses-v1', index: 1 }
-  const content = await received([chunk({ reasoning_details: [detail] }), chunk({ content: 'Hello' })])
+  const content = received([chunk({ reasoning_details: [detail] }), chunk({ content: 'Hello' })])
   expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({
     role: 'assistant',
     content: 'Hello',
     reasoning_details: [detail],
   })
+})
+
+test('an answer with a search comes back as the same parts, whatever its texts', () => {
+  const used = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
+  const found = { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [{ encrypted_content: 'EqQ' }] }
+  const quote = { type: 'web_search_result_location', url: 'https://example.com', encrypted_index: 'Eo8' }
+  const searching = { findModel: () => ({ maxOutput: 1000, allow: ['web_search'], searches: ['anthropic'] }) }
+  const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter(each => each.trim() !== '')
+  const quoting = (quotes: boolean) => (quotes ? { citations: [quote] } : {})
+  fc.assert(
+    fc.property(fc.array(fc.record({ text, quotes: fc.boolean() }), { minLength: 1, maxLength: 6 }), texts => {
+      const pieces = texts.map(({ text: { length }, quotes }) => ({ type: 'text', length, ...quoting(quotes) }))
+      const content = texts.map(each => each.text).join('')
+      const message = answer(completion({ content, anthropic_content: [used, found, ...pieces] }))
+      const parts = bodyOf({ messages: [...HI, message, ...HI] }, searching).messages[1]!.content
+      expect(parts).toEqual([
+        { type: 'anthropic', anthropic: used },
+        { type: 'anthropic', anthropic: found },
+        ...texts.map(each => ({ type: 'text', text: each.text, ...quoting(each.quotes) })),
+      ])
+    }),
+  )
 })

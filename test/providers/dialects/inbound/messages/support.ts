@@ -1,5 +1,4 @@
-/** What the tests of the Messages dialect share: requests, answers, and the official library as the one who reads them. */
-import Anthropic from '@anthropic-ai/sdk'
+/** What the tests of the Messages dialect share: requests, answers, and a client's reading of streams. */
 import type { ChatCompletion, ChatRequest, Chunk, Delta, InboundRequest, WireUsage } from '#contract'
 import { messagesInbound } from '../../../../../src/providers/dialects/inbound/messages/index.ts'
 
@@ -7,15 +6,11 @@ export const VIEW = { exchange: 'req_01ab-7', createdAt: 1_790_000_000 }
 export const HI = [{ role: 'user', content: 'Hi' }]
 export const LEAST = { model: 'chat-small', max_tokens: 100, messages: HI }
 
-export const findModel = (id: string) => ({ thinker: { maxOutput: 8192 }, 'chat-small': { maxOutput: 1000 } })[id]
-
 export const read = (fields: object, view: object = {}): InboundRequest =>
   messagesInbound.decodeRequest({ ...LEAST, ...fields }, { ...VIEW, ...view })
 
 /** The canonical body. */
 export const bodyOf = (fields: object, view: object = {}) => read(fields, view).body as unknown as ChatRequest
-
-export const messagesOf = (...messages: unknown[]) => bodyOf({ messages }).messages
 
 export const chunk = (delta: Delta | null, more: object = {}, finish: string | null = null): Chunk => ({
   id: 'chatcmpl-1',
@@ -26,17 +21,12 @@ export const chunk = (delta: Delta | null, more: object = {}, finish: string | n
   ...more,
 })
 
-export const completion = (
-  message: Delta,
-  finish: string | null = 'stop',
-  usage?: WireUsage,
-  choice: object = {},
-): ChatCompletion => ({
+export const completion = (message: Delta, finish: string | null = 'stop', usage?: WireUsage): ChatCompletion => ({
   id: 'chatcmpl-1',
   object: 'chat.completion',
   created: 1,
   model: 'chat-small',
-  choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: finish, ...choice }],
+  choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: finish }],
   ...(usage ? { usage } : {}),
 })
 
@@ -48,9 +38,22 @@ export const USAGE: WireUsage = {
   completion_tokens_details: { reasoning_tokens: 7 },
 }
 
+export interface Block {
+  readonly type: string
+  readonly id?: string
+  readonly text?: string
+  readonly thinking?: string
+  readonly input?: unknown
+}
+
+export interface Message {
+  readonly content: readonly Block[]
+  readonly stop_reason: string | null
+  readonly usage: object
+}
+
 /** The whole answer, read. */
-export const answer = (of: ChatCompletion, fields: object = {}): Anthropic.Message =>
-  JSON.parse(read(fields).encodeAnswer(of).toString('utf8'))
+export const answer = (of: ChatCompletion): Message => JSON.parse(read({}).encodeAnswer(of).toString('utf8'))
 
 /** The bytes of a stream of these chunks. */
 export function streamed(chunks: readonly Chunk[], fields: object = {}): string {
@@ -71,18 +74,37 @@ export function eventsOf(text: string): Record<string, unknown>[] {
     })
 }
 
-/** What the official library makes of a stream. */
-export async function folded(text: string): Promise<Anthropic.Message> {
-  const client = clientOf(() => new Response(text, { headers: { 'content-type': 'text/event-stream' } }))
-  const stream = client.messages.stream({ model: 'm', max_tokens: 1, messages: [{ role: 'user', content: 'Hi' }] })
-  // The library's own addition.
-  const { parsed_output: _parsed, ...message } = await stream.finalMessage()
-  return message
+type Fields = Record<string, unknown>
+
+/** What a client puts together from the events of a stream, as the official library does. */
+export function folded(text: string): Message {
+  let message: Fields = {}
+  const blocks: Fields[] = []
+  for (const { type, index, ...event } of eventsOf(text)) {
+    const block = blocks[index as number]
+    if (type === 'message_start') message = event['message'] as Fields
+    else if (type === 'content_block_start') blocks.push({ ...(event['content_block'] as Fields) })
+    else if (type === 'content_block_delta') extend(block!, event['delta'] as Fields)
+    else if (type === 'content_block_stop') end(block!)
+    else if (type === 'message_delta') message = { ...message, ...(event['delta'] as Fields), usage: event['usage'] }
+    else if (type !== 'message_stop') throw new Error(`an event of the type ${type}`)
+  }
+  return { ...message, content: blocks } as unknown as Message
 }
 
-/** The official library; what it would send is answered here. */
-export const clientOf = (respond: () => Response): Anthropic =>
-  new Anthropic({ apiKey: 'a', logLevel: 'off', maxRetries: 0, fetch: async () => respond() })
+function extend(block: Fields, { type, ...delta }: Fields): void {
+  for (const [name, value] of Object.entries(delta)) {
+    if (type === 'citations_delta') block['citations'] = [...((block['citations'] as unknown[]) ?? []), value]
+    else if (type === 'signature_delta') block[name] = value
+    else block[name] = `${block[name] ?? ''}${value}`
+  }
+}
+
+function end(block: Fields): void {
+  const { partial_json: json } = block
+  if (json !== undefined) block['input'] = JSON.parse(String(json))
+  delete block['partial_json']
+}
 
 /** What a stream adds up to, as a client of chat completions would put it together. */
 export function completionOf(chunks: readonly Chunk[]): ChatCompletion {

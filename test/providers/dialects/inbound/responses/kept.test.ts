@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { atOnce, isRefusal, type KeptAnswer } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
-import { chunk, completion, type Json, MINIMAL, VIEW } from './helpers.ts'
+import type { Json } from '../../../../helpers/cases.ts'
+import { chunk, completion, MINIMAL, VIEW } from './helpers.ts'
 
 /** A view in which answers are kept in memory. */
 function keeper() {
@@ -98,7 +99,7 @@ describe('a later request', () => {
     const references = [{ type: 'item_reference', id: 'rs_T1_0' }, { id: 'msg_T2_i0' }]
     const others = [{ role: 'user', content: 'Hi' }, { type: 'message', id: 'msg_T1_0' }, { id: 'else' }, null, 7]
     expect(ahead({ input: [...others, ...references] })).toEqual(['resp_T1 output', 'resp_T2 input'])
-    // What cannot be read is told by who reads it.
+    // A later step refuses what cannot be read.
     for (const body of [null, 7, [], { previous_response_id: 7 }, { input: {} }])
       expect(ahead(body as Json)).toEqual([])
     expect(ahead({ previous_response_id: 'resp_T9' })).toEqual(['resp_T9 output', 'resp_T9 input'])
@@ -122,13 +123,13 @@ describe('a later request', () => {
     ['a response of another kind', { previous_response_id: 7 }, 'invalid_type', 'previous_response_id'],
     ['an item of an unknown response', { input: [{ id: 'msg_T9_0' }] }, 'item_not_found', 'input[0]'],
     ['an unknown item', { input: [{ id: 'msg_T1_7' }] }, 'item_not_found', 'input[0]'],
-    ['an id that nobody gave', { input: [{ id: '../../etc' }] }, 'item_not_found', 'input[0]'],
+    ['an id that the gateway did not give', { input: [{ id: '../../etc' }] }, 'item_not_found', 'input[0]'],
     ['a reference without an id', { input: [{ type: 'item_reference' }] }, 'missing_required_parameter', 'input[0].id'],
   ])('is refused: %s', (_name, body, code, param) => {
     expect(begun().refusalOf(body)).toMatchObject({ code, param })
   })
 
-  test('is refused when a response before it is gone, and when there are too many', () => {
+  test('is refused when a response before it is missing, and when there are too many', () => {
     const { answers, decode, messages, refusalOf } = begun()
     for (let turn = 2; turn <= 1001; turn++) {
       decode({ previous_response_id: `resp_T${turn - 1}` }).encodeAnswer(completion({ content: 'Hi' }))

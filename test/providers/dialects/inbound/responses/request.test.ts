@@ -1,8 +1,15 @@
-/** Requests in the Responses format as chat completions; what is refused, and in which words. */
+/** What is refused of requests in the Responses format, in which words, and at which places. */
 import { describe, expect, test } from 'vitest'
-import { refuse } from '#contract'
+import { isRefusal, refuse } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
-import { canonical, type Json, MINIMAL, messagesOf, refusalOf, VIEW } from './helpers.ts'
+import type { Json } from '../../../../helpers/cases.ts'
+import { countsOf } from '../../../../helpers/counts.ts'
+import { seeded } from '../../../../helpers/seeded.ts'
+import { spoiler } from './chunks.ts'
+import { answered, MINIMAL, refusalOf, VIEW } from './helpers.ts'
+
+const counts = countsOf('corpus')
+const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 
 const USER = { role: 'user', content: 'Hi' }
 const FUNCTION = { type: 'function', name: 'look', parameters: { type: 'object', properties: {} }, strict: true }
@@ -23,7 +30,7 @@ const REFUSED: readonly Refused[] = [
   { name: 'an input that is a number', more: { input: 3 }, code: 'invalid_type', param: 'input' },
   { name: 'an item that is a text', more: { input: ['Hi'] }, code: 'invalid_type', param: 'input[0]' },
   {
-    name: 'a name that nobody knows',
+    name: 'an unknown name',
     more: { inputs: 1 },
     code: 'unknown_parameter',
     param: 'inputs',
@@ -98,12 +105,18 @@ const REFUSED: readonly Refused[] = [
     param: 'input[1].action',
   },
   {
-    name: 'the result of a shell that is no list',
+    name: 'the result of a shell that is a text',
     more: { input: [USER, { type: 'shell_call_output', call_id: 'c', output: 'a' }] },
     code: 'invalid_type',
     param: 'input[1].output',
   },
   { name: 'a tool without a type', more: { tools: [{}] }, code: 'missing_required_parameter', param: 'tools[0].type' },
+  {
+    name: 'a hosted tool that the conversation brings',
+    more: { input: [{ type: 'additional_tools', tools: [FUNCTION, { type: 'file_search' }] }] },
+    code: 'unsupported_parameter',
+    param: 'input[0].tools[1].type',
+  },
   {
     name: 'two tools of one name',
     more: {
@@ -196,378 +209,8 @@ test.each(REFUSED)('refuses $name', ({ more, body, code, param, says }) => {
   expect(error).toEqual({ message: refusal.message, type: 'invalid_request_error', param, code })
 })
 
-/** What each parameter becomes, beside model and messages. */
-const PARAMETERS: readonly (readonly [name: string, more: Json, becomes: Json])[] = [
-  ['nothing', {}, {}],
-  ['the cap', { max_output_tokens: 20 }, { max_completion_tokens: 20 }],
-  ['sampling', { temperature: 0.5, top_p: 0.9 }, { temperature: 0.5, top_p: 0.9 }],
-  ['a stream', { stream: true }, { stream: true, stream_options: { include_usage: true } }],
-  ['no stream', { stream: false, stream_options: null }, { stream: false }],
-  ['a format of JSON', { text: { format: { type: 'json_object' } } }, { response_format: { type: 'json_object' } }],
-  ['text', { text: { format: { type: 'text' }, verbosity: 'low' } }, { verbosity: 'low' }],
-  [
-    'a schema',
-    { text: { format: { type: 'json_schema', name: 'film', schema: { type: 'object' }, strict: true } } },
-    {
-      response_format: { type: 'json_schema', json_schema: { name: 'film', schema: { type: 'object' }, strict: true } },
-    },
-  ],
-  ['effort', { reasoning: { effort: 'low', summary: 'auto' } }, { reasoning_effort: 'low' }],
-  ['effort that is null', { reasoning: { effort: null, summary: null } }, {}],
-  ['probabilities', { top_logprobs: 2 }, { logprobs: true, top_logprobs: 2 }],
-  ['included probabilities', { include: ['message.output_text.logprobs'] }, { logprobs: true }],
-  [
-    'who asks',
-    { user: 'u', safety_identifier: 's', prompt_cache_key: 'k', service_tier: 'auto' },
-    { user: 'u', safety_identifier: 's', prompt_cache_key: 'k', service_tier: 'auto' },
-  ],
-  [
-    'what has no effect',
-    {
-      store: true,
-      truncation: 'auto',
-      max_tool_calls: 3,
-      metadata: { a: 'b' },
-      client_metadata: { installation: 'x' },
-      include: ['reasoning.encrypted_content'],
-      background: false,
-      previous_response_id: null,
-      conversation: null,
-      prompt: null,
-      context_management: [],
-    },
-    {},
-  ],
-  ['settings for tools that are not there', { tools: [], tool_choice: 'auto', parallel_tool_calls: true }, {}],
-  ['no tools, and none wanted', { tools: [], tool_choice: 'none', parallel_tool_calls: false }, {}],
-  [
-    'a function',
-    { tools: [{ ...FUNCTION, description: 'Looks.' }], tool_choice: 'required', parallel_tool_calls: false },
-    {
-      tools: [
-        {
-          type: 'function',
-          function: { name: 'look', description: 'Looks.', parameters: FUNCTION.parameters, strict: true },
-        },
-      ],
-      tool_choice: 'required',
-      parallel_tool_calls: false,
-    },
-  ],
-  [
-    'a function of which little is said',
-    { tools: [{ type: 'function', name: 'look', parameters: null, strict: null, description: null }] },
-    { tools: [{ type: 'function', function: { name: 'look' } }] },
-  ],
-  [
-    'a custom tool with a grammar',
-    {
-      tools: [{ type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'start: "x"' } }],
-      tool_choice: { type: 'custom', name: 'patch' },
-    },
-    {
-      tools: [
-        {
-          type: 'custom',
-          custom: { name: 'patch', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "x"' } } },
-        },
-      ],
-      tool_choice: { type: 'custom', custom: { name: 'patch' } },
-    },
-  ],
-  [
-    'some of the tools',
-    {
-      tools: [{ type: 'function', name: 'look' }],
-      tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'look' }] },
-    },
-    {
-      tools: [{ type: 'function', function: { name: 'look' } }],
-      tool_choice: {
-        type: 'allowed_tools',
-        allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'look' } }] },
-      },
-    },
-  ],
-  [
-    'a namespace',
-    {
-      tools: [
-        {
-          type: 'namespace',
-          name: 'crm',
-          description: 'Customers.',
-          tools: [{ type: 'function', name: 'find', description: 'Finds one.' }],
-        },
-      ],
-      tool_choice: { type: 'function', name: 'find', namespace: 'crm' },
-    },
-    {
-      tools: [{ type: 'function', function: { name: 'crm__find', description: 'Customers.\n\nFinds one.' } }],
-      tool_choice: { type: 'function', function: { name: 'crm__find' } },
-    },
-  ],
-]
-
-test.each(PARAMETERS)('%s', (_name, more, becomes) => {
-  expect(canonical(more)).toEqual({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...becomes })
-})
-
 const CALL = { type: 'function_call', call_id: 'c1', name: 'look', arguments: '{"at":1}' }
-const CALLED = { id: 'c1', type: 'function', function: { name: 'look', arguments: '{"at":1}' } }
 const PICTURE = 'data:image/png;base64,AAAA'
-
-const INPUTS: readonly (readonly [name: string, input: unknown, becomes: readonly Json[]])[] = [
-  ['a text', 'Hi', [{ role: 'user', content: 'Hi' }]],
-  ['a message without a type', [USER], [USER]],
-  [
-    'the developer as the system',
-    [
-      { role: 'developer', content: 'Be brief.' },
-      { type: 'message', role: 'system', content: [{ type: 'input_text', text: 'Be kind.' }] },
-    ],
-    [
-      { role: 'system', content: 'Be brief.' },
-      { role: 'system', content: 'Be kind.' },
-    ],
-  ],
-  [
-    'parts',
-    [
-      {
-        role: 'user',
-        content: [
-          { type: 'input_text', text: 'What is this?' },
-          { type: 'input_image', image_url: PICTURE, detail: 'low', file_id: null },
-          { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' },
-          { type: 'input_file', file_url: 'https://example.com/a.pdf' },
-          { type: 'input_file', file_id: 'file_1' },
-          { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } },
-        ],
-      },
-    ],
-    [
-      {
-        role: 'user',
-        content: [
-          { type: 'text', text: 'What is this?' },
-          { type: 'image_url', image_url: { url: PICTURE, detail: 'low' } },
-          { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' } },
-          { type: 'file', file: { file_data: 'https://example.com/a.pdf' } },
-          { type: 'file', file: { file_id: 'file_1' } },
-          { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } },
-        ],
-      },
-    ],
-  ],
-  [
-    'what the model said and refused, as one message with its calls',
-    [
-      USER,
-      { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'Hm.' }] },
-      {
-        type: 'message',
-        id: 'msg_1',
-        status: 'completed',
-        role: 'assistant',
-        phase: 'commentary',
-        content: [{ type: 'output_text', text: 'Let me look.', annotations: [], logprobs: [] }],
-      },
-      { ...CALL, id: 'fc_1', status: 'completed' },
-      { type: 'custom_tool_call', id: 'ctc_1', call_id: 'c2', name: 'patch', input: '+a' },
-      { type: 'function_call_output', id: 'fco_1', call_id: 'c1', output: 'seen' },
-      { type: 'custom_tool_call_output', call_id: 'c2', output: [{ type: 'input_text', text: 'done' }] },
-      { role: 'assistant', content: [{ type: 'refusal', refusal: 'No more.' }] },
-      { role: 'assistant', content: 'Sorry.' },
-    ],
-    [
-      USER,
-      {
-        role: 'assistant',
-        content: 'Let me look.',
-        reasoning_content: 'Hm.',
-        tool_calls: [CALLED, { id: 'c2', type: 'custom', custom: { name: 'patch', input: '+a' } }],
-      },
-      { role: 'tool', tool_call_id: 'c1', content: 'seen' },
-      { role: 'tool', tool_call_id: 'c2', content: 'done' },
-      { role: 'assistant', content: 'Sorry.', refusal: 'No more.' },
-    ],
-  ],
-  [
-    'thoughts of turns that are over, left out',
-    [
-      USER,
-      { type: 'reasoning', summary: [{ type: 'summary_text', text: 'Hm.' }] },
-      CALL,
-      { type: 'function_call_output', call_id: 'c1', output: '' },
-      { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'So.' }] },
-      { role: 'assistant', content: 'Nothing there.' },
-      USER,
-    ],
-    [
-      USER,
-      { role: 'assistant', content: null, tool_calls: [CALLED] },
-      { role: 'tool', tool_call_id: 'c1', content: '' },
-      { role: 'assistant', content: 'Nothing there.' },
-      USER,
-    ],
-  ],
-  [
-    "a box of another gateway's, left out; a thought alone is no message",
-    [USER, { type: 'reasoning', summary: [{ type: 'summary_text', text: 'Hm.' }], encrypted_content: 'gAAAAAB' }],
-    [USER],
-  ],
-  [
-    'results with pictures, which the user shows behind all results',
-    [
-      CALL,
-      { ...CALL, call_id: 'c2' },
-      {
-        type: 'function_call_output',
-        call_id: 'c1',
-        output: [
-          { type: 'input_text', text: 'A picture:' },
-          { type: 'input_image', image_url: PICTURE },
-        ],
-      },
-      { type: 'function_call_output', call_id: 'c2', output: [] },
-      { ...CALL, call_id: 'c3' },
-    ],
-    [
-      { role: 'assistant', content: null, tool_calls: [CALLED, { ...CALLED, id: 'c2' }] },
-      {
-        role: 'tool',
-        tool_call_id: 'c1',
-        content: [
-          { type: 'text', text: 'A picture:' },
-          { type: 'text', text: '(Result of c1, part 1: see the next message.)' },
-        ],
-      },
-      { role: 'tool', tool_call_id: 'c2', content: '' },
-      {
-        role: 'user',
-        content: [
-          { type: 'text', text: 'Result of c1, part 1:' },
-          { type: 'image_url', image_url: { url: PICTURE } },
-        ],
-      },
-      { role: 'assistant', content: null, tool_calls: [{ ...CALLED, id: 'c3' }] },
-    ],
-  ],
-  [
-    'a picture that the model made, which the user shows',
-    [
-      USER,
-      { type: 'image_generation_call', id: 'ig_1', status: 'completed', output_format: 'jpeg', result: 'AAAA' },
-      { type: 'image_generation_call', id: 'ig_2', status: 'failed', result: null },
-      { role: 'user', content: 'Bluer!' },
-    ],
-    [
-      USER,
-      {
-        role: 'user',
-        content: [
-          { type: 'text', text: 'A picture that the assistant made:' },
-          { type: 'image_url', image_url: { url: 'data:image/jpeg;base64,AAAA' } },
-        ],
-      },
-      { role: 'user', content: 'Bluer!' },
-    ],
-  ],
-  [
-    'a call of a tool in a namespace',
-    [{ ...CALL, name: 'find', namespace: 'crm' }],
-    [
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [{ ...CALLED, function: { name: 'crm__find', arguments: '{"at":1}' } }],
-      },
-    ],
-  ],
-]
-
-test.each(INPUTS)('input: %s', (_name, input, becomes) => {
-  expect(messagesOf(input)).toEqual(becomes)
-})
-
-test('instructions come first', () => {
-  const expected = [
-    { role: 'system', content: 'Be brief.' },
-    { role: 'user', content: 'Hello' },
-  ]
-  expect(canonical({ instructions: 'Be brief.' })['messages']).toEqual(expected)
-  expect(canonical({ instructions: '' })['messages']).toEqual(expected.slice(1))
-})
-
-describe('tools that the conversation brings', () => {
-  const find = { type: 'function', name: 'find', parameters: {} }
-  const crm = { type: 'namespace', name: 'crm', tools: [find, { type: 'custom', name: 'exec' }] }
-  const search = {
-    type: 'tool_search',
-    execution: 'client',
-    description: 'Finds tools.',
-    parameters: { type: 'object' },
-  }
-  const input = [
-    { type: 'additional_tools', id: 'at_1', role: 'developer', tools: [crm] },
-    USER,
-    { type: 'tool_search_call', call_id: 's1', execution: 'client', arguments: { query: 'mail' }, status: 'completed' },
-    { type: 'tool_search_output', call_id: 's1', execution: 'client', tools: [{ ...find, name: 'mail' }, crm] },
-  ]
-
-  test('are tools like the others, each once', () => {
-    const body = canonical({ tools: [search], input })
-    expect(body['tools']).toEqual([
-      {
-        type: 'function',
-        function: { name: 'tool_search', description: 'Finds tools.', parameters: { type: 'object' } },
-      },
-      { type: 'function', function: { name: 'crm__find', parameters: {} } },
-      { type: 'custom', custom: { name: 'crm__exec' } },
-      { type: 'function', function: { name: 'mail', parameters: {} } },
-    ])
-    expect(body['messages']).toEqual([
-      USER,
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [{ id: 's1', type: 'function', function: { name: 'tool_search', arguments: '{"query":"mail"}' } }],
-      },
-      { role: 'tool', tool_call_id: 's1', content: 'What was found is among the tools now.' },
-    ])
-  })
-
-  test('are refused by their place there', () => {
-    const tools = [crm, { type: 'file_search' }]
-    expect(refusalOf({ ...MINIMAL, input: [{ type: 'additional_tools', tools }] })).toMatchObject({
-      code: 'unsupported_parameter',
-      param: 'input[0].tools[1].type',
-    })
-  })
-})
-
-test.each([
-  ['web_search', { external_web_access: false }],
-  ['web_search_preview', {}],
-  ['web_search_2025_08_26', { filters: {} }],
-])('%s is left out, and that is told: clients offer it unasked', (type, more) => {
-  const request = responsesInbound.decodeRequest({ ...MINIMAL, tools: [FUNCTION, { type, ...more }] }, VIEW)
-  expect(request.dropped).toEqual([`tools.${type}`])
-  expect(request.body['tools']).toHaveLength(1)
-})
-
-test('a long name in a namespace is cut, and stays apart from others', () => {
-  const space = 'mcp__a_server_with_a_rather_long_name'
-  const toolsOf = (...names: string[]) =>
-    canonical({
-      tools: [{ type: 'namespace', name: space, tools: names.map(name => ({ type: 'function', name })) }],
-    })['tools'] as { function: { name: string } }[]
-  const names = toolsOf('find_the_customer_by_number', 'find_the_customer_by_nothing').map(tool => tool.function.name)
-  expect(new Set(names).size).toBe(2)
-  for (const name of names)
-    expect(name).toMatch(/^mcp__a_server_with_a_rather_long_name__find_the_customer_[0-9a-f]{8}$|^.{64}$/)
-})
 
 describe('errors of later steps', () => {
   const request = responsesInbound.decodeRequest(
@@ -627,12 +270,117 @@ describe('errors of later steps', () => {
 
   test('a path without quotation marks, and the dot behind it', () => {
     const refusal = refuse('invalid_value', {
-      message: 'Wrong: messages[3]. Verbosity is no name here, nor are messages.',
+      message: 'Wrong: messages[3]. Verbosity and messages are not names here.',
     })
     const { error } = JSON.parse(request.encodeError!(refusal))
     expect(error).toMatchObject({
-      message: 'Wrong: input[3]. Verbosity is no name here, nor are messages.',
+      message: 'Wrong: input[3]. Verbosity and messages are not names here.',
       param: null,
     })
   })
+
+  // Web searches that the gateway leaves out: because of a setting, or of the model.
+  test.each<[dropped: string, more: Json, searches: readonly string[], place: string]>([
+    ['tools.web_search.filters', { filters: { allowed_domains: ['example.com'] } }, ['openai'], 'tools[0].filters'],
+    [
+      'tools.web_search.external_web_access',
+      { external_web_access: false },
+      ['openai'],
+      'tools[0].external_web_access',
+    ],
+    ['tools.web_search.depth', { depth: 3 }, ['openai'], 'tools[0].depth'],
+    ['tools.web_search', {}, [], 'tools[0].type'],
+  ])('%s is the place of the tool', (dropped, more, searches, place) => {
+    const request = searching({ tools: [{ type: 'web_search', ...more }] }, searches)
+    const body = request.encodeError!(refuse('unsupported_parameter', { message: 'No.', param: dropped }))
+    expect(JSON.parse(body).error.param).toBe(place)
+  })
+
+  test('web_search_options is the place of the tool, also in the message', () => {
+    const request = searching({ tools: [{ type: 'function', name: 'look' }, { type: 'web_search' }] }, ['openai'])
+    const refusal = refuse('unsupported_parameter', {
+      message: "'web_search_options' is too much.",
+      param: 'web_search_options',
+    })
+    expect(JSON.parse(request.encodeError!(refusal)).error).toMatchObject({
+      param: 'tools[1]',
+      message: "'tools[1]' is too much.",
+    })
+  })
+
+  function searching(more: Json, searches: readonly string[]) {
+    const findModel = () => ({ maxOutput: 10, allow: ['web_search'], searches }) as never
+    return responsesInbound.decodeRequest({ ...MINIMAL, ...more }, { ...VIEW, findModel })
+  }
+})
+
+/** Of everything that a request may hold, something. */
+const RICH: Json = {
+  ...MINIMAL,
+  instructions: 'Be brief.',
+  stream: true,
+  input: [
+    {
+      type: 'additional_tools',
+      role: 'developer',
+      tools: [{ type: 'custom', name: 'exec', format: { type: 'text' } }],
+    },
+    { role: 'developer', content: [{ type: 'input_text', text: 'x' }] },
+    { role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'low' }] },
+    {
+      type: 'reasoning',
+      summary: [{ type: 'summary_text', text: 'Hm.' }],
+      content: [{ type: 'reasoning_text', text: 'Hm.' }],
+      encrypted_content: answered({
+        content: 'x',
+        reasoning_details: [{ type: 'reasoning.encrypted', data: 'd' }],
+      }).output[0]!.encrypted_content,
+    },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'output_text', text: 'x' },
+        { type: 'refusal', refusal: 'no' },
+      ],
+    },
+    { type: 'function_call', call_id: 'c1', name: 'find', namespace: 'crm', arguments: '{}' },
+    { type: 'custom_tool_call', call_id: 'c2', name: 'exec', input: 'x' },
+    { type: 'function_call_output', call_id: 'c1', output: [{ type: 'input_file', file_data: 'x', filename: 'f' }] },
+    { type: 'custom_tool_call_output', call_id: 'c2', output: 'x' },
+    { type: 'tool_search_call', call_id: 'c3', execution: 'client', arguments: {} },
+    { type: 'tool_search_output', call_id: 'c3', tools: [{ type: 'function', name: 'mail' }] },
+    { type: 'image_generation_call', id: 'i', result: 'AAAA' },
+  ],
+  tools: [
+    { type: 'function', name: 'look', description: 'Looks.', parameters: { type: 'object' }, strict: true },
+    { type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
+    { type: 'namespace', name: 'crm', description: 'C', tools: [{ type: 'function', name: 'find' }] },
+    { type: 'tool_search', execution: 'client', parameters: {} },
+  ],
+  tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'look' }] },
+  text: { format: { type: 'json_schema', name: 'n', schema: {} }, verbosity: 'low' },
+  reasoning: { effort: 'low', summary: 'auto' },
+  include: ['reasoning.encrypted_content'],
+  metadata: { a: 'b' },
+}
+
+test(`requests with something wrong are refused in words, or read (seed ${SEED})`, () => {
+  const spoil = spoiler(seeded(SEED))
+  let read = 0
+  let refused = 0
+  for (let round = 0; round < counts(2_000, 100_000); round++) {
+    const body = spoil(RICH)
+    try {
+      const request = responsesInbound.decodeRequest(body, VIEW)
+      JSON.stringify(request.body)
+      request.encodeStream().finish()
+      read++
+    } catch (error) {
+      if (!isRefusal(error)) throw new Error(`round ${round}: ${JSON.stringify(body)}`, { cause: error })
+      expect(error.status, JSON.stringify(body)).toBe(400)
+      expect(error.message).not.toMatch(/undefined|\[object/)
+      refused++
+    }
+  }
+  expect(Math.min(read, refused)).toBeGreaterThan(10)
 })

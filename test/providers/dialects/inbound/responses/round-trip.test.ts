@@ -1,19 +1,19 @@
 /** Thinking with calls, by providers that want their thoughts back, to clients that send back the items they got. */
-import type { Response } from 'openai/resources/responses/responses'
 import { describe, expect, test } from 'vitest'
 import type { ChatCompletion, Chunk } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
+import { boxesOf } from '../../../../helpers/boxes.ts'
+import type { Json } from '../../../../helpers/cases.ts'
 import * as claude from '../../anthropic/helpers.ts'
 import * as gemini from '../../gemini/support.ts'
 import {
   answered,
-  boxesOf,
   canonical,
   chunk,
   eventsOf,
-  type Json,
   MINIMAL,
   messagesOf,
+  type Response,
   refusalOf,
   streamed,
   VIEW,
@@ -29,7 +29,7 @@ function wholeOf(completion: ChatCompletion): Response {
 function streamOf(chunks: readonly Chunk[]): Response {
   const last = eventsOf(streamed(chunks, { tools: TOOLS })).at(-1)
   if (last?.type !== 'response.completed') throw new Error(`the stream ends in ${last?.type}`)
-  return last.response
+  return last.response!
 }
 
 /** What each kind of client sends back of an item. */
@@ -44,7 +44,7 @@ describe.each(CLIENTS)('%s', (_client, keep) => {
     canonical({
       input: [
         { role: 'user', content: 'Hi' },
-        ...(output as unknown as Json[]).map(keep),
+        ...output.map(keep),
         ...output.flatMap(item =>
           item.type === 'function_call'
             ? [{ type: 'function_call_output', call_id: item.call_id, output: 'rain' }]
@@ -137,15 +137,14 @@ describe.each(CLIENTS)('%s', (_client, keep) => {
   })
 })
 
-/** What a model of OpenAI's format with open thoughts says, which nobody has signed. */
+/** The thoughts of a model of OpenAI's format that shows them, and does not sign them. */
 describe('thoughts without a signature', () => {
   const CALL = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{}' } }
   const BOXED = { include: ['reasoning.encrypted_content'] }
   const RESULT = { type: 'function_call_output', call_id: 'c1', output: 'rain' }
 
-  const whole = (request: Json) =>
-    answered({ reasoning_content: 'Hm. 🤔', tool_calls: [CALL] }, { finish: 'tool_calls', request })
-      .output as unknown as Json[]
+  const whole = (request: Json): Json[] =>
+    answered({ reasoning_content: 'Hm. 🤔', tool_calls: [CALL] }, { finish: 'tool_calls', request }).output
 
   function stream(request: Json): Json[] {
     const chunks = [
@@ -154,7 +153,7 @@ describe('thoughts without a signature', () => {
       chunk({ tool_calls: [{ index: 0, ...CALL }] }, 'tool_calls'),
     ]
     return eventsOf(streamed(chunks, request)).flatMap(event =>
-      event.type === 'response.output_item.done' ? [event.item as unknown as Json] : [],
+      event.type === 'response.output_item.done' ? [event.item!] : [],
     )
   }
 

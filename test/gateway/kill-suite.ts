@@ -1,0 +1,396 @@
+/**
+ * kill -9 of a real gateway under load, again and again on the same store: what a client saw end is charged once and to
+ * the nano-dollar, what nobody saw end is settled as spooled, at its checkpoint or for nothing, and nothing stays held.
+ * All the while providers fail, connections to them break, clients leave or do not read, and the disk is slow or gone.
+ *
+ * Looked at from outside: what clients received, what the provider sent, what the commands and the receipts say. The
+ * database is read too, between two processes, to know what the dead one had promised.
+ *
+ * Everything that a round draws comes from TOLLGATE_SEED plus its number: one that failed is the first with its own seed.
+ */
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { formatMoney, parseMoney, type WireUsage } from '#contract'
+import {
+  errorAnswer,
+  exact,
+  type FakeProvider,
+  gated,
+  type ProviderRequest,
+  startFakeProvider,
+  stream,
+} from '../helpers/fake-provider.ts'
+import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts'
+import { FAULTS } from '../helpers/faults.ts'
+import { answerOf, createAccount, type Gateway, startGateway } from '../helpers/gateway.ts'
+import { type Asked, type Load, type Question, startLoad } from '../helpers/load.ts'
+import { seeded } from '../helpers/seeded.ts'
+import { cost, policies, yamlOf } from './kill-configuration.ts'
+import { type Exchange, expectBooks, expectRecovered, type Ledger, lookInto, readLedger } from './kill-ledger.ts'
+
+const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
+let kills = 1
+const CLIENTS = 40
+/** These ask for quick answers only, so that something always goes on. */
+const QUICK_CLIENTS = 12
+/** These ask for much and stop reading. */
+const STALLED_CLIENTS = 2
+/** Asking the commands too takes a second, so only some rounds do. */
+const COMMANDS_EVERY = 10
+
+/** The provider's figure for every prompt, and more than what the gateway would guess for the prompts here. */
+const PROMPT_TOKENS = 40
+/** The last account is poor: some of its requests are refused, and their output caps lowered. */
+const CREDITS = ['100', '0.004']
+/** What it is given more, now and then. */
+const MORE_CREDIT = '0.0005'
+const TOKEN = ' tok'
+/** Beyond what two sockets buffer, so that one who does not read is waited for. */
+const LARGE = { tokens: 60, token: 'x'.repeat(128 * 1024), most: 2_000_000 }
+/** Those that go on for long, or whose usage is a lie, have tests of their own. */
+const UPSTREAM_FAULTS = FAULTS.filter(
+  ({ id }) => !['F11', 'F16', 'F22', 'F24', 'F25', 'F26', 'F29', 'F30'].includes(id),
+)
+const BAD_DISK = new URL('kill.child.ts', import.meta.url).pathname
+
+interface Plan {
+  readonly serial: string
+  readonly kind: 'quick' | 'slow' | 'error' | 'fault' | 'large'
+  readonly tokens: number
+  /** Of `UPSTREAM_FAULTS`. */
+  readonly fault: number
+}
+
+/** One life of a gateway, and of everything around it. */
+interface Life {
+  readonly random: () => number
+  readonly gateway: Gateway
+  readonly provider: FakeProvider
+  readonly proxy: FaultProxy
+  /** Held answers at the provider. */
+  slow: ProviderRequest[]
+  /** What is waited for before the kill. */
+  readonly moment: 'any' | 'checkpoint' | 'spool'
+  readonly badDisk: boolean
+}
+
+let accounts: { accountId: string; key: string }[]
+let dir: string | undefined
+const plans = new Map<string, Plan>()
+const granted = new Map<string, { amount: bigint; times: number }>()
+const sums = { recovered: 0, atCheckpoint: 0, spooled: 0, replayed: 0 }
+const endings = new Map<string, number>()
+
+/** Defines the test with this number of kills; from 100 on it also expects that every kind of ending was met. */
+export function testKills(count: number): void {
+  kills = count
+  test(`kill -9 under load, ${count} times (TOLLGATE_SEED=${SEED})`, async () => {
+    console.log(`kill -9 of the gateway: TOLLGATE_SEED=${SEED}`)
+    const startedAt = performance.now()
+    let life = await begin(0)
+    accounts = await Promise.all(CREDITS.map(credit => createAccount(life.gateway, { credit })))
+    for (const [index, { accountId }] of accounts.entries()) grant(accountId, CREDITS[index]!)
+    for (let kill = 0; kill < kills; kill++) {
+      life = await oneKill(life, kill).catch((error: Error) => {
+        error.message = `kill ${kill}, which is the first one of TOLLGATE_SEED=${SEED + kill}: ${error.message}`
+        throw error
+      })
+    }
+    expect(await life.gateway.stop()).toBe(0)
+    await leave(life)
+    const counted = [...endings].map(([word, times]) => `${times} ${word}`).join(', ')
+    console.log(
+      `${kills} kills in ${((performance.now() - startedAt) / 1000).toFixed(0)} s: ${plans.size} requests (${counted}); ` +
+        `${sums.recovered} recovered, ${sums.atCheckpoint} of them at a checkpoint; ${sums.spooled} were in the spool, ${sums.replayed} of them unsettled`,
+    )
+    // Or the rounds would have shown nothing. Of a few rounds not each has everything.
+    const isMany = kills >= 100
+    const met = isMany ? ['left', 'credit_on_hold', 'upstream_error', 'store_unavailable'] : []
+    for (const word of ['complete', 'broken', ...met]) expect(endings.get(word) ?? 0, word).toBeGreaterThan(0)
+    expect(sums.recovered).toBeGreaterThan(0)
+    if (isMany) expect(Math.min(sums.atCheckpoint, sums.spooled)).toBeGreaterThan(0)
+  })
+}
+
+/** Load, the moment, the kill, the next life, and everything that must be true then. */
+async function oneKill(life: Life, kill: number): Promise<Life> {
+  const { gateway, provider } = life
+  const load = startLoad({
+    url: gateway.url,
+    clients: CLIENTS,
+    choose: client => choose(life, client),
+    onEnded: () => stepOne(life),
+  })
+  await momentToKill(life, load)
+  const broken = load.asked.filter(({ ending }) => ending === 'broken')
+  await gateway.kill9()
+  await load.over
+  await Promise.all(life.slow.map(request => provider.waitForClose(request)))
+
+  const before = readLedger(storePath())
+  // Of a connection that ends with a broken stream the next request on it may come too late: then nobody has seen it.
+  const begun = broken.filter(({ question }) => before.bySerial.has(question.serial))
+  expect(begun, 'broken before the kill').toEqual([])
+  expectPromises(life, load, before)
+  await leave(life)
+  const next = await begin(kill + 1)
+  const after = readLedger(storePath())
+  const recovery = expectRecovered(before, after)
+  // Recovery comes before listening, so it has been said already.
+  const line = next.gateway.logs().find(({ settled }) => settled !== undefined)
+  const { recovered: settled, replayed } = recovery
+  if (settled + replayed > 0) expect(line).toMatchObject({ settled, replayed })
+  else expect(line).toBeUndefined()
+  expectBounded(provider, load, after)
+  expectBooks(storePath(), after, granted)
+  await expectReceipts(next, load, after)
+  if (kill % COMMANDS_EVERY === 0 || kill === kills - 1) await expectCommands(next, after)
+  for (const { ending, code } of load.asked) {
+    const word = code ?? ending!
+    endings.set(word, (endings.get(word) ?? 0) + 1)
+  }
+  for (const name of ['recovered', 'atCheckpoint', 'replayed'] as const) sums[name] += recovery[name]
+  sums.spooled += before.spooled.size
+  return next
+}
+
+/** A new provider, a new proxy before it, and a gateway on the same directory as ever. */
+async function begin(kill: number): Promise<Life> {
+  const seed = SEED + kill
+  const random = seeded(seed)
+  // Of five rounds two or more have a bad disk: one kills at a checkpoint, one with charges in the spool.
+  const badDisk = kill < kills && (seed % 5 < 2 || random() < 0.3)
+  // On a good one a checkpoint takes five seconds, so few rounds wait for one there.
+  const moment = badDisk && seed % 5 === 0 ? 'spool' : badDisk || seed % 40 === 39 ? 'checkpoint' : 'any'
+  const provider = await startFakeProvider({ script: request => behave(life, request) })
+  const proxy = await startFaultProxy({ target: provider.url, faults: () => faultsOf(random) })
+  const direct = { dialect: 'openai', base_url: provider.baseUrl }
+  const gateway = await startGateway({
+    yaml: yamlOf({ direct, through: { ...direct, base_url: `${proxy.url}/v1` } }),
+    policies,
+    ...(dir === undefined ? {} : { dir }),
+    ...(badDisk ? { entry: BAD_DISK, env: diskOf(random) } : {}),
+  })
+  dir = gateway.dir
+  const life: Life = { random, gateway, provider, proxy, slow: [], moment, badDisk }
+  return life
+}
+
+function diskOf(random: () => number): Record<string, string> {
+  return {
+    TEST_COMMIT_MS: String(random() < 0.5 ? 0 : Math.floor(random() * 15)),
+    TEST_COMMIT_FAILS: random() < 0.5 ? 'before' : 'after',
+  }
+}
+
+/** Of a connection between the gateway and the provider. */
+function faultsOf(random: () => number) {
+  const chance = random()
+  const afterBytes = 200 + Math.floor(random() * 20_000)
+  if (chance < 0.1) return { refuse: true }
+  if (chance < 0.3) return { down: { cut: { afterBytes, how: 'rst' as const } } }
+  if (chance < 0.5) return { down: { cut: { afterBytes, how: 'fin' as const } } }
+  return chance < 0.7 ? { down: { sliceBytes: 1 + Math.floor(random() * 50) } } : {}
+}
+
+async function leave({ provider, proxy }: Life): Promise<void> {
+  await proxy.close()
+  await provider.close()
+}
+
+/** What the provider does with a request. */
+function behave(life: Life, request: ProviderRequest) {
+  const { kind, tokens, fault } = planOf(request)
+  if (kind === 'error') return errorAnswer(500)
+  if (kind === 'fault') return UPSTREAM_FAULTS[fault]!.make(request.body?.['stream'] ? 'stream' : 'whole')
+  if (kind === 'large') return stream({ tokens: Array<string>(tokens).fill(LARGE.token), promptTokens: PROMPT_TOKENS })
+  const options = { tokens: Array<string>(tokens).fill(TOKEN), promptTokens: PROMPT_TOKENS }
+  if (kind === 'quick') return exact(options)
+  life.slow.push(request)
+  return gated(options)
+}
+
+/** What a client asks next. */
+function choose({ random }: Life, client: number): Question {
+  const serial = `serial-${plans.size}`
+  const { key } = accounts[random() < 0.2 ? 1 : 0]!
+  const stalls = client >= CLIENTS - STALLED_CLIENTS
+  const plan = stalls
+    ? { serial, kind: 'large' as const, tokens: LARGE.tokens, fault: 0 }
+    : planFor(serial, client, random)
+  plans.set(serial, plan)
+  const messages = [{ role: 'user', content: JSON.stringify(plan) }]
+  const streamed = { stream: true, stream_options: { include_usage: true } }
+  if (stalls) {
+    const body = { model: 'large', max_tokens: LARGE.most, messages, ...streamed }
+    return { serial, key: accounts[0]!.key, body, stall: true }
+  }
+  return {
+    serial,
+    key,
+    body: {
+      model: random() < 0.15 ? 'through' : 'm',
+      max_tokens: 200 + Math.floor(random() * 800),
+      messages,
+      ...(random() < 0.7 ? streamed : {}),
+    },
+    ...(random() < 0.1 ? { leaveAfter: Math.floor(random() * 30) } : {}),
+  }
+}
+
+function planFor(serial: string, client: number, random: () => number): Plan {
+  const quick = client < QUICK_CLIENTS
+  const chance = random()
+  const kind = chance < 0.03 ? 'error' : chance < 0.1 ? 'fault' : quick ? 'quick' : 'slow'
+  const tokens = 1 + Math.floor(random() * (quick ? 20 : 200))
+  return { serial, kind, tokens, fault: Math.floor(random() * UPSTREAM_FAULTS.length) }
+}
+
+/** Each answer that ends lets one held answer go on by an event: slow streams, without a clock. */
+function stepOne(life: Life): void {
+  life.slow = life.slow.filter(request => request.ending === null)
+  void life.slow[Math.floor(life.random() * life.slow.length)]?.step()
+}
+
+/** After some answers, while some streams are open; and sometimes only when some are at a checkpoint, or in the spool. */
+async function momentToKill({ random, moment, gateway }: Life, load: Load): Promise<void> {
+  const answers = Math.floor(random() * 120)
+  const streams = 1 + Math.floor(random() * 10)
+  await load.until(() => load.ended >= answers && load.open().filter(({ arrived }) => arrived).length >= streams)
+  if (moment === 'any') return
+  if (moment === 'spool') process.kill(gateway.pid, 'SIGUSR2')
+  const look = lookInto(storePath())
+  let lookAgainAt = 0
+  await load.until(() => {
+    if (load.ended < lookAgainAt) return false
+    lookAgainAt = load.ended + (moment === 'spool' ? 1 : 50)
+    return (moment === 'spool' ? look.spooled() : look.atCheckpoint()) >= 3
+  })
+  look.close()
+}
+
+/** What the dead process had promised is on disk, before anybody recovers anything. */
+function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
+  const sent = new Set(load.asked.map(({ question }) => question.serial))
+  // I7: what the provider was asked has its hold.
+  for (const request of provider.requests) {
+    // Of one that was cut on its way in nothing is known.
+    if (request.body === undefined) continue
+    const { serial } = planOf(request)
+    expect(ledger.bySerial.has(serial), `${serial} was sent to the provider without a hold`).toBe(true)
+    expect(sent.has(serial), serial).toBe(true)
+  }
+  for (const one of load.asked) {
+    const exchange = promised(ledger, one)
+    if (exchange && one.id !== null) expect(exchange.id).toBe(one.id)
+    // The last bytes leave after the charge is committed or spooled, so no complete answer is without one.
+    if (one.ending === 'complete') expectCharged(one, exchange)
+    // I10; of a ledger that could not be written the client was told so.
+    if (one.ending === 'refused' && !one.arrived && exchange && one.code !== 'store_unavailable') {
+      expect(exchange.charged, one.code ?? '').toBe(0n)
+    }
+  }
+}
+
+/** Its exchange, with the charge that is on disk: in the ledger, or in the spool. */
+function promised({ bySerial, spooled }: Ledger, { question }: Asked): Exchange | undefined {
+  const exchange = bySerial.get(question.serial)
+  const settle = exchange && spooled.get(exchange.id)
+  return exchange?.charged === null && settle ? { ...exchange, ...settle, charged: settle.amount } : exchange
+}
+
+function expectCharged(one: Asked, exchange: Exchange | undefined): void {
+  expect(exchange, `${one.id} was answered`).toBeDefined()
+  expect(one.usage, `${one.id} has a usage`).not.toBeNull()
+  const { kind } = plans.get(one.question.serial)!
+  const charged = costOf(kind, one.usage!)
+  expect(exchange, JSON.stringify(plans.get(one.question.serial))).toMatchObject({
+    id: one.id,
+    charged,
+    source: 'reported',
+    outcome: 'answered',
+  })
+  if (!one.question.body['stream']) expect(one.cost).toBe(formatMoney(charged))
+}
+
+/** Nobody pays for more than what the provider says it sent. */
+function expectBounded(provider: FakeProvider, load: Load, { bySerial }: Ledger): void {
+  const sent = new Map<string, { tokens: number; bytes: number }>()
+  for (const request of provider.requests) {
+    if (request.body === undefined) continue
+    const { serial } = planOf(request)
+    const { tokens, bytes } = sent.get(serial) ?? { tokens: 0, bytes: 0 }
+    sent.set(serial, { tokens: tokens + request.emitted.tokens, bytes: bytes + request.emitted.bytes })
+  }
+  for (const { question } of load.asked) {
+    const exchange = bySerial.get(question.serial)
+    if (exchange === undefined) continue
+    const { id, serial, held, charged, completionTokens, source } = exchange
+    const { kind } = plans.get(serial)!
+    const { tokens, bytes } = sent.get(serial) ?? { tokens: 0, bytes: 0 }
+    expect(charged, id).toBeLessThanOrEqual(held)
+    if (source === 'prompt_estimated') {
+      // Its client left before the first token, of which the provider may have sent some.
+      const [message] = question.body['messages'] as [{ content: string }]
+      expect(charged, id).toBe(cost(kind, Math.ceil(message.content.length / 4) + 4, 0))
+      continue
+    }
+    if (bytes === 0) expect(charged, id).toBe(0n)
+    // A fault is not metered, and of pieces larger than a token the bytes are counted.
+    if (kind === 'fault' || kind === 'large') continue
+    expect(completionTokens, id).toBeLessThanOrEqual(tokens)
+    expect(charged, id).toBeLessThanOrEqual(tokens === 0 ? 0n : cost(kind, PROMPT_TOKENS, tokens))
+  }
+}
+
+/** The commands say the same as the files; and give the poor account some more. */
+async function expectCommands({ gateway }: Life, ledger: Ledger): Promise<void> {
+  const poor = accounts.at(-1)!.accountId
+  const audit = await answerOf(['ledger', 'verify'], gateway)
+  expect(audit).toMatchObject({ accounts: CREDITS.length, open_holds: 0, violations: [] })
+  for (const { accountId } of accounts) {
+    const { account } = await answerOf<{ account: unknown }>(['account', 'show', accountId], gateway)
+    const charges = [...ledger.exchanges.values()].filter(({ account }) => account === accountId)
+    const spent = charges.reduce((sum, { charged }) => sum + charged!, 0n)
+    const posted = formatMoney(granted.get(accountId)!.amount - spent)
+    expect(account).toMatchObject({ posted, held: formatMoney(0n), available: posted })
+  }
+  await answerOf(['account', 'credit', poor, '--amount', MORE_CREDIT], gateway)
+  grant(poor, MORE_CREDIT)
+}
+
+function grant(accountId: string, dollars: string): void {
+  const { amount, times } = granted.get(accountId) ?? { amount: 0n, times: 0 }
+  granted.set(accountId, { amount: amount + parseMoney(dollars), times: times + 1 })
+}
+
+/** Owners read the same as what stands in the ledger: each of the last 40 that were asked for. */
+async function expectReceipts({ gateway }: Life, load: Load, ledger: Ledger): Promise<void> {
+  for (const one of load.asked.slice(-CLIENTS)) {
+    const exchange = ledger.bySerial.get(one.question.serial)
+    if (!exchange) continue
+    const answer = await fetch(`${gateway.url}/v1/receipts/${exchange.id}`, {
+      headers: { authorization: `Bearer ${one.question.key}` },
+    })
+    expect(await answer.json()).toMatchObject({
+      id: exchange.id,
+      charged: formatMoney(exchange.charged!),
+      held: formatMoney(exchange.held),
+      outcome: exchange.outcome,
+      idempotency_key: one.question.serial,
+      usage: { completion_tokens: exchange.completionTokens, source: exchange.source },
+    })
+  }
+}
+
+function storePath(): string {
+  return join(dir!, 'data/tollgate.db')
+}
+
+function planOf(request: ProviderRequest): Plan {
+  return JSON.parse((request.body as { messages: [{ content: string }] }).messages[0].content)
+}
+
+function costOf(kind: Plan['kind'], { prompt_tokens, completion_tokens }: WireUsage): bigint {
+  return cost(kind, prompt_tokens, completion_tokens)
+}

@@ -1,0 +1,36 @@
+/** The layers of the tests, and the parts whose full counts `npm run test:full -- PART` runs. */
+import { basename } from 'node:path'
+
+/** `npm test`, `npm run test:system`, `npm run test:full -- PART`. */
+export type Layer = 'unit' | 'system' | 'full'
+
+export const PARTS = {
+  simulation: 'the ledger under simulated crashes, on SQLite and PostgreSQL, with planted bugs',
+  ledger: 'the model of the ledger, log cuts, recovery, reports, large stores',
+  kills: 'kill -9 of the gateway and of PostgreSQL under load, full disks, shutdowns, backups',
+  replicas: 'several replicas and threads: leases, takeovers, upgrades under load',
+  clients: 'clients in other languages and the faults of every dialect, against every SDK',
+  corpus: 'all recorded traffic, and every property test with thousands of cases',
+  floods: 'attackers, slow clients, many streams, memory',
+  plants: 'planted faults: for each promise one that `npm test` must find',
+} as const
+
+export type Part = keyof typeof PARTS
+
+export function isPart(name: string): name is Part {
+  return Object.hasOwn(PARTS, name)
+}
+
+/**
+ * The layer in which a test file runs, by its name. `X.engines.test.ts` runs on SQLite in `npm test`, and on PostgreSQL in
+ * `npm run test:system`.
+ */
+export function runsIn(file: string, layer: 'unit' | 'system'): boolean {
+  const [, kind] = /\.(system|engines)\.test\.ts$/.exec(basename(file)) ?? []
+  return kind === 'engines' || (kind ?? 'unit') === layer
+}
+
+/** The part whose full counts a file has; it says so itself: `const counts = countsOf('kills')`. */
+export function partsIn(code: string): string[] {
+  return [...code.matchAll(/\b(?:countsOf|isFull)\('(\w+)'\)/g)].map(match => match[1]!)
+}

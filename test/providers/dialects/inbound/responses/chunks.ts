@@ -1,0 +1,122 @@
+/** Random streams of canonical chunks, tidy or in any order, and values with faults in them. */
+import type { Chunk } from '#contract'
+import type { Json } from '../../../../helpers/cases.ts'
+import { chunk, usageChunk } from './helpers.ts'
+
+interface Call {
+  readonly id: string
+  readonly name: string
+  readonly custom: boolean
+  readonly extra: Json
+  text: string
+}
+
+/** What was said altogether, as a whole answer has it. */
+export interface Said {
+  content: string
+  reasoning: string
+  refusal: string
+  readonly details: Json[]
+  extra: Json
+  readonly calls: Call[]
+  finish: string
+}
+
+const WORDS = ['a', 'Grüße ', '\n', '"{}"', '🚲', ' x\u2028']
+
+/** @param tidy in the order in which models speak: thoughts, words, calls */
+export function draw(random: () => number, tidy: boolean): { readonly chunks: Chunk[]; readonly said: Said } {
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
+  const said: Said = { content: '', reasoning: '', refusal: '', details: [], extra: {}, calls: [], finish: 'stop' }
+  const chunks: Chunk[] = []
+  const speak = {
+    think() {
+      const text = pick(WORDS)
+      said.reasoning += text
+      chunks.push(chunk({ reasoning_content: text }))
+    },
+    sign() {
+      const detail = { type: 'reasoning.text', text: pick(WORDS), signature: `s${said.details.length}` }
+      said.details.push(detail)
+      chunks.push(chunk({ reasoning_details: [detail] }))
+    },
+    say() {
+      const text = pick(WORDS)
+      said.content += text
+      chunks.push(chunk({ content: text }))
+    },
+    refuse() {
+      const text = pick(WORDS)
+      said.refusal += text
+      chunks.push(chunk({ refusal: text }))
+    },
+    mark() {
+      said.extra = { google: { thought_signature: `m${chunks.length}` } }
+      chunks.push(chunk({ extra_content: said.extra }))
+    },
+    call() {
+      const index = said.calls.length
+      const extra = random() < 0.3 ? { extra_content: { google: { thought_signature: `c${index}` } } } : {}
+      const call: Call = { id: `c${index}`, name: pick(['look', 'find']), custom: random() < 0.3, extra, text: '' }
+      said.calls.push(call)
+      chunks.push(chunk({ tool_calls: [{ index, ...wireCall(call) }] }))
+      argue(call, index)
+    },
+    argue() {
+      const index = Math.floor(random() * said.calls.length)
+      const call = said.calls[index]
+      if (call) argue(call, index)
+    },
+    idle() {
+      chunks.push(chunk({ content: '' }))
+    },
+  }
+  function argue(call: Call, index: number): void {
+    const text = pick(WORDS.slice(0, 4))
+    call.text += text
+    const piece = call.custom ? { custom: { input: text } } : { function: { arguments: text } }
+    chunks.push(chunk({ tool_calls: [{ index, ...piece }] }))
+  }
+  if (tidy) {
+    for (const name of ['think', 'sign', 'say', 'refuse', 'call', 'argue'] as const) {
+      for (let left = Math.floor(random() * 4); left > 0; left--) speak[name]()
+    }
+  } else {
+    for (let left = Math.floor(random() * 25); left > 0; left--)
+      speak[pick(Object.keys(speak) as (keyof typeof speak)[])]()
+  }
+  said.finish = pick(['stop', 'tool_calls', 'length', 'content_filter'])
+  chunks.push(chunk({}, said.finish), usageChunk())
+  return { chunks, said }
+}
+
+export function wireCall({ id, name, custom, extra, text }: Call): Json {
+  if (custom) return { id, type: 'custom', custom: { name, input: text }, ...extra }
+  return { id, type: 'function', function: { name, arguments: text }, ...extra }
+}
+
+export function messageOf({ content, reasoning, refusal, details, extra, calls }: Said): Json {
+  return {
+    role: 'assistant',
+    content: content || null,
+    refusal: refusal || null,
+    ...(reasoning ? { reasoning_content: reasoning } : {}),
+    ...(details.length > 0 ? { reasoning_details: details } : {}),
+    ...(Object.keys(extra).length > 0 ? { extra_content: extra } : {}),
+    ...(calls.length > 0 ? { tool_calls: calls.map(wireCall) } : {}),
+  }
+}
+
+/** A copy in which here and there a value is another, or a member is missing. */
+export function spoiler(random: () => number) {
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
+  const spoil = (value: unknown): unknown => {
+    if (random() < 0.02)
+      return pick([null, 0, -1.5, '', 'x', true, [], {}, [null], [[]], { type: 'x' }, { type: null }])
+    if (Array.isArray(value)) return value.map(spoil)
+    if (typeof value !== 'object' || value === null) return value
+    const members = Object.entries(value).filter(() => random() > 0.02)
+    return Object.fromEntries(members.map(([name, inner]) => [name, spoil(inner)]))
+  }
+  return spoil
+}

@@ -1,0 +1,181 @@
+/** What a provider cannot carry is refused: anything else would give a wrong answer. */
+import { describe, expect, test } from 'vitest'
+import { type ChatRequest, type ContentPart, isRefusal, MAX_CHOICES, type Refusal } from '#contract'
+import { DIALECT_NAMES } from '../../../src/config/configuration.ts'
+import { CHOICES_OF } from '../../../src/config/models.ts'
+import { createDialect, type DialectName } from '../../../src/providers/dialects/index.ts'
+import { chatOf, target } from './anthropic/helpers.ts'
+
+type Fields = Partial<ChatRequest>
+
+/** The model that is asked where a row names none. */
+const MODELS = {
+  cohere: 'command-a-03-2025',
+  gemini: 'gemini-2.0-flash',
+  ollama: 'qwen3:8b',
+} as const
+type Name = keyof typeof MODELS
+
+interface Row {
+  /** All three where a row names none. */
+  readonly by?: readonly Name[]
+  readonly asks: string
+  readonly fields: Fields
+  readonly param: string
+  /** `unsupported_parameter` where a row has none. */
+  readonly code?: string
+  readonly model?: string
+}
+
+const HI = { role: 'user', content: 'Hi' }
+const [A, B] = ['a', 'b'].map(name => ({ type: 'function', function: { name } }))
+const TOOLS = [A!, B!]
+const JSON_WANTED = { type: 'json_object' }
+const AUDIO = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'mp3' } }
+const FILE = { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' } }
+/** A name that is a number keeps V8 from writing it in the way that takes any depth. */
+const DEEP = `{"1":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+
+const says = (part: ContentPart): Fields => ({
+  messages: [HI, { role: 'assistant', content: 'Hello' }, { role: 'user', content: [part] }],
+})
+const picture = (url: string) => ({ type: 'image_url', image_url: { url } })
+const allowed = (mode: string, ...tools: object[]) => ({ type: 'allowed_tools', allowed_tools: { mode, tools } })
+const named = (name: string) => ({ type: 'function', function: { name } })
+
+const ROWS: readonly Row[] = [
+  { asks: 'for sound', fields: { modalities: ['text', 'audio'] }, param: 'modalities' },
+  { asks: 'for a search', fields: { web_search_options: {} }, param: 'web_search_options' },
+  {
+    asks: 'with a tool of another kind',
+    fields: { tools: [{ type: 'custom', custom: { name: 'x' } }] },
+    param: 'tools[0].type',
+  },
+  {
+    asks: 'without a text',
+    fields: { messages: [{ role: 'user', content: ' ' }] },
+    param: 'messages',
+    code: 'invalid_value',
+  },
+  {
+    asks: 'with arguments that are nested too deeply',
+    fields: {
+      messages: [
+        HI,
+        { role: 'assistant', tool_calls: [{ id: 'c', type: 'function', function: { name: 'a', arguments: DEEP } }] },
+      ],
+    },
+    param: 'messages',
+    code: 'request_too_complex',
+  },
+  {
+    asks: 'for one of some tools that are not there',
+    fields: { tools: [B!], tool_choice: allowed('auto', A!) },
+    param: 'tool_choice',
+    code: 'invalid_value',
+  },
+  { by: ['cohere', 'ollama'], asks: 'for several choices', fields: { n: 2 }, param: 'n' },
+  { by: ['gemini'], asks: 'for a stream of several choices', fields: { n: 2, stream: true }, param: 'n' },
+  { by: ['gemini'], asks: 'for too many choices', fields: { n: 9 }, param: 'n', code: 'invalid_value' },
+  { by: ['cohere', 'ollama'], asks: 'with sound', fields: says(AUDIO), param: 'messages[2]' },
+  { by: ['cohere', 'ollama'], asks: 'with a file', fields: says(FILE), param: 'messages[2]' },
+  {
+    by: ['ollama'],
+    asks: 'with the address of a picture',
+    fields: says(picture('https://a.example/b.png')),
+    param: 'messages[2]',
+  },
+  {
+    by: ['gemini'],
+    asks: 'with an address in Google Cloud Storage',
+    fields: says(picture('gs://bucket/a.png')),
+    param: 'messages[2].content[0].image_url.url',
+    code: 'invalid_value',
+  },
+  {
+    by: ['cohere', 'gemini'],
+    asks: 'for a call without tools',
+    fields: { tool_choice: 'required' },
+    param: 'tool_choice',
+    code: 'invalid_value',
+  },
+  {
+    by: ['cohere', 'gemini'],
+    asks: 'for a call of a tool that is not there',
+    fields: { tools: TOOLS, tool_choice: named('c') },
+    param: 'tool_choice',
+    code: 'invalid_value',
+  },
+  {
+    by: ['cohere', 'gemini'],
+    asks: 'for a shape beside tools',
+    fields: { tools: TOOLS, response_format: JSON_WANTED },
+    param: 'response_format',
+  },
+  {
+    by: ['cohere'],
+    asks: 'for one of no tools',
+    fields: { tools: TOOLS, tool_choice: allowed('auto') },
+    param: 'tool_choice',
+    code: 'invalid_value',
+  },
+  {
+    by: ['cohere'],
+    asks: 'for a call by an older model',
+    fields: { tools: TOOLS, tool_choice: 'required' },
+    param: 'tool_choice',
+    model: 'command-r-plus-08-2024',
+  },
+  { by: ['ollama'], asks: 'for a call', fields: { tools: TOOLS, tool_choice: 'required' }, param: 'tool_choice' },
+  {
+    by: ['ollama'],
+    asks: 'for a call of a tool',
+    fields: { tools: TOOLS, tool_choice: named('a') },
+    param: 'tool_choice',
+  },
+  {
+    by: ['ollama'],
+    asks: 'for a call of one of some tools',
+    fields: { tools: TOOLS, tool_choice: allowed('required', A!) },
+    param: 'tool_choice',
+  },
+]
+
+test.each(ROWS.flatMap(row => (row.by ?? (Object.keys(MODELS) as Name[])).map(name => ({ name, ...row }))))(
+  '$name: a request $asks',
+  ({ name, fields, param, code = 'unsupported_parameter', model = MODELS[name] }) => {
+    expect(refusalOf(name, fields, model)).toMatchObject({ code, param })
+  },
+)
+
+describe('how many choices a request may ask for, by the configuration and by the dialect', () => {
+  test.each(DIALECT_NAMES)('%s', name => {
+    const most = CHOICES_OF[name] ?? MAX_CHOICES
+    expect(refusalOf(name, { n: most }, 'anthropic.claude-sonnet-4')).toBeNull()
+    if (most < MAX_CHOICES) {
+      expect(refusalOf(name, { n: most + 1 }, 'anthropic.claude-sonnet-4')).toMatchObject({ param: 'n' })
+    }
+  })
+})
+
+test('what a provider cannot carry, it is not asked to count', () => {
+  const { counting } = createDialect('anthropic', () => 0).dialect
+  const refused = thrownBy(() => counting!.encodeRequest(chatOf(says(AUDIO)), target('claude-sonnet-4-5')))
+  expect(isRefusal(refused)).toBe(true)
+})
+
+/** Null where the dialect takes the request. */
+function refusalOf(name: DialectName, fields: Fields, model: string): Refusal | null {
+  const thrown = thrownBy(() => createDialect(name, () => 0).dialect.encodeRequest(chatOf(fields), target(model)))
+  if (thrown === null || isRefusal(thrown)) return thrown
+  throw thrown
+}
+
+function thrownBy(action: () => unknown): unknown {
+  try {
+    action()
+    return null
+  } catch (error) {
+    return error
+  }
+}

@@ -1,0 +1,54 @@
+/** Prints one line for each file as it ends; at the end the slow files, what was left out with the reason, and the failures. */
+import { DefaultReporter, type TestCase, type TestModule } from 'vitest/node'
+
+/** As many slow files are named. */
+const SLOW_SHOWN = 8
+/** Only from here on a file is called slow. */
+const SLOW_MS = 5_000
+
+interface FileResult {
+  readonly name: string
+  readonly ms: number
+}
+
+export default class LineReporter extends DefaultReporter {
+  constructor() {
+    super({ summary: false })
+  }
+
+  readonly #slow: FileResult[] = []
+  /** Files by the reason for which some of their tests were left out. */
+  readonly #leftOut = new Map<string, Set<string>>()
+
+  override onTestModuleEnd(module: TestModule): void {
+    const cases = [...module.children.allTests()]
+    const count = (state: string) => cases.filter(each => each.result().state === state).length
+    const [failed, skipped] = [count('failed'), count('skipped')]
+    const name = module.relativeModuleId
+    const { duration } = module.diagnostic()
+    const parts = [
+      `${cases.length - failed - skipped} passed`,
+      ...(failed > 0 ? [`${failed} FAILED`] : []),
+      ...(skipped > 0 ? [`${skipped} left out`] : []),
+    ]
+    this.log(`${module.ok() ? '✓' : '✗'} ${name}  ${parts.join(', ')}  ${(duration / 1000).toFixed(1)} s`)
+    if (duration >= SLOW_MS) this.#slow.push({ name, ms: duration })
+    for (const each of cases) this.#noteSkipped(each, name)
+  }
+
+  #noteSkipped(each: TestCase, name: string): void {
+    const result = each.result()
+    if (result.state !== 'skipped') return
+    const reason = result.note ?? 'no reason given'
+    this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? new Set()).add(name))
+  }
+
+  override reportSummary(...args: Parameters<DefaultReporter['reportSummary']>): void {
+    const slowest = this.#slow.toSorted((one, other) => other.ms - one.ms).slice(0, SLOW_SHOWN)
+    if (slowest.length > 0) this.log('\nSlow:')
+    for (const { name, ms } of slowest) this.log(`  ${(ms / 1000).toFixed(1).padStart(6)} s  ${name}`)
+    if (this.#leftOut.size > 0) this.log('\nLeft out:')
+    for (const [reason, names] of this.#leftOut) this.log(`  ${reason}: ${[...names].join(', ')}`)
+    super.reportSummary(...args)
+  }
+}

@@ -1,0 +1,50 @@
+/** The simulation finds bugs: each is planted in the code that it runs, and some seed breaks an invariant. */
+import { readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { describe, expect, test } from 'vitest'
+import { isFull } from '../helpers/counts.ts'
+import { apply } from './plant.ts'
+import { PLANTED, PLANTED_IN_POSTGRES } from './planted.ts'
+import { ALL_ENGINES, simulate } from './run.ts'
+
+const full = isFull('simulation')
+
+const ROOT = new URL('../../', import.meta.url)
+
+/** One of each kind that shows in its first seeds: what is owed, what is sent, what is let out. */
+const QUICK = [
+  'no-settle-on-leaving',
+  'dispatch-before-hold',
+  'finish-before-settle',
+  'broken-stream-ends-cleanly',
+  'former-forgotten',
+]
+
+/** Each with its engine. */
+const BUGS = ALL_ENGINES.flatMap(row =>
+  (row.engine === 'SQLite' ? PLANTED : PLANTED_IN_POSTGRES).map(bug => ({ ...row, ...bug })),
+)
+
+describe('planted bugs', () => {
+  test.each(BUGS)('can be planted: $name', ({ changes }) => {
+    for (const change of changes) {
+      const source = readFileSync(new URL(change.file, ROOT), 'utf8')
+      const planted = apply(source, change)
+      expect(planted).not.toBe(source)
+      // Node.js must be able to read it.
+      expect(() => stripTypeScriptTypes(planted)).not.toThrow()
+    }
+  })
+
+  for (const { name, what, engine, missing, parameters } of BUGS.filter(({ name }) => full || QUICK.includes(name)))
+    test(`is found on ${engine}: ${name} (${what})`, async context => {
+      if (missing !== null) return context.skip(missing)
+      const where = await parameters()
+      const { report } = await simulate(['--from', '1', '--count', '1000', ...where], name)
+      console.log(`${name}: found by seed ${report.failed}`)
+      expect(report.failed, `${report.ran} seeds did not find it`).not.toBe(null)
+      // It is the bug that was found: without it the same seed holds.
+      const { report: sound, text } = await simulate(['--from', String(report.failed), '--count', '1', ...where])
+      expect(sound.failed, text).toBe(null)
+    })
+})

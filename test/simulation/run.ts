@@ -1,0 +1,56 @@
+/** Runs the simulation: seeds in processes of their own, and the engines on which it runs. */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { countsOf } from '../helpers/counts.ts'
+import { testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+
+const counts = countsOf('simulation')
+
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
+
+export interface Report {
+  readonly ran: number
+  /** The seed that broke an invariant, or null. */
+  readonly failed: number | null
+  readonly seconds: number
+  /** What has happened how often. */
+  readonly tally: Readonly<Record<string, number>>
+}
+
+/** Runs seeds in a process of their own, for its time and chance are theirs. */
+export function simulate(parameters: readonly string[], plant?: string): Promise<{ report: Report; text: string }> {
+  return new Promise((resolve, reject) => {
+    const env = { ...process.env, ...(plant === undefined ? {} : { TOLLGATE_PLANT: plant }) }
+    const options = { env, maxBuffer: 64 * 1024 * 1024 }
+    execFile(process.execPath, [MAIN, ...parameters], options, (error, stdout, stderr) => {
+      const lines = stdout.trimEnd().split('\n')
+      const last = lines.pop() ?? ''
+      if (!last.startsWith('{"first"'))
+        reject(new Error(`the simulation broke off: ${error?.message}\n${stderr}${stdout}`))
+      else resolve({ report: JSON.parse(last) as Report, text: lines.join('\n') })
+    })
+  })
+}
+
+/** In PostgreSQL a seed takes ten times as long. */
+export const ALL_ENGINES = [
+  {
+    engine: 'SQLite',
+    layers: ['unit', 'full'],
+    seeds: counts(15, 2_000),
+    twice: counts(2, 50),
+    missing: null,
+    parameters: async () => [],
+  },
+  {
+    engine: 'PostgreSQL',
+    layers: ['system', 'full'],
+    seeds: counts(8, 150),
+    twice: counts(1, 10),
+    missing: WITHOUT_POSTGRES,
+    parameters: async () => ['--postgres', `postgres://postgres@127.0.0.1:${(await testServer()).port}/postgres`],
+  },
+]
+
+/** Those of the layer that runs. */
+export const ENGINES = ALL_ENGINES.filter(({ layers }) => layers.includes(process.env['TOLLGATE_LAYER'] ?? 'unit'))

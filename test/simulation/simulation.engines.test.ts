@@ -1,0 +1,105 @@
+/**
+ * The exchange and the ledger, simulated: each seed is some thirty exchanges with everything that can happen to them,
+ * and after each of them the invariants have to hold. Again: TOLLGATE_SEED=123 runs one seed and shows its event log.
+ */
+import { expect, test } from 'vitest'
+import { describeWith } from '../helpers/missing.ts'
+import { ENGINES, simulate } from './run.ts'
+
+/** Seeds of one process. What a simulated kill has left under way stays in its memory, 0.35 MB a seed. */
+const AT_MOST = 1000
+
+/** What every run of some length has to have come across: what never happens is not tested. */
+const ENDINGS = [
+  'outcome answered',
+  'outcome client_left',
+  'outcome failed',
+  'outcome cut',
+  'outcome refused',
+  'source reported',
+  'source clamped',
+  'source estimated',
+  'source estimated_low',
+  'source prompt_estimated',
+  'source insurance',
+  'source released',
+  'source recovered',
+  'recovered at a checkpoint',
+  'recovered at nothing',
+  'left behind the finish',
+  'left and drained',
+  'streams done',
+  'streams with an error',
+  'clamped cap',
+  'client left',
+  'client closed',
+  'client process ended',
+  'client no connection',
+  'code insufficient_quota',
+  'code credit_on_hold',
+  'code rate_limit_exceeded',
+  'code revoked_api_key',
+  'code account_frozen',
+  'code store_unavailable',
+  'code shutting_down',
+  'code bad_request',
+  'code upstream_timeout',
+  'code upstream_truncated',
+  'code upstream_invalid',
+  'code upstream_unreachable',
+  'log a settle could not be written; it is spooled',
+  'log a settle could neither be written nor spooled; it waits in memory',
+  'log settles that had to wait are written',
+  'disk begin',
+  'disk full',
+  'disk read-only',
+  'disk before',
+  'disk after',
+  'mishap crash',
+  'mishap crash at commit',
+  'mishap stop',
+  'mishap clock',
+  'crashes',
+]
+
+const seed = process.env['TOLLGATE_SEED']
+
+/** Of which everything above has to have happened. */
+const MANY = 40
+
+test.runIf(seed).each(ENGINES)('the seed that was asked for, on $engine', async ({ missing, parameters }) => {
+  if (missing !== null) throw new Error(missing)
+  const { report, text } = await simulate(['--seed', seed!, ...(await parameters())])
+  console.log(text)
+  expect(report.failed).toBe(null)
+})
+
+for (const { engine, seeds, twice, missing, parameters } of seed ? [] : ENGINES) {
+  describeWith(missing, `simulated on ${engine}`, () => {
+    test('every invariant holds, whatever happens', async () => {
+      const tally: Record<string, number> = {}
+      let [ran, seconds] = [0, 0]
+      for (let from = 1; from <= seeds; from += AT_MOST) {
+        const count = String(Math.min(AT_MOST, seeds))
+        const { report, text } = await simulate(['--from', String(from), '--count', count, ...(await parameters())])
+        if (report.failed !== null) throw new Error(text)
+        ran += report.ran
+        seconds += report.seconds
+        for (const [what, times] of Object.entries(report.tally)) tally[what] = (tally[what] ?? 0) + times
+      }
+      expect(ran).toBe(seeds)
+      const endings = ENDINGS.map(each => `${each}: ${tally[each] ?? 0}`).join(', ')
+      console.log(
+        `${ran} seeds, ${(ran / seconds).toFixed(1)} a second; ${tally['exchanges']} exchanges, ${tally['crashes']} crashes; ${endings}`,
+      )
+      if (seeds >= MANY) expect(ENDINGS.filter(each => !tally[each])).toEqual([])
+    })
+
+    test('the same seed is the same run, to the byte', async () => {
+      const count = ['--from', '1', '--count', String(twice)]
+      const { report, text } = await simulate([...count, '--twice', ...(await parameters())])
+      if (report.failed !== null) throw new Error(text)
+      expect(report.ran).toBe(twice)
+    })
+  })
+}
