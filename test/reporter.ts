@@ -39,7 +39,9 @@ export default class LineReporter extends DefaultReporter {
   #noteSkipped(each: TestCase, name: string): void {
     const result = each.result()
     if (result.state !== 'skipped') return
-    const reason = result.note ?? 'no reason given'
+    // Without a note it was left out by a filter of the command line, or by a condition that its file explains.
+    if (result.note === undefined) return
+    const reason = result.note
     this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? new Set()).add(name))
   }
 

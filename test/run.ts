@@ -48,22 +48,25 @@ async function run(layer: Layer, args: readonly string[]): Promise<number> {
     console.error(`"${part}" is not a part: ${Object.keys(PARTS).join(', ')}`)
     return 2
   }
-  if (layer !== 'unit' && !installPackages()) return 1
   if (part === 'plants')
     return ended(await runTogether([], { name: 'plants', line: [BIN('node'), 'test/plants/run.ts', ...args.slice(1)] }))
-  // A run of some files is for somebody who works on them.
-  const checks = layer === 'full' || args.some(argument => !argument.startsWith('-')) ? [] : CHECKS[layer]
+  if (layer !== 'unit' && !installPackages()) return 1
+  // A run of named files, or one that rewrites cases, omits the checks.
+  const checks =
+    layer === 'full' || args.some(argument => !argument.startsWith('-') || argument === '-u' || argument === '--update')
+      ? []
+      : CHECKS[layer]
   const vitest = {
     name: 'tests',
     line: [BIN('vitest'), 'run', '--config', 'test/vitest.config.ts', ...args.slice(part ? 1 : 0)],
   }
   process.env['TOLLGATE_LAYER'] = layer
   if (part) process.env['TOLLGATE_PART'] = part
-  process.env['TOLLGATE_TEST_RUN'] = String(process.pid)
   const result = await runTogether(checks, vitest)
-  const left = await endLeftovers(result.group)
+  const left = await endLeftovers(result)
+  const code = ended(result)
   for (const line of left) console.error(`✗ still running after the tests, and ended now: ${line}`)
-  return left.length > 0 ? 1 : ended(result)
+  return code === 0 && left.length > 0 ? 1 : code
 }
 
 function ended({ code, checks }: Ended): number {

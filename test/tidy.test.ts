@@ -13,6 +13,7 @@ import type { AddCommand } from '../src/cli/commands.ts'
 import { BUILT_IN } from '../src/loader/builtin.ts'
 import { METRICS } from '../src/observe/metric-list.ts'
 import { CLOCK_WORDS, TIME_AND_CHANCE } from './helpers/clock-uses.ts'
+import { runsIn } from './helpers/parts.ts'
 import {
   allFiles,
   importCircles,
@@ -27,6 +28,7 @@ import {
 } from './helpers/repository.ts'
 import { SHARED_NAMES } from './helpers/shared-names.ts'
 import { wordsByFolder, wordsIn } from './helpers/words.ts'
+import { PLANTS } from './plants/list.ts'
 
 /** What each part of src imports besides its own files, from top to bottom as in the drawing of src/README.md. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
@@ -399,6 +401,21 @@ describe('code', () => {
     expect(count).toBeGreaterThan(50)
   })
 
+  test('no test, hook or wait has a limit of its own', () => {
+    const own =
+      /\bvi\.wait(?:For|Until)\(|\.poll\(.*\btimeout: |^\s*(?:test|it|describe|beforeAll|afterAll)\b.*\{ timeout: /
+    for (const line of ['await vi.waitFor(look)', "test('a', { timeout: 5 }, run)"]) expect(line).toMatch(own)
+    const tests = sources.filter(file => file.endsWith('.test.ts') && file !== 'test/tidy.test.ts')
+    const withLimit = tests.flatMap(file =>
+      read(file)
+        .split('\n')
+        .flatMap((line, index) =>
+          own.test(line) && !/'\s*await vi/.test(line) ? [`${file}:${index + 1}: ${line.trim()}`] : [],
+        ),
+    )
+    expect(withLimit.filter(line => !line.startsWith('test/helpers/isolation.test.ts'))).toEqual([])
+  })
+
   test('no file is too long', () => {
     const long = files.filter(file => {
       const most = isTestFile(file) ? LONGEST.tests : LONGEST.product
@@ -489,6 +506,27 @@ describe('the pages', () => {
   test('src/api/README.md has a row for every route of the account API, as the code says it', () => {
     const rows = ROUTES.map(({ method, path, audience, summary }) => [`\`${method} ${path}\``, audience, summary])
     expect(tableOf(read('src/api/README.md'), 'Route')).toEqual(rows)
+  })
+
+  test('test/README.md has a row for every planted fault', () => {
+    const rows = PLANTS.map(({ promise, fault, tests }) => [
+      promise,
+      fault,
+      tests.map(file => `\`${file}\``).join(', '),
+    ])
+    expect(tableOf(read('test/README.md'), 'Promise')).toEqual(rows)
+    expect(
+      PLANTS.flatMap(({ tests }) => tests).filter(file => !existsSync(join(ROOT, file)) || !runsIn(file, 'unit')),
+    ).toEqual([])
+  })
+
+  test('a fault is planted for every promise', () => {
+    const promises = new Set(PLANTS.map(({ promise }) => promise))
+    const invariants = [...read('src/store/README.md').matchAll(/^\| (I\d+) \|/gm)].map(([, name]) => name!)
+    const rows = [...sectionOf(readme, 'What it promises').matchAll(/^- \*\*([^*]+)\.\*\*/gm)].map(([, row]) => row!)
+    expect(invariants.length).toBe(13)
+    expect(rows.length).toBeGreaterThan(5)
+    expect([...invariants, ...rows].filter(name => !promises.has(name))).toEqual([])
   })
 
   test('has a row for every command', () => {

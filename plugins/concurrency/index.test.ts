@@ -267,7 +267,7 @@ test('whatever happens, there are never more inside than the limit, nobody is st
         expect(size()).toBe(0)
       },
     ),
-    { numRuns: counts(200, 20_000) },
+    { numRuns: counts(50, 20_000) },
   )
 })
 

@@ -67,7 +67,7 @@ describe('what tokens cost', () => {
         expect(charged - exact).toBeGreaterThanOrEqual(0n)
         expect(charged - exact).toBeLessThan(1_000_000n)
       }),
-      { numRuns: counts(2_000, 1_000_000) },
+      { numRuns: counts(500, 1_000_000) },
     )
   })
 })
@@ -136,7 +136,7 @@ describe('the most tokens that a prompt can have', () => {
         const worst = bytesOf(messages) + bytesOf(tools) + 16 * messages.length + (tools?.length ? inputOverhead : 0)
         expect(promptCeiling(of, model({ context: 1e9, inputOverhead }))).toBeGreaterThanOrEqual(worst)
       }),
-      { numRuns: counts(500, 50_000) },
+      { numRuns: counts(125, 50_000) },
     )
   })
 })
@@ -259,7 +259,7 @@ describe('a hold', () => {
           )
         },
       ),
-      { numRuns: counts(2_000, 1_000_000) },
+      { numRuns: counts(500, 1_000_000) },
     )
   })
 })
@@ -313,7 +313,7 @@ describe('a cap for a short balance', () => {
         // One nano-dollar is lost to rounding at most.
         if (cap < of.cap) expect(holdFor(of, on, price, cap + 1)).toBeGreaterThanOrEqual(available / 2n)
       }),
-      { numRuns: counts(2_000, 100_000) },
+      { numRuns: counts(500, 100_000) },
     )
   })
 })

@@ -408,7 +408,7 @@ describe('a stream, chunk by chunk', () => {
         const told = (findings: Findings) => findings.tell('answer')?.split(/: |, /).toSorted()
         expect(told(other)).toEqual(told(one))
       }),
-      { numRuns: counts(300, 10_000) },
+      { numRuns: counts(75, 10_000) },
     )
   })
 
@@ -458,7 +458,7 @@ describe('a stream, chunk by chunk', () => {
           expect(out).toEqual(expected)
         },
       ),
-      { numRuns: counts(300, 10_000) },
+      { numRuns: counts(75, 10_000) },
     )
   })
 
@@ -508,7 +508,7 @@ describe('a stream, chunk by chunk', () => {
           expect(out).toEqual(expected)
         },
       ),
-      { numRuns: counts(300, 10_000) },
+      { numRuns: counts(75, 10_000) },
     )
   })
 

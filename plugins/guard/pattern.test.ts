@@ -80,7 +80,7 @@ describe('finds what a regular expression finds that takes the longest', () => {
       fc.property(fc.constantFrom(...patterns), text, (pattern, text) => {
         expect(all(sieve(pattern), text)).toBe(text.replace(new RegExp(pattern, 'gu'), match => `<${match.length}>`))
       }),
-      { numRuns: counts(500, 20_000) },
+      { numRuns: counts(125, 20_000) },
     )
   })
 })
@@ -177,7 +177,7 @@ test('however a text is cut into pieces, what comes out is the same; what cannot
         expect(out + sieves.end()).toBe(whole)
       },
     ),
-    { numRuns: counts(500, 20_000) },
+    { numRuns: counts(125, 20_000) },
   )
   const one = sieve('\\bsecret-[0-9]{4}\\b')
   expect(['nothing to see', ' se', 'cret', '-12', '3', '4', ' x'].map(piece => one.push(piece))).toEqual([
@@ -245,7 +245,7 @@ test('in slices of any size the same comes out, and the same is found at the sam
         expect(yields).toBeGreaterThanOrEqual(Math.ceil(text.length / size) * rules.length)
       },
     ),
-    { numRuns: counts(300, 10_000) },
+    { numRuns: counts(75, 10_000) },
   )
 })
 

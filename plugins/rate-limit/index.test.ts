@@ -260,7 +260,7 @@ describe('tokens', () => {
           }
         }
       }),
-      { numRuns: counts(100, 2000) },
+      { numRuns: counts(50, 2000) },
     )
   })
 })

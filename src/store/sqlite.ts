@@ -93,7 +93,8 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   const { clock, schedule = setImmediate, connector = null } = options
   const path = pathOf(options.url)
   const connect = await loadConnector(connector)
-  const database = connect(path)
+  const isBrief = options.writes === 'here'
+  const database = connect(path, { isBrief })
   const opened = [database]
   try {
     migrate(database)
@@ -106,10 +107,10 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
       return assembleLocal({ ...parts, writer, reading, spools: null, file: null })
     }
     const file: StoreFile = { path, watch: watchFiles(path), lostCommits: findLostCommits(database, path) }
-    const reader = connect(path, { readOnly: true })
+    const reader = connect(path, { readOnly: true, isBrief })
     opened.push(reader)
     const inFile = { ...parts, reading: readHere(options, reader, path), spools: spoolsBeside(path, 0), file }
-    if (options.writes === 'here') {
+    if (isBrief) {
       return assembleLocal({ ...inFile, writer: createWriter(database, clock, schedule, { path }) })
     }
     const host = new ThreadHost(path, connector, null)

@@ -10,6 +10,7 @@ import type { ReceiptView } from '../../src/api/views.ts'
 import { type FakeProvider, gated, type Script, startFakeProvider, stream } from '../helpers/fake-provider.ts'
 import { temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type LocalRunning, PRICE, serveLocally } from '../helpers/in-process.ts'
+import { expectWithin } from '../helpers/promised.ts'
 
 const BODY = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] }
 
@@ -50,7 +51,7 @@ describe('a completion', () => {
     answer.leave()
     const { how, at } = await provider.waitForClose(inner)
     expect(['fin', 'reset']).toContain(how)
-    expect(at - leftAt).toBeLessThan(1000)
+    expectWithin(at - leftAt, 1000)
     const id = String(answer.headers['x-request-id'])
     await settled(gateway, id)
     const receipt = gateway.store.reads.findReceipt(id)!

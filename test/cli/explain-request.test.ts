@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { GATEWAY, STANDARD, LATE, CHAT } from './explain-samples.ts'
+import { CHAT, GATEWAY, LATE, STANDARD } from './explain-samples.ts'
 import { makePlace, type Place, type Result } from './helpers.ts'
 
 let place: Place

@@ -43,7 +43,7 @@ beforeAll(async () => {
     .filter(each => each.isFile())
     .map(each => join(each.parentPath, each.name).slice(installed.length + 1))
     .sort()
-}, 300_000)
+})
 
 describe('the tarball', () => {
   test('is small', () => {

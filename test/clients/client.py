@@ -1,6 +1,6 @@
 """The official OpenAI library for Python, pointed at the gateway by OPENAI_BASE_URL and OPENAI_API_KEY.
 
-Prints one JSON line a case: what the library made of the gateway's answer. `python.test.ts` says what it should be.
+Prints one JSON line a case: what the library made of the gateway's answer. `python.system.test.ts` says what it should be.
 stdin has the cases that fail, as JSON: [{"name", "base_url", "api_key", "request"}]; each is asked whole and as a stream.
 """
 

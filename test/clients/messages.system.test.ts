@@ -525,3 +525,13 @@ describe('an error in the middle of a stream', () => {
     await expect(own.anthropic().messages.stream(LEAST).finalMessage()).rejects.toThrow(Anthropic.APIError)
   })
 })
+
+test('the library lists the models page by page, and reads one', async () => {
+  await using own = await startRig()
+  const library = own.anthropic({ apiKey: own.gateway.key })
+  const ids: string[] = []
+  for await (const { id, type } of library.models.list()) ids.push(`${type} ${id}`)
+  expect(ids).toEqual(['model m', 'model claude', 'model demo', 'model thinking'])
+  expect(await library.models.retrieve('m')).toMatchObject({ id: 'm', type: 'model' })
+  await expect(library.models.retrieve('none')).rejects.toMatchObject({ status: 404, type: 'not_found_error' })
+})

@@ -339,3 +339,13 @@ describe('an error in the middle of a stream', () => {
     expect(await stopped).toBe(0)
   })
 })
+
+test('a library with five retries of its own reaches the provider as often as the route allows', async () => {
+  const steps = FIVE_STEPS.map(step =>
+    'use' in step && step.use === 'route' ? { use: 'route', with: { attempts: 3 } } : step,
+  )
+  await using rig = await startRig({ script: errorAnswer(500), steps })
+  const request = rig.openai({ maxRetries: 5 }).chat.completions.create({ model: 'm', messages: HELLO })
+  await expect(request).rejects.toMatchObject({ status: 502, code: 'upstream_error' })
+  expect([rig.requests(), rig.provider.requests.length]).toEqual([1, 3])
+})

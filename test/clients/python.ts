@@ -3,10 +3,7 @@ import { execFile } from 'node:child_process'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { isFull } from '../helpers/counts.ts'
 import { ROOT } from '../helpers/repository.ts'
-
-const full = isFull('clients')
 
 export interface Python {
   readonly command: string
@@ -31,7 +28,7 @@ const START_MAX_MS = 20_000
 const execute = promisify(execFile)
 
 /** `TOLLGATE_PYTHON`, or `python3`: with its own packages, else with those in the cache beside it. */
-export async function findPython(): Promise<Python | NoPython> {
+export async function findPython(mayInstall = false): Promise<Python | NoPython> {
   const command = process.env['TOLLGATE_PYTHON'] ?? 'python3'
   const own = cleanEnvironment()
   const cached = { ...own, PYTHONPATH: PACKAGES }
@@ -39,7 +36,8 @@ export async function findPython(): Promise<Python | NoPython> {
   if (found) return found
 
   const how = `${command} -m pip install --target ${FOLDER} ${PACKAGE}`
-  if (!full) return { missing: `${command} has no package openai. To have it: npm run test:full -- clients, or ${how}` }
+  if (!mayInstall)
+    return { missing: `${command} has no package openai. To have it: npm run test:full -- clients, or ${how}` }
   const failed = await install(command, own)
   if (failed !== null) return { missing: `${command} has no package openai, and could not get it: ${failed}` }
   return (await withLibrary(command, cached)) ?? { missing: `${command} cannot import what it has installed: ${how}` }

@@ -42,6 +42,6 @@ test('all spellings of a /64 are one, and no two of them', () => {
       expect(addressGroup(one)).toBe(`${first.slice(0, 4).join(':')}::/64`)
       expect(addressGroup(one) === addressGroup(two)).toBe(first.slice(0, 4).join() === second.slice(0, 4).join())
     }),
-    { numRuns: counts(500, 20_000) },
+    { numRuns: counts(125, 20_000) },
   )
 })

@@ -68,7 +68,7 @@ describe('JSON', () => {
         expect(JSON.parse(shown)).toEqual({ list, map })
         expect(visible(shown)).toBe(shown)
       }),
-      { numRuns: counts(200, 5000) },
+      { numRuns: counts(50, 5000) },
     )
   })
 })
@@ -80,7 +80,7 @@ test('in columns each character keeps its place', () => {
       expect(shown).toHaveLength(text.length)
       expect(visible(shown.replaceAll('\t', ' '))).toBe(shown.replaceAll('\t', ' '))
     }),
-    { numRuns: counts(200, 5000) },
+    { numRuns: counts(50, 5000) },
   )
 })
 

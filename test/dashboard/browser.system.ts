@@ -38,7 +38,7 @@ export function browserTests(name: string, tests: (browser: () => Browser) => vo
     let browser: Browser
     beforeAll(async () => {
       browser = await startBrowser()
-    }, 60_000)
+    })
     afterAll(() => browser?.close())
     tests(() => browser)
   })

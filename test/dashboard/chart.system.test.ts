@@ -11,34 +11,30 @@ browserTests('chart', browser => {
   test.each([
     ['one model', ['demo-small']],
     ['two models on each day', ['demo-small', 'demo-reasoning']],
-  ] as const)(
-    '%s: a day below a pixel has a bar, and the axis goes on below it',
-    { timeout: 60_000 },
-    async (_, models) => {
-      await using stage = await openStage()
-      const { id: account } = await stage.running.store.createAccount({ name: 'acme' })
-      await stage.running.store.credit({ account, amount: 900_000_000_000n, reference: 'r', actor: 'test' })
-      stage.pass(-6 * DAY_MS)
-      for (const model of models) await spend(stage, account, model, 100_000_000_000n)
-      stage.pass(3 * DAY_MS)
-      for (const model of models) await spend(stage, account, model, 2000n)
-      stage.pass(3 * DAY_MS)
-      const { page, open, join, problems } = await visit(browser(), { url: stage.dashboard })
-      await join(await stage.invite('member', account))
-      await open('/usage?range=7d')
-      await page.locator('.chart canvas').waitFor()
-      await expect.poll(async () => (await read(page)).bars.length).toBe(2)
-      const { bars, gaps } = await read(page)
-      expect(Math.max(...bars)).toBeGreaterThan(100)
-      expect(Math.min(...bars)).toBeGreaterThanOrEqual(2)
-      expect(Math.min(...bars)).toBeLessThan(8)
-      expect(gaps).toBe(0)
-      expect(problems).toEqual([])
-      await page.context().close()
-    },
-  )
+  ] as const)('%s: a day below a pixel has a bar, and the axis goes on below it', async (_, models) => {
+    await using stage = await openStage()
+    const { id: account } = await stage.running.store.createAccount({ name: 'acme' })
+    await stage.running.store.credit({ account, amount: 900_000_000_000n, reference: 'r', actor: 'test' })
+    stage.pass(-6 * DAY_MS)
+    for (const model of models) await spend(stage, account, model, 100_000_000_000n)
+    stage.pass(3 * DAY_MS)
+    for (const model of models) await spend(stage, account, model, 2000n)
+    stage.pass(3 * DAY_MS)
+    const { page, open, join, problems } = await visit(browser(), { url: stage.dashboard })
+    await join(await stage.invite('member', account))
+    await open('/usage?range=7d')
+    await page.locator('.chart canvas').waitFor()
+    await expect.poll(async () => (await read(page)).bars.length).toBe(2)
+    const { bars, gaps } = await read(page)
+    expect(Math.max(...bars)).toBeGreaterThan(100)
+    expect(Math.min(...bars)).toBeGreaterThanOrEqual(2)
+    expect(Math.min(...bars)).toBeLessThan(8)
+    expect(gaps).toBe(0)
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
 
-  test('a model has the same colour on every page and in every time', { timeout: 60_000 }, async () => {
+  test('a model has the same colour on every page and in every time', async () => {
     await using stage = await openStage()
     const { id: account } = await stage.running.store.createAccount({ name: 'acme' })
     await stage.running.store.credit({ account, amount: 900_000_000_000n, reference: 'r', actor: 'test' })

@@ -17,7 +17,7 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
   let stage: Stage
   beforeAll(async () => {
     ;[browser, stage] = await Promise.all([startBrowser(), openStage()])
-  }, 60_000)
+  })
   afterAll(async () => {
     await browser?.close()
     await stage?.[Symbol.asyncDispose]()
@@ -161,7 +161,7 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await visitor.context.close()
   })
 
-  test("the clients' listener says where the page is", { timeout: 60_000 }, async () => {
+  test("the clients' listener says where the page is", async () => {
     const answer = await fetch(`${stage.url}/`)
     expect(answer.status).toBe(200)
     const { message, base_url, dashboard, docs } = (await answer.json()) as Record<string, string>
@@ -178,7 +178,7 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     expect([head!.status, post!.status]).toEqual([200, 404])
   })
 
-  test('the playground streams, says what it cost, and stops', { timeout: 60_000 }, async () => {
+  test('the playground streams, says what it cost, and stops', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor
     await register(visitor, 'grace@example.com')
@@ -200,7 +200,7 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await visitor.context.close()
   })
 
-  test('an operator finds a request by its id, and revokes a token', { timeout: 60_000 }, async () => {
+  test('an operator finds a request by its id, and revokes a token', async () => {
     const { store } = stage.running
     const { accountId } = store.reads.people.findByEmail('grace@example.com')!
     const [receipt] = store.reads.reports.receipts(accountId, { limit: 1 }).items
@@ -248,7 +248,7 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await visitor.context.close()
   })
 
-  test('a theme that was chosen is there before anything is drawn', { timeout: 60_000 }, async () => {
+  test('a theme that was chosen is there before anything is drawn', async () => {
     const { page, context, open } = await visit(browser, { url: stage.dashboard, scheme: 'light' })
     const shownTheme = () => page.evaluate<string>('document.documentElement.dataset.theme')
     await open('/register')
@@ -264,7 +264,7 @@ describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${N
     await context.close()
   })
 
-  test('by keyboard alone: sign in, open a dialog, leave it', { timeout: 60_000 }, async () => {
+  test('by keyboard alone: sign in, open a dialog, leave it', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     const { page, open, problems } = visitor
     await register(visitor, 'key@example.com')

@@ -73,7 +73,7 @@ describe.skipIf(BROWSER === null)(`hostile answers${BROWSER === null ? ` (${NO_B
     ])
     visitor = await visit(browser, { url: stage.dashboard })
     await visitor.join(await stage.invite('member', null, 100_000_000_000n))
-  }, 60_000)
+  })
   afterAll(async () => {
     await browser?.close()
     await stage?.[Symbol.asyncDispose]()
@@ -109,7 +109,7 @@ describe.skipIf(BROWSER === null)(`hostile answers${BROWSER === null ? ` (${NO_B
     expect(visitor.problems).toEqual([])
   }
 
-  test('scripts, addresses that are scripts, and pictures from elsewhere', { timeout: 60_000 }, async () => {
+  test('scripts, addresses that are scripts, and pictures from elsewhere', async () => {
     await ask(HOSTILE)
     await expectHarmless()
     const { page } = visitor
@@ -129,7 +129,7 @@ describe.skipIf(BROWSER === null)(`hostile answers${BROWSER === null ? ` (${NO_B
     ['128 KiB of paragraphs and lists', `${'- **a** `b`\n\nc\n\n'.repeat(MEBIBYTE / 8 / 17)}${END}`],
     ['a mebibyte of code', `\`\`\`\n${'let a = 1\n'.repeat(MEBIBYTE / 10)}\`\`\`\n\n${END}`],
     ['a mebibyte without a blank', `${'x'.repeat(MEBIBYTE)} ${END}`],
-  ])('%s while it streams: all of it is shown, and the page goes on', { timeout: 120_000 }, async (_, text) => {
+  ])('%s while it streams: all of it is shown, and the page goes on', async (_, text) => {
     await visitor.open('/playground')
     // The longest time in which the page did nothing else.
     await visitor.page.evaluate(`window.longest = 0; window.seen = performance.now(); setInterval(() => {
@@ -146,7 +146,7 @@ describe.skipIf(BROWSER === null)(`hostile answers${BROWSER === null ? ` (${NO_B
     await expectHarmless()
   })
 
-  test('it fills the window, and the field to write in is at its end', { timeout: 60_000 }, async () => {
+  test('it fills the window, and the field to write in is at its end', async () => {
     const { page, open } = visitor
     for (const size of [
       { width: 1280, height: 860 },

@@ -57,7 +57,7 @@ browserTests('layout', browser => {
   test.each([
     ['short', SHORT],
     ['long', LONG],
-  ] as const)('%s names at every width', { timeout: 180_000 }, async (kind, names) => {
+  ] as const)('%s names at every width', async (kind, names) => {
     await using stage = await openStage(configurationWith(names))
     const { account, receipt } = await fill(stage, names)
     const { page, open, join, problems } = await visit(browser(), { url: stage.dashboard })
@@ -83,9 +83,7 @@ browserTests('layout', browser => {
     await page.context().close()
   })
 
-  test('a menu at the end of a table that scrolls is seen whole, and stays at its button', {
-    timeout: 60_000,
-  }, async () => {
+  test('a menu at the end of a table that scrolls is seen whole, and stays at its button', async () => {
     await using stage = await openStage(configurationWith(LONG))
     const { account } = await fill(stage, LONG)
     const { page, open, join } = await visit(browser(), { url: stage.dashboard, size: { width: 760, height: 600 } })

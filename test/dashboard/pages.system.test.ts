@@ -68,7 +68,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
     state = await visitor.context.storageState()
     expect(visitor.problems).toEqual([])
     await visitor.context.close()
-  }, 60_000)
+  })
   afterAll(async () => {
     await browser?.close()
     await stage?.[Symbol.asyncDispose]()
@@ -87,25 +87,21 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
   }
   const nameOf = (path: string) => path.slice(1).replaceAll('/', '-').replace(':', '') || 'overview'
 
-  test.each(WAYS.map(way => [wayName(way), way] as const))(
-    'without a session: %s',
-    { timeout: 60_000 },
-    async (_, way) => {
-      const visitor = await visit(browser, { url: stage.dashboard, ...way, expected: /status of 404/ })
-      for (const { path } of ROUTES.filter(({ audience }) => audience === 'anyone')) {
-        await visitor.open(path)
-        await visitor.check(nameOf(path))
-      }
-      await visitor.open(await stage.invite('member'))
-      await visitor.check('join-invited')
-      await visitor.open('/nowhere')
-      await visitor.check('sign-in-first')
-      expect(visitor.problems).toEqual([])
-      await visitor.context.close()
-    },
-  )
+  test.each(WAYS.map(way => [wayName(way), way] as const))('without a session: %s', async (_, way) => {
+    const visitor = await visit(browser, { url: stage.dashboard, ...way, expected: /status of 404/ })
+    for (const { path } of ROUTES.filter(({ audience }) => audience === 'anyone')) {
+      await visitor.open(path)
+      await visitor.check(nameOf(path))
+    }
+    await visitor.open(await stage.invite('member'))
+    await visitor.check('join-invited')
+    await visitor.open('/nowhere')
+    await visitor.check('sign-in-first')
+    expect(visitor.problems).toEqual([])
+    await visitor.context.close()
+  })
 
-  test('empty: each says what to do next', { timeout: 120_000 }, async () => {
+  test('empty: each says what to do next', async () => {
     const visitor = await operator({ scheme: 'light' })
     // Operators' pages are never quite empty: there is always the operator.
     const emptied = signedIn.filter(path => !path.includes(':id') && (full || !path.startsWith('/operator')))
@@ -117,7 +113,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
     await visitor.context.close()
   })
 
-  test('used: keys, exchanges, links, tokens', { timeout: 60_000 }, async () => {
+  test('used: keys, exchanges, links, tokens', async () => {
     const { store } = stage.running
     const { token } = await store.createKey({ account: accountId, name: 'backend', spendingCap: 1_000_000_000n })
     const { key: old } = await store.createKey({ account: accountId, name: 'nightly run', models: ['demo-small'] })
@@ -136,7 +132,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
     await store.people.createToken({ name: 'payments', expiresAt: null, createdBy: 'test' })
   })
 
-  test.each(WAYS.map(way => [wayName(way), way] as const))('with data: %s', { timeout: 240_000 }, async (_, way) => {
+  test.each(WAYS.map(way => [wayName(way), way] as const))('with data: %s', async (_, way) => {
     const visitor = await operator(way)
     for (const path of signedIn) {
       await openOwn(visitor, path)
@@ -149,7 +145,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
     await visitor.context.close()
   })
 
-  test('a member sees no page of the operators', { timeout: 60_000 }, async () => {
+  test('a member sees no page of the operators', async () => {
     const visitor = await visit(browser, { url: stage.dashboard })
     await visitor.join('/register', 'member@example.com')
     expect(await visitor.page.getByRole('link', { name: 'Providers' }).count()).toBe(0)
@@ -161,7 +157,7 @@ describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` 
     await visitor.context.close()
   })
 
-  test('names that try to be code are text', { timeout: 120_000 }, async () => {
+  test('names that try to be code are text', async () => {
     const { store } = stage.running
     for (const [index, name] of PAYLOADS.entries()) {
       await store.createKey({ account: accountId, name })

@@ -11,13 +11,13 @@ describe.skipIf(BROWSER === null)(`the people's page${BROWSER === null ? ` (${NO
   let stage: Stage
   beforeAll(async () => {
     ;[browser, stage] = await Promise.all([startBrowser(), openStage()])
-  }, 60_000)
+  })
   afterAll(async () => {
     await browser?.close()
     await stage?.[Symbol.asyncDispose]()
   })
 
-  test('pages, searches, leads to the account, and removes', { timeout: 60_000 }, async () => {
+  test('pages, searches, leads to the account, and removes', async () => {
     const { page, open, join, problems } = await visit(browser, { url: stage.dashboard })
     await join(await stage.invite('operator'), 'zoe@example.com')
     const { store } = stage.running
@@ -54,9 +54,7 @@ describe.skipIf(BROWSER === null)(`the people's page${BROWSER === null ? ` (${NO
     expect(problems).toEqual([])
   })
 
-  test('an operator makes an account, grants credit once, changes the plan, freezes, invites', {
-    timeout: 60_000,
-  }, async () => {
+  test('an operator makes an account, grants credit once, changes the plan, freezes, invites', async () => {
     const { page, open, join, problems } = await visit(browser, { url: stage.dashboard, expected: /status of 409/ })
     await join(await stage.invite('operator'), 'yan@example.com')
     const dialog = page.getByRole('dialog')

@@ -20,7 +20,7 @@ const MODELS = [
   ['thinking', 1, 2_500, 12_000n],
 ] as const
 
-test.skipIf(FOLDER === undefined)('pictures for the README', { timeout: 180_000 }, async () => {
+test.skipIf(FOLDER === undefined)('pictures for the README', async () => {
   const model = (id: string, input: string, output: string, more: object = {}) => ({
     targets: [{ provider: 'demo', model: id === 'thinking' ? 'demo-reasoning' : 'demo-small' }],
     price: { per: '1M tokens', input, output },

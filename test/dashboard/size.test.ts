@@ -10,7 +10,7 @@ const MAX_BYTES = 102_000
 /** Without what only operators need, the playground, and the charts' library, which comes when a chart is shown. */
 const MAX_AT_FIRST_BYTES = 55_000
 
-test('all files together, and those of the first page', { timeout: 60_000 }, async () => {
+test('all files together, and those of the first page', async () => {
   // Otherwise what is made is for developing; in memory, because the page on disk may be in use.
   vi.stubEnv('NODE_ENV', 'production')
   const built = await build({ configFile: CONFIG, logLevel: 'silent', mode: 'production', build: { write: false } })

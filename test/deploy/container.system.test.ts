@@ -153,8 +153,8 @@ describe.skipIf(!full || WITHOUT_IMAGES !== null)('the image', () => {
   let image: Image
   beforeAll(async () => {
     image = await buildImage()
-  }, 1_200_000)
-  afterAll(() => image?.remove(), 60_000)
+  })
+  afterAll(() => image?.remove())
 
   test('serves as nobody in particular on a root that it cannot write, and lets a stream end at SIGTERM', async () => {
     const [configuration, state, port] = [await temporaryDirectory(), await temporaryDirectory(), await freePort()]

@@ -326,9 +326,7 @@ describe.skipIf(PROMETHEUS === null)('Prometheus', () => {
     const query = async (path: string) =>
       ((await (await fetch(`${url}/api/v1/${path}`)).json()) as { data: unknown }).data
     const traces = () => query('query_exemplars?query=tollgate_exchange_duration_seconds_bucket&start=0&end=4000000000')
-    await expect
-      .poll(async () => JSON.stringify(await traces()), { timeout: 30_000 })
-      .toMatch(/"trace_id":"[0-9a-f]{32}"/)
+    await expect.poll(async () => JSON.stringify(await traces())).toMatch(/"trace_id":"[0-9a-f]{32}"/)
     expect(await query('targets')).toMatchObject({ activeTargets: [{ health: 'up', lastError: '' }] })
     const { result } = (await query('query?query=tollgate_exchanges_total')) as {
       result: { value: [number, string] }[]
@@ -352,13 +350,11 @@ async function startPrometheus(target: string): Promise<string> {
   onTestFinished(() => void child.kill('SIGKILL'))
   const url = `http://127.0.0.1:${port}`
   await expect
-    .poll(
-      () =>
-        fetch(`${url}/-/ready`).then(
-          ({ status }) => status,
-          () => 0,
-        ),
-      { timeout: 30_000 },
+    .poll(() =>
+      fetch(`${url}/-/ready`).then(
+        ({ status }) => status,
+        () => 0,
+      ),
     )
     .toBe(200)
   return url

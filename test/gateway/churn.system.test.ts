@@ -1,6 +1,6 @@
 /**
  * Everything that ends a request, again and again, and a look at what the process still holds when nothing is under way:
- * memory after a collection, open files, handles and timers must not grow. Ten seconds in `npm test`, five minutes in full: what leaks is counted by exchanges.
+ * memory after a collection, open files, handles and timers must not grow. Ten seconds in `npm run test:system`, five minutes in full: what leaks is counted by exchanges.
  */
 import { readdirSync } from 'node:fs'
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'

@@ -27,17 +27,17 @@ export function allCells(): Cell[] {
   )
 }
 
-/** Every fault once, in all dialects by turns, and every fault in the words of `openai`. */
-export function someCells(): Cell[] {
+/** Every fault in the words of `openai`, whole and streamed, and every fault once more in all dialects by turns. */
+export function moreCells(): Cell[] {
   const openai = MATRIX_VOICES.findIndex(({ dialect }) => dialect === 'openai')
   const itsFaults = MATRIX_FAULTS.filter(({ fits }) => fits(MATRIX_VOICES[openai]!))
   const its = itsFaults.flatMap(fault => MODES.map(mode => cellOf(fault, openai, mode, false)))
   const isIts = ({ voice, spare }: Cell) => voice.dialect === 'openai' && spare === null
-  return [...sample().filter(cell => !isIts(cell)), ...its]
+  return [...sampleCells().filter(cell => !isIts(cell)), ...its]
 }
 
-/** Dialects, modes and the second provider take turns. */
-function sample(): Cell[] {
+/** Every fault once; dialects, modes and the second provider take turns. */
+export function sampleCells(): Cell[] {
   return MATRIX_FAULTS.map((fault, index) => {
     const fitting = MATRIX_VOICES.flatMap((voice, at) => (fault.fits(voice) ? [at] : []))
     const at = fitting[index % fitting.length]!

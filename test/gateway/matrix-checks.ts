@@ -1,9 +1,10 @@
 /** What must be true of a cell of the matrix, and of the books when some cells are over. */
 import { expect } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
+import { expectWithin } from '../helpers/promised.ts'
 import { chunksOf, contentOf, parseSse } from '../helpers/sse.ts'
 import { CAP } from './fault-table.ts'
-import { type BatchSeen, CANARY, type Cell, type CellSeen } from './matrix-run.ts'
+import { type BatchSeen, CANARY, type Cell, type CellSeen, isLate } from './matrix-run.ts'
 import { chargeBrokenOff, fallsBack, type MatrixExpected, STATUSES } from './matrix-table.ts'
 
 /** What a provider may say and a client must never see. */
@@ -25,6 +26,8 @@ export function checkCell(cell: Cell, seen: CellSeen): void {
   else if (expected.end === 'error') checkError(seen, expected)
   else if (expected.end === 'event') checkEvent(cell, seen, expected)
   else checkAnswer(cell, seen, expected)
+  // The deadline of a second must act, not that of a minute for the whole answer.
+  if (isLate(cell)) expectWithin(seen.ms, 1_000)
   checkAttempts(cell, seen, isSpared)
   checkNext(seen)
 }

@@ -1,7 +1,7 @@
 /** Runs cells of the matrix: a gateway and its providers for some of them at a time, and a client that asks. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
+import { expect } from 'vitest'
 import type { Receipt } from '#contract'
 import {
   type FakeProvider,
@@ -12,6 +12,7 @@ import {
 } from '../helpers/fake-provider.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { until } from '../helpers/until.ts'
 import type { Voice } from '../helpers/voices/index.ts'
 import { CAP } from './fault-table.ts'
 import type { MatrixFault } from './matrix-faults.ts'
@@ -156,7 +157,7 @@ async function configuration(providerConnections: readonly ProviderConnection[])
       : { api_key: key }),
     timeouts,
   })
-  const late = (cell: Cell) => ({ ...LATE, total: UNTIL_TOTAL.test(cell.title) ? '1s' : '5s' })
+  const late = (cell: Cell) => ({ ...LATE, total: UNTIL_TOTAL.test(cell.title) ? '1s' : '60s' })
   const target = (name: string) => ({ provider: name, model: 'claude-upstream-model' })
   return {
     providers: Object.fromEntries(
@@ -211,11 +212,11 @@ async function meet(
   }
 }
 
-/** How many connections to providers are open a moment after the gateway's end. */
+/** How many connections to providers are open when the gateway has ended: 0, or it waits for them until the run's limit. */
 async function connectionsLeft(providerConnections: readonly ProviderConnection[]): Promise<number> {
   const providers = providerConnections.flatMap(({ provider, spare }) => [provider ?? [], spare ?? []]).flat()
   const open = () => providers.reduce((sum, provider) => sum + provider.openConnections, 0)
-  for (let tries = 0; open() > 0 && tries < 100; tries++) await wait(10)
+  await until(() => expect(open()).toBe(0))
   return open()
 }
 

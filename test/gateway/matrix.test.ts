@@ -6,12 +6,12 @@ import { expect, test } from 'vitest'
 import { FAULTS, startFakeProvider } from '../helpers/fake-provider.ts'
 import { startInProcess } from '../helpers/in-process.ts'
 import { parseSse, textOf } from '../helpers/sse.ts'
-import { someCells } from './matrix-cells.ts'
+import { sampleCells } from './matrix-cells.ts'
 import { checkEnvelope } from './matrix-checks.ts'
 import { testMatrix } from './matrix-suite.ts'
 import { plainClient } from './plain-client.ts'
 
-testMatrix(someCells(), plainClient)
+testMatrix(sampleCells(), plainClient)
 
 test('after a heartbeat the status has been sent, so the error is an event; it still costs nothing', async () => {
   const silent = FAULTS.find(({ title }) => title === 'silence before the head')!

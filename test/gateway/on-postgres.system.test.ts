@@ -107,7 +107,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway on PostgreSQL', () => {
       expect(refused.text).toContain('"store_unavailable"')
     }
     await expect
-      .poll(() => ask('/metrics', used), { timeout: 10_000 })
+      .poll(() => ask('/metrics', used))
       .toMatchObject({ status: 200, text: expect.stringMatching(/^tollgate_ledger_healthy 0$/m) })
     expect(gateway.log.filter(line => line['msg'] === 'an unexpected error')).toEqual([])
     await database.allow(true)

@@ -12,6 +12,7 @@ import {
   writeConfiguration,
 } from '../helpers/gateway.ts'
 import { fileDatabase, type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
+import { expectWithin } from '../helpers/promised.ts'
 import { seeded } from '../helpers/seeded.ts'
 
 const counts = countsOf('replicas')
@@ -130,7 +131,9 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
         for (const gateway of all) expect(await statusOf(ask(gateway, key))).toBe(200)
         expect((await tollgate(['key', 'revoke', keyId], { config: all[round % 3]!.config })).code).toBe(0)
         const refused = async () => Promise.all(all.map(gateway => statusOf(ask(gateway, key))))
+        const revokedAt = performance.now()
         await expect.poll(refused).toEqual([401, 401, 401])
+        expectWithin(performance.now() - revokedAt, 1000)
       }
     })
 
@@ -291,9 +294,7 @@ describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
           await database.run("UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' WHERE id = $1", [id])
           all[place] = await startReplica(database)
         }
-        await expect
-          .poll(async () => (await moneyOf(all[place]!, accountId)).held, { timeout: 60_000, interval: 500 })
-          .toBe('0.000000000')
+        await expect.poll(async () => (await moneyOf(all[place]!, accountId)).held).toBe('0.000000000')
       }
       const { posted } = await moneyOf(all[0]!, accountId)
       // Who saw the end has paid once; of the others at most their checkpoint.

@@ -18,8 +18,10 @@ export interface CheckResult {
 export interface Ended {
   /** Exit code of the main command; 128 and the signal's number after a signal. */
   readonly code: number
-  /** Process group of the main command; null where it shares that of the terminal. */
-  readonly group: number | null
+  /** Of the main command. */
+  readonly pid: number
+  /** Whether the main command was the first process of a group of its own. */
+  readonly isGroup: boolean
   /** The other commands; empty after a signal. */
   readonly checks: readonly CheckResult[]
 }
@@ -31,12 +33,14 @@ const REPEAT_MS = 250
 export async function runTogether(beside: readonly Command[], main: Command): Promise<Ended> {
   const signals = new Signals()
   const checks = beside.map(async command => ({ name: command.name, ...(await start(command, 'pipe', signals).ended) }))
-  const { group, ended } = start(main, 'inherit', signals)
+  const { pid, isGroup, ended } = start(main, 'inherit', signals)
   const { code } = await ended
   const results = await Promise.all(checks)
   const { received } = signals
   signals.close()
-  return received ? { code: 128 + constants.signals[received], group, checks: [] } : { code, group, checks: results }
+  return received
+    ? { code: 128 + constants.signals[received], pid, isGroup, checks: [] }
+    : { code, pid, isGroup, checks: results }
 }
 
 function start({ line }: Command, output: 'inherit' | 'pipe', signals: Signals) {
@@ -52,12 +56,14 @@ function start({ line }: Command, output: 'inherit' | 'pipe', signals: Signals) 
   let text = ''
   for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', piece => (text += piece))
   const ended = new Promise<{ readonly code: number; readonly output: string }>((resolve, reject) => {
-    child.once('error', reject).once('close', code => {
+    const fail = (error: Error) =>
+      output === 'pipe' ? resolve({ code: 127, output: `${error.message}\n` }) : reject(error)
+    child.once('error', fail).once('close', code => {
       signals.passNoMore(isGroup ? -child.pid! : child.pid!)
       resolve({ code: code ?? 1, output: text })
     })
   })
-  return { group: isGroup ? child.pid! : null, ended }
+  return { pid: child.pid!, isGroup, ended }
 }
 
 /** Passes signals of this process to all commands that are running, until they end. */

@@ -70,12 +70,12 @@ function readFiles(folder: string, name: string): (CaseFile & { readonly file: s
   return files.map(file => ({ file, ...(JSON.parse(readFileSync(join(ROOT, file), 'utf8')) as CaseFile) }))
 }
 
-/** A failure shares nothing with answers. */
+/** The members of `common` are those of answers: a failure has none of them. */
 function sharedBy(expected: Json, { expect: shared = {} }: CaseFile['common']): Json {
   return 'failure' in expected ? {} : shared
 }
 
-/** A null takes a member of `common` that has a value away. A case's `body` holds what differs from that of `common`, if there is one. */
+/** A null removes a member of `common`. If `common` has a `body`, that of a case holds only what differs. */
 function withCommon(expected: Json, common: Json): Json {
   const isTaken = (name: string) => expected[name] === null && (common[name] ?? null) !== null
   const all = Object.entries({ ...common, ...expected }).filter(([name]) => !isTaken(name))

@@ -12,6 +12,7 @@ import {
   whole,
   withhold,
 } from './fake-provider.ts'
+import { expectWithin } from './promised.ts'
 import { openRaw } from './raw-client.ts'
 import { chunksOf, contentOf, readSse, sseEvents } from './sse.ts'
 
@@ -37,7 +38,7 @@ describe('how a request ends', () => {
     const ending = await provider.waitForClose(provider.requests[0]!)
     expect(ending.how).toBe(how)
     expect(ending.at - leftAt).toBeGreaterThanOrEqual(0)
-    expect(ending.at - leftAt).toBeLessThan(1000)
+    expectWithin(ending.at - leftAt, 1000)
     expect(provider.requests[0]!.emitted.tokens).toBe(1)
   })
 

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { exact, type FakeProvider, gated, startFakeProvider, stream } from './fake-provider.ts'
 import { type ConnectionFaults, type FaultProxy, startFaultProxy } from './fault-proxy.ts'
+import { expectWithin } from './promised.ts'
 import { openRaw } from './raw-client.ts'
 import { contentOf, parseSse } from './sse.ts'
 import { REFUSED_URL } from './unreachable.ts'
@@ -100,7 +101,7 @@ describe('delaying', () => {
     await ask()
     const ms = performance.now() - startedAt
     expect(ms).toBeGreaterThanOrEqual(119)
-    expect(ms).toBeLessThan(1500)
+    expectWithin(ms, 1500)
   })
 
   it('bandwidth', async () => {

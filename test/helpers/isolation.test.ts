@@ -5,6 +5,7 @@ describe('code that needs its own process', () => {
   test.each([
     ["vi.mock('./a.ts')", true],
     ['  vi.useFakeTimers()', true],
+    ['  vi.useFakeTimers()\n  vi.useRealTimers()', false],
     ["const log = vi.spyOn(console, 'log')", true],
     ['await vi.waitFor(() => expect(open()).toBe(true))', false],
     ["// vi.mock('./a.ts')", false],
@@ -28,8 +29,8 @@ describe('code that needs its own process', () => {
 })
 
 test.each([
-  ['plugins/credits/caps.test.ts', true],
-  ['test/loader/plan.test.ts', true],
+  ['plugins/guard/pattern.test.ts', true],
+  ['test/loader/plan.test.ts', false],
   ['test/contract/visible.test.ts', false],
   ['test/gateway/keys.system.test.ts', false],
 ])('%s: %s', (file, expected) => expect(needsOwnProcess(file)).toBe(expected))

@@ -3,14 +3,21 @@ import { importsOf, isTestFile, read, withoutComments } from './repository.ts'
 
 /** What changes the process for the next file in it, or measures the process. */
 const PROCESS_WIDE: readonly RegExp[] = [
-  // Mocked modules, spies, fake timers, stubs.
-  /\bvi\.(?!waitFor|waitUntil|fn)\w/,
+  // Mocked modules.
+  /\bvi\.(?:do|un)?[mM]ock\b|\bvi\.(?:hoisted|resetModules)\b/,
   // The environment, signals, the working directory.
   /^ *process\.env\[.*\] = |\bdelete process\.env\b|^ *process\.(on|once)\(|\bprocess\.chdir\(/m,
   // Built-in objects that a test replaces.
   /\.prototype\.\w+ = |\bglobalThis\.\w+ = /,
   // Memory and handles.
   /\bmemoryUsage\b|\bgc\(|\bgetActiveResourcesInfo\b|\bcpuUsage\b/,
+]
+
+/** These are harmless in a file that also undoes them. */
+const UNDONE: readonly (readonly [change: RegExp, undo: RegExp])[] = [
+  [/\bvi\.useFakeTimers\b/, /\bvi\.useRealTimers\b/],
+  [/\bvi\.spyOn\b/, /\bvi\.restoreAllMocks\b|\.mockRestore\b/],
+  [/\bvi\.stub(?:Env|Global)\b/, /\bvi\.unstubAll/],
 ]
 
 /** The hooks of a helper: a second file in the process does not load the helper again, and so would have none. */
@@ -36,7 +43,8 @@ export function needsOwnProcess(file: string): boolean {
 /** Whether code changes or measures its process; of a helper also whether it sets hooks. */
 export function isProcessWide(text: string, isHelper: boolean): boolean {
   const code = withoutComments(text)
-  return PROCESS_WIDE.some(pattern => pattern.test(code)) || (isHelper && HOOKS_OF_HELPER.test(code))
+  const stays = UNDONE.some(([change, undo]) => change.test(code) && !undo.test(code))
+  return stays || PROCESS_WIDE.some(pattern => pattern.test(code)) || (isHelper && HOOKS_OF_HELPER.test(code))
 }
 
 /** The test code that a file imports, directly or not. */

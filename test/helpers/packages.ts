@@ -1,14 +1,20 @@
 /**
  * The packages that only `test:system` and `test:full` need (client SDKs, browser driver, accessibility rules, editor server): test/packages
- * has their package.json and lock file. They are installed there, and `test/node_modules` leads to them, so that every test finds them.
+ * has their package.json and lock file. They are installed there, and a link in `test/node_modules` leads
+ * to each. A link to the whole folder would hide packages of the checkout that others there have in another version.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { ROOT } from './repository.ts'
 
 export const PACKAGES = join(ROOT, 'test/packages')
+const LINKS = join(ROOT, 'test/node_modules')
+
+interface PackageFile {
+  readonly dependencies: Readonly<Record<string, string>>
+}
 
 /** Installs them unless the lock file is the one that was installed last. Returns whether they are there. */
 export function installPackages(): boolean {
@@ -20,7 +26,11 @@ export function installPackages(): boolean {
     if (status !== 0) return false
     writeFileSync(stamp, mark)
   }
-  const link = join(ROOT, 'test/node_modules')
-  if (!existsSync(link)) symlinkSync('packages/node_modules', link, 'junction')
+  const { dependencies } = JSON.parse(readFileSync(join(PACKAGES, 'package.json'), 'utf8')) as PackageFile
+  rmSync(LINKS, { recursive: true, force: true })
+  for (const name of Object.keys(dependencies)) {
+    mkdirSync(dirname(join(LINKS, name)), { recursive: true })
+    symlinkSync(join(PACKAGES, 'node_modules', name), join(LINKS, name), 'junction')
+  }
   return true
 }

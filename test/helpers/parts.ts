@@ -9,8 +9,8 @@ export const PARTS = {
   ledger: 'the model of the ledger, log cuts, recovery, reports, large stores',
   kills: 'kill -9 of the gateway and of PostgreSQL under load, full disks, shutdowns, backups',
   replicas: 'several replicas and threads: leases, takeovers, upgrades under load',
-  clients: 'clients in other languages and the faults of every dialect, against every SDK',
-  corpus: 'all recorded traffic, and every property test with thousands of cases',
+  clients: 'clients in other languages, and each fault in each dialect as the official SDK reads it',
+  corpus: 'all recorded traffic, and the property tests of formats, plugins and the API with thousands of cases',
   floods: 'attackers, slow clients, many streams, memory',
   plants: 'planted faults: for each promise one that `npm test` must find',
 } as const

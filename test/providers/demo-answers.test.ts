@@ -178,7 +178,7 @@ describe('any input', () => {
         expect(tokens.every(token => token !== '' && Buffer.byteLength(token) <= 4)).toBe(true)
         expect(tokens.every(token => token.isWellFormed())).toBe(true)
       }),
-      { numRuns: counts(300, 5_000) },
+      { numRuns: counts(75, 5_000) },
     )
   })
 
@@ -218,7 +218,7 @@ describe('any input', () => {
         if (status === 200 && fields.stream === true) expect(parseSse(text).done).toBe(true)
         else JSON.parse(text)
       }),
-      { numRuns: counts(300, 5_000) },
+      { numRuns: counts(75, 5_000) },
     )
   })
 })

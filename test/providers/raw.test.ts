@@ -18,11 +18,11 @@ import {
   startFakeProvider,
   UNREACHABLE,
 } from '../helpers/fake-provider.ts'
+import { expectWithin } from '../helpers/promised.ts'
 
 const PROVIDER_KEY = 'provider-key-0123456789'
 const SHORT = { connectMs: 300, firstByteMs: 400, idleMs: 300, totalMs: 1500 }
 const LONG = { connectMs: 20_000, firstByteMs: 20_000, idleMs: 20_000, totalMs: 20_000 }
-
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
@@ -261,7 +261,7 @@ describe('a client that leaves', () => {
       controller.abort()
       const { how, at } = await provider.waitForClose(request)
       expect(how).not.toBe('answered')
-      expect(at - leftAt).toBeLessThan(1000)
+      expectWithin(at - leftAt, 1000)
       await refusal
     }
     expect(watchers()).toBe(0)

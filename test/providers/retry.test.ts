@@ -87,7 +87,7 @@ describe('what another attempt may mend', () => {
         expect(retry.pauseMs).toBeGreaterThanOrEqual(most / 2)
         expect(retry.pauseMs).toBeLessThanOrEqual(most)
       }),
-      { numRuns: counts(100, 5000) },
+      { numRuns: counts(50, 5000) },
     )
   })
 

@@ -13,7 +13,7 @@ import { FIVE_STEPS, type InProcess, type InProcessOptions, PRICE, startInProces
 
 const counts = countsOf('kills')
 
-const RELOADS = counts(40, 500)
+const RELOADS = counts(10, 500)
 const ANSWER = exact({ tokens: 3 })
 
 let provider: FakeProvider

@@ -10,7 +10,6 @@ import { until } from '../helpers/until.ts'
 const counts = countsOf('replicas')
 
 /** In a checkout that has never run, each thread strips the types of all files, several at once. */
-const START_MAX_MS = 90_000
 
 /** Ends the thread in which it runs, when it is asked to. */
 const DEADLY = `
@@ -68,11 +67,11 @@ function withGateway(
   policies: Readonly<Record<string, readonly object[]>>,
   tests: (gateway: () => Gateway) => void,
 ): void {
-  describe(`a gateway with ${threads} threads`, { timeout: START_MAX_MS }, () => {
+  describe(`a gateway with ${threads} threads`, () => {
     let gateway: Gateway
     beforeAll(async () => {
       gateway = await start(threads, policies)
-    }, START_MAX_MS)
+    })
     afterAll(() => gateway?.kill9())
     test('the log says how many', async () => {
       expect(await gateway.waitForLog(line => line['msg'] === 'listening')).toMatchObject({ threads })

@@ -51,9 +51,7 @@ for (let seed = first; seed < first + count && failed === null; seed++) {
     console.log(
       `\nseed ${seed}: ${message}${result.violation.name === 'Violation' ? '' : `\n${stack}`}${cause instanceof Error ? `\n${cause.stack}` : ''}`,
     )
-    console.log(
-      `again: TOLLGATE_SEED=${seed} npx vitest run --config test/vitest.config.ts test/simulation/simulation.engines.test.ts`,
-    )
+    console.log(`again: TOLLGATE_SEED=${seed} npm run test:full -- simulation -t 'asked for'`)
     console.log(
       `   or: node_modules/.bin/node test/simulation/main.ts --seed ${seed}${values.postgres ? ' --postgres postgres://…' : ''}`,
     )

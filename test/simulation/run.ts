@@ -1,10 +1,7 @@
 /** Runs the simulation: seeds in processes of their own, and the engines on which it runs. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { countsOf } from '../helpers/counts.ts'
 import { testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
-
-const counts = countsOf('simulation')
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 
@@ -37,16 +34,12 @@ export const ALL_ENGINES = [
   {
     engine: 'SQLite',
     layers: ['unit', 'full'],
-    seeds: counts(15, 2_000),
-    twice: counts(2, 50),
     missing: null,
     parameters: async () => [],
   },
   {
     engine: 'PostgreSQL',
     layers: ['system', 'full'],
-    seeds: counts(8, 150),
-    twice: counts(1, 10),
     missing: WITHOUT_POSTGRES,
     parameters: async () => ['--postgres', `postgres://postgres@127.0.0.1:${(await testServer()).port}/postgres`],
   },

@@ -3,9 +3,17 @@
  * and after each of them the invariants have to hold. Again: TOLLGATE_SEED=123 runs one seed and shows its event log.
  */
 import { expect, test } from 'vitest'
+import { countsOf } from '../helpers/counts.ts'
 import { describeWith } from '../helpers/missing.ts'
 import { ENGINES, simulate } from './run.ts'
 
+const counts = countsOf('simulation')
+
+/** How many seeds run, and how many of them twice. */
+const SEEDS: Readonly<Record<string, readonly [seeds: number, twice: number]>> = {
+  SQLite: [counts(8, 2_000), counts(1, 50)],
+  PostgreSQL: [counts(8, 150), counts(1, 10)],
+}
 /** Seeds of one process. What a simulated kill has left under way stays in its memory, 0.35 MB a seed. */
 const AT_MOST = 1000
 
@@ -74,7 +82,8 @@ test.runIf(seed).each(ENGINES)('the seed that was asked for, on $engine', async 
   expect(report.failed).toBe(null)
 })
 
-for (const { engine, seeds, twice, missing, parameters } of seed ? [] : ENGINES) {
+for (const { engine, missing, parameters } of seed ? [] : ENGINES) {
+  const [seeds, twice] = SEEDS[engine]!
   describeWith(missing, `simulated on ${engine}`, () => {
     test('every invariant holds, whatever happens', async () => {
       const tally: Record<string, number> = {}

@@ -5,8 +5,6 @@ import { type TestStore, testStore } from './helpers.ts'
 /** Rounds of leases so short that a test can wait for some. */
 export const QUICK: Partial<StoreOptions> = { writes: 'thread', roundMs: 20 }
 
-export const PATIENT = { timeout: 10_000 }
-
 /** Another process's store, as far as the database knows. */
 export const beside = (store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> =>
   testStore({ ...QUICK, path: store.path, clock: store.clock, ...options })

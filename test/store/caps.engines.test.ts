@@ -136,7 +136,7 @@ onEveryEngine(() => {
           expect(store.reads.verify().violations).toEqual([])
         }
       }),
-      { numRuns: counts(100, 3000) },
+      { numRuns: counts(50, 3000) },
     )
-  }, 600_000)
+  })
 })

@@ -25,7 +25,7 @@ const { port1, port2 } = new MessageChannel()
 afterAll(() => port1.close())
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
-const RUNS = { numRuns: counts(200, 5000), seed: SEED }
+const RUNS = { numRuns: counts(50, 5000), seed: SEED }
 
 /** Both ends of one direction. */
 function way(size = 1 << 16, begin = 0) {

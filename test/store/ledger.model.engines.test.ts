@@ -354,8 +354,8 @@ const command = fc.oneof(
 // Every crash starts a thread, which takes longer than all that is done in it.
 onEveryEngine(engine =>
   test.each([
-    ['thread', counts(4, 100)],
-    ['here', engine === 'sqlite' ? counts(60, 1000) : counts(6, 100)],
+    ['thread', counts(2, 100)],
+    ['here', engine === 'sqlite' ? counts(25, 1000) : counts(6, 100)],
   ] as const)(
     'whatever happens in whatever order, the ledger is what the model says, written by: %s',
     async (writes, numRuns) => {

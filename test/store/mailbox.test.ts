@@ -102,7 +102,7 @@ describe('whatever is written and read in whatever order', () => {
         for (const text of list) expect(read(reader)).toEqual(text)
         expect(reader.empty()).toBe(true)
       }),
-      { numRuns: counts(200, 5000) },
+      { numRuns: counts(50, 5000) },
     )
   })
 })

@@ -1,5 +1,5 @@
 /**
- * Writes the store of this version as SQL into test/store/fixtures: what fixtures.test.ts opens with each later version. Run it
+ * Writes the store of this version as SQL into test/store/fixtures: what fixtures.engines.test.ts opens with each later version. Run it
  * once for each number of a migration, before the version that has it is released; a fixture is never written again.
  *
  *   node test/store/make-fixture.ts                                       sqlite-NNN.sql

@@ -76,7 +76,7 @@ onEveryEngine(engine => {
     test('thousands are settled in a few commits', async () => {
       const store = await testStore()
       await fund(store, 10n ** 9n)
-      const count = counts(2000, 10_000)
+      const count = counts(500, 10_000)
       await Promise.all(Array.from({ length: count }, (_, i) => hold(store, `req_${i}`)))
       const next = await restart(store)
       expect(await next.recover()).toEqual({ ...NOTHING, settled: count })

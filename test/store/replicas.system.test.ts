@@ -5,7 +5,7 @@ import { createRecoveryReads } from '../../src/store/recovery.ts'
 import { openServedStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { countsOf } from '../helpers/counts.ts'
-import { beside, endLease, PATIENT, QUICK, replicas, run } from './beside.ts'
+import { beside, endLease, QUICK, replicas, run } from './beside.ts'
 import { read, serve } from './daily-work.ts'
 import { aHold, aSettle, folder, fund, onPostgres, SECRET, type TestStore, testStore } from './helpers.ts'
 
@@ -102,10 +102,7 @@ onPostgres(() => {
       one.ledger.abandon(aSettle({ exchange: 'req_1', amount: 0n }))
       await expect.poll(() => one.unwritten()).toEqual({ spooled: 0, waiting: 0 })
       await expect
-        .poll(
-          () => one.ledger.hold(aHold({ accountId: 'acc_none', exchange: 'req_2', amount: 1n })).catch(() => null),
-          PATIENT,
-        )
+        .poll(() => one.ledger.hold(aHold({ accountId: 'acc_none', exchange: 'req_2', amount: 1n })).catch(() => null))
         .toMatchObject({ held: false })
       other.exec('COMMIT')
       const busy = `SELECT 1 FROM pg_stat_activity
@@ -216,7 +213,7 @@ onPostgres(() => {
             AND datname = current_database() AND application_name LIKE 'tollgate replica %'`,
         )
         await expect
-          .poll(() => run(all[0]!, 'SELECT id FROM replica WHERE lease_until > clock_timestamp()').length, PATIENT)
+          .poll(() => run(all[0]!, 'SELECT id FROM replica WHERE lease_until > clock_timestamp()').length)
           .toBe(3)
       }
       expect(all[0]!.reads.findAccount('alice')?.held).toBe(300n)

@@ -262,7 +262,7 @@ onEveryEngine(() => {
             expect(ids(paged)).toEqual(ids(wanted))
           },
         ),
-        { numRuns: counts(100, 2000) },
+        { numRuns: counts(50, 2000) },
       )
     })
 

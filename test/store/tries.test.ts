@@ -31,7 +31,7 @@ test.each(RULES)('what is kept of a subject survives JSON, and says nothing any 
         expect('state' in after && after.state).toEqual('state' in fresh && fresh.state)
       }
     }),
-    { numRuns: counts(100, 2000) },
+    { numRuns: counts(50, 2000) },
   )
 })
 

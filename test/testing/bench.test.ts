@@ -137,12 +137,3 @@ test('a crash in the middle of a stream: recovery releases what was held', async
     balances: [{ posted: 10_000_000_000n, held: 0n }],
   })
 })
-
-test('hundreds of exchanges a second', async () => {
-  await using bench = await openBench()
-  const before = process.cpuUsage()
-  for (let nth = 0; nth < 100; nth++) await bench.chat({ stream: nth % 2 === 0 })
-  // Of the processor's time: others may be at work beside it.
-  const { user, system } = process.cpuUsage(before)
-  expect((user + system) / 1_000).toBeLessThan(1_000)
-})

@@ -144,7 +144,7 @@ test('none is left out', () => {
 })
 
 describe.each(simulated)('$name', ({ name, what, settings = {}, options = {} }) => {
-  test(what, { timeout: 60_000 }, async () => {
+  test(what, async () => {
     const plugin = BUILT_IN.find(each => each.name === name)!
     const report = await conform(plugin, settings, full ? options : { ...options, endings: OF_EVERY_KIND })
     expect(report.plugin).toBe(name)

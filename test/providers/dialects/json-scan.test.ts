@@ -229,7 +229,7 @@ describe('properties', () => {
         expect(Object.fromEntries(read)).toEqual(object)
         expect(read.length).toBe(Object.keys(object).length)
       }),
-      { numRuns: counts(300, 20_000) },
+      { numRuns: counts(75, 20_000) },
     )
   })
 
@@ -257,7 +257,7 @@ describe('properties', () => {
           expect(result.subarray(now.keyStart, now.valueEnd).equals(before)).toBe(true)
         }
       }),
-      { numRuns: counts(300, 20_000) },
+      { numRuns: counts(75, 20_000) },
     )
   })
 
@@ -288,7 +288,7 @@ describe('properties', () => {
         if (!result.ok && /not valid|empty|mark/.test(result.problem.message)) expect(parsed).toBeNull()
         if (result.ok && parsed) expect(quick !== null).toBe(isObject(parsed.value))
       }),
-      { numRuns: counts(2000, 100_000) },
+      { numRuns: counts(500, 100_000) },
     )
   })
 })

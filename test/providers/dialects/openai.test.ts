@@ -56,7 +56,7 @@ describe('a request', () => {
           Object.keys(expected).filter(key => /^(model|max_|stream_options)/.test(key)).length,
         )
       }),
-      { numRuns: counts(500, 50_000) },
+      { numRuns: counts(125, 50_000) },
     )
   })
 })
@@ -240,7 +240,7 @@ test('the chunks of a stream fold to the whole answer', () => {
       expect(fold(chunks)).toEqual(answer.completion.choices)
       for (const chunk of chunks) expect(chunk).toMatchObject({ model: 'chat-small' })
     }),
-    { numRuns: counts(200, 10_000) },
+    { numRuns: counts(50, 10_000) },
   )
 })
 

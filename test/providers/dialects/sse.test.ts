@@ -160,7 +160,7 @@ describe('however the bytes were split', () => {
         expect(read(cut(text, places))).toEqual(expected)
         expect(read(bytewise(text))).toEqual(expected)
       }),
-      { numRuns: counts(500, 100_000) },
+      { numRuns: counts(125, 100_000) },
     )
   })
 

@@ -333,7 +333,7 @@ describe.each([
         expect(folded).toEqual(withoutEmptyText({ choices, ...rest }))
         expect(items.at(-1)).toEqual({ kind: 'done' })
       }),
-      { numRuns: counts(100, 2000) },
+      { numRuns: counts(50, 2000) },
     )
   })
 
@@ -375,6 +375,6 @@ test('gemini: of any JSON nothing is thrown, and a failure is the last word', ()
       expect(at === -1 || at === items.length - 1).toBe(true)
       for (const value of values) dialectOf('gemini').decodeAnswer(Buffer.from(JSON.stringify(value)), view())
     }),
-    { numRuns: counts(500, 20_000) },
+    { numRuns: counts(125, 20_000) },
   )
 })

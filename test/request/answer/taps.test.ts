@@ -214,7 +214,7 @@ describe('taps that promise', () => {
         expect(await taps.completionThroughTaps(tapsOf(plans, true, later), answer)).toEqual(expected)
         expect(later).toEqual(atOnce)
       }),
-      { numRuns: counts(150, 3_000) },
+      { numRuns: counts(50, 3_000) },
     )
   })
 

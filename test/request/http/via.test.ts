@@ -1,6 +1,7 @@
 /** The header `Via`: what goes to a provider, and which requests have come back. */
 import { expect, test } from 'vitest'
 import { createVia } from '../../../src/request/http/via.ts'
+import { expectWithin } from '../../helpers/promised.ts'
 
 const OWN = /^1\.1 (tollgate-[0-9a-f]{16})$/
 const other = 'tollgate-0123456789abcdef'
@@ -36,5 +37,5 @@ test('a hostile header is read in linear time', () => {
   const startedAt = performance.now()
   for (const piece of [' ', ',', '1', '1.1 ', ', ', 'tollgate-', '1.1 tollgate-', '\t,'])
     expect(via.onward(`tollgate-${piece.repeat(16_384 / piece.length)}`)).toBe(own)
-  expect(performance.now() - startedAt).toBeLessThan(1_000)
+  expectWithin(performance.now() - startedAt, 1_000)
 })

@@ -68,7 +68,7 @@ const refuses: StepMiddleware = async (ctx, next) => {
 test.each(MODES)('a step cannot keep the refusal of its own answer (stream $stream)', async mode => {
   outer = refuses
   inner = ctx => ctx.exchange.answer(ownAnswer('mine')).catch(() => {})
-  const answer = await gateway.chat(mode, { signal: AbortSignal.timeout(3000) })
+  const answer = await gateway.chat(mode)
   const text = await textOf(answer)
   expect(text).toContain('content_filter')
   expect(text).not.toContain('mine')
@@ -81,7 +81,7 @@ test.each(MODES)('a step that hangs cannot keep the refusal of its own answer (s
     await ctx.exchange.answer(ownAnswer('mine')).catch(() => {})
     await new Promise(() => {})
   }
-  const answer = await gateway.chat(mode, { signal: AbortSignal.timeout(3000) })
+  const answer = await gateway.chat(mode)
   expect(await textOf(answer)).toContain('content_filter')
   expect(gateway.receipt(answer)).toMatchObject({ outcome: 'refused', code: 'content_filter' })
 })

@@ -8,7 +8,7 @@ import { testClock } from '../helpers.ts'
 
 const counts = countsOf('corpus')
 
-const numRuns = counts(500, 20_000)
+const numRuns = counts(125, 20_000)
 const shape = fc
   .record({
     capacity: fc.integer({ min: 1, max: 1000 }),

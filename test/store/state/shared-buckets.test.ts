@@ -53,7 +53,7 @@ test('are like those of one thread, whichever thread is asked', () => {
         } else expect(threads[thread]!.take(name, shape, amount)).toEqual(alone.take(name, shape, amount))
       }
     }),
-    { numRuns: counts(200, 5000) },
+    { numRuns: counts(50, 5000) },
   )
 })
 
@@ -98,7 +98,7 @@ describe('what makes no sense', () => {
 test('threads at once never get more than there is', async () => {
   const memory = createBucketMemory(2)
   const names = ['a', 'b', 'c', 'd', 'e']
-  const workers = [0, 1, 2, 3].map(index => launch(memory, index, counts(10_000, 100_000), names))
+  const workers = [0, 1, 2, 3].map(index => launch(memory, index, counts(2_000, 100_000), names))
   const granted = await Promise.all(workers.map(async worker => (await once(worker, 'message'))[0] as number[]))
   expect(names.map((_, name) => granted.reduce((sum, each) => sum + each[name]!, 0))).toEqual(names.map(() => 1000))
 })

@@ -137,7 +137,7 @@ test('count like one thread, whichever thread is asked', () => {
       }
       expect(placesUsed(memory)).toBe(0)
     }),
-    { numRuns: counts(200, 5000) },
+    { numRuns: counts(50, 5000) },
   )
 })
 
@@ -145,7 +145,7 @@ test('threads at once are never more inside than the limit', async () => {
   const memory = createSlotMemory(4, 2)
   const names = ['a', 'b', 'c', 'd', 'e']
   const inside = new Int32Array(new SharedArrayBuffer(4 * names.length))
-  const rounds = counts(5000, 100_000)
+  const rounds = counts(1000, 100_000)
   const workers = [1, 2, 3, 4].map(index => {
     const workerData = { memory, index, names, inside, limit: 2, rounds }
     const worker = new Worker(new URL('./shared-slots.child.ts', import.meta.url), { workerData })

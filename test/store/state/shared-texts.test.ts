@@ -133,14 +133,14 @@ test.each([
         }
       }
     }),
-    { numRuns: counts(200, 3000) },
+    { numRuns: counts(50, 3000) },
   )
 })
 
 test('threads at once find whole texts only, and those of the name', async () => {
   const memory = createTextMemory(20_000)
   const workers = [1, 2, 3, 4].map(index => {
-    const workerData = { memory, index, rounds: counts(5000, 100_000) }
+    const workerData = { memory, index, rounds: counts(1000, 100_000) }
     const worker = new Worker(new URL('./shared-texts.child.ts', import.meta.url), { workerData })
     onTestFinished(async () => void (await worker.terminate()))
     return worker

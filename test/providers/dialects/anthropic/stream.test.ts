@@ -160,7 +160,7 @@ test('the chunks of a stream fold to the whole answer', () => {
       expect(chunks.at(-1)!.usage).toEqual(answer.completion.usage)
       expect(new Set(chunks.map(({ id }) => id))).toEqual(new Set([answer.completion.id]))
     }),
-    { numRuns: counts(200, 5_000) },
+    { numRuns: counts(50, 5_000) },
   )
 })
 
@@ -247,6 +247,6 @@ test('no bytes whatsoever make it throw', () => {
       }
       for (const event of events) dialect.decodeError(400, {}, Buffer.from(JSON.stringify(event)))
     }),
-    { numRuns: counts(300, 5_000) },
+    { numRuns: counts(75, 5_000) },
   )
 })

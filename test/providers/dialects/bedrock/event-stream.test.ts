@@ -120,7 +120,7 @@ describe('messages', () => {
         )
         expect(read(split(bytes, [1]))).toEqual(read([bytes]))
       }),
-      { numRuns: counts(100, 5000) },
+      { numRuns: counts(50, 5000) },
     )
   })
 
@@ -135,7 +135,7 @@ describe('messages', () => {
           expect(error).toBeInstanceOf(EventStreamBroken)
         }
       }),
-      { numRuns: counts(200, 20_000) },
+      { numRuns: counts(50, 20_000) },
     )
   })
 })

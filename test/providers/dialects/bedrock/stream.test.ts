@@ -201,7 +201,7 @@ test('any split gives the same items', () => {
       expect(decode([bytes])).toEqual(decode(sent))
       expect(decode(split(Buffer.concat(INVOKED), pieces), invoke)).toEqual(decode(INVOKED, invoke))
     }),
-    { numRuns: counts(100, 5000) },
+    { numRuns: counts(50, 5000) },
   )
 })
 
@@ -244,6 +244,6 @@ test('events of any form are read without a throw, and no member of a chunk is u
       const items = decode(sent.map(([name, payload]) => event(name, payload)))
       for (const chunk of chunksOf(items)) expect(JSON.parse(JSON.stringify(chunk))).toStrictEqual(chunk)
     }),
-    { numRuns: counts(300, 20_000) },
+    { numRuns: counts(75, 20_000) },
   )
 })

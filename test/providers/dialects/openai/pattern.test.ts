@@ -143,6 +143,6 @@ test('whatever has become of an event, it says the same behind others', () => {
       fc.boolean(),
       (events, includeUsage) => void knownOf(events, includeUsage),
     ),
-    { numRuns: counts(300, 20_000) },
+    { numRuns: counts(75, 20_000) },
   )
 })

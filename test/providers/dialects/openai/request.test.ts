@@ -76,7 +76,7 @@ describe('Mistral', () => {
         expect(seen.get(nine) ?? id).toBe(id)
         seen.set(nine, id)
       }),
-      { numRuns: counts(500, 20_000) },
+      { numRuns: counts(125, 20_000) },
     )
   })
 })

@@ -70,7 +70,7 @@ describe('generated streams', () => {
       fc.property(anyAnswer, chunks => {
         expect(folded(streamed(chunks))).toEqual(answer(completionOf(chunks)))
       }),
-      { numRuns: counts(300, 10_000) },
+      { numRuns: counts(75, 10_000) },
     )
   })
 
@@ -84,7 +84,7 @@ describe('generated streams', () => {
         expect(otherEnd).toEqual(end)
         expect(sumOf(content)).toEqual(sumOf(whole))
       }),
-      { numRuns: counts(300, 10_000) },
+      { numRuns: counts(75, 10_000) },
     )
   })
 

@@ -27,7 +27,7 @@ function pluginOf(create: Create, more: Partial<AnyPlugin> = {}): AnyPlugin {
 /** What is wrong, without the endings. */
 async function complaintsOf(plugin: AnyPlugin, endings?: readonly string[]): Promise<string[]> {
   try {
-    await conform(plugin, {}, endings ? { endings } : {})
+    await conform(plugin, {}, { patienceMs: 300, ...(endings ? { endings } : {}) })
     return []
   } catch (error) {
     if (!(error instanceof ConformError)) throw error
@@ -50,7 +50,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       await next()
     },
-    'after dispose() something goes on: a timer made at test/testing/conform.test.ts:',
+    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
   ],
   [
     'a timer that dispose forgets',
@@ -58,7 +58,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       return { handle: (_ctx, next) => next(), dispose() {} }
     },
-    'after dispose() something goes on: a timer made at test/testing/conform.test.ts:',
+    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
   ],
   [
     'a timer and nothing to let go of it',
@@ -66,7 +66,7 @@ const ROWS: readonly BadPlugin[] = [
       setInterval(() => {}, 60_000).unref()
       return (_ctx, next) => next()
     },
-    'after dispose() something goes on: a timer made at test/testing/conform.test.ts:',
+    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
   ],
   [
     'a server that dispose forgets',
@@ -75,7 +75,7 @@ const ROWS: readonly BadPlugin[] = [
       server.listen(0, '127.0.0.1').unref()
       return { handle: (_ctx, next) => next(), dispose() {} }
     },
-    'after dispose() something goes on: a server made at test/testing/conform.test.ts:',
+    'after dispose() something goes on: a server made at test/testing/conform.system.test.ts:',
   ],
   [
     'a dispose that throws',
@@ -333,7 +333,7 @@ test('the error names the endings of each complaint, and not all of them', async
     throw new Error('broken')
   })
   await expect(conform(broken, {}, { endings: ['client', 'provider'] })).rejects.toThrow(
-    /^the plugin "mine" does not conform:\n- the step "mine" threw: broken \(.*conform\.test\.ts:\d+:\d+\): the provider cannot be reached \(whole\); .*; and \d+ more endings$/m,
+    /^the plugin "mine" does not conform:\n- the step "mine" threw: broken \(.*conform\.system\.test\.ts:\d+:\d+\): the provider cannot be reached \(whole\); .*; and \d+ more endings$/m,
   )
 })
 
