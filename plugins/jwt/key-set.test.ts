@@ -22,17 +22,17 @@ beforeAll(() => {
 beforeEach(async () => void (provider = await serveKeys(one)))
 afterEach(() => provider.close())
 
-/** A gateway's worth of time and log; `step` is what a (re)load makes of the policy. */
-function gateway(url = provider.url) {
+/** A gateway's worth of time and log; `step` is what a (re)load makes of the policy. Only a test of the timeout has a short one. */
+function gateway(url = provider.url, timeoutMs = 5_000) {
   const clock = { time: Date.UTC(2026, 0, 1), now: () => clock.time }
   const logged: Record<string, unknown>[] = []
   const log = { warn: (fields, message) => void logged.push({ ...fields, message }) } as Log
   const step = () => {
-    const settings = { issuer: ISSUER, audience: AUDIENCE, jwks: url, account: 'ada', timeout: '200ms' }
+    const settings = { issuer: ISSUER, audience: AUDIENCE, jwks: url, account: 'ada', timeout: `${timeoutMs}ms` }
     const send = createSteps([{ use: jwt, with: settings }], { clock, log, accounts: { find: () => account } })
     return (token: string) => send({ headers: [['authorization', `Bearer ${token}`]] })
   }
-  const times = { refreshMs: 600_000, keepMs: 86_400_000, cooldownMs: 30_000, timeoutMs: 200 }
+  const times = { refreshMs: 600_000, keepMs: 86_400_000, cooldownMs: 30_000, timeoutMs }
   const keySet = () => createKeySet(url, { clock, log, ...times })
   const token = (signer: Signer) => sign(signer, clock.time)
   return { clock, logged, step, keySet, token }
@@ -74,7 +74,7 @@ describe('a provider that gives no keys', () => {
     ['hangs up', request => void request.socket.destroy(), /fetch failed: /],
   ])('%s: 503, and the log says why', async (_name, answer, why) => {
     provider.answer(answer)
-    const { logged, step, token } = gateway()
+    const { logged, step, token } = gateway(provider.url, why.source.includes('timeout') ? 200 : 5_000)
     const send = step()
     const { refusal, passed } = await send(await token(one))
     expect(passed).toBe(false)

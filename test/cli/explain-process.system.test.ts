@@ -12,6 +12,7 @@ beforeEach(() => {
   place = makePlace(GATEWAY)
   mkdirSync(join(place.folder, 'policies'))
   place.write('policies/standard.yaml', STANDARD)
+  place.write('late.ts', LATE)
   place.write('policies/raw.yaml', 'steps:\n  - use: api-key\n  - use: credits\n')
 })
 afterEach(() => place.remove())

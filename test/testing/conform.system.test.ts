@@ -27,7 +27,7 @@ function pluginOf(create: Create, more: Partial<AnyPlugin> = {}): AnyPlugin {
 /** What is wrong, without the endings. */
 async function complaintsOf(plugin: AnyPlugin, endings?: readonly string[]): Promise<string[]> {
   try {
-    await conform(plugin, {}, { patienceMs: 300, ...(endings ? { endings } : {}) })
+    await conform(plugin, {}, endings ? { endings } : {})
     return []
   } catch (error) {
     if (!(error instanceof ConformError)) throw error
