@@ -100,8 +100,7 @@ describe('a provider that breaks', () => {
       if (!text.startsWith('HTTP')) expect(outcome.body).toHaveLength(bytes)
     }
     expect(watchers()).toBe(0)
-    // Whoever follows a redirect would be seen here.
-    expect(provider.requests).toHaveLength(1)
+    expect(provider.requests, 'no redirect is followed').toHaveLength(1)
   })
 
   it.each([
