@@ -40,9 +40,8 @@ export default class LineReporter extends DefaultReporter {
     const result = each.result()
     if (result.state !== 'skipped') return
     // Without a note it was left out by a filter of the command line, or by a condition that its file explains.
-    if (result.note === undefined) return
-    const reason = result.note
-    this.#leftOut.set(reason, (this.#leftOut.get(reason) ?? new Set()).add(name))
+    const { note } = result
+    if (note !== undefined) this.#leftOut.set(note, (this.#leftOut.get(note) ?? new Set()).add(name))
   }
 
   override reportSummary(...args: Parameters<DefaultReporter['reportSummary']>): void {

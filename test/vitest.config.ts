@@ -74,7 +74,7 @@ export default defineConfig({
   },
 })
 
-/** 0 where there is no such folder. */
+/** 0 if the folder is missing. */
 function freeBytes(folder: string): number {
   try {
     const { bavail, bsize } = statfsSync(folder)

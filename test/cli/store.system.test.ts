@@ -1,7 +1,8 @@
 /** `tollgate store copy` by the real program: addresses, and a gateway that moves to PostgreSQL. */
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { runCommand } from '../helpers/command.ts'
 import { createAccount, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 
 const PASSWORD = 'word-that-nobody-reads'
@@ -27,7 +28,7 @@ test.each<[string, string, RegExp]>([
   expect(err).not.toContain(PASSWORD)
 })
 
-describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway', () => {
+describeWith(WITHOUT_POSTGRES, 'a gateway', () => {
   test('moves to PostgreSQL with its keys and balances', async () => {
     const { url } = await testDatabase()
     const price = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }

@@ -1,6 +1,6 @@
 /**
  * Recorded traffic of model providers through the whole gateway. `npm test` takes a sample in the hardest chunk mode,
- * `npm run test:full -- corpus` everything in all four. The corpus is named by CORPUS_DIR and is no part of this repository.
+ * `npm run test:full -- corpus` everything in all four. CORPUS_DIR names the corpus, which is outside this repository.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'

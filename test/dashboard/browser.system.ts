@@ -1,13 +1,11 @@
-/**
- * A real browser for the tests of the page: Chromium or Chrome, as the machine has it. Where it has none, the tests say so
- * and are left out.
- */
+/** A real browser for the tests of the page: Chromium or Chrome, as the machine has it. Without one, the run prints what it left out. */
 import { existsSync } from 'node:fs'
 import { mkdir, readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { afterAll, beforeAll, expect } from 'vitest'
+import { describeWith } from '../helpers/missing.ts'
 
 const PLACES = [
   process.env['TOLLGATE_BROWSER'],
@@ -17,14 +15,11 @@ const PLACES = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ]
 
-/** Where the browser is; null where there is none. */
-export const BROWSER = PLACES.find(path => path !== undefined && existsSync(path)) ?? null
+const BROWSER = PLACES.find(path => path !== undefined && existsSync(path))
 
-/** What the tests say that are left out. */
-export const NO_BROWSER =
-  'left out: there is no browser here (apt-get install chromium, or set TOLLGATE_BROWSER to the path of one)'
-
-if (BROWSER === null) console.warn(`The page was not tried: ${NO_BROWSER}`)
+/** Why no browser can be started here; null: one can. */
+export const WITHOUT_BROWSER =
+  BROWSER === undefined ? 'no browser (apt-get install chromium, or set TOLLGATE_BROWSER to the path of one)' : null
 
 /** A folder for a picture of every page that the tests open; without it none is taken. */
 export const PICTURES = process.env['TOLLGATE_PICTURES']
@@ -34,7 +29,7 @@ export const PASSWORD = 'correct horse battery'
 
 /** Tests in a browser of their own, which is there when they run. */
 export function browserTests(name: string, tests: (browser: () => Browser) => void): void {
-  describe.skipIf(BROWSER === null)(`${name}${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+  describeWith(WITHOUT_BROWSER, name, () => {
     let browser: Browser
     beforeAll(async () => {
       browser = await startBrowser()
@@ -45,7 +40,7 @@ export function browserTests(name: string, tests: (browser: () => Browser) => vo
 }
 
 export function startBrowser(): Promise<Browser> {
-  if (BROWSER === null) throw new Error(NO_BROWSER)
+  if (BROWSER === undefined) throw new Error(WITHOUT_BROWSER!)
   // Chromium has no sandbox for root, which containers often are; it sees nothing here but the gateway of the test.
   return chromium.launch({ executablePath: BROWSER, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
 }

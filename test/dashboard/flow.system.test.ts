@@ -4,15 +4,16 @@
  */
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { formatMoney, parseMoney } from '#contract'
 import { exactMoney } from '../../src/dashboard/lib/format.ts'
-import { BROWSER, NO_BROWSER, PASSWORD, startBrowser, type Visitor, visit } from './browser.system.ts'
+import { describeWith } from '../helpers/missing.ts'
+import { PASSWORD, startBrowser, type Visitor, visit, WITHOUT_BROWSER } from './browser.system.ts'
 import { openStage, type Stage } from './stage.ts'
 
 const HOUR_MS = 3_600_000
 
-describe.skipIf(BROWSER === null)(`people at the page${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+describeWith(WITHOUT_BROWSER, 'people at the page', () => {
   let browser: Browser
   let stage: Stage
   beforeAll(async () => {

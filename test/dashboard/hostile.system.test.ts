@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER, NO_BROWSER, startBrowser, type Visitor, visit } from './browser.system.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { describeWith } from '../helpers/missing.ts'
+import { startBrowser, type Visitor, visit, WITHOUT_BROWSER } from './browser.system.ts'
 import { openStage, type Stage } from './stage.ts'
 
 const HOSTILE = `# Hello <script>window.hurt = 1</script>
@@ -33,7 +34,7 @@ const MEBIBYTE = 1_048_576
 const DEEP = `${'> '.repeat(3000)}deep\n\n${'- '.repeat(3000)}deep\n\n${'*a **b '.repeat(2000)}\n\n${'['.repeat(9000)}\n\n`
 const END = 'The end of it.'
 
-describe.skipIf(BROWSER === null)(`hostile answers${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+describeWith(WITHOUT_BROWSER, 'hostile answers', () => {
   let browser: Browser
   let provider: Server
   let stage: Stage

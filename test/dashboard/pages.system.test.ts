@@ -3,18 +3,18 @@
  * and without a request to anybody else; empty, with data, and with names that try to be more than names.
  */
 import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ROUTES } from '../../src/dashboard/routes.ts'
 import { isFull } from '../helpers/counts.ts'
+import { describeWith } from '../helpers/missing.ts'
 import {
-  BROWSER,
   type BrowserState,
-  NO_BROWSER,
   PHONE,
   startBrowser,
   type Visitor,
   type VisitorOptions,
   visit,
+  WITHOUT_BROWSER,
 } from './browser.system.ts'
 import { openStage, type Stage } from './stage.ts'
 
@@ -43,7 +43,7 @@ const PAYLOADS = [
   '<a href="javascript:window.hurt=1">x</a>',
 ]
 
-describe.skipIf(BROWSER === null)(`pages${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+describeWith(WITHOUT_BROWSER, 'pages', () => {
   let browser: Browser
   let stage: Stage
   let accountId: string

@@ -1,12 +1,13 @@
 /** Operators find one person among many: by page, and by a part of the address that the server looks for. */
 import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { BROWSER, NO_BROWSER, startBrowser, visit } from './browser.system.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { describeWith } from '../helpers/missing.ts'
+import { startBrowser, visit, WITHOUT_BROWSER } from './browser.system.ts'
 import { openStage, type Stage } from './stage.ts'
 
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA'
 
-describe.skipIf(BROWSER === null)(`the people's page${BROWSER === null ? ` (${NO_BROWSER})` : ''}`, () => {
+describeWith(WITHOUT_BROWSER, "the people's page", () => {
   let browser: Browser
   let stage: Stage
   beforeAll(async () => {

@@ -4,17 +4,15 @@ import { once } from 'node:events'
 import { existsSync, lstatSync, mkdirSync, symlinkSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { startGateway, temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { findProgram } from '../helpers/programs.ts'
 import { ROOT, read, tableOf } from '../helpers/repository.ts'
 
 const UNIT = read('src/deploy/systemd/tollgate.service')
 const analyze = findProgram('systemd-analyze')
 const strace = findProgram('strace')
-if (analyze === null) console.warn('src/deploy/systemd was left out. To have it: apt-get install systemd')
-else if (strace === null)
-  console.warn('The system calls of the unit were left out. To have them: apt-get install strace')
 
 /** The last value of a setting; a test that asks for one that is not there fails. */
 function setting(name: string): string {
@@ -80,7 +78,7 @@ test('a gateway keeps its store where the unit lets it write, and commands find 
   expect(await gateway.stop()).toBe(0)
 })
 
-describe.skipIf(analyze === null)('systemd', () => {
+describeWith(analyze === null ? 'systemd is not installed (apt-get install systemd)' : null, 'systemd', () => {
   test('knows every setting', async () => {
     expect(run(analyze!, ['verify', await unitFile()])).toEqual({ code: 0, out: '' })
   })
@@ -105,7 +103,8 @@ describe.skipIf(analyze === null)('systemd', () => {
     })
   })
 
-  test.skipIf(strace === null)('allows every system call that a gateway makes, from its start to its end', async () => {
+  test('allows every system call that a gateway makes, from its start to its end', async context => {
+    if (strace === null) return context.skip('strace is not installed (apt-get install strace)')
     const dir = await temporaryDirectory()
     mkdirSync(join(dir, 'policies'))
     const config = await writeConfiguration(dir, { yaml: YAML, policies: POLICIES })

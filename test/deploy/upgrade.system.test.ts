@@ -6,18 +6,17 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { migrationFiles } from '../../src/store/migrate.ts'
 import { startBalancer } from '../helpers/balancer.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { createAccount, type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
 import { startLoad } from '../helpers/load.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { ROOT } from '../helpers/repository.ts'
 
 const counts = countsOf('replicas')
-
-if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
 const REPLICAS = counts(2, 3)
 const CLIENTS = counts(8, 32)
@@ -108,7 +107,7 @@ const optionsOf = (database: TestDatabase) => ({
   env: { TOLLGATE_SECRET: 'of all replicas, and of both versions' },
 })
 
-describe.skipIf(WITHOUT_POSTGRES !== null)(`${REPLICAS} replicas are replaced under load, and no request fails`, () => {
+describeWith(WITHOUT_POSTGRES, `${REPLICAS} replicas are replaced under load, and no request fails`, () => {
   test.skipIf(firstRelease === null)(`from ${FIRST_RELEASE} to this version`, () =>
     upgrade(oldVersion(), thisVersion()),
   )

@@ -1,10 +1,10 @@
 /**
- * kill -9 of a real gateway under load, again and again on the same store: what a client saw end is charged once and to
- * the nano-dollar, what nobody saw end is settled as spooled, at its checkpoint or for nothing, and nothing stays held.
- * All the while providers fail, connections to them break, clients leave or do not read, and the disk is slow or gone.
+ * kill -9 of a real gateway under load, again and again on the same store. An answer that its client saw end is charged once and
+ * to the nano-dollar. Any other is settled as spooled, at its checkpoint, or for nothing. Nothing stays held.
+ * Meanwhile providers fail, connections to them break, clients disconnect or stop reading, and the disk is slow or fails.
  *
- * Looked at from outside: what clients received, what the provider sent, what the commands and the receipts say. The
- * database is read too, between two processes, to know what the dead one had promised.
+ * The test compares what clients received, what the provider sent, the output of commands, and receipts. Between two processes it
+ * also reads the database, for the promises of the killed one.
  *
  * Everything that a round draws comes from TOLLGATE_SEED plus its number: one that failed is the first with its own seed.
  */
@@ -42,7 +42,7 @@ const COMMANDS_EVERY = 10
 const PROMPT_TOKENS = 40
 /** The last account is poor: some of its requests are refused, and their output caps lowered. */
 const CREDITS = ['100', '0.004']
-/** What it is given more, now and then. */
+/** Its further credits, in dollars. */
 const MORE_CREDIT = '0.0005'
 const TOKEN = ' tok'
 /** Beyond what two sockets buffer, so that one who does not read is waited for. */
@@ -69,7 +69,7 @@ interface Life {
   readonly proxy: FaultProxy
   /** Held answers at the provider. */
   slow: ProviderRequest[]
-  /** What is waited for before the kill. */
+  /** The event after which the gateway is killed. */
   readonly moment: 'any' | 'checkpoint' | 'spool'
   readonly badDisk: boolean
 }
@@ -103,7 +103,7 @@ export function testKills(count: number): void {
       `${kills} kills in ${((performance.now() - startedAt) / 1000).toFixed(0)} s: ${plans.size} requests (${counted}); ` +
         `${sums.recovered} recovered, ${sums.atCheckpoint} of them at a checkpoint; ${sums.spooled} were in the spool, ${sums.replayed} of them unsettled`,
     )
-    // Or the rounds would have shown nothing. Of a few rounds not each has everything.
+    // Rounds without these endings would prove nothing. A few rounds do not meet all of them.
     const isMany = kills >= 100
     const met = isMany ? ['left', 'credit_on_hold', 'upstream_error', 'store_unavailable'] : []
     const always = kills > 1 ? ['complete', 'broken'] : []
@@ -129,7 +129,7 @@ async function oneKill(life: Life, kill: number): Promise<Life> {
   await Promise.all(life.slow.map(request => provider.waitForClose(request)))
 
   const before = readLedger(storePath())
-  // Of a connection that ends with a broken stream the next request on it may come too late: then nobody has seen it.
+  // After a broken stream its connection ends. A request sent on it too late never reaches the gateway.
   const begun = broken.filter(({ question }) => before.bySerial.has(question.serial))
   expect(begun, 'broken before the kill').toEqual([])
   expectPromises(life, load, before)
@@ -137,7 +137,7 @@ async function oneKill(life: Life, kill: number): Promise<Life> {
   const next = await begin(kill + 1)
   const after = readLedger(storePath())
   const recovery = expectRecovered(before, after)
-  // Recovery comes before listening, so it has been said already.
+  // Recovery comes before listening, so the log has it by now.
   const line = next.gateway.logs().find(({ settled }) => settled !== undefined)
   const { recovered: settled, replayed } = recovery
   if (settled + replayed > 0) expect(line).toMatchObject({ settled, replayed })
@@ -199,7 +199,7 @@ async function leave({ provider, proxy }: Life): Promise<void> {
   await provider.close()
 }
 
-/** What the provider does with a request. */
+/** Chooses the provider's answer to a request. */
 function behave(life: Life, request: ProviderRequest) {
   const { kind, tokens, fault } = planOf(request)
   if (kind === 'error') return errorAnswer(500)
@@ -211,7 +211,7 @@ function behave(life: Life, request: ProviderRequest) {
   return gated(options)
 }
 
-/** What a client asks next. */
+/** Chooses the next request of a client. */
 function choose({ random }: Life, client: number): Question {
   const serial = `serial-${plans.size}`
   const { key } = accounts[random() < 0.2 ? 1 : 0]!
@@ -270,7 +270,7 @@ async function momentToKill({ random, moment, gateway }: Life, load: Load): Prom
   look.close()
 }
 
-/** What the dead process had promised is on disk, before anybody recovers anything. */
+/** Before recovery, the disk has every promise of the killed process. */
 function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
   const sent = new Set(load.asked.map(({ question }) => question.serial))
   // I7: what the provider was asked has its hold.
@@ -286,7 +286,7 @@ function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
     if (exchange && one.id !== null) expect(exchange.id).toBe(one.id)
     // The last bytes leave after the charge is committed or spooled, so no complete answer is without one.
     if (one.ending === 'complete') expectCharged(one, exchange)
-    // I10; of a ledger that could not be written the client was told so.
+    // I10. The answer "store_unavailable" means that the ledger could not be written.
     if (one.ending === 'refused' && !one.arrived && exchange && one.code !== 'store_unavailable') {
       expect(exchange.charged, one.code ?? '').toBe(0n)
     }
@@ -314,7 +314,7 @@ function expectCharged(one: Asked, exchange: Exchange | undefined): void {
   if (!one.question.body['stream']) expect(one.cost).toBe(formatMoney(charged))
 }
 
-/** Nobody pays for more than what the provider says it sent. */
+/** No charge exceeds what the provider says it sent. */
 function expectBounded(provider: FakeProvider, load: Load, { bySerial }: Ledger): void {
   const sent = new Map<string, { tokens: number; bytes: number }>()
   for (const request of provider.requests) {
@@ -331,7 +331,7 @@ function expectBounded(provider: FakeProvider, load: Load, { bySerial }: Ledger)
     const { tokens, bytes } = sent.get(serial) ?? { tokens: 0, bytes: 0 }
     expect(charged, id).toBeLessThanOrEqual(held)
     if (source === 'prompt_estimated') {
-      // Its client left before the first token, of which the provider may have sent some.
+      // Its client disconnected before the first token; the provider may have sent some tokens.
       const [message] = question.body['messages'] as [{ content: string }]
       expect(charged, id).toBe(cost(kind, Math.ceil(message.content.length / 4) + 4, 0))
       continue
@@ -365,7 +365,7 @@ function grant(accountId: string, dollars: string): void {
   granted.set(accountId, { amount: amount + parseMoney(dollars), times: times + 1 })
 }
 
-/** Owners read the same as what stands in the ledger: each of the last 40 that were asked for. */
+/** The receipts of the last 40 requests, as their owners read them, match the ledger. */
 async function expectReceipts({ gateway }: Life, load: Load, ledger: Ledger): Promise<void> {
   for (const one of load.asked.slice(-CLIENTS)) {
     const exchange = ledger.bySerial.get(one.question.serial)

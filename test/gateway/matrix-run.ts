@@ -36,7 +36,7 @@ export interface CellSeen extends Wire {
   readonly ms: number
   /** Most tokens that the gateway may count for the prompt. */
   readonly promptMost: number
-  /** What the client made of the answer. */
+  /** The answer as the client understood it. */
   readonly client: ClientResult
   readonly receipt: Receipt | undefined
   /** How the provider saw the request end, and how many it got. */

@@ -4,14 +4,13 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Client } from 'pg'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { takeLock } from '../../src/store/lock.ts'
 import { startGateway, temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { SECRET } from '../store/helpers.ts'
-
-if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
 async function start(): Promise<{ gateway: InProcess; database: TestDatabase }> {
   const database = await testDatabase()
@@ -33,7 +32,7 @@ const yamlOf = (store: string) => ({
   routes: [{ path: '/v1/chat/completions', policy: 'test' }],
 })
 
-describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway on PostgreSQL', () => {
+describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
   test('answers, charges exactly, and lets no revoked key in from the next request on', async () => {
     const { gateway } = await start()
     const { store } = gateway.running

@@ -3,7 +3,7 @@ import type { FaultMode } from '../helpers/fake-provider.ts'
 import type { InProcess } from '../helpers/in-process.ts'
 import { chunksOf, parseSse, textOf } from '../helpers/sse.ts'
 
-/** What a client made of an answer. */
+/** An answer as a client understood it. */
 export type ClientResult = { readonly raised: unknown } | { readonly content: string; readonly finish: string | null }
 
 /** The bytes of an exchange, as `onWire` gets them. */

@@ -4,17 +4,16 @@
  */
 import { connect, createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { countsOf } from '../helpers/counts.ts'
 import { answerOf, createAccount, type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { ownServer, type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { expectWithin } from '../helpers/promised.ts'
 import { resourcesOf, WATCHED_GATEWAY } from '../helpers/resources.ts'
 import { seeded } from '../helpers/seeded.ts'
 
 const counts = countsOf('kills')
-
-if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
 /** How long it is away. The streams under way end before it is back. */
 const AWAY_MS = counts(1500, 20_000)
@@ -215,7 +214,7 @@ const readiness = async (gateway: Gateway) => {
   return `${answer.status} ${await answer.text()}`
 }
 
-describe.skipIf(WITHOUT_POSTGRES !== null)('a database that is', () => {
+describeWith(WITHOUT_POSTGRES, 'a database that is', () => {
   test.each(LOSSES.slice(0, counts(4, LOSSES.length)))(
     '%s: what is paid is refused in time, streams end whole, and each is charged once',
     async (_, ms, make) => {

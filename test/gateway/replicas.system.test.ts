@@ -11,13 +11,12 @@ import {
   tollgate,
   writeConfiguration,
 } from '../helpers/gateway.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { fileDatabase, type TestDatabase, testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { expectWithin } from '../helpers/promised.ts'
 import { seeded } from '../helpers/seeded.ts'
 
 const counts = countsOf('replicas')
-
-if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
 const SECRET = 'of all replicas, and of nobody else'
 /** Each request costs exactly a dollar, whatever it says. */
@@ -101,7 +100,7 @@ const ADMIN = { admin: '127.0.0.1:0' }
 /** Of which one is killed. */
 const COUNT = counts(2, 3)
 
-describe.skipIf(WITHOUT_POSTGRES !== null)('replicas', () => {
+describeWith(WITHOUT_POSTGRES, 'replicas', () => {
   describe('three of them', () => {
     let database: TestDatabase
     const all: Gateway[] = []

@@ -1,19 +1,19 @@
 /** A database that a gateway cannot use: one problem, with its line in gateway.yaml and what to do, and nothing is begun. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { systemClock } from '../../src/common/clock.ts'
 import { copyStore } from '../../src/store/copy-store.ts'
 import { checkPostgres, openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { startPgbouncer, WITHOUT_PGBOUNCER } from '../helpers/pgbouncer.ts'
 import { LOCKED, type TestDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { aHold, aSettle, fund, SECRET } from '../store/helpers.ts'
 import { makeSample } from '../store/large.ts'
 
-if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 if (WITHOUT_PGBOUNCER !== null) console.warn(`PgBouncer: ${WITHOUT_PGBOUNCER}`)
 
 const SCHEMA = 'CREATE TABLE tollgate_schema (version BIGINT, file TEXT)'
@@ -102,7 +102,7 @@ async function serve(store: string, secret?: string) {
   return { dir, code, said: stdout + stderr }
 }
 
-describe.skipIf(WITHOUT_POSTGRES !== null)('a gateway does not start on', () => {
+describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
   test.each(MISTAKES)('$name', async ({ url, says }) => {
     const [database, { port }] = [await testDatabase(), await testServer()]
     const store = await url(database, `127.0.0.1:${port}`)

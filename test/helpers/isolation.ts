@@ -4,7 +4,7 @@ import { importsOf, isTestFile, read, withoutComments } from './repository.ts'
 /** What changes the process for the next file in it, or measures the process. */
 const PROCESS_WIDE: readonly RegExp[] = [
   // Mocked modules.
-  /\bvi\.(?:do|un)?[mM]ock\b|\bvi\.(?:hoisted|resetModules)\b/,
+  /\bvi\.(?:do)?(?:[uU]n)?[mM]ock\b|\bvi\.(?:hoisted|resetModules)\b/,
   // The environment, signals, the working directory.
   /^ *process\.env\[.*\] = |\bdelete process\.env\b|^ *process\.(on|once)\(|\bprocess\.chdir\(/m,
   // Built-in objects that a test replaces.

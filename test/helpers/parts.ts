@@ -30,6 +30,11 @@ export function runsIn(file: string, layer: 'unit' | 'system'): boolean {
   return kind === 'engines' || (kind ?? 'unit') === layer
 }
 
+/** Whether a file needs the packages of test/packages: only `npm run test:system` and `npm run test:full` load it. */
+export function isSystemFile(file: string): boolean {
+  return /\.system(?:\.test)?\.ts$/.test(file) || file.startsWith('test/clients/')
+}
+
 /** The part whose full counts a file has; it says so itself: `const counts = countsOf('kills')`. */
 export function partsIn(code: string): string[] {
   return [...code.matchAll(/\b(?:countsOf|isFull)\('(\w+)'\)/g)].map(match => match[1]!)

@@ -1,11 +1,10 @@
 /** The server that the store's tests share. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { describeWith } from './missing.ts'
 import { storeDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from './postgres.ts'
 
-if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
-
-describe.skipIf(WITHOUT_POSTGRES !== null)('the server of a test run', () => {
+describeWith(WITHOUT_POSTGRES, 'the server of a test run', () => {
   test('is started once, by an ordinary user', async () => {
     const [first, second] = await Promise.all([testServer(), testServer()])
     expect(second).toEqual(first)

@@ -6,7 +6,7 @@ import { read } from './repository.ts'
 
 const COMMENT = String.raw`(?:^\s*(?:\/\*\*?|\*|\/\/)|\s\/\/)\s+`
 
-/** What is counted, and what to write instead. */
+/** Each pattern with the words to write instead. */
 const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\btold\b/gi, 'reported, returned, logged'],
   [/\btells?\b/gi, 'reports, returns, shows'],
@@ -29,29 +29,20 @@ const LISTS = ['test/helpers/words.ts']
 
 const TEXTS = /\.(?:tsx?|js|mjs|md|yaml|css|html)$/
 
-/** How many there are in each folder: `src/store`, `plugins/guard`, `test/gateway`, or `.` for the top. */
-export function wordsByFolder(files: readonly string[]): Record<string, number> {
-  const counts = new Map<string, number>()
+/** The findings of each folder that has some, as `FILE:LINE: "word" (write: …)`. A folder: `src/store`, `test/gateway`, or `.` for the top. */
+export function wordsByFolder(files: readonly string[]): Record<string, string[]> {
+  const folders: Record<string, string[]> = {}
   for (const file of files.filter(each => TEXTS.test(each) && !LISTS.includes(each))) {
     const text = read(file)
-    const count = WORDS.reduce((sum, [pattern]) => sum + (text.match(pattern)?.length ?? 0), 0)
-    if (count > 0) counts.set(folderOf(file), (counts.get(folderOf(file)) ?? 0) + count)
-  }
-  return Object.fromEntries([...counts].toSorted(([one], [other]) => (one < other ? -1 : 1)))
-}
-
-/** `FILE:LINE: word (write …)` for each in the files of a folder. */
-export function wordsIn(files: readonly string[], folder: string): string[] {
-  return files
-    .filter(each => TEXTS.test(each) && !LISTS.includes(each) && folderOf(each) === folder)
-    .flatMap(file =>
-      WORDS.flatMap(([pattern, instead]) =>
-        [...read(file).matchAll(pattern)].map(match => {
-          const line = read(file).slice(0, match.index).split('\n').length
-          return `${file}:${line}: "${match[0].trim()}" (write: ${instead})`
-        }),
-      ),
+    const found = WORDS.flatMap(([pattern, instead]) =>
+      [...text.matchAll(pattern)].map(match => {
+        const line = text.slice(0, match.index).split('\n').length
+        return `${file}:${line}: "${match[0].trim()}" (write: ${instead})`
+      }),
     )
+    if (found.length > 0) (folders[folderOf(file)] ??= []).push(...found)
+  }
+  return folders
 }
 
 function folderOf(file: string): string {

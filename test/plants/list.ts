@@ -10,7 +10,7 @@ export interface Plant {
   readonly promise: string
   readonly fault: string
   readonly changes: readonly Change[]
-  /** Files of `npm test`, of which at least one fails. */
+  /** Files of `npm test`; at least one fails. */
   readonly tests: readonly string[]
 }
 

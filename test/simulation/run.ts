@@ -10,7 +10,7 @@ export interface Report {
   /** The seed that broke an invariant, or null. */
   readonly failed: number | null
   readonly seconds: number
-  /** What has happened how often. */
+  /** How often each kind of event happened. */
   readonly tally: Readonly<Record<string, number>>
 }
 

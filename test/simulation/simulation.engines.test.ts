@@ -14,10 +14,10 @@ const SEEDS: Readonly<Record<string, readonly [seeds: number, twice: number]>> =
   SQLite: [counts(8, 2_000), counts(1, 50)],
   PostgreSQL: [counts(8, 150), counts(1, 10)],
 }
-/** Seeds of one process. What a simulated kill has left under way stays in its memory, 0.35 MB a seed. */
+/** Seeds of one process. Exchanges that a simulated kill interrupts stay in its memory, 0.35 MB a seed. */
 const AT_MOST = 1000
 
-/** What every run of some length has to have come across: what never happens is not tested. */
+/** Events that every long run must meet: without them it would not test them. */
 const ENDINGS = [
   'outcome answered',
   'outcome client_left',

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { copyStore } from '../../src/store/copy-store.ts'
 import { connect } from '../../src/store/database.ts'
 import { takeLock } from '../../src/store/lock.ts'
@@ -14,14 +14,13 @@ import { WRITE_LOCK } from '../../src/store/postgres/postgres-schema.ts'
 import { createSpool } from '../../src/store/spool.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { countsOf } from '../helpers/counts.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle, folder, SECRET, UNGUARDED } from './helpers.ts'
 import { makeSample, openSample, type Sample } from './large.ts'
 
 const counts = countsOf('ledger')
-
-if (WITHOUT_POSTGRES !== null) console.warn(`PostgreSQL: ${WITHOUT_POSTGRES}`)
 
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
 const clock = { now: () => Date.now() }
@@ -209,7 +208,7 @@ function rowsOf(path: string): Record<string, unknown[]> {
   return Object.fromEntries(rows)
 }
 
-describe.skipIf(WITHOUT_POSTGRES !== null)('a copy', () => {
+describeWith(WITHOUT_POSTGRES, 'a copy', () => {
   test.each(REFUSED)('is refused: %s', async (_, make, rule) => {
     const { from, to } = await make()
     const error = (await copyStore({ from, to, clock }).catch((error: Error) => error)) as Error

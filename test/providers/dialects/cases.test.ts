@@ -1,5 +1,5 @@
 /**
- * What a dialect makes of requests, answers, errors and streams: the cases of `DIALECT/cases/*.json`. Refusals have tests of their
+ * Requests, answers, errors and streams through each dialect: the cases of `DIALECT/cases/*.json`. Refusals have tests of their
  * own, beside them.
  */
 import { expect } from 'vitest'
@@ -98,7 +98,7 @@ testCases(FOLDER, 'error.json', given =>
   ),
 )
 
-/** What a provider is asked for a count of tokens. Of Bedrock's request for a model of Anthropic's, the case has the text inside. */
+/** Requests for a count of tokens. A case of Bedrock with a model of Anthropic's has the text inside the request. */
 testCases(FOLDER, 'count.json', given => {
   const { counting } = dialectOf(given)
   const chat = chatOf(given['request'] as Partial<ChatRequest>)
@@ -141,7 +141,7 @@ function isTranslated({ dialect }: Case): boolean {
   return /^(anthropic|bedrock|cohere|gemini|ollama|vertex)/.test(String(dialect))
 }
 
-/** What a dialect makes itself has every member that OpenAI's schema requires; a case leaves out those that are null. */
+/** Answers that a dialect builds itself have every member that OpenAI's schema requires; a case omits those that are null. */
 function checkForm(name: SchemaName, made: ChatCompletion | Chunk): void {
   expect(made, 'no member is undefined').toStrictEqual(JSON.parse(JSON.stringify(made)))
   for (const choice of made.choices)
@@ -163,7 +163,7 @@ function completionOf({ choices, usage, ...head }: ChatCompletion): Json {
   return { head, choices: choices.map(choiceOf), ...(usage ? { usage } : {}) }
 }
 
-/** What a choice says beside what most of them say. */
+/** The members of a choice that differ from those of most choices. */
 function choiceOf({ index, logprobs, finish_reason, ...rest }: Json): Json {
   return {
     ...(index === 0 ? {} : { index }),

@@ -1,4 +1,4 @@
-/** What the cases beside it (openai/cases) cannot hold: requests and streams of any shape, and bytes that are not text. */
+/** Tests that cases (openai/cases) cannot hold: requests and streams of any shape, and bytes that are not text. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Chunk, Delta, StreamItem, Target, WireUsage } from '#contract'

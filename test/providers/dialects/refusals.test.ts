@@ -1,4 +1,4 @@
-/** What a provider cannot carry is refused: anything else would give a wrong answer. */
+/** Refusals of requests that a provider cannot carry: without them the answer would be wrong. */
 import { describe, expect, test } from 'vitest'
 import { type ChatRequest, type ContentPart, isRefusal, MAX_CHOICES, type Refusal } from '#contract'
 import { DIALECT_NAMES } from '../../../src/config/configuration.ts'

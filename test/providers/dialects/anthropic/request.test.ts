@@ -1,4 +1,4 @@
-/** What the dialect refuses, and the headers of a request. */
+/** Refusals of the dialect, and the headers of a request. */
 import { expect, test } from 'vitest'
 import { type ChatRequest, isRefusal } from '#contract'
 import { anthropicHeaders } from '../../../../src/providers/dialects/anthropic/index.ts'

@@ -1,4 +1,4 @@
-/** What the two dialects of Bedrock refuse. */
+/** Refusals of the two dialects of Bedrock. */
 import { expect, test } from 'vitest'
 import { isRefusal } from '#contract'
 import { createDialect, type DialectName } from '../../../../src/providers/dialects/index.ts'

@@ -50,7 +50,7 @@ const WHOLE = [
   metadata,
 ]
 
-/** What InvokeModel sends of an event of the Messages API. */
+/** InvokeModel's frame around an event of the Messages API. */
 const chunk = (value: unknown) =>
   event('chunk', { bytes: Buffer.from(JSON.stringify(value)).toString('base64'), p: 'abc' })
 const invokeStart = chunk({ type: 'message_start', message: { id: 'msg_bdrk_1', content: [] } })

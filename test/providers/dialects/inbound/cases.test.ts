@@ -1,5 +1,5 @@
 /**
- * What the formats of clients become, and what answers become in them: the cases of `messages/cases/*.json` and
+ * Requests from each client format, and answers in it: the cases of `messages/cases/*.json` and
  * `responses/cases/*.json`. Refusals have tests of their own, beside them.
  */
 import { isDeepStrictEqual } from 'node:util'
@@ -25,7 +25,7 @@ testCases(FOLDER, 'stream.json', given => {
   const { events, done, rest } = parseSse(streamOf(given))
   expect({ done, rest }).toEqual({ done: false, rest: '' })
   const all = events.map(({ event, data }, index) => eventOf(event, JSON.parse(data), index))
-  // What holds the whole answer in an event, as far as there is one.
+  // The member of an event that holds the whole answer, if the event has one.
   const name = given['dialect'] === 'responses' ? 'response' : 'message'
   const head = all.find(event => typeof event[name] === 'object')?.[name] as Json
   return { head, events: all.map(event => withoutHead(event, name, head)) }

@@ -17,7 +17,7 @@ export const FOLDER = 'test/providers/dialects/inbound'
 
 const DIALECTS: Readonly<Record<string, InboundDialect>> = { messages: messagesInbound, responses: responsesInbound }
 const VIEW: InboundView = { exchange: 'req_01ab-7', createdAt: 1_790_000_000 }
-/** What most requests have: a case names what it has beside that, or otherwise. */
+/** Members that most requests share: a case names only those that differ. */
 const LEAST: Readonly<Record<string, Json>> = {
   messages: { model: 'chat-small', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
   responses: { model: 'chat-small', input: 'Hello' },

@@ -1,4 +1,4 @@
-/** What relatives of OpenAI are sent: what holds for all of them, and what the cases beside it cannot hold. */
+/** Requests to relatives of OpenAI: rules for all of them, and tests that cases cannot hold. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createDialect } from '../../../../src/providers/dialects/index.ts'

@@ -1,4 +1,4 @@
-/** What the tests of OpenAI and its relatives share: a request, a target and a view. */
+/** Shared by the tests of OpenAI and its relatives: a request, a target and a view. */
 import type { AnswerView, Chat, ChatRequest, Target } from '#contract'
 import { createDialect, type DialectName } from '../../../../src/providers/dialects/index.ts'
 
@@ -31,7 +31,7 @@ export function chatOf(text: string): Chat {
   }
 }
 
-/** What goes upstream: the body as text, and the names of what is dropped. */
+/** The request to the provider: its body as text, and the names of dropped parameters. */
 export function sent(name: DialectName, text: string, fields: Partial<Target> = {}) {
   const { body, dropped } = createDialect(name, () => NOW).dialect.encodeRequest(chatOf(text), target(fields))
   return { text: body.toString(), dropped }

@@ -1,4 +1,4 @@
-/** What readConversation refuses, and counts that a provider may write. What else it reads: the cases beside it. */
+/** Refusals of readConversation, and counts that a provider may write. Cases have the rest. */
 import { describe, expect, test } from 'vitest'
 import { type ChatMessage, isRefusal } from '#contract'
 import { countOf } from '../../../../src/providers/dialects/translate/completion.ts'

@@ -106,7 +106,7 @@ describe('generated streams', () => {
     expect(open).toBe(-1)
   }
 
-  /** What all blocks of a kind come to. */
+  /** All blocks of a kind, joined. */
   function sumOf(content: readonly Block[]) {
     const sum = { text: '', thinking: '', calls: {} as Record<string, unknown> }
     for (const { type, text, thinking, id, input } of content) {

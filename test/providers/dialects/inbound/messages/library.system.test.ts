@@ -1,4 +1,4 @@
-/** What the official library makes of errors and streams of the Messages API. */
+/** The official library reads errors and streams of the Messages API. */
 import Anthropic from '@anthropic-ai/sdk'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** What is refused of requests of the Messages API, and generated requests. */
+/** Refusals of requests of the Messages API, and generated requests. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRefusal, type Model, type Refusal } from '#contract'

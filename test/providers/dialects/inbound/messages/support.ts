@@ -1,4 +1,4 @@
-/** What the tests of the Messages dialect share: requests, answers, and a client's reading of streams. */
+/** Shared by the tests of the Messages dialect: requests, answers, and a client's reading of streams. */
 import type { ChatCompletion, ChatRequest, Chunk, Delta, InboundRequest, WireUsage } from '#contract'
 import { messagesInbound } from '../../../../../src/providers/dialects/inbound/messages/index.ts'
 
@@ -76,7 +76,7 @@ export function eventsOf(text: string): Record<string, unknown>[] {
 
 type Fields = Record<string, unknown>
 
-/** What a client puts together from the events of a stream, as the official library does. */
+/** Joins the events of a stream into a message, as the official library does. */
 export function folded(text: string): Message {
   let message: Fields = {}
   const blocks: Fields[] = []

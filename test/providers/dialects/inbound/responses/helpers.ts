@@ -1,4 +1,4 @@
-/** What the tests of the Responses format share: requests, and answers as the client sees them. */
+/** Shared by the tests of the Responses format: requests, and answers as the client sees them. */
 import { type ChatCompletion, type Chunk, type InboundView, isRefusal, type Refusal, type WireUsage } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
 import { boxesOf } from '../../../../helpers/boxes.ts'

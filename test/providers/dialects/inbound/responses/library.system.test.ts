@@ -1,4 +1,4 @@
-/** What the official library makes of streams in the Responses format: the Response in their last event, or its error. */
+/** The official library reads streams in the Responses format: to the Response in their last event, or to its error. */
 import OpenAI from 'openai'
 import type { ResponseStreamParams } from 'openai/lib/responses/ResponseStream'
 import { describe, expect, test } from 'vitest'

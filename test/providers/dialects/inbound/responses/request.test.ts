@@ -1,4 +1,4 @@
-/** What is refused of requests in the Responses format, in which words, and at which places. */
+/** Refusals of requests in the Responses format, with their sentences and places. */
 import { describe, expect, test } from 'vitest'
 import { isRefusal, refuse } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'

@@ -35,7 +35,7 @@ test('everything that says that it is over waits for the end', () => {
   )
 })
 
-/** What is left when items of a kind are taken together: their order, and where one was interrupted, is the stream's own. */
+/** Items of a kind, joined: only the stream has their order and their interruptions. */
 function gist(items: readonly Item[]) {
   const texts = { text: '', refusal: '', summary: '' }
   const calls: unknown[] = []
@@ -69,7 +69,7 @@ function endedItems(events: readonly Event[]): Item[] {
   return items
 }
 
-/** What the pieces of a kind add up to. */
+/** The pieces of a kind, joined. */
 function deltasOf(events: readonly Event[]) {
   const sum = (kind: string) => events.map(({ type, delta }) => (type === kind ? String(delta) : '')).join('')
   return {
