@@ -1,9 +1,8 @@
 /**
- * What people see in an editor: the schema in yaml-language-server itself, over stdio, as editors run it. Without that
- * package the tests are skipped; TOLLGATE_YAML_SERVER may name its program instead.
+ * What people see in an editor: the schema in yaml-language-server itself, over stdio, as editors run it.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -11,12 +10,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { editorSchema } from '../../src/config/json-schema.ts'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { POLICY_TEST_SCHEMA } from '../../src/testing/policy/schema.ts'
-import { ROOT } from '../helpers/repository.ts'
+import { PACKAGES } from '../helpers/packages.ts'
 
-const SERVER =
-  process.env['TOLLGATE_YAML_SERVER'] ?? join(ROOT, 'node_modules/yaml-language-server/bin/yaml-language-server')
-const missing = !existsSync(SERVER)
-if (missing) console.warn('The schema was not tried in an editor: yaml-language-server is not installed.')
+const SERVER = join(PACKAGES, 'node_modules/yaml-language-server/bin/yaml-language-server')
 
 /** Where the cursor stands in a text. */
 const CURSOR = '▸'
@@ -44,7 +40,7 @@ beforeAll(async () => {
     POLICY_TEST_SCHEMA,
   )
   writeFileSync(join(folder, 'schema.json'), JSON.stringify(schema))
-  if (!missing) editor = await startEditor()
+  editor = await startEditor()
 })
 afterAll(async () => {
   await editor?.close()
@@ -63,7 +59,7 @@ const policy = (more: string) => `steps:
   - use: schema
 ${more}`
 
-describe.skipIf(missing)('yaml-language-server', () => {
+describe('yaml-language-server', () => {
   test.each([
     ['gateway.yaml', gateway('lisen: 127.0.0.1:1\n'), '7:1 Property lisen is not allowed.'],
     ['gateway.yaml', gateway('trust_proxy: 17\n'), '7:14 Value is above the maximum of 16.'],

@@ -4,7 +4,6 @@
  */
 import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ErrorEnvelope } from '#contract'
 import { runCommand } from '../helpers/command.ts'
@@ -17,11 +16,12 @@ import {
   tollgate,
   writeConfiguration,
 } from '../helpers/gateway.ts'
+import { PACKAGES } from '../helpers/packages.ts'
 import { openRaw } from '../helpers/raw-client.ts'
 import { chunksOf, contentOf, parseSse } from '../helpers/sse.ts'
 import { expectRefusal } from './refusal.ts'
 
-const CORS = fileURLToPath(new URL('../../node_modules/@koa/cors', import.meta.url))
+const CORS = join(PACKAGES, 'node_modules/@koa/cors')
 const ORIGIN = 'https://app.example'
 
 /** What its author has written: with types, a unit, a helper file, and something to let go of. */

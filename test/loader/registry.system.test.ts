@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin } from '#contract'
@@ -12,8 +12,9 @@ import { followImport, followPlugin, importsOf, noteLoaded } from '../../src/loa
 import { complaintsAbout, createRegistry } from '../../src/loader/registry.ts'
 import { standIns } from '../config/stand-ins.ts'
 import { PARTS, STANDARD } from '../config/workshop.ts'
+import { PACKAGES } from '../helpers/packages.ts'
+import { ROOT } from '../helpers/repository.ts'
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const NODE = join(ROOT, 'node_modules/.bin/node')
 const CHILD = join(ROOT, 'test/loader/registry-child.ts')
 
@@ -125,7 +126,7 @@ beforeAll(() => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'tollgate-plugins-')))
   for (const [path, text] of Object.entries(OUTSIDE)) write(path, text)
   mkdirSync(join(folder, 'node_modules/@koa'))
-  symlinkSync(join(ROOT, 'node_modules/@koa/cors'), join(folder, 'node_modules/@koa/cors'))
+  symlinkSync(join(PACKAGES, 'node_modules/@koa/cors'), join(folder, 'node_modules/@koa/cors'))
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
