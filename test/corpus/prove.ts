@@ -21,8 +21,8 @@ export interface ProofOptions {
   readonly corpus: Corpus
   readonly cases: readonly CorpusCase[]
   readonly modes: readonly ChunkMode[]
-  /** Told before each provider: how many cases are done, of how many in all modes. */
-  readonly onProgress?: (progress: { done: number; all: number; mode: ChunkMode; provider: string }) => void
+  /** Called before each mode, with the number of cases that are done, of all modes. */
+  readonly onProgress?: (progress: { done: number; all: number; mode: ChunkMode }) => void
 }
 
 /** Rejects when a tool does not run; a case that fails is a line in `failures`. */
@@ -37,14 +37,15 @@ export async function proveCorpus({ corpus, cases, modes, onProgress }: ProofOpt
     for (const mode of modes) {
       await using replay = await startReplay(corpus.dir, set, mode)
       const gateway = await startGateway({ yaml: configurationOf(cases, replay.url), policies: { corpus: POLICY } })
+      onProgress?.({ done, all: cases.length * modes.length, mode })
+      const verdict = await check(corpus.dir, set, gateway.url)
+      failures.push(...verdict.failures.map(line => `${mode} | ${line}`))
       for (const { provider, cases: own, passed } of rows) {
-        onProgress?.({ done, all: cases.length * modes.length, mode, provider })
-        const verdict = await check(corpus.dir, set, provider, gateway.url)
-        if (verdict.checked !== own) failures.push(`${provider} | ${mode} | ${verdict.checked} of ${own} were checked`)
-        failures.push(...verdict.failures.map(line => `${mode} | ${line}`))
-        passed.push(verdict.passed)
-        done += own
+        const { checked, passed: good } = verdict.counts.get(provider) ?? { checked: 0, passed: 0 }
+        if (checked !== own) failures.push(`${provider} | ${mode} | ${checked} of ${own} were checked`)
+        passed.push(good)
       }
+      done += cases.length
       const originals = await judgeOriginals(corpus.dir, cases, gateway.url)
       failures.push(...originals.failures.map(line => `${mode} | ${line}`))
       judged += originals.judged

@@ -43,9 +43,9 @@ function amendments(cases: readonly CorpusCase[]): string {
   ].join('\n')
 }
 
-function showProgress({ done, all, mode, provider }: { done: number; all: number; mode: string; provider: string }) {
+function showProgress({ done, all, mode }: { done: number; all: number; mode: string }) {
   if (!process.stderr.isTTY) return
-  process.stderr.write(`\r\x1b[K${done} of ${all} cases: ${mode}, ${provider}`)
+  process.stderr.write(`\r\x1b[K${done} of ${all} cases: ${mode}`)
 }
 
 function clearProgress(): void {

@@ -10,10 +10,9 @@ export interface Replay extends AsyncDisposable {
   readonly url: string
 }
 
-/** What the checker said of the cases of one provider. */
+/** What the checker said of the cases of a set. */
 export interface Verdict {
-  readonly passed: number
-  readonly checked: number
+  readonly counts: ReadonlyMap<string, { readonly passed: number; readonly checked: number }>
   /** A line for each case that failed: its id, whole or stream, what was wrong. */
   readonly failures: readonly string[]
 }
@@ -39,10 +38,10 @@ export async function startReplay(corpusDir: string, set: string, mode: ChunkMod
   throw new Error(`the replaying upstream does not start: ${said}`)
 }
 
-/** Runs the checker over the cases of one provider of a set. */
-export async function check(corpusDir: string, set: string, provider: string, gateway: string): Promise<Verdict> {
+/** Runs the checker over all cases of a set. Its counts are by provider. */
+export async function check(corpusDir: string, set: string, gateway: string): Promise<Verdict> {
   const tool = join(corpusDir, 'tools/check.mjs')
-  const args = ['--gateway', `${gateway}/v1`, '--set', set, '--only', provider, '--verbose']
+  const args = ['--gateway', `${gateway}/v1`, '--set', set, '--verbose']
   const child = spawn(process.execPath, ['--import', CUT_READER, tool, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   let [stdout, stderr] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -52,10 +51,11 @@ export async function check(corpusDir: string, set: string, provider: string, ga
     stderr += text
   })
   const [code] = (await once(child, 'close')) as [number | null]
-  const counts = /^TOTAL (\d+)\/(\d+)$/m.exec(stdout)
-  if (code !== 0 || !counts) throw new Error(`the checker failed (${code}):\n${stderr}${stdout}`)
-  const failures = stdout.split('\n').filter(line => line.includes(' | '))
-  return { passed: Number(counts[1]), checked: Number(counts[2]), failures }
+  if (code !== 0 || !/^TOTAL /m.test(stdout)) throw new Error(`the checker failed (${code}):\n${stderr}${stdout}`)
+  const counts = [...stdout.matchAll(/^(\S+) +(\d+)\/(\d+)$/gm)].map(
+    ([, provider, passed, checked]) => [provider!, { passed: Number(passed), checked: Number(checked) }] as const,
+  )
+  return { counts: new Map(counts), failures: stdout.split('\n').filter(line => line.includes(' | ')) }
 }
 
 async function firstWords(child: ChildProcess): Promise<string> {
