@@ -7,6 +7,7 @@ import { basename, dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import stringify from 'json-stringify-pretty-compact'
 import { afterAll, describe, expect, test } from 'vitest'
+import { visibleJson } from '../../src/contract/visible.ts'
 import { allFiles, ROOT } from './repository.ts'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -101,6 +102,7 @@ function isMerged(name: string, common: Json): boolean {
   return name === 'body' && common[name] !== undefined
 }
 
+/** Invisible characters are escaped, so that a diff shows them. */
 function rewrite(file: string, content: CaseFile): void {
-  writeFileSync(join(ROOT, file), `${stringify(content, { maxLength: 140 })}\n`)
+  writeFileSync(join(ROOT, file), `${visibleJson(stringify(content, { maxLength: 140 }))}\n`)
 }

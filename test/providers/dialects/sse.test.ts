@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type SseEvent, SseReader } from '../../../src/providers/dialects/sse.ts'
+import { testCases } from '../../helpers/cases.ts'
 import { countsOf } from '../../helpers/counts.ts'
 
 const counts = countsOf('corpus')
@@ -16,7 +17,6 @@ function read(pieces: readonly Buffer[]): Read {
   return shown([...events, ...reader.end()])
 }
 
-const readText = (text: string) => read([Buffer.from(text)])
 const bytewise = (bytes: Buffer) => Array.from(bytes, byte => Buffer.of(byte))
 
 /** Cuts bytes at the given places (taken modulo the length), in order; equal places give empty pieces. */
@@ -26,78 +26,11 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
 }
 
 describe('what the fields mean', () => {
-  test.each<[name: string, text: string, events: Read]>([
-    ['nothing', '', []],
-    ['blank lines only', '\n\n\n', []],
-    ['one event', 'data: {"a":1}\n\n', [['', '{"a":1}']]],
-    ['no space after the colon', 'data:{"a":1}\n\n', [['', '{"a":1}']]],
-    ['two spaces: one belongs to the data', 'data:  x\n\n', [['', ' x']]],
-    ['a tab is no space', 'data:\tx\n\n', [['', '\tx']]],
-    ['several lines of data', 'data: a\ndata:b\ndata: c\n\n', [['', 'a\nb\nc']]],
-    ['an empty line of data between', 'data: a\ndata\ndata: c\n\n', [['', 'a\n\nc']]],
-    ['an event without data', 'event: ping\n\n', []],
-    ['an event with empty data', 'data:\n\ndata\n\n', []],
-    ['a name', 'event: error\ndata: x\n\n', [['error', 'x']]],
-    ['a name after the data', 'data: x\nevent:error\n\n', [['error', 'x']]],
-    ['a name is forgotten with its event', 'event: a\n\ndata: x\n\n', [['', 'x']]],
-    ['the last name counts', 'event: a\nevent: b\ndata: x\n\n', [['b', 'x']]],
-    ['comments', ': OPENROUTER PROCESSING\n\n:\n: keep-alive\ndata: x\n:in between\n\n', [['', 'x']]],
-    ['id and retry', 'id: 7\nretry: 1000\ndata: x\n\n', [['', 'x']]],
-    ['a field that only begins like data', 'database: y\ndat: y\ndata2\n data: y\nDATA: y\ndata: x\n\n', [['', 'x']]],
-    ['a field that only begins like event', 'events: y\nevent_: y\ndata: x\n\n', [['', 'x']]],
-    ['lines that are no fields', '{"choices": []}\n\ndata: x\n\n', [['', 'x']]],
-    ['a byte order mark', '\ufeffdata: x\n\n', [['', 'x']]],
-    ['a second byte order mark is text', '\ufeff\ufeffdata: x\n\ndata: y\n\n', [['', 'y']]],
-    ['a byte order mark in the middle is text', 'data: x\n\n\ufeffdata: y\n\n', [['', 'x']]],
-    [
-      'no blank line at the end',
-      'data: a\n\ndata: [DONE]\n',
-      [
-        ['', 'a'],
-        ['', '[DONE]'],
-      ],
-    ],
-    [
-      'no line end at the end',
-      'data: a\n\ndata: [DONE]',
-      [
-        ['', 'a'],
-        ['', '[DONE]'],
-      ],
-    ],
-    ['a name and no line end at the end', 'data: a\nevent: error', [['error', 'a']]],
-    [
-      'CRLF',
-      'data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n',
-      [
-        ['', 'a\nb'],
-        ['', 'c'],
-      ],
-    ],
-    [
-      'CR',
-      'data: a\rdata: b\r\rdata: c\r\r',
-      [
-        ['', 'a\nb'],
-        ['', 'c'],
-      ],
-    ],
-    [
-      'all of them',
-      'data: a\r\n\ndata: b\r\rdata: c\n\r\ndata: d\n\r',
-      [
-        ['', 'a'],
-        ['', 'b'],
-        ['', 'c'],
-        ['', 'd'],
-      ],
-    ],
-    ['a NUL', 'data: a\u0000b\n\n', [['', 'a\u0000b']]],
-    ['other line separators are text', 'data: a\u2028b\u0085c\u000bd\n\n', [['', 'a\u2028b\u0085c\u000bd']]],
-    ['letters of several bytes', 'data: na\u00efve \u20ac \u{1f600}\n\n', [['', 'na\u00efve \u20ac \u{1f600}']]],
-  ])('%s', (_name, text, events) => {
-    expect(readText(text)).toEqual(events)
-    expect(read(bytewise(Buffer.from(text)))).toEqual(events)
+  testCases('test/providers/dialects', 'sse.json', ({ text }) => {
+    const bytes = Buffer.from(String(text))
+    const events = read([bytes])
+    expect(read(bytewise(bytes)), 'byte by byte').toEqual(events)
+    return { events }
   })
 
   test('bytes that are no UTF-8 are passed on as they are', () => {
