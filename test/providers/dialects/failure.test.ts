@@ -97,7 +97,7 @@ describe('what no list of secrets has', () => {
 })
 
 describe('what a status and a body mean', () => {
-  test.each<[name: string, status: number, body: unknown, code: ErrorCode, message: string | undefined]>([
+  test.each<[name: string, status: number, body: unknown, code: ErrorCode, message?: string]>([
     // A request that the provider does not take: its sentence is passed on, it is the only help there is.
     ['OpenAI 400', 400, openai({}), 'upstream_rejected', 'Words of the provider.'],
     ['OpenAI 422', 422, openai({}), 'upstream_rejected', 'Words of the provider.'],
@@ -191,14 +191,14 @@ describe('what a status and a body mean', () => {
       'upstream_rejected',
       'Failed to deserialize the JSON body: missing field `content` at line 1',
     ],
-    ['a page', 400, '<html><h1>400 Bad Request</h1>nginx</html>', 'upstream_rejected', undefined],
-    ['JSON that breaks off', 400, '{"error": {"message": "Wor', 'upstream_rejected', undefined],
-    ['nothing', 400, '', 'upstream_rejected', undefined],
-    ['null', 400, 'null', 'upstream_rejected', undefined],
-    ['a number', 400, '7', 'upstream_rejected', undefined],
-    ['an empty list', 400, '[]', 'upstream_rejected', undefined],
-    ['an empty message', 400, openai({ message: '' }), 'upstream_rejected', undefined],
-    ['a message of another kind', 400, openai({ message: { a: 1 } }), 'upstream_rejected', undefined],
+    ['a page', 400, '<html><h1>400 Bad Request</h1>nginx</html>', 'upstream_rejected'],
+    ['JSON that breaks off', 400, '{"error": {"message": "Wor', 'upstream_rejected'],
+    ['nothing', 400, '', 'upstream_rejected'],
+    ['null', 400, 'null', 'upstream_rejected'],
+    ['a number', 400, '7', 'upstream_rejected'],
+    ['an empty list', 400, '[]', 'upstream_rejected'],
+    ['an empty message', 400, openai({ message: '' }), 'upstream_rejected'],
+    ['a message of another kind', 400, openai({ message: { a: 1 } }), 'upstream_rejected'],
     ['an error of null', 400, { error: null, message: 'No.' }, 'upstream_rejected', 'No.'],
 
     // Too long for the model's context.
@@ -242,7 +242,6 @@ describe('what a status and a body mean', () => {
       429,
       google(429, 'RESOURCE_EXHAUSTED', 'input token count quota'),
       'upstream_rate_limited',
-      undefined,
     ],
 
     // The rest of a client's own mistakes.
@@ -271,13 +270,7 @@ describe('what a status and a body mean', () => {
       'model_not_found',
       'The API deployment does not exist.',
     ],
-    [
-      'no such path, Azure',
-      404,
-      { error: { code: '404', message: 'Resource not found' } },
-      'upstream_error',
-      undefined,
-    ],
+    ['no such path, Azure', 404, { error: { code: '404', message: 'Resource not found' } }, 'upstream_error'],
     [
       'no such model, by its code',
       404,
@@ -321,15 +314,15 @@ describe('what a status and a body mean', () => {
       'model_not_found',
       'some/x is not a valid model ID',
     ],
-    ['no such path', 404, { detail: 'Not Found' }, 'upstream_error', undefined],
-    ['no such path, OpenAI', 404, openai({ message: 'Invalid URL (POST /v1/x)' }), 'upstream_error', undefined],
-    ['no such path, vLLM', 404, openai({ message: 'Not Found', type: 'NotFoundError' }), 'upstream_error', undefined],
-    ['no such path, in plain words', 404, '404 page not found', 'upstream_error', undefined],
-    ['no such path, a page', 404, '<html>404</html>', 'upstream_error', undefined],
+    ['no such path', 404, { detail: 'Not Found' }, 'upstream_error'],
+    ['no such path, OpenAI', 404, openai({ message: 'Invalid URL (POST /v1/x)' }), 'upstream_error'],
+    ['no such path, vLLM', 404, openai({ message: 'Not Found', type: 'NotFoundError' }), 'upstream_error'],
+    ['no such path, in plain words', 404, '404 page not found', 'upstream_error'],
+    ['no such path, a page', 404, '<html>404</html>', 'upstream_error'],
 
     // The gateway's own account: never the client's business.
-    ['a bad key', 401, openai({ code: 'invalid_api_key' }), 'upstream_auth', undefined],
-    ['a bad key, Mistral', 401, { detail: 'Invalid API Key' }, 'upstream_auth', undefined],
+    ['a bad key', 401, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
+    ['a bad key, Mistral', 401, { detail: 'Invalid API Key' }, 'upstream_auth'],
     [
       'a bad key, Google says 400',
       400,
@@ -337,22 +330,20 @@ describe('what a status and a body mean', () => {
         { reason: 'API_KEY_INVALID' },
       ]),
       'upstream_auth',
-      undefined,
     ],
     [
       'a bad key, xAI says 400',
       400,
       { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***99.' },
       'upstream_auth',
-      undefined,
     ],
-    ['a bad key, Azure', 401, { error: { code: '401', message: 'Access denied.' } }, 'upstream_auth', undefined],
-    ['a bad token, Azure', 401, { statusCode: 401, message: 'Unauthorized.' }, 'upstream_auth', undefined],
-    ['a bad key, 403', 403, openai({ message: 'This key was revoked.' }), 'upstream_auth', undefined],
-    ['a bad key, by its code', 403, openai({ code: 'invalid_api_key' }), 'upstream_auth', undefined],
-    ['a bad login, by its type', 403, openai({ type: 'authentication_error' }), 'upstream_auth', undefined],
-    ['a token that is over', 403, { message: 'The security token has expired' }, 'upstream_auth', undefined],
-    ['a stopped account', 403, openai({ message: 'Your account was suspended.' }), 'upstream_auth', undefined],
+    ['a bad key, Azure', 401, { error: { code: '401', message: 'Access denied.' } }, 'upstream_auth'],
+    ['a bad token, Azure', 401, { statusCode: 401, message: 'Unauthorized.' }, 'upstream_auth'],
+    ['a bad key, 403', 403, openai({ message: 'This key was revoked.' }), 'upstream_auth'],
+    ['a bad key, by its code', 403, openai({ code: 'invalid_api_key' }), 'upstream_auth'],
+    ['a bad login, by its type', 403, openai({ type: 'authentication_error' }), 'upstream_auth'],
+    ['a token that is over', 403, { message: 'The security token has expired' }, 'upstream_auth'],
+    ['a stopped account', 403, openai({ message: 'Your account was suspended.' }), 'upstream_auth'],
     ...[
       openai({
         message: 'Country, region, or territory not supported',
@@ -363,12 +354,11 @@ describe('what a status and a body mean', () => {
       google(403, 'PERMISSION_DENIED', 'Not your file, or too many tokens for a keyboard.'),
       '<html>403</html>',
       '',
-    ].map((body): [string, number, unknown, ErrorCode, undefined] => [
+    ].map((body): [string, number, unknown, ErrorCode] => [
       'what nobody may, or not from here',
       403,
       body,
       'upstream_forbidden',
-      undefined,
     ]),
     [
       'a model that the project may not use',
@@ -382,48 +372,41 @@ describe('what a status and a body mean', () => {
       403,
       { code: 'No permission', error: 'Your team has either used all available credits or reached its limit.' },
       'upstream_quota',
-      undefined,
     ],
-    ['no money', 402, openai({ message: 'Insufficient Balance' }), 'upstream_quota', undefined],
-    ['no quota, by its code', 429, openai({ code: 'insufficient_quota' }), 'upstream_quota', undefined],
-    ['no quota, by its type', 429, openai({ type: 'insufficient_quota' }), 'upstream_quota', undefined],
+    ['no money', 402, openai({ message: 'Insufficient Balance' }), 'upstream_quota'],
+    ['no quota, by its code', 429, openai({ code: 'insufficient_quota' }), 'upstream_quota'],
+    ['no quota, by its type', 429, openai({ type: 'insufficient_quota' }), 'upstream_quota'],
 
     // To be tried again.
-    ['too often', 429, openai({ type: 'rate_limit_error' }), 'upstream_rate_limited', undefined],
+    ['too often', 429, openai({ type: 'rate_limit_error' }), 'upstream_rate_limited'],
     [
       'too often, Mistral',
       429,
       { object: 'error', message: 'Slow down', type: 'rate_limited', code: '1300' },
       'upstream_rate_limited',
-      undefined,
     ],
     [
       'more than a minute takes, Groq',
       413,
       openai({ code: 'rate_limit_exceeded', type: 'tokens' }),
       'upstream_rate_limited',
-      undefined,
     ],
-    ['no room, Groq', 498, openai({}), 'upstream_rate_limited', undefined],
-    ['late', 408, openai({}), 'upstream_timeout', undefined],
-    ['late, a page', 504, '<html>504</html>', 'upstream_timeout', undefined],
-    ['overloaded', 503, openai({}), 'upstream_overloaded', undefined],
+    ['no room, Groq', 498, openai({}), 'upstream_rate_limited'],
+    ['late', 408, openai({}), 'upstream_timeout'],
+    ['late, a page', 504, '<html>504</html>', 'upstream_timeout'],
+    ['overloaded', 503, openai({}), 'upstream_overloaded'],
     [
       'overloaded, Anthropic',
       529,
       { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } },
       'upstream_overloaded',
-      undefined,
     ],
-    ...[500, 501, 502, 520, 524, 599, 424, 405, 418, 451].map(
-      (status): [string, number, unknown, ErrorCode, undefined] => [
-        `status ${status}`,
-        status,
-        openai({}),
-        'upstream_error',
-        undefined,
-      ],
-    ),
+    ...[500, 501, 502, 520, 524, 599, 424, 405, 418, 451].map((status): [string, number, unknown, ErrorCode] => [
+      `status ${status}`,
+      status,
+      openai({}),
+      'upstream_error',
+    ]),
   ])('%s (%i)', (_name, status, body, code, message) => {
     const failure = fail(status, body)
     expect(failure).toMatchObject({ code })
