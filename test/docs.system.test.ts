@@ -2,7 +2,7 @@
  * The READMEs show what happens: every client and every plugin of the samples runs against a real gateway.
  * test/docs.test.ts has the samples that need no process of their own.
  */
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -11,9 +11,13 @@ import { findPython } from './clients/python.ts'
 import { runCommand } from './helpers/command.ts'
 import { inLanguage } from './helpers/doc-samples.ts'
 import { createAccount, type Gateway, startGateway, temporaryDirectory, tollgate } from './helpers/gateway.ts'
+import { testWith } from './helpers/missing.ts'
 import { PACKAGES } from './helpers/packages.ts'
+import { without } from './helpers/programs.ts'
 import { ROOT, read } from './helpers/repository.ts'
 import { parseSse } from './helpers/sse.ts'
+
+const WITHOUT_CURL = without('curl')
 
 describe('the quick start', () => {
   let gateway: Gateway
@@ -40,11 +44,10 @@ describe('the quick start', () => {
     expect(variables!.text).toBe('export OPENAI_BASE_URL=http://127.0.0.1:8080/v1\nexport OPENAI_API_KEY=tg_live_...\n')
     expect(env['OPENAI_API_KEY']).toMatch(/^tg_live_/)
     const line = said.find(text => text.trim().startsWith('curl '))!
-    if (isInstalled('curl')) expectStream(await shell(line, {}))
+    if (WITHOUT_CURL === null) expectStream(await shell(line, {}))
   })
 
-  test('curl', async context => {
-    leaveOutWithout('curl', context)
+  testWith(WITHOUT_CURL, 'curl', async () => {
     await start()
     const [sample] = inLanguage('sh', 'README.md').filter(({ text }) => text.startsWith('curl '))
     expectStream(await shell(sample!.text, env))
@@ -100,7 +103,7 @@ describe('a plugin of your own', () => {
     expect(await tollgate(['check'], { config: gateway.config })).toMatchObject({ code: 0, stderr: '' })
     const { key } = await createAccount(gateway, { credit: '1' })
     const ask = ({ url }: Gateway) => shell(proof!.text, { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key })
-    const curls = isInstalled('curl')
+    const curls = WITHOUT_CURL === null
     if (curls) expect(await ask(gateway)).toMatch(/^HTTP\/1\.1 200 [\s\S]*^x-served-in-hour: \d{1,2}\r$/im)
     expect(await gateway.stop()).toBe(0)
 
@@ -149,20 +152,4 @@ function shell(line: string, env: Readonly<Record<string, string>>, cwd?: string
       else resolve(stdout)
     })
   })
-}
-
-function isInstalled(command: string): boolean {
-  try {
-    execFileSync(command, ['--version'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** Skips the test, aloud, where the sample's own tool is missing. */
-function leaveOutWithout(command: string, context: { skip(note?: string): void }): void {
-  if (isInstalled(command)) return
-  console.warn(`The sample for ${command} was left out: it does not run on this machine.`)
-  context.skip(`${command} does not run here`)
 }

@@ -3,7 +3,6 @@
  * every file of the page is written, every line is run in one shell beside a gateway that serves, and what the page
  * shows is what came, but for ids, times and ports.
  */
-import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -11,15 +10,14 @@ import { parse } from 'yaml'
 import { loadConfiguration } from '../src/config/load.ts'
 import { builtinRegistry } from '../src/loader/builtin.ts'
 import { type Gateway, type LogLine, startGateway } from './helpers/gateway.ts'
+import { describeWith } from './helpers/missing.ts'
+import { without } from './helpers/programs.ts'
 import { type Sample, samplesOf } from './helpers/repository.ts'
 import type { Shell } from './helpers/shell.ts'
 import { openWalk, plain, writeSample } from './helpers/walk.ts'
 
 const GUIDE = 'policies/GUIDE.md'
 const blocks = samplesOf(GUIDE)
-/** The page asks its questions with it. */
-const hasCurl = spawnSync('curl', ['--version']).status === 0
-if (!hasCurl) console.warn(`${GUIDE} was left out: curl does not run on this machine.`)
 
 /** As the page has it; the gateway of this test has a port that the system chooses. */
 const ADDRESS = '127.0.0.1:8080'
@@ -38,40 +36,45 @@ const known = new Set<LogLine>()
 /** Lines of the page that ran. */
 const ran: string[] = []
 
-beforeAll(async () => {
-  ;({ folder, shell } = await openWalk('gate'))
-  mkdirSync(join(folder, 'policies'))
-})
-afterAll(() => shell?.close())
+/** The page asks its questions with curl. */
+describeWith(without('curl'), GUIDE, proofs)
 
-// The steps build on each other: what comes after one that failed says nothing.
-let hasFailed = false
-for (const block of blocks) {
-  test.runIf(hasCurl)(`${block.place} ${titleOf(block)}`, async context => {
-    if (hasFailed) context.skip('a step before this one failed')
-    hasFailed = true
-    if (block.language === '') expectPrinted(block)
-    else if (block.language === 'sh') await runBlock(block)
-    else writeSample(folder, block, text => text.replace(ADDRESS, '127.0.0.1:0'))
-    await changeOver()
-    hasFailed = false
+function proofs(): void {
+  beforeAll(async () => {
+    ;({ folder, shell } = await openWalk('gate'))
+    mkdirSync(join(folder, 'policies'))
+  })
+  afterAll(() => shell?.close())
+
+  // The steps build on each other: what comes after one that failed says nothing.
+  let hasFailed = false
+  for (const block of blocks) {
+    test(`${block.place} ${titleOf(block)}`, async context => {
+      if (hasFailed) context.skip('a step before this one failed')
+      hasFailed = true
+      if (block.language === '') expectPrinted(block)
+      else if (block.language === 'sh') await runBlock(block)
+      else writeSample(folder, block, text => text.replace(ADDRESS, '127.0.0.1:0'))
+      await changeOver()
+      hasFailed = false
+    })
+  }
+
+  test('the workflow asks what the page asks', async context => {
+    if (hasFailed) context.skip('a step of the page failed')
+    const workflow = blocks.find(({ text }) => text.startsWith('name: policies\n'))
+    const { jobs } = parse(workflow!.text) as { jobs: { policies: { steps: { uses?: string; run?: string }[] } } }
+    const lines = jobs.policies.steps.flatMap(({ run }) => (run?.startsWith('npx tollgate ') ? [run] : []))
+    expect(lines.map(line => line.split(' ')[2])).toEqual(['check', 'test', 'exposure', 'replay'])
+    // A checkout of the branch, in it one of what runs, and the log.
+    await shell.run('cd branch && mkdir before && cp -r ../gateway.yaml ../policies before/ && cp ../usage.jsonl .')
+    for (const line of lines) if (!ran.some(text => text.includes(line))) await shell.run(line)
+  })
+
+  test('the gateway ran from the beginning to the end', async () => {
+    expect(await gateway?.stop()).toBe(0)
   })
 }
-
-test.runIf(hasCurl)('the workflow asks what the page asks', async context => {
-  if (hasFailed) context.skip('a step of the page failed')
-  const workflow = blocks.find(({ text }) => text.startsWith('name: policies\n'))
-  const { jobs } = parse(workflow!.text) as { jobs: { policies: { steps: { uses?: string; run?: string }[] } } }
-  const lines = jobs.policies.steps.flatMap(({ run }) => (run?.startsWith('npx tollgate ') ? [run] : []))
-  expect(lines.map(line => line.split(' ')[2])).toEqual(['check', 'test', 'exposure', 'replay'])
-  // A checkout of the branch, in it one of what runs, and the log.
-  await shell.run('cd branch && mkdir before && cp -r ../gateway.yaml ../policies before/ && cp ../usage.jsonl .')
-  for (const line of lines) if (!ran.some(text => text.includes(line))) await shell.run(line)
-})
-
-test.runIf(hasCurl)('the gateway ran from the beginning to the end', async () => {
-  expect(await gateway?.stop()).toBe(0)
-})
 
 /** In the order of the page, but for two blocks that are done in another way. */
 async function runBlock({ place, text }: Sample): Promise<void> {

@@ -39,7 +39,7 @@ export default class LineReporter extends DefaultReporter {
   #noteSkipped(each: TestCase, name: string): void {
     const result = each.result()
     if (result.state !== 'skipped') return
-    // Without a note it was left out by a filter of the command line, or by a condition that its file explains.
+    // Without a note it was left out by a filter of the command line.
     const { note } = result
     if (note !== undefined) this.#leftOut.set(note, (this.#leftOut.get(note) ?? new Set()).add(name))
   }

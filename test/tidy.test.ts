@@ -401,19 +401,29 @@ describe('code', () => {
     expect(count).toBeGreaterThan(50)
   })
 
-  test('no test, hook or wait has a limit of its own', () => {
-    const own =
-      /\bvi\.wait(?:For|Until)\(|\.poll\(.*\btimeout: |^\s*(?:test|it|describe|beforeAll|afterAll)\b.*\{ timeout: /
-    for (const line of ['await vi.waitFor(look)', "test('a', { timeout: 5 }, run)"]) expect(line).toMatch(own)
-    const tests = sources.filter(file => file.endsWith('.test.ts') && file !== 'test/tidy.test.ts')
-    const withLimit = tests.flatMap(file =>
+  test.each([
+    [
+      'no test, hook or wait has a limit of its own',
+      /\bvi\.wait(?:For|Until)\(|\.poll\(.*\btimeout: |^\s*(?:test|it|describe|beforeAll|afterAll)\b.*\{ timeout: /,
+      ['await vi.waitFor(look)', "test('a', { timeout: 5 }, run)"],
+    ],
+    [
+      'no test is left out without a reason',
+      /\.skip\(\)|\.(?:skipIf|runIf)\(|\b(?:test|it|describe)\.(?:skip|todo)\b/,
+      ["test.runIf(full)('a', run)", "describe.skip('a', tests)", 'return context.skip()'],
+    ],
+  ])('%s', (_, wrong, samples) => {
+    for (const line of samples) expect(line).toMatch(wrong)
+    const others = ['test/tidy.test.ts', 'test/helpers/isolation.test.ts', 'test/helpers/until.ts']
+    const tests = sources.filter(file => isTestFile(file) && !others.includes(file))
+    const found = tests.flatMap(file =>
       read(file)
         .split('\n')
         .flatMap((line, index) =>
-          own.test(line) && !/'\s*await vi/.test(line) ? [`${file}:${index + 1}: ${line.trim()}`] : [],
+          wrong.test(line) && !/'\s*await vi/.test(line) ? [`${file}:${index + 1}: ${line.trim()}`] : [],
         ),
     )
-    expect(withLimit.filter(line => !line.startsWith('test/helpers/isolation.test.ts'))).toEqual([])
+    expect(found).toEqual([])
   })
 
   test('no file is too long', () => {

@@ -5,6 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { definePlugin, refuse } from '#contract'
 import { runDry } from '../../src/runtime/dry-run.ts'
 import { type BenchOptions, conform, openBench } from '../../src/testing/index.ts'
+import { AS_ROOT, testWith } from '../../test/helpers/missing.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import usageLog from './index.ts'
 
@@ -96,7 +97,7 @@ describe('a file that cannot be opened fails the load', () => {
     await expect(open({ file: make(folder) }, { folder })).rejects.toThrow('policies/bench.yaml:')
   })
 
-  test.skipIf(process.getuid?.() === 0)('one that may not be written', async () => {
+  testWith(AS_ROOT, 'one that may not be written', async () => {
     const folder = folderOf()
     writeFileSync(join(folder, 'usage.jsonl'), '')
     chmodSync(join(folder, 'usage.jsonl'), 0o400)

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { formatMoney, type Outcome, parseMoney } from '#contract'
 import type { By } from '../../src/api/usage.ts'
 import type { AccountView, EntryView, ModelView, PageView, ReceiptView, UsageView } from '../../src/api/views.ts'
-import { countsOf, isFull } from '../helpers/counts.ts'
+import { countsOf, onlyFull } from '../helpers/counts.ts'
+import { testWith } from '../helpers/missing.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { readCsv } from './read-csv.ts'
 import { type Reply, type Rig, type SignedIn, startRig } from './rig.ts'
 
 const counts = countsOf('ledger')
-const full = isFull('ledger')
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -313,7 +313,7 @@ describe('files for spreadsheets', () => {
     expect(recent.headers['content-disposition']).toMatch(/^attachment; filename="tollgate-ledger-[\d-]+\.csv"$/)
   })
 
-  test.runIf(full)('a ledger that is too long for a file says so', async () => {
+  testWith(onlyFull('ledger'), 'a ledger that is too long for a file says so', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')
     for (let index = 0; index < 50_000; index++) {

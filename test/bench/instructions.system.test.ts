@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { afterEach, expect, test } from 'vitest'
+import { testWith } from '../helpers/missing.ts'
 import { readStat, startCounting, whyNoInstructions } from './instructions.ts'
 
 const rows: readonly (readonly [name: string, text: string, count: number | null, why: string | null])[] = [
@@ -71,8 +72,9 @@ test('without perf the reason says so', () => {
 
 // Time is counted by the kernel itself, so this runs also where there is no counter of instructions.
 const TIME = ['task-clock:u']
+const WITHOUT_PERF = whyNoInstructions(TIME)
 
-test.skipIf(whyNoInstructions(TIME) !== null)('perf counts between start and stop', async () => {
+testWith(WITHOUT_PERF, 'perf counts between start and stop', async () => {
   const child = spawn('sh', ['-c', 'while :; do :; done'], { stdio: 'ignore' })
   try {
     const startedMs = performance.now()
@@ -87,6 +89,6 @@ test.skipIf(whyNoInstructions(TIME) !== null)('perf counts between start and sto
   }
 })
 
-test.skipIf(whyNoInstructions(TIME) !== null)('what perf cannot count rejects', async () => {
+testWith(WITHOUT_PERF, 'what perf cannot count rejects', async () => {
   await expect(startCounting(2 ** 22 + 1, TIME)).rejects.toThrow('perf has ended')
 })

@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { AS_ROOT, testWith } from '../helpers/missing.ts'
 import { CONFIGURATION, makePlace, type Place, STANDARD_POLICY } from './helpers.ts'
 
 let place: Place
@@ -220,7 +221,7 @@ describe('what a gateway would not start with', () => {
       expect(out).not.toContain('hidden-place')
     })
 
-    test.skipIf(process.getuid?.() === 0)('one that may not be written', async () => {
+    testWith(AS_ROOT, 'one that may not be written', async () => {
       chmodSync(place.write('usage.jsonl', ''), 0o400)
       expect(await problemsWith(usageLog('../usage.jsonl'))).toEqual([expect.stringContaining('may not write it')])
     })

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { runCommand } from '../helpers/command.ts'
+import { describeWith, NOT_ON_LINUX } from '../helpers/missing.ts'
 import { allFiles, ROOT, samplesOf } from '../helpers/repository.ts'
 
 let folder: string
@@ -77,13 +78,15 @@ describe('nothing is written', () => {
   })
 
   // Node's own mkdir, recursive, never comes back from there.
-  test.runIf(process.platform === 'linux').each([
-    ['init', ['init', '/proc/gate/inner']],
-    ['plugin new', ['plugin', 'new', 'office-hours', '--folder', '/proc/plugins']],
-  ])('%s: where the system makes no folder', async (_, args) => {
-    const { code, err } = await runCommand(folder, args)
-    expect(code).toBe(1)
-    expect(err).toMatch(/^error: The folder \/proc\/\S+ cannot be made: (ENOENT|EACCES)\n$/)
+  describeWith(NOT_ON_LINUX, 'where the system makes no folder', () => {
+    test.each([
+      ['init', ['init', '/proc/gate/inner']],
+      ['plugin new', ['plugin', 'new', 'office-hours', '--folder', '/proc/plugins']],
+    ])('%s', async (_, args) => {
+      const { code, err } = await runCommand(folder, args)
+      expect(code).toBe(1)
+      expect(err).toMatch(/^error: The folder \/proc\/\S+ cannot be made: (ENOENT|EACCES)\n$/)
+    })
   })
 
   test('for a command line with two folders', async () => {

@@ -6,12 +6,11 @@ import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { ownTestCommand, testCommand } from '../../src/cli/plugin.ts'
 import { runCommand } from '../helpers/command.ts'
-import { isFull } from '../helpers/counts.ts'
+import { onlyFull } from '../helpers/counts.ts'
 import { tollgate } from '../helpers/gateway.ts'
+import { testWith } from '../helpers/missing.ts'
 import { ROOT } from '../helpers/repository.ts'
 import { CONFIGURATION, STANDARD_POLICY } from './helpers.ts'
-
-const full = isFull('clients')
 
 const TEST = 'plugins/short-talks/index.test.ts'
 
@@ -109,48 +108,56 @@ test('its README speaks of the new plugin, and its test shows what the plugin do
   expect(stdout).toContain('TypeError: Cannot read properties of undefined')
 })
 
-test.runIf(full)('the same beside a gateway that is installed as a package, and a policy can name it', async () => {
-  const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder })
-  expect(made).toMatchObject({ code: 0, stderr: '' })
-  // What `npm install FOLDER` and `npm link` make of the checkout.
-  mkdirSync(join(folder, 'node_modules'))
-  symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
-  const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=every ending', TEST])
-  expect(stdout).toMatch(/pass 2\b/)
-  expect(stdout).toMatch(/fail 0\b/)
+testWith(
+  onlyFull('clients'),
+  'the same beside a gateway that is installed as a package, and a policy can name it',
+  async () => {
+    const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder })
+    expect(made).toMatchObject({ code: 0, stderr: '' })
+    // What `npm install FOLDER` and `npm link` make of the checkout.
+    mkdirSync(join(folder, 'node_modules'))
+    symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
+    const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=every ending', TEST])
+    expect(stdout).toMatch(/pass 2\b/)
+    expect(stdout).toMatch(/fail 0\b/)
 
-  const step = made.stdout.slice(made.stdout.indexOf('  - use: '))
-  mkdirSync(join(folder, 'policies'))
-  writeFileSync(
-    join(folder, 'policies/standard.yaml'),
-    STANDARD_POLICY.replace('  - use: credits', `${step}  - use: credits`),
-  )
-  writeFileSync(join(folder, 'policies/catalog.yaml'), 'steps:\n  - use: api-key\n')
-  writeFileSync(join(folder, 'gateway.yaml'), CONFIGURATION)
-  expect(await tollgate(['check'], { cwd: folder })).toMatchObject({ code: 0 })
-})
+    const step = made.stdout.slice(made.stdout.indexOf('  - use: '))
+    mkdirSync(join(folder, 'policies'))
+    writeFileSync(
+      join(folder, 'policies/standard.yaml'),
+      STANDARD_POLICY.replace('  - use: credits', `${step}  - use: credits`),
+    )
+    writeFileSync(join(folder, 'policies/catalog.yaml'), 'steps:\n  - use: api-key\n')
+    writeFileSync(join(folder, 'gateway.yaml'), CONFIGURATION)
+    expect(await tollgate(['check'], { cwd: folder })).toMatchObject({ code: 0 })
+  },
+)
 
-test.runIf(full)('inside the repository it is written as its neighbours are, and passes with their tests', async () => {
-  for (const part of [
-    'src',
-    'plugins',
-    'policies',
-    'test/vitest.config.ts',
-    'test/helpers',
-    'package.json',
-    'tsconfig.json',
-  ]) {
-    cpSync(join(ROOT, part), join(folder, part), { recursive: true })
-  }
-  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-  const entry = join(folder, 'src/cli/tollgate.js')
-  const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder, entry })
-  expect(made).toMatchObject({ code: 0, stderr: '' })
-  expect(made.stdout).toContain(ownTestCommand('short-talks'))
-  expect(made.stdout).toContain('\n  - use: ../plugins/short-talks/index.ts\n')
-  expect(readFileSync(join(folder, 'plugins/short-talks/index.ts'), 'utf8')).toContain("from '#contract'")
-  const [, ...args] = ownTestCommand('short-talks').split(' ')
-  const { stdout } = await run(join(folder, 'node_modules/.bin/vitest'), args.slice(1))
-  expect(stdout).toMatch(/3 passed/)
-  expect(stdout).not.toMatch(/failed/)
-})
+testWith(
+  onlyFull('clients'),
+  'inside the repository it is written as its neighbours are, and passes with their tests',
+  async () => {
+    for (const part of [
+      'src',
+      'plugins',
+      'policies',
+      'test/vitest.config.ts',
+      'test/helpers',
+      'package.json',
+      'tsconfig.json',
+    ]) {
+      cpSync(join(ROOT, part), join(folder, part), { recursive: true })
+    }
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+    const entry = join(folder, 'src/cli/tollgate.js')
+    const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder, entry })
+    expect(made).toMatchObject({ code: 0, stderr: '' })
+    expect(made.stdout).toContain(ownTestCommand('short-talks'))
+    expect(made.stdout).toContain('\n  - use: ../plugins/short-talks/index.ts\n')
+    expect(readFileSync(join(folder, 'plugins/short-talks/index.ts'), 'utf8')).toContain("from '#contract'")
+    const [, ...args] = ownTestCommand('short-talks').split(' ')
+    const { stdout } = await run(join(folder, 'node_modules/.bin/vitest'), args.slice(1))
+    expect(stdout).toMatch(/3 passed/)
+    expect(stdout).not.toMatch(/failed/)
+  },
+)

@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,6 +9,8 @@ import { type Offer, quickStart, type Running, startText } from '../../src/cli/q
 import type { Provider } from '../../src/config/configuration.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { openStore } from '../../src/store/sqlite.ts'
+import { testWith } from '../helpers/missing.ts'
+import { without } from '../helpers/programs.ts'
 
 const clock = { now: () => Date.UTC(2026, 10, 21) }
 let store: LocalStore
@@ -136,9 +138,7 @@ test('the first start with a dashboard: a link that makes one operator of that a
   expect(store.reads.people.findLink(token)).toBeUndefined()
 })
 
-const hasCurl = spawnSync('curl', ['--version']).status === 0
-
-test.skipIf(!hasCurl)('the curl line runs in sh as it stands and asks for a stream of the demo model', async () => {
+testWith(without('curl'), 'the curl line runs in sh as it stands and asks for a stream of the demo model', async () => {
   const requests: { request: IncomingMessage; body: string }[] = []
   const server = createServer(async (request, response) => {
     let body = ''

@@ -212,12 +212,8 @@ const faulty = definePlugin({
 
 const python = await findPython(isFull('clients'))
 
-if ('missing' in python) {
-  console.warn(`The client in Python was left out: ${python.missing}`)
-  test('the client in Python', context => context.skip(python.missing))
-} else {
-  describe(`openai ${python.version} for Python`, () => proofs(python))
-}
+if ('missing' in python) test('the client in Python', context => context.skip(python.missing))
+else describe(`openai ${python.version} for Python`, () => proofs(python))
 
 type Answer = Record<string, unknown>
 

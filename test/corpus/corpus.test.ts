@@ -7,20 +7,18 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { isFull } from '../helpers/counts.ts'
 import { temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { CORPUS, testWith, WITHOUT_CORPUS } from '../helpers/missing.ts'
 import { CHUNK_MODES, openCorpus, sampleOf } from './corpus.ts'
 import { proveCorpus, tableOf } from './prove.ts'
 import { openSchemas } from './schemas.ts'
 
 const full = isFull('corpus')
 
-const dir = process.env['CORPUS_DIR'] ?? ''
 const RUN = new URL('run.ts', import.meta.url).pathname
 const SAMPLE = 60
 
-if (dir === '') console.log('recorded traffic is LEFT OUT: CORPUS_DIR names no corpus')
-
-test.skipIf(dir === '')('what providers were recorded to send reaches the client as it should', async () => {
-  const corpus = openCorpus(dir)
+testWith(WITHOUT_CORPUS, 'what providers were recorded to send reaches the client as it should', async () => {
+  const corpus = openCorpus(CORPUS)
   const cases = full ? corpus.cases : sampleOf(corpus.cases, SAMPLE)
   const proof = await proveCorpus({ corpus, cases, modes: full ? CHUNK_MODES : ['byte'] })
   console.log(`recorded traffic\n${tableOf(proof)}\n${proof.judged} answers held against OpenAI's schemas`)
@@ -28,7 +26,7 @@ test.skipIf(dir === '')('what providers were recorded to send reaches the client
   expect(proof.judged).toBeGreaterThan(0)
 })
 
-test.skipIf(dir === '')('the schemas tell good from bad', () => {
+testWith(WITHOUT_CORPUS, 'the schemas tell good from bad', () => {
   const good = {
     id: 'chatcmpl-1',
     object: 'chat.completion.chunk',
@@ -37,7 +35,7 @@ test.skipIf(dir === '')('the schemas tell good from bad', () => {
     choices: [{ index: 0, delta: {}, finish_reason: null }],
   }
   for (const which of ['strict', 'observed'] as const) {
-    const judge = openSchemas(dir, which)
+    const judge = openSchemas(CORPUS, which)
     expect(judge('CreateChatCompletionStreamResponse', good)).toEqual([])
     expect(judge('CreateChatCompletionStreamResponse', { ...good, created: 'now' })).not.toEqual([])
     expect(judge('CreateChatCompletionStreamResponse', { ...good, choices: [{ index: 0 }] })).not.toEqual([])

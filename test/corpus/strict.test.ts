@@ -5,11 +5,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ChatCompletion, definePlugin, ERRORS, type ErrorCode, refuse } from '#contract'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { CORPUS, describeWith, WITHOUT_CORPUS } from '../helpers/missing.ts'
 import { readSse } from '../helpers/sse.ts'
 import { type Judge, openSchemas } from './schemas.ts'
-
-const dir = process.env['CORPUS_DIR'] ?? ''
-if (dir === '') console.log("OpenAI's strict schema is LEFT OUT: CORPUS_DIR names no corpus")
 
 const WEATHER = {
   type: 'function',
@@ -68,12 +66,12 @@ const actor = definePlugin({
   },
 })
 
-describe.skipIf(dir === '')("OpenAI's strict schema", () => {
+describeWith(WITHOUT_CORPUS, "OpenAI's strict schema", () => {
   let judge: Judge
   let gateway: InProcess
 
   beforeAll(async () => {
-    judge = openSchemas(dir, 'strict')
+    judge = openSchemas(CORPUS, 'strict')
     const price = { per: '1M tokens', input: '$1', output: '$2' }
     const model = (target: string, reasoning: boolean) => ({
       targets: [{ provider: 'p', model: target }],

@@ -12,6 +12,7 @@ import {
   type ToolCallDelta,
 } from '#contract'
 import { createDialect, type DialectName } from '../../src/providers/dialects/index.ts'
+import { CORPUS, describeWith, WITHOUT_CORPUS } from '../helpers/missing.ts'
 import { seeded } from '../helpers/seeded.ts'
 import {
   byProvider,
@@ -26,17 +27,11 @@ import { fold } from './fold.ts'
 import { type Judge, openSchemas } from './schemas.ts'
 import { type RecordedBody, WHOLE_FORMS } from './whole.ts'
 
-const dir = process.env['CORPUS_DIR'] ?? ''
-if (dir === '') console.log("what is translated against OpenAI's strict schema is LEFT OUT: CORPUS_DIR names no corpus")
-
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 console.log(`pieces of random length: SEED=${seed}`)
 
 /** Those of OpenAI's family are passed on as they are, so their form is the provider's. */
 const PASSED = new Set(['openai', 'openai-compat', 'azure'])
-const corpus: Corpus | null = dir === '' ? null : openCorpus(dir)
-const translated = [...byProvider((corpus?.cases ?? []).filter(({ dialect }) => !PASSED.has(dialect)))]
-
 const view = (includeUsage: boolean): AnswerView => ({
   model: 'chat-small',
   includeUsage,
@@ -48,13 +43,19 @@ interface Recorded {
   readonly response: RecordedBody & { readonly status: number; readonly headers: Readonly<Record<string, string>> }
 }
 
-test.skipIf(dir !== '')('there is no corpus to look at', context => context.skip())
+let corpus: Corpus
 
-describe.each(translated)('%s', (_provider, cases) => {
+describeWith(WITHOUT_CORPUS, 'what is translated', () => {
+  corpus = openCorpus(CORPUS)
+  const translated = [...byProvider(corpus.cases.filter(({ dialect }) => !PASSED.has(dialect)))]
+  describe.each(translated)('%s', proofs)
+})
+
+function proofs(_provider: string, cases: readonly CorpusCase[]): void {
   let strict: Judge
   let dialect: Dialect
   beforeAll(() => {
-    strict = openSchemas(dir, 'strict')
+    strict = openSchemas(CORPUS, 'strict')
     dialect = createDialect(speakerOf(cases[0]!).dialect as DialectName, () => 0).dialect
   })
 
@@ -106,7 +107,7 @@ describe.each(translated)('%s', (_provider, cases) => {
     }
     expect(compared).toBeGreaterThan(0)
   })
-})
+}
 
 function responseOf({ lines }: CorpusCase): Recorded['response'] {
   return (JSON.parse(lines.open) as Recorded).response

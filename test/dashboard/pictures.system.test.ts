@@ -3,8 +3,8 @@
  * A picture is no promise, so this is left out otherwise.
  */
 import { join } from 'node:path'
-import { test } from 'vitest'
 import type { LocalStore } from '../../src/store/local-store.ts'
+import { testWith } from '../helpers/missing.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { startBrowser, visit } from './browser.system.ts'
@@ -20,7 +20,7 @@ const MODELS = [
   ['thinking', 1, 2_500, 12_000n],
 ] as const
 
-test.skipIf(FOLDER === undefined)('pictures for the README', async () => {
+testWith(FOLDER === undefined ? 'TOLLGATE_PICTURES names no folder' : null, 'pictures for the README', async () => {
   const model = (id: string, input: string, output: string, more: object = {}) => ({
     targets: [{ provider: 'demo', model: id === 'thinking' ? 'demo-reasoning' : 'demo-small' }],
     price: { per: '1M tokens', input, output },

@@ -6,11 +6,12 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { METRICS } from '../../src/observe/metric-list.ts'
 import { runCommand } from '../helpers/command.ts'
 import { createAccount, startGateway, temporaryDirectory } from '../helpers/gateway.ts'
+import { describeWith, testWith } from '../helpers/missing.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { findProgram, TOOLS } from '../helpers/programs.ts'
 import { ROOT, read } from '../helpers/repository.ts'
@@ -29,7 +30,6 @@ const missing = [
   ...(kubeconform ? [] : [`GOBIN=${TOOLS}/bin go install github.com/yannh/kubeconform/cmd/kubeconform@latest`]),
   ...(existsSync(SCHEMAS) ? [] : [`pip install --target ${TOOLS} --no-deps kubernetes-validate==${KUBERNETES}.0`]),
 ]
-if (missing.length > 0) console.warn(`src/deploy/chart was left out. To have it: ${missing.join(' && ')}`)
 
 type Values = Readonly<Record<string, unknown>>
 /** An object of Kubernetes, of any kind. */
@@ -134,7 +134,7 @@ test('the version of the chart is that of the package', () => {
   expect(read('src/deploy/README.md')).toContain(`docker push registry.example.com/tollgate:${ours}\n`)
 })
 
-describe.skipIf(missing.length > 0)('the chart', () => {
+describeWith(missing.length > 0 ? missing.join(' && ') : null, 'the chart', () => {
   test.each<[string, Values, string]>([
     ['no routes', { config: { routes: null } }, 'routes'],
     ['a misspelt value', { replica: 3 }, "'replica' not allowed"],
@@ -279,7 +279,7 @@ describe.skipIf(missing.length > 0)('the chart', () => {
     expect({ code, text: err + out }).toEqual({ code: 0, text: expect.any(String) })
   })
 
-  test.skipIf(WITHOUT_POSTGRES !== null)('a gateway runs on its files, and answers its probes', async () => {
+  testWith(WITHOUT_POSTGRES, 'a gateway runs on its files, and answers its probes', async () => {
     const all = await objects()
     const { config, secrets } = await writeFiles(all)
     await writeFile(join(secrets, 'database-url'), (await testDatabase()).url)

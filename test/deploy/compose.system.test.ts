@@ -4,21 +4,16 @@
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
-import { hasNginx, startNginx } from '../helpers/nginx.ts'
+import { describeWith } from '../helpers/missing.ts'
+import { startNginx, WITHOUT_NGINX } from '../helpers/nginx.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
-import { REDIS_PROGRAM, startRedis } from '../helpers/redis.ts'
+import { startRedis, WITHOUT_REDIS } from '../helpers/redis.ts'
 import { ROOT } from '../helpers/repository.ts'
 
 const FOLDER = join(ROOT, 'src/deploy')
-const missing = [
-  ...(WITHOUT_POSTGRES === null ? [] : ['postgresql']),
-  ...(REDIS_PROGRAM === null ? ['redis-server'] : []),
-  ...(hasNginx ? [] : ['nginx-light']),
-]
-if (missing.length > 0) console.warn(`src/deploy was left out. To have it: apt-get install ${missing.join(' ')}`)
 
 interface Service {
   readonly environment?: Readonly<Record<string, string>>
@@ -48,7 +43,7 @@ test('every replica has the same program and configuration, and a folder of its 
   }
 })
 
-describe.skipIf(missing.length > 0)('three replicas behind nginx', () => {
+describeWith(WITHOUT_POSTGRES ?? WITHOUT_REDIS ?? WITHOUT_NGINX, 'three replicas behind nginx', () => {
   test('serve, stream, limit together, and go on when one is killed', async () => {
     const [database, redis, services] = [await testDatabase(), await startRedis(), await readServices()]
     onTestFinished(() => redis[Symbol.asyncDispose]())

@@ -11,15 +11,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
-import { isFull } from '../helpers/counts.ts'
+import { onlyFull } from '../helpers/counts.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { createAccount, startGateway, temporaryDirectory, tollgate } from '../helpers/gateway.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { ROOT, read } from '../helpers/repository.ts'
 import { buildImage, type Image, WITHOUT_IMAGES } from './image.ts'
-
-const full = isFull('clients')
-
-if (full && WITHOUT_IMAGES !== null) console.warn(WITHOUT_IMAGES)
 
 interface Instruction {
   readonly name: string
@@ -149,7 +146,7 @@ async function stream(url: string, key: string): Promise<string> {
   return answer.text()
 }
 
-describe.skipIf(!full || WITHOUT_IMAGES !== null)('the image', () => {
+describeWith(onlyFull('clients') ?? WITHOUT_IMAGES, 'the image', () => {
   let image: Image
   beforeAll(async () => {
     image = await buildImage()

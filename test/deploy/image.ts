@@ -14,11 +14,11 @@ import { ROOT, read } from '../helpers/repository.ts'
 const missing = ['buildah', 'mmdebstrap'].filter(name => findProgram(name) === null)
 const isAble = process.platform === 'linux' && process.getuid?.() === 0
 
-/** Null: an image can be built here. */
+/** Why no image can be built here; null: one can. */
 export const WITHOUT_IMAGES = !isAble
-  ? 'The image was left out: building it here needs Linux and root.'
+  ? 'building an image needs Linux and root'
   : missing.length > 0
-    ? `The image was left out. To have it: apt-get install ${missing.join(' ')}`
+    ? `there is no ${missing.join(', ')} (apt-get install ${missing.join(' ')})`
     : null
 
 const FOLDER = join(TOOLS, 'images')

@@ -17,14 +17,12 @@ import {
   temporaryDirectory,
 } from '../helpers/gateway.ts'
 import { describeWith } from '../helpers/missing.ts'
-import { findProgram } from '../helpers/programs.ts'
+import { findProgram, without } from '../helpers/programs.ts'
 import { ROOT, read } from '../helpers/repository.ts'
 import { DASHBOARD_SCHEMA } from './dashboard-schema.ts'
 
 const FOLDER = 'src/deploy/prometheus'
-const hasPromtool = spawnSync('promtool', ['--version']).status === 0
 const PROMETHEUS = findProgram('prometheus')
-if (!hasPromtool) console.warn('promtool was left out. To have it: apt-get install --no-install-recommends prometheus')
 
 interface Rule {
   readonly record?: string
@@ -288,7 +286,7 @@ describe('the dashboard', () => {
   })
 })
 
-describe.skipIf(!hasPromtool)('promtool', () => {
+describeWith(without('promtool', 'prometheus'), 'promtool', () => {
   test('takes the rules, and they fire when they should', () => {
     expect(promtool(['check', 'rules', 'rules.yaml'])).toMatchObject({ status: 0 })
     const { status, said } = promtool(['test', 'rules', 'rules.test.yaml'])
@@ -314,32 +312,27 @@ describe.skipIf(!hasPromtool)('promtool', () => {
   })
 })
 
-describeWith(
-  PROMETHEUS === null ? 'prometheus is not installed (apt-get install --no-install-recommends prometheus)' : null,
-  'Prometheus',
-  () => {
-    test('reads every page, and leads from a slow bucket to the trace of an exchange', async () => {
-      const options = configuration('1ms')
-      // Nobody listens there: a trace has an id all the same.
-      const yaml = { ...(options.yaml as object), telemetry: { endpoint: 'http://127.0.0.1:9', ratio: 1 } }
-      const gateway = await startGateway({ ...options, yaml })
-      onTestFinished(() => gateway.kill9())
-      const { key } = await createAccount(gateway, { credit: 10 })
-      await askedBy(gateway, key, { stream: true })
-      const url = await startPrometheus(new URL(gateway.adminUrl).host)
-      const query = async (path: string) =>
-        ((await (await fetch(`${url}/api/v1/${path}`)).json()) as { data: unknown }).data
-      const traces = () =>
-        query('query_exemplars?query=tollgate_exchange_duration_seconds_bucket&start=0&end=4000000000')
-      await expect.poll(async () => JSON.stringify(await traces())).toMatch(/"trace_id":"[0-9a-f]{32}"/)
-      expect(await query('targets')).toMatchObject({ activeTargets: [{ health: 'up', lastError: '' }] })
-      const { result } = (await query('query?query=tollgate_exchanges_total')) as {
-        result: { value: [number, string] }[]
-      }
-      expect(result.map(({ value }) => value[1])).toEqual(['1'])
-    })
-  },
-)
+describeWith(without('prometheus'), 'Prometheus', () => {
+  test('reads every page, and leads from a slow bucket to the trace of an exchange', async () => {
+    const options = configuration('1ms')
+    // Nobody listens there: a trace has an id all the same.
+    const yaml = { ...(options.yaml as object), telemetry: { endpoint: 'http://127.0.0.1:9', ratio: 1 } }
+    const gateway = await startGateway({ ...options, yaml })
+    onTestFinished(() => gateway.kill9())
+    const { key } = await createAccount(gateway, { credit: 10 })
+    await askedBy(gateway, key, { stream: true })
+    const url = await startPrometheus(new URL(gateway.adminUrl).host)
+    const query = async (path: string) =>
+      ((await (await fetch(`${url}/api/v1/${path}`)).json()) as { data: unknown }).data
+    const traces = () => query('query_exemplars?query=tollgate_exchange_duration_seconds_bucket&start=0&end=4000000000')
+    await expect.poll(async () => JSON.stringify(await traces())).toMatch(/"trace_id":"[0-9a-f]{32}"/)
+    expect(await query('targets')).toMatchObject({ activeTargets: [{ health: 'up', lastError: '' }] })
+    const { result } = (await query('query?query=tollgate_exchanges_total')) as {
+      result: { value: [number, string] }[]
+    }
+    expect(result.map(({ value }) => value[1])).toEqual(['1'])
+  })
+})
 
 /** Prometheus with one target, which it reads every second; answers with its URL. */
 async function startPrometheus(target: string): Promise<string> {

@@ -19,7 +19,8 @@ import {
   tollgate,
 } from '../helpers/gateway.ts'
 import { type Load, startLoad } from '../helpers/load.ts'
-import { hasLocks, hasSqlite, holdsLock, openFiles, sqlite3 } from '../helpers/sqlite-program.ts'
+import { testWith } from '../helpers/missing.ts'
+import { holdsLock, openFiles, sqlite3, WITHOUT_LOCKS, WITHOUT_SQLITE } from '../helpers/sqlite-program.ts'
 import { until } from '../helpers/until.ts'
 import { cost, policies, yamlOf } from './kill-configuration.ts'
 import { readLedger } from './kill-ledger.ts'
@@ -50,7 +51,8 @@ function question(key: string, serial: string) {
   return { serial, key, body: { ...body, ...(stream ? streamed : {}) } }
 }
 
-test.runIf(hasSqlite)(
+testWith(
+  WITHOUT_SQLITE,
   `${BACKUPS} backups by sqlite3 under load, each followed by kill -9 and a start: nothing paid is lost`,
   async () => {
     let gateway = await startServing()
@@ -72,7 +74,7 @@ test.runIf(hasSqlite)(
       expect(await answerOf(['ledger', 'verify'], gateway)).toMatchObject({ violations: [] })
       const ended = load.ended
       await load.until(() => load.ended >= ended + 40)
-      if (hasLocks) expect(openFiles(gateway.pid, path)).toEqual(['', '-shm', '-wal'])
+      if (WITHOUT_LOCKS === null) expect(openFiles(gateway.pid, path)).toEqual(['', '-shm', '-wal'])
       await gateway.kill9()
       await load.over
       gateway = await startServing(gateway.dir)
@@ -89,7 +91,6 @@ test.runIf(hasSqlite)(
     await gateway.stop()
     await expectRestored(path, key)
   },
-  10 * 60_000,
 )
 
 const complete = (load: Load) => load.asked.filter(({ ending }) => ending === 'complete')
@@ -120,7 +121,7 @@ async function expectRestored(path: string, key: string): Promise<void> {
   await restored.stop()
 }
 
-test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway does', async () => {
+testWith(WITHOUT_LOCKS, 'SQLite keeps its lock through everything that a gateway does', async () => {
   const gateway = await startServing(undefined, { admin: '127.0.0.1:0', dashboard: '127.0.0.1:0' })
   const path = storeOf(gateway)
   const expectLocked = (after: string) => {
@@ -140,7 +141,7 @@ test.runIf(hasLocks)('SQLite keeps its lock through everything that a gateway do
   expect(await tollgate(['ledger', 'verify'], { config: gateway.config })).toMatchObject({ code: 0 })
   expect(await tollgate(['account', 'list'], { config: gateway.config })).toMatchObject({ code: 0 })
   expectLocked('commands of other processes')
-  if (hasSqlite) await sqlite3(path, 'SELECT count(*) FROM event')
+  if (WITHOUT_SQLITE === null) await sqlite3(path, 'SELECT count(*) FROM event')
   expectLocked('a reader from outside')
   const dashboard = String((await gateway.waitForLog(line => line['msg'] === 'listening'))['dashboard'])
   for (const url of [
@@ -226,7 +227,8 @@ describe('another name of a store that is served', () => {
         expect(accounts).toEqual([expect.objectContaining({ name: 'acme' })])
       } else {
         expect(command).toMatchObject({ code: 1 })
-        if (hasLocks) expect(command.stderr).toMatch(new RegExp(`in use by process ${gateway.pid}, for \\d+ s, under`))
+        if (WITHOUT_LOCKS === null)
+          expect(command.stderr).toMatch(new RegExp(`in use by process ${gateway.pid}, for \\d+ s, under`))
         expect(command.stderr).toContain('2 hard links')
       }
       // Nothing was made beside the other name that SQLite would take for its own.

@@ -120,7 +120,7 @@ describe.each(Object.keys(ASKED))('%s', path => {
     expect(await decision(path, sent)).toBe(header)
   })
 
-  test.skipIf(isRaw).each([false, true])('a provider that fails is behind the steps (stream %s)', async stream => {
+  test.each(isRaw ? [] : [false, true])('a provider that fails is behind the steps (stream %s)', async stream => {
     provider.script(errorAnswer(500))
     expect(await decision(path, { stream })).toBe('send; code=upstream_error')
   })

@@ -3,7 +3,8 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { type Gateway, startGateway, temporaryDirectory } from '../helpers/gateway.ts'
-import { describeWithRedis, startRedis } from '../helpers/redis.ts'
+import { describeWith } from '../helpers/missing.ts'
+import { startRedis, WITHOUT_REDIS } from '../helpers/redis.ts'
 
 /** Counts in `kv` and takes one of a bucket's ten; a slot is held by each request that never ends. */
 const plugin = (version: number) => `import { definePlugin } from 'tollgate/plugin'
@@ -112,7 +113,7 @@ describe('a change is seen', () => {
     expect(Math.max(...places.values())).toBeLessThanOrEqual(3)
   })
 
-  describeWithRedis('with a state server', () => {
+  describeWith(WITHOUT_REDIS, 'with a state server', () => {
     test('by all threads of two gateways', async () => {
       await using redis = await startRedis()
       const file = join(await temporaryDirectory(), 'list')

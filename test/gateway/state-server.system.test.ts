@@ -2,7 +2,8 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { startGateway, temporaryDirectory, writeConfiguration } from '../helpers/gateway.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
-import { describeWithRedis, startRedis } from '../helpers/redis.ts'
+import { describeWith } from '../helpers/missing.ts'
+import { startRedis, WITHOUT_REDIS } from '../helpers/redis.ts'
 
 const FIRST = { version: 1, listen: '127.0.0.1:0' }
 const YAML = {
@@ -30,7 +31,7 @@ async function metric(gateway: InProcess, name: string): Promise<string | undefi
   return new RegExp(`^${name} (.*)$`, 'm').exec(page)?.[1]
 }
 
-describeWithRedis('gateways with one state server', () => {
+describeWith(WITHOUT_REDIS, 'gateways with one state server', () => {
   test('have one limit per address together, and one cache', async () => {
     await using redis = await startRedis()
     const more = [

@@ -17,6 +17,7 @@ import {
   streamParts,
 } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, type InProcessOptions, startInProcess } from '../helpers/in-process.ts'
+import { testWith } from '../helpers/missing.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../helpers/otlp-receiver.ts'
 import { VOICES } from '../helpers/voices/index.ts'
 
@@ -279,9 +280,8 @@ describe.each(Object.entries(CALLED))('%s', (dialect, [id, model]) => {
   })
 })
 
-test.skipIf(WITHOUT_COLLECTOR !== null).each(['protobuf', 'json'])(
-  `by a real collector, as %s${WITHOUT_COLLECTOR === null ? '' : ` (${WITHOUT_COLLECTOR})`}`,
-  async protocol => {
+for (const protocol of ['protobuf', 'json'])
+  testWith(WITHOUT_COLLECTOR, `by a real collector, as ${protocol}`, async () => {
     await using collector = await startCollector(receiver.url)
     const gateway = await start({ telemetry: { endpoint: collector.url, protocol } })
     const messages = [{ role: 'user', content: 'half a pair \ud83d, "quotes" and 🙂' }]
@@ -289,8 +289,7 @@ test.skipIf(WITHOUT_COLLECTOR !== null).each(['protobuf', 'json'])(
     const { input, output } = await content(gateway)
     expect(input[0].parts[0].content).toMatch(/^half a pair ., "quotes" and 🙂$/u)
     expect(output).toEqual(said('Well, hello', 'stop'))
-  },
-)
+  })
 
 test('the last attempt alone has the words', async () => {
   provider.script([errorAnswer(500), exact({ tokens: ['Well'] })])

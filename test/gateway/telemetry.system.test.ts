@@ -14,6 +14,7 @@ import {
 } from '../helpers/fake-provider.ts'
 import { createAccount, startGateway } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, type InProcessOptions, startInProcess } from '../helpers/in-process.ts'
+import { describeWith } from '../helpers/missing.ts'
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../helpers/otlp-receiver.ts'
 import { REFUSED_URL } from '../helpers/unreachable.ts'
 
@@ -219,15 +220,15 @@ const straight = WAYS.filter(({ collector }) => !collector)
 describe.each(straight)('$protocol', ({ protocol }) => tellsAll(protocol, async () => receiver.url))
 
 const byCollector = WAYS.filter(({ collector }) => collector)
-describe.skipIf(WITHOUT_COLLECTOR !== null).each(byCollector)(
-  `$protocol to a real collector${WITHOUT_COLLECTOR === null ? '' : ` (${WITHOUT_COLLECTOR})`}`,
-  ({ protocol }) =>
+describeWith(WITHOUT_COLLECTOR, 'to a real collector', () => {
+  describe.each(byCollector)('$protocol', ({ protocol }) =>
     tellsAll(protocol, async () => {
       const collector = await startCollector(receiver.url)
       onTestFinished(() => collector[Symbol.asyncDispose]())
       return collector.url
     }),
-)
+  )
+})
 
 function tellsAll(protocol: string, endpointOf: () => Promise<string>): void {
   test('a stream with a fallback: one trace, a span for the client and one for each attempt', async () => {

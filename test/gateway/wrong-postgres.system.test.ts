@@ -8,13 +8,11 @@ import { checkPostgres, openPostgres } from '../../src/store/postgres/index.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, PRICE } from '../helpers/in-process.ts'
-import { describeWith } from '../helpers/missing.ts'
+import { describeWith, testWith } from '../helpers/missing.ts'
 import { startPgbouncer, WITHOUT_PGBOUNCER } from '../helpers/pgbouncer.ts'
 import { LOCKED, type TestDatabase, testDatabase, testServer, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import { aHold, aSettle, fund, SECRET } from '../store/helpers.ts'
 import { makeSample } from '../store/large.ts'
-
-if (WITHOUT_PGBOUNCER !== null) console.warn(`PgBouncer: ${WITHOUT_PGBOUNCER}`)
 
 const SCHEMA = 'CREATE TABLE tollgate_schema (version BIGINT, file TEXT)'
 
@@ -119,34 +117,31 @@ describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
     expect(await database.run(tables)).toEqual(before)
   })
 
-  test.skipIf(WITHOUT_PGBOUNCER !== null)(
-    'a pooler that keeps no sessions; one that does is as good as the server',
-    async () => {
-      const database = await testDatabase()
-      const pooled = await startPgbouncer(database, 'transaction')
-      const { code, said } = await serve(pooled)
-      expect(code).toBe(1)
-      expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
-        expect.stringMatching(
-          /:3:\d+: store: A pooler in transaction or statement mode answers at postgres:.*session mode of the pooler/,
-        ),
-      ])
-      const command = openStore({ url: pooled, secret: SECRET, clock: systemClock, writes: 'here' })
-      await expect(command).rejects.toThrow('Connect to the server directly')
-      const { path } = await makeSample(await temporaryDirectory(), 'copy', 1, 1)
-      const copy = copyStore({ from: `sqlite:${path}`, to: pooled, clock: systemClock })
-      await expect(copy).rejects.toThrow('Connect to the server directly')
-      const url = await startPgbouncer(database, 'session')
-      const store = await openStore({ url, secret: SECRET, clock: systemClock, folder: await temporaryDirectory() })
-      const account = await fund(store, 1000n)
-      expect(await store.ledger.hold(aHold({ accountId: account, amount: 400n }))).toMatchObject({ held: true })
-      expect(await store.ledger.settle(aSettle({ amount: 300n }))).toBe('settled')
-      expect(store.reads.findAccount(account)).toMatchObject({ posted: 700n, held: 0n })
-      await store.close()
-    },
-  )
+  testWith(WITHOUT_PGBOUNCER, 'a pooler that keeps no sessions; one that does is as good as the server', async () => {
+    const database = await testDatabase()
+    const pooled = await startPgbouncer(database, 'transaction')
+    const { code, said } = await serve(pooled)
+    expect(code).toBe(1)
+    expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
+      expect.stringMatching(
+        /:3:\d+: store: A pooler in transaction or statement mode answers at postgres:.*session mode of the pooler/,
+      ),
+    ])
+    const command = openStore({ url: pooled, secret: SECRET, clock: systemClock, writes: 'here' })
+    await expect(command).rejects.toThrow('Connect to the server directly')
+    const { path } = await makeSample(await temporaryDirectory(), 'copy', 1, 1)
+    const copy = copyStore({ from: `sqlite:${path}`, to: pooled, clock: systemClock })
+    await expect(copy).rejects.toThrow('Connect to the server directly')
+    const url = await startPgbouncer(database, 'session')
+    const store = await openStore({ url, secret: SECRET, clock: systemClock, folder: await temporaryDirectory() })
+    const account = await fund(store, 1000n)
+    expect(await store.ledger.hold(aHold({ accountId: account, amount: 400n }))).toMatchObject({ held: true })
+    expect(await store.ledger.settle(aSettle({ amount: 300n }))).toBe('settled')
+    expect(store.reads.findAccount(account)).toMatchObject({ posted: 700n, held: 0n })
+    await store.close()
+  })
 
-  test.skipIf(WITHOUT_PGBOUNCER !== null)('such a pooler, in whatever order it hands out its connections', async () => {
+  testWith(WITHOUT_PGBOUNCER, 'such a pooler, in whatever order it hands out its connections', async () => {
     const database = await testDatabase()
     const inTurn = await startPgbouncer(database, 'transaction', ['server_round_robin = 1'])
     // It has two connections to the server.

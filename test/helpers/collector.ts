@@ -8,10 +8,10 @@ import { freePort } from './free-port.ts'
 
 const PROGRAM = [process.env.TOLLGATE_OTELCOL ?? '', join(tmpdir(), 'tollgate-otelcol/otelcol')].find(existsSync)
 
-/** Null: there is one; else tests that need one say so. */
+/** Why there is none; null: there is one. */
 export const WITHOUT_COLLECTOR =
   PROGRAM === undefined
-    ? 'left out: there is no OpenTelemetry collector here (test/helpers/otelcol.sh /tmp/tollgate-otelcol/otelcol builds it)'
+    ? 'there is no OpenTelemetry collector here (test/helpers/otelcol.sh /tmp/tollgate-otelcol/otelcol builds it)'
     : null
 
 export interface Collector extends AsyncDisposable {

@@ -6,6 +6,11 @@ export function isFull(part: Part): boolean {
   return process.env['TOLLGATE_PART'] === part
 }
 
+/** Why a test is left out that only runs with the full counts of this part; null: they run. */
+export function onlyFull(part: Part): string | null {
+  return isFull(part) ? null : `npm run test:full -- ${part}`
+}
+
 /** For the files of a part: returns the first of two figures, or the second one when the part runs in full. */
 export function countsOf(part: Part): (small: number, full: number) => number {
   return (small, full) => (isFull(part) ? full : small)

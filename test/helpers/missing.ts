@@ -1,5 +1,14 @@
-/** Tests of programs and packages that a machine may not have. */
+/** Tests of what a machine or a run may not have. The end of the run lists why they are left out. */
 import { describe, test } from 'vitest'
+
+/** Where recorded traffic is; '' without it. It is outside this repository. */
+export const CORPUS = process.env['CORPUS_DIR'] ?? ''
+export const WITHOUT_CORPUS = CORPUS === '' ? 'CORPUS_DIR names no corpus' : null
+
+const isRoot = process.getuid?.() === 0
+export const AS_ROOT = isRoot ? 'root may write every file' : null
+export const NOT_AS_ROOT = isRoot ? null : 'only root may give files away'
+export const NOT_ON_LINUX = process.platform === 'linux' ? null : 'only Linux has /proc'
 
 /**
  * A suite that needs something.
@@ -7,5 +16,10 @@ import { describe, test } from 'vitest'
  */
 export function describeWith(missing: string | null, name: string, tests: () => void): void {
   if (missing === null) describe(name, tests)
-  else test(name, context => context.skip(missing))
+  else testWith(missing, name, tests)
+}
+
+/** A test that needs something. */
+export function testWith(missing: string | null, name: string, run: () => unknown): void {
+  test(name, missing === null ? run : context => context.skip(missing))
 }

@@ -1,15 +1,15 @@
 /** nginx with the file of src/deploy, in front of gateways on ports of the loopback. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { freePort } from './free-port.ts'
 import { temporaryDirectory } from './gateway.ts'
+import { findProgram, without } from './programs.ts'
 import { ROOT } from './repository.ts'
 
-const PROGRAM = '/usr/sbin/nginx'
-export const hasNginx = spawnSync(PROGRAM, ['-v']).status === 0
+export const WITHOUT_NGINX = without('nginx', 'nginx-light')
 
 /** Starts it for the rest of the test, in front of three gateways by their URLs. Answers with its own, once it answers. */
 export async function startNginx(gateways: readonly string[]): Promise<string> {
@@ -27,7 +27,7 @@ export async function startNginx(gateways: readonly string[]): Promise<string> {
   text = `daemon off; pid ${folder}/pid; error_log stderr;\n${text.replace('access_log off;', `access_log off; ${places.join(' ')}`)}`
   await writeFile(join(folder, 'nginx.conf'), text)
   const args = ['-c', join(folder, 'nginx.conf'), '-e', 'stderr', '-p', folder]
-  const child: ChildProcess = spawn(PROGRAM, args, { stdio: ['ignore', 'inherit', 'inherit'] })
+  const child: ChildProcess = spawn(findProgram('nginx')!, args, { stdio: ['ignore', 'inherit', 'inherit'] })
   onTestFinished(async () => {
     const ended = once(child, 'exit')
     if (child.kill('SIGTERM')) await ended

@@ -37,5 +37,5 @@ export function isSystemFile(file: string): boolean {
 
 /** The part whose full counts a file has; it says so itself: `const counts = countsOf('kills')`. */
 export function partsIn(code: string): string[] {
-  return [...code.matchAll(/\b(?:countsOf|isFull)\('(\w+)'\)/g)].map(match => match[1]!)
+  return [...code.matchAll(/\b(?:countsOf|isFull|onlyFull)\('(\w+)'\)/g)].map(match => match[1]!)
 }

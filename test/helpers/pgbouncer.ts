@@ -9,12 +9,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
 import { freePort } from './free-port.ts'
 import { give, type TestDatabase } from './postgres.ts'
-import { findProgram } from './programs.ts'
+import { findProgram, without } from './programs.ts'
 
 const PROGRAM = findProgram('pgbouncer')
 
-/** Null: it is installed; otherwise why tests are left out. */
-export const WITHOUT_PGBOUNCER = PROGRAM === null ? 'left out: there is no pgbouncer here' : null
+export const WITHOUT_PGBOUNCER = without('pgbouncer')
 
 /** Starts it for the rest of the test, with more lines of its settings. Answers with the database's address at it. */
 export async function startPgbouncer(

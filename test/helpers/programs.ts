@@ -17,6 +17,11 @@ export function findProgram(name: string): string | null {
   return folders.map(folder => join(folder, name)).find(isProgram) ?? null
 }
 
+/** Why a test that needs the program is left out; null: it is here. */
+export function without(name: string, debianPackage = name): string | null {
+  return findProgram(name) === null ? `${name} is not installed (apt-get install ${debianPackage})` : null
+}
+
 function isProgram(path: string): boolean {
   try {
     accessSync(path, constants.X_OK)

@@ -1,22 +1,16 @@
 /** A real state server: Debian's `redis-server` on a free port of the loopback, in a temporary folder, for one test file. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { describe } from 'vitest'
 import { freePort } from './free-port.ts'
+import { findProgram, without } from './programs.ts'
 
-/** Null: there is no state server here. */
-export const REDIS_PROGRAM =
-  ['valkey-server', 'redis-server'].find(name => spawnSync(name, ['--version']).status === 0) ?? null
+const PROGRAM = findProgram('valkey-server') ?? findProgram('redis-server')
 
-/** Tests that need a state server; where there is none they say that they were left out. */
-export function describeWithRedis(name: string, tests: () => void): void {
-  if (REDIS_PROGRAM !== null) describe(name, tests)
-  else describe.skip(`${name} (left out: this machine has no redis-server; install it, and these tests run)`, tests)
-}
+export const WITHOUT_REDIS = PROGRAM === null ? without('redis-server') : null
 
 export interface RedisServer extends AsyncDisposable {
   readonly url: string
@@ -67,7 +61,7 @@ export async function startRedis(options: readonly string[] = []): Promise<Redis
 
 async function launch(port: number, folder: string, options: readonly string[]): Promise<ChildProcess> {
   const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '', '--appendonly', 'no']
-  const child = spawn(REDIS_PROGRAM!, [...settings, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(PROGRAM!, [...settings, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
   // A server must not outlive a test process that ends in the middle.
   const kill = () => void child.kill('SIGKILL')
   process.once('exit', kill)

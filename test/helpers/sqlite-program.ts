@@ -1,14 +1,12 @@
 /** The real `sqlite3` program, as an operator runs it beside a gateway, and what the kernel knows of a store's files. */
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { promisify } from 'node:util'
+import { without } from './programs.ts'
 
-export const hasSqlite = spawnSync('sqlite3', ['--version']).status === 0
+export const WITHOUT_SQLITE = without('sqlite3')
 /** Linux tells locks and descriptors of a process. */
-export const hasLocks = existsSync('/proc/locks')
-
-if (!hasSqlite) console.warn('LEFT OUT: the program sqlite3 is not installed, so no backup is made by it.')
-if (!hasLocks) console.warn('LEFT OUT: there is no /proc/locks here, so nobody looks at the locks of the gateway.')
+export const WITHOUT_LOCKS = existsSync('/proc/locks') ? null : 'there is no /proc/locks here'
 
 /** Runs `sqlite3 DATABASE COMMAND` to its end and returns what it printed. */
 export async function sqlite3(database: string, command: string): Promise<string> {

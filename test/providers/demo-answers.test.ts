@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { ChatCompletion } from '#contract'
 import { countTokens, splitTokens } from '../../src/providers/demo/tokens.ts'
 import { countsOf } from '../helpers/counts.ts'
+import { CORPUS, describeWith, WITHOUT_CORPUS } from '../helpers/missing.ts'
 import { parseSse } from '../helpers/sse.ts'
 import { ask, asking, chunksOf, demoWith, said, Time, user, weather } from './demo-rig.ts'
 
@@ -223,9 +224,9 @@ describe('any input', () => {
   })
 })
 
-describe.skipIf(!process.env['CORPUS_DIR'])("the provider's own schema", () => {
+describeWith(WITHOUT_CORPUS, "the provider's own schema", () => {
   it('holds for every answer, chunk and error', () => {
-    const schema = JSON.parse(readFileSync(`${process.env['CORPUS_DIR']}/openai-chat.schema.json`, 'utf8'))
+    const schema = JSON.parse(readFileSync(`${CORPUS}/openai-chat.schema.json`, 'utf8'))
     const ajv = new Ajv2020({ strict: false, validateFormats: false }).addSchema(schema, 'openai')
     const check = (name: string, value: unknown) => {
       const validate = ajv.getSchema(`openai#/$defs/${name}`)!

@@ -4,14 +4,14 @@ import { createServer } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createIds, LANES } from '../../src/store/ids.ts'
 import { RECORD_BYTES } from '../../src/store/spool.ts'
-import { countsOf, isFull } from '../helpers/counts.ts'
+import { countsOf, onlyFull } from '../helpers/counts.ts'
+import { testWith } from '../helpers/missing.ts'
 import { until } from '../helpers/until.ts'
 import { faultyConnector } from '../store/faulty.ts'
 import { aHold, fund, testStore } from '../store/helpers.ts'
 import { ADDRESS, PLAIN_STEPS, startThreads, type TestThreads } from './serving-threads.ts'
 
 const counts = countsOf('replicas')
-const full = isFull('replicas')
 
 /** The thread that asks does nothing else meanwhile. */
 const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
@@ -182,7 +182,7 @@ test('an end does not wait for a disk that fails: the next start settles what is
   expect(await next.recover()).toMatchObject({ settled: 1 })
 })
 
-test.runIf(full)('more threads than there are lanes can start one after the other', async () => {
+testWith(onlyFull('replicas'), 'more threads than there are lanes can start one after the other', async () => {
   const all = await startThreads(1)
   const port = await all.threads.listen(ADDRESS)
   const texts = await all.read(PLAIN_STEPS)

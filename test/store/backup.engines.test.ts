@@ -23,6 +23,7 @@ import { type BackupRequest, makeBackup } from '../../src/store/make-backup.ts'
 import { openPostgres } from '../../src/store/postgres/index.ts'
 import { type RestoreRequest, restoreBackup } from '../../src/store/restore-backup.ts'
 import { createSpool } from '../../src/store/spool.ts'
+import { testWith } from '../helpers/missing.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import {
   aHold,
@@ -234,7 +235,7 @@ describe('a restore is refused', () => {
     }
   })
 
-  test.skipIf(WITHOUT_POSTGRES !== null)('into a database of an older version in use: it stays one', async () => {
+  testWith(WITHOUT_POSTGRES, 'into a database of an older version in use: it stays one', async () => {
     const file = await backedUp(await testStore())
     const { url } = await testDatabase()
     const database = openPostgres(url)
@@ -381,7 +382,7 @@ onEveryEngine(engine => {
     expect(await restored.ledger.settle(aSettle({ exchange: 'req_new' }))).toBe('settled')
   })
 
-  test.skipIf(WITHOUT_POSTGRES !== null)('a backup of the other engine is as good', async () => {
+  testWith(WITHOUT_POSTGRES, 'a backup of the other engine is as good', async () => {
     const store = await testStore()
     await fill(store)
     const file = await backedUp(store)

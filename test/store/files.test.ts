@@ -21,21 +21,26 @@ import { realPath } from '../../src/store/files.ts'
 import { takeLock } from '../../src/store/lock.ts'
 import { reportLosses } from '../../src/store/report-losses.ts'
 import { loadSecret } from '../../src/store/secret.ts'
-import { hasLocks, hasSqlite, holdsLock, openFiles } from '../helpers/sqlite-program.ts'
+import { NOT_AS_ROOT, testWith } from '../helpers/missing.ts'
+import { holdsLock, openFiles, WITHOUT_LOCKS, WITHOUT_SQLITE } from '../helpers/sqlite-program.ts'
 import { aHold, aSettle, folder, fund, testStore } from './helpers.ts'
 
 describe.each(['thread', 'here'] as const)('written by: %s', writes => {
-  test.runIf(hasLocks)('an open store holds its lock, also after more connections were opened and closed', async () => {
-    const store = await testStore({ writes })
-    await fund(store, 1000n)
-    const other = await testStore({ path: store.path, writes })
-    expect(holdsLock(process.pid, store.path)).toBe(true)
-    await other.close()
-    expect(holdsLock(process.pid, store.path)).toBe(true)
-    expect(openFiles(process.pid, store.path)).toEqual(['', '-shm', '-wal'])
-  })
+  testWith(
+    WITHOUT_LOCKS,
+    'an open store holds its lock, also after more connections were opened and closed',
+    async () => {
+      const store = await testStore({ writes })
+      await fund(store, 1000n)
+      const other = await testStore({ path: store.path, writes })
+      expect(holdsLock(process.pid, store.path)).toBe(true)
+      await other.close()
+      expect(holdsLock(process.pid, store.path)).toBe(true)
+      expect(openFiles(process.pid, store.path)).toEqual(['', '-shm', '-wal'])
+    },
+  )
 
-  test.runIf(hasSqlite && hasLocks)('a reader from outside leaves the log where it is', async () => {
+  testWith(WITHOUT_SQLITE ?? WITHOUT_LOCKS, 'a reader from outside leaves the log where it is', async () => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     execFileSync('sqlite3', [store.path, 'SELECT count(*) FROM event'])
@@ -115,7 +120,7 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
 })
 
 // Commands run as root, and the gateway as another user.
-test.runIf(process.getuid?.() === 0)('what root makes belongs to the owner of the folder', async () => {
+testWith(NOT_AS_ROOT, 'what root makes belongs to the owner of the folder', async () => {
   const top = folder()
   chownSync(top, 12_345, 12_346)
   const path = join(top, 'deep/tollgate.db')
@@ -140,7 +145,7 @@ test.runIf(process.getuid?.() === 0)('what root makes belongs to the owner of th
   lock.release()
 })
 
-test.runIf(process.getuid?.() === 0)('root gives away only what it has made itself', async () => {
+testWith(NOT_AS_ROOT, 'root gives away only what it has made itself', async () => {
   const [top, other] = [folder(), folder()]
   chownSync(top, 12_345, 12_346)
   const path = join(top, 'tollgate.db')

@@ -163,7 +163,7 @@ onEveryEngine(engine => {
     })
   })
 
-  test.runIf(engine === 'sqlite').each(WRITES)(
+  test.each(engine === 'sqlite' ? WRITES : [])(
     'a full disk, written by %s: not written, nothing moved, and it works again when there is room',
     async writes => {
       const { connector, faults } = faultyConnector()

@@ -4,11 +4,10 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { StoreError } from '../../src/store/error.ts'
 import { takeLock } from '../../src/store/lock.ts'
-import { isFull } from '../helpers/counts.ts'
+import { onlyFull } from '../helpers/counts.ts'
+import { NOT_ON_LINUX, testWith } from '../helpers/missing.ts'
 import { type Child, startChild } from './child.ts'
 import { folder, fund, testStore } from './helpers.ts'
-
-const full = isFull('kills')
 
 const START = 1_800_000_000_000
 
@@ -132,16 +131,12 @@ describe('a gateway', () => {
     await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${first.pid}, for 0 s`)
   })
 
-  test.runIf(full)(
-    'gives up after 10 s',
-    async () => {
-      const path = join(folder(), 'tollgate.db')
-      const command = startChild('lock.child.ts', path)
-      await command.said(1)
-      await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${command.pid}, for 0 s`)
-    },
-    60_000,
-  )
+  testWith(onlyFull('kills'), 'gives up after 10 s', async () => {
+    const path = join(folder(), 'tollgate.db')
+    const command = startChild('lock.child.ts', path)
+    await command.said(1)
+    await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${command.pid}, for 0 s`)
+  })
 })
 
 describe('other names of a store', () => {
@@ -165,7 +160,7 @@ describe('other names of a store', () => {
     lock.release()
   })
 
-  test.runIf(process.platform === 'linux')('hard links are refused, naming who has the file open', async () => {
+  testWith(NOT_ON_LINUX, 'hard links are refused, naming who has the file open', async () => {
     const path = join(folder(), 'tollgate.db')
     const store = await testStore({ path })
     await fund(store, 1_000_000n)

@@ -19,13 +19,13 @@ import { createReports } from '../../src/store/reports-service.ts'
 import { createSessionReader } from '../../src/store/sessions.ts'
 import { digestKey } from '../../src/store/token.ts'
 import { createWriter } from '../../src/store/writer.ts'
-import { countsOf, isFull } from '../helpers/counts.ts'
+import { countsOf, onlyFull } from '../helpers/counts.ts'
 import { startGateway, temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
+import { testWith } from '../helpers/missing.ts'
 import { aHold, aSettle, SECRET, testStore } from './helpers.ts'
 import { CHARGE, makeSample, openSample, SAMPLE_FROM, SAMPLE_MS, type Sample } from './large.ts'
 
 const counts = countsOf('ledger')
-const full = isFull('ledger')
 
 const ENTRIES = counts(20_000, 1_000_000)
 const ACCOUNTS = counts(200, 10_000)
@@ -153,7 +153,7 @@ test('what a start costs', async () => {
   tell('open, recover and close', await inTurns(counts(1, 15), start))
 })
 
-test.runIf(full)('what the start of a process costs', async () => {
+testWith(onlyFull('ledger'), 'what the start of a process costs', async () => {
   const memory = { empty: 0, large: 0 }
   const gateways = await inTurns(5, async one => {
     const gateway = await startGateway({ dir: one.dir, ...CONFIGURATION })

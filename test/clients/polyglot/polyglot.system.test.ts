@@ -3,14 +3,13 @@
  * out, with a line that says why, where its toolchain is missing or its packages cannot be had.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { isFull } from '../../helpers/counts.ts'
+import { onlyFull } from '../../helpers/counts.ts'
+import { describeWith } from '../../helpers/missing.ts'
 import { FEATURES, type Run } from './features.ts'
 import { type Rig, startRig } from './rig.ts'
 import { RUN_MOST_MS, runProgram } from './run.ts'
 import { readTable, writeTable } from './table.ts'
 import { claudeCode, go, java, PREPARE_MOST_MS, type Prepare, python, rust } from './toolchains.ts'
-
-const full = isFull('clients')
 
 const CLIENTS: Readonly<Record<string, Prepare>> = {
   'openai-go': go,
@@ -39,8 +38,7 @@ const rows = new Map<string, readonly string[]>()
 
 let rig: Rig
 
-if (full) describe('clients in other languages', proofs)
-else test('clients in other languages', context => context.skip('they run with npm run test:full -- clients'))
+describeWith(onlyFull('clients'), 'clients in other languages', proofs)
 
 function proofs(): void {
   beforeAll(async () => {
@@ -58,7 +56,6 @@ function proofs(): void {
     beforeAll(async () => {
       const program = await prepare(client).catch((error: Error) => {
         missing = error.message
-        console.warn(`The client ${client} was left out: ${missing}`)
         return null
       })
       if (program) run = await runProgram(program, rig)

@@ -17,14 +17,14 @@ import { createDialect, type DialectName } from '../../../src/providers/dialects
 import type { AzurePlace } from '../../../src/providers/dialects/openai/index.ts'
 import { openSchemas, type SchemaName } from '../../corpus/schemas.ts'
 import { type Case, type Json, testCases } from '../../helpers/cases.ts'
+import { CORPUS, testWith, WITHOUT_CORPUS } from '../../helpers/missing.ts'
 import { chatOf, NOW, target, view } from './anthropic/helpers.ts'
 import { event, exception } from './bedrock/frames.ts'
 
 const FOLDER = 'test/providers/dialects'
 
-const corpus = process.env['CORPUS_DIR'] ?? ''
-if (corpus === '') console.log("cases against OpenAI's strict schema are LEFT OUT: CORPUS_DIR names no corpus")
-const judge = corpus === '' ? null : openSchemas(corpus, 'strict')
+const judge = WITHOUT_CORPUS === null ? openSchemas(CORPUS, 'strict') : null
+testWith(WITHOUT_CORPUS, "OpenAI's strict schema judges the cases", () => expect(judge).not.toBe(null))
 
 /** How the events of a case become bytes. A text is sent as it is. */
 const FRAMES: Readonly<Record<string, (event: Json) => Buffer | string>> = {

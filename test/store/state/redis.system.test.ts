@@ -7,7 +7,8 @@ import { createBuckets } from '../../../src/store/state/buckets.ts'
 import { openRedisState } from '../../../src/store/state/redis-state.ts'
 import type { State } from '../../../src/store/state/state.ts'
 import { countsOf } from '../../helpers/counts.ts'
-import { describeWithRedis, type RedisServer, startRedis } from '../../helpers/redis.ts'
+import { describeWith } from '../../helpers/missing.ts'
+import { type RedisServer, startRedis, WITHOUT_REDIS } from '../../helpers/redis.ts'
 import { testClock } from '../helpers.ts'
 
 const counts = countsOf('corpus')
@@ -53,7 +54,7 @@ const isUp = (states: readonly State[]) => states.every(state => state.health().
 /** So slow that a test takes no time in its eyes. */
 const slowly = (capacity: number): BucketShape => ({ capacity, refillPerMs: 1e-9 })
 
-describeWithRedis('buckets on a server', () => {
+describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
   test('answer as those in memory do', async () => {
     const { url } = await server()
     const { buckets } = await replica(url)
@@ -112,7 +113,7 @@ describeWithRedis('buckets on a server', () => {
   })
 })
 
-describeWithRedis('slots on a server', () => {
+describeWith(WITHOUT_REDIS, 'slots on a server', () => {
   test('are never more than the limit, whoever takes them, and all come back', async () => {
     const { url, client } = await server()
     const states = await replicas(url)
@@ -176,7 +177,7 @@ describeWithRedis('slots on a server', () => {
   })
 })
 
-describeWithRedis('texts on a server', () => {
+describeWith(WITHOUT_REDIS, 'texts on a server', () => {
   test('are those of all replicas; answers only of those with the same configuration', async () => {
     const { url } = await server()
     const [one, two] = await replicas(url)
@@ -194,7 +195,7 @@ describeWithRedis('texts on a server', () => {
   })
 })
 
-describeWithRedis('all that a replica writes', () => {
+describeWith(WITHOUT_REDIS, 'all that a replica writes', () => {
   test('is under keys that begin with tollgate: and have an end, which its lease comes before', async () => {
     const leaseMs = 15_000
     const { url, client } = await server()
@@ -214,7 +215,7 @@ describeWithRedis('all that a replica writes', () => {
   })
 })
 
-describeWithRedis('versions on a server', () => {
+describeWith(WITHOUT_REDIS, 'versions on a server', () => {
   test('a change is seen at once by all replicas, also one that was made while the server was lost', async () => {
     const redis = await server()
     const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
@@ -315,7 +316,7 @@ async function slowDown(redis: RedisServer): Promise<void> {
   }
 }
 
-describeWithRedis('a server that is lost', () => {
+describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
   test.each(LOSSES)(
     '%s: each limits by its share, nobody waits for more than one call, and it comes back',
     async (_how, lose, mend) => {
@@ -365,7 +366,7 @@ describeWithRedis('a server that is lost', () => {
   })
 })
 
-describeWithRedis('after a loss', () => {
+describeWith(WITHOUT_REDIS, 'after a loss', () => {
   test('the server knows what was taken from the shares, as far as it has not refilled', async () => {
     const redis = await server()
     const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
@@ -394,7 +395,7 @@ describe('the start', () => {
   })
 })
 
-describeWithRedis('the start on a server that cannot be used', () => {
+describeWith(WITHOUT_REDIS, 'the start on a server that cannot be used', () => {
   test.each<[string, string[], string, string]>([
     ['a wrong password', ['--requirepass', 'right'], 'redis://:hidden@', 'refuses the user or the password'],
     ['a password with a lone %', ['--requirepass', 'right'], 'redis://:50%@', 'refuses the user or the password'],
@@ -420,7 +421,7 @@ describeWithRedis('the start on a server that cannot be used', () => {
   })
 })
 
-describeWithRedis('a server that ends connections that nobody uses', () => {
+describeWith(WITHOUT_REDIS, 'a server that ends connections that nobody uses', () => {
   test('loses no limit, and is not lost', async () => {
     const { url, client } = await server(['--requirepass', 'a/b@c'])
     const told: unknown[] = []

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { authorizeBedrock, type SignedRequest, signRequest } from '../../../../src/providers/dialects/bedrock/index.ts'
+import { CORPUS, describeWith, WITHOUT_CORPUS } from '../../../helpers/missing.ts'
 
 const credentials = {
   accessKeyId: 'AKIATESTTESTTESTTEST',
@@ -121,8 +122,6 @@ test('an API key is a bearer', () => {
   expect(authorizeBedrock('bedrock-api-key-abc')).toEqual({ authorization: 'Bearer bedrock-api-key-abc' })
 })
 
-const corpus = process.env['CORPUS_DIR']
-
 interface Vector {
   readonly service: string
   readonly region: string
@@ -166,21 +165,18 @@ function vectors(dir: string): Vector[] {
   ]
 }
 
-describe.skipIf(corpus === undefined)('the vectors of the corpus', () => {
-  test.each(corpus === undefined ? [] : vectors(corpus))(
-    '$url',
-    ({ url, headers, time, authorization, ...request }) => {
-      const { host, pathname, search } = new URL(url)
-      const [, date, hour, minute, second] = /^(\d{8})T(\d\d)(\d\d)(\d\d)Z$/.exec(time)!
-      const nowMs = Date.parse(`${date!.replace(/(....)(..)(..)/, '$1-$2-$3')}T${hour}:${minute}:${second}Z`)
-      const signed = signRequest({
-        ...request,
-        path: pathname,
-        query: search.slice(1),
-        headers: { ...headers, host },
-        nowMs,
-      })
-      expect(signed['authorization']).toBe(authorization)
-    },
-  )
+describeWith(WITHOUT_CORPUS, 'the vectors of the corpus', () => {
+  test.each(vectors(CORPUS))('$url', ({ url, headers, time, authorization, ...request }) => {
+    const { host, pathname, search } = new URL(url)
+    const [, date, hour, minute, second] = /^(\d{8})T(\d\d)(\d\d)(\d\d)Z$/.exec(time)!
+    const nowMs = Date.parse(`${date!.replace(/(....)(..)(..)/, '$1-$2-$3')}T${hour}:${minute}:${second}Z`)
+    const signed = signRequest({
+      ...request,
+      path: pathname,
+      query: search.slice(1),
+      headers: { ...headers, host },
+      nowMs,
+    })
+    expect(signed['authorization']).toBe(authorization)
+  })
 })
