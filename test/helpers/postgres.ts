@@ -35,9 +35,9 @@ export const WITHOUT_POSTGRES =
       ? 'PostgreSQL is not installed (apt-get install postgresql)'
       : null
 const MAJOR =
-  PROGRAMS === null
-    ? 0
-    : Number(/\d+/.exec(execFileSync(join(PROGRAMS, 'postgres'), ['--version'], { encoding: 'utf8' }))![0])
+  WITHOUT_POSTGRES === null
+    ? Number(/\d+/.exec(execFileSync(join(PROGRAMS!, 'postgres'), ['--version'], { encoding: 'utf8' }))![0])
+    : 0
 /** Faster than through the log, for databases that nothing else uses; older servers know no other way. */
 const FILE_COPY = MAJOR >= 15 ? ' STRATEGY file_copy' : ''
 /** Of a database with a locale of the operating system's; older servers know no other ones. */
