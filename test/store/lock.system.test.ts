@@ -165,7 +165,7 @@ describe('other names of a store', () => {
     const store = await testStore({ path })
     await fund(store, 1_000_000n)
     await store.close()
-    const owner = startChild('writer.child.ts', path, 'here')
+    const owner = startChild('writer.child.ts', path)
     await owner.said(1)
     linkSync(path, `${path}2`)
     await expect(takeLock(`${path}2`, { now })).rejects.toThrow(

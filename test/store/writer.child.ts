@@ -2,7 +2,7 @@
  * A process to be killed: holds, checkpoints and settles on 32 accounts' credit as fast as it can, and says on its
  * standard output what has been acknowledged, each line written before anything else happens.
  *
- *     node writer.child.ts STORE thread|here
+ *     node writer.child.ts STORE
  */
 import { writeSync } from 'node:fs'
 import { createIds } from '../../src/store/ids.ts'
@@ -10,8 +10,8 @@ import { openStore } from '../../src/store/sqlite.ts'
 import { aHold, aSettle, SECRET } from './requests.ts'
 
 const clock = { now: () => Date.now() }
-const [, , path, writes] = process.argv as [string, string, string, 'thread' | 'here']
-const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes })
+const [, , path] = process.argv as [string, string, string]
+const store = await openStore({ url: `sqlite:${path}`, secret: SECRET, clock, writes: 'here' })
 await store.recover()
 const accounts = store.reads.listAccounts()
 const ids = createIds(clock)
