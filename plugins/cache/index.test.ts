@@ -12,7 +12,7 @@ import {
   stream,
   whole,
 } from '../../test/helpers/fake-provider.ts'
-import { type InProcess, type InProcessOptions, startInProcess } from '../../test/helpers/in-process.ts'
+import { type Account, shareGateways, startInProcess } from '../../test/helpers/in-process.ts'
 import { chunksOf, contentOf, parseSse, readSse, textOf } from '../../test/helpers/sse.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import cache from './index.ts'
@@ -46,10 +46,10 @@ function numbered(options: AnswerOptions = {}): (request: ProviderRequest) => Be
   }
 }
 
-function start(settings: object = {}, options: InProcessOptions = {}): Promise<InProcess> {
-  return startInProcess({
-    provider: provider.baseUrl,
-    plugins: [timed],
+const share = shareGateways(() => ({ provider: provider.baseUrl, plugins: [timed] }))
+/** A new account, for which nothing is cached. */
+const start = (settings: object = {}, credit = '10'): Promise<Account> =>
+  share({
     steps: [
       { use: 'api-key' },
       { use: 'schema' },
@@ -57,9 +57,8 @@ function start(settings: object = {}, options: InProcessOptions = {}): Promise<I
       { use: 'cache-here', id: 'cache', with: settings },
       { use: 'route', with: { attempts: 1 } },
     ],
-    ...options,
+    credit,
   })
-}
 
 /** Zero is what the default asks for. */
 const COLD = { temperature: 0 }
@@ -72,7 +71,7 @@ interface Told {
   readonly answer: Response
 }
 
-async function ask(gateway: InProcess, body: object = {}, headers: Record<string, string> = {}): Promise<Told> {
+async function ask(gateway: Account, body: object = {}, headers: Record<string, string> = {}): Promise<Told> {
   const init = { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}`, ...headers }
   const answer = await gateway.chat({ ...COLD, ...body }, { headers: init })
   const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream')
@@ -118,7 +117,7 @@ describe('settings', () => {
       { use: 'credits' },
       { use: 'route' },
     ]
-    const refused = start({}, { steps }).catch(error => error)
+    const refused = share({ steps }).catch(error => error)
     const { problems } = (await refused) as { problems: { message: string; suggestion: string }[] }
     expect(problems[0]!.message).toMatch(/"cache-here" needs hold, which the step "credits" gives only later/)
     expect(problems[0]!.suggestion).toBe('this order works: api-key, schema, credits, cache-here, route')
@@ -133,7 +132,7 @@ describe('what is not kept', () => {
     ['a stream larger than the largest', numbered({ tokens: Array(300).fill('xx') }), { stream: true }, 200],
     ['a stream that broke off', () => stream({ done: false, finish: '' }), { stream: true }, 200],
   ])('%s', async (_name, script, body, status) => {
-    await using gateway = await start({ largest: 500 })
+    const gateway = await start({ largest: 500 })
     provider.script(script)
     const before = provider.requests.length
     for (let i = 0; i < 2; i++) {
@@ -146,7 +145,7 @@ describe('what is not kept', () => {
   })
 
   test('an answer that its client did not wait for', async () => {
-    await using gateway = await start()
+    const gateway = await start()
     provider.script(stream({ tokens: 50_000 }))
     const leaving = new AbortController()
     const answer = await gateway.chat(
@@ -164,7 +163,7 @@ describe('what is not kept', () => {
 
   test('an answer with a cap that was lowered for want of credit', async () => {
     const body = { max_tokens: 900 }
-    await using gateway = await start({}, { credit: '0.0014' })
+    const gateway = await start({}, '0.0014')
     const first = await ask(gateway, body)
     expect(first.answer.headers.get('x-tollgate-max-output-tokens')).not.toBeNull()
     // With more credit the cap is the one that was asked for: another question.
@@ -175,7 +174,7 @@ describe('what is not kept', () => {
 
   test('an answer with a cap that credits lowered behind it', async () => {
     const steps = [{ use: 'api-key' }, { use: 'schema' }, { use: 'cache-here' }, { use: 'credits' }, { use: 'route' }]
-    await using gateway = await start({}, { steps, credit: '0.0014' })
+    const gateway = await share({ steps, credit: '0.0014' })
     expect((await ask(gateway, { max_tokens: 900 })).answer.headers.get('x-tollgate-max-output-tokens')).not.toBeNull()
     expect(await ask(gateway, { max_tokens: 900 })).toMatchObject({ cache: 'miss' })
   })
@@ -192,7 +191,7 @@ describe('which requests pass by', () => {
     ['logprobs', {}, { logprobs: true }, {}],
     ['what the provider is to store', {}, { store: true }, {}],
   ])('%s', async (_name, settings, body, headers) => {
-    await using gateway = await start(settings)
+    const gateway = await start(settings)
     for (let i = 0; i < 2; i++) expect(await ask(gateway, body, headers)).toMatchObject({ status: 200, cache: 'skip' })
     const { answer } = await ask(gateway, body, headers)
     expect(JSON.stringify(gateway.receipt(answer)!.trail)).toContain('not cached')
@@ -203,7 +202,7 @@ describe('which requests pass by', () => {
     ['tools', { skip: [] }, { tools }],
     ['several choices', { skip: ['tools'] }, { n: 2 }],
   ])('%s when the policy says so', async (_name, settings, body) => {
-    await using gateway = await start(settings)
+    const gateway = await start(settings)
     expect(await ask(gateway, body)).toMatchObject({ cache: 'miss' })
     expect(await ask(gateway, body)).toMatchObject({ cache: 'hit' })
   })
@@ -216,7 +215,7 @@ describe('a hit', () => {
     ['a stream after whole', false, true],
     ['a stream after a stream', true, true],
   ])('%s', async (_name, first, second) => {
-    await using gateway = await start()
+    const gateway = await start()
     const before = provider.requests.length
     const miss = await ask(gateway, { stream: first })
     clock.time += 2500
@@ -245,7 +244,7 @@ describe('a hit', () => {
   })
 
   test('tells calls of tools as they were told', async () => {
-    await using gateway = await start({ skip: [] })
+    const gateway = await start({ skip: [] })
     const toolCalls = [
       { name: 'find', arguments: ['{"a":', '1}'] },
       { name: 'keep', arguments: ['{}'] },
@@ -278,7 +277,7 @@ describe('a hit', () => {
     ['another user', { user: 'u', metadata: { a: 'b' } }, true],
     ['another schema order', { response_format: { type: 'json_object' } }, false],
   ])('with %s: %o is the same question: %s', async (_name, body, isSame) => {
-    await using gateway = await start()
+    const gateway = await start()
     await ask(gateway)
     expect(await ask(gateway, body)).toMatchObject({ cache: isSame ? 'hit' : 'miss' })
   })
@@ -305,7 +304,7 @@ describe('a hit', () => {
       { use: 'credits' },
       { use: 'route' },
     ]
-    await using gateway = await start({}, { plugins: [timed, marker], steps })
+    await using gateway = await startInProcess({ provider: provider.baseUrl, plugins: [timed, marker], steps })
     const texts: string[] = []
     for (let i = 0; i < 3; i++) texts.push((await ask(gateway)).text)
     expect(texts.map(text => text.replace(/#\d+/, ''))).toEqual(['answer  +1', 'answer  +2', 'answer  +3'])
@@ -314,7 +313,7 @@ describe('a hit', () => {
 
 describe('age', () => {
   test('no longer than the ttl', async () => {
-    await using gateway = await start({ ttl: '10s' })
+    const gateway = await start({ ttl: '10s' })
     await ask(gateway)
     clock.time += 9_999
     expect(await ask(gateway)).toMatchObject({ cache: 'hit', age: '9' })
@@ -324,7 +323,7 @@ describe('age', () => {
   })
 
   test('a client may want it younger or new, and what it gets is kept', async () => {
-    await using gateway = await start()
+    const gateway = await start()
     const first = await ask(gateway)
     clock.time += 5_000
     expect(await ask(gateway, {}, { 'cache-control': 'max-age=5' })).toMatchObject({ cache: 'hit', text: first.text })
@@ -341,7 +340,7 @@ describe('age', () => {
 test('memory is bounded by bytes: who was asked for longest ago makes room', async () => {
   // About two answers of 2,000 characters.
   provider.script(numbered({ tokens: ['y'.repeat(2000)] }))
-  await using gateway = await start({ size: '11kB' })
+  const gateway = await start({ size: '11kB' })
   const question = (content: string) => ({ messages: [{ role: 'user', content }] })
   for (const content of ['a', 'b']) await ask(gateway, question(content))
   expect(await ask(gateway, question('a'))).toMatchObject({ cache: 'hit' })
@@ -363,7 +362,7 @@ describe('what a hit costs', () => {
     ['by the thousand', { per: '1K tokens', output: '$0.0002' }, 2n * 200n],
     ['never more than the hold', { request: '$5' }, -1n],
   ])('%s', async (_name, price, charged) => {
-    await using gateway = await start(price ? { price } : {})
+    const gateway = await start(price ? { price } : {})
     await ask(gateway)
     for (const body of [{}, { stream: true }]) {
       const before = gateway.balance().posted
@@ -379,28 +378,21 @@ describe('what a hit costs', () => {
 })
 
 test('nobody gets what another account was answered', async () => {
-  await using gateway = await start({ size: '16MiB', temperature: 'any' })
-  const { store } = gateway.running
-  const people = await Promise.all(
-    Array.from({ length: 8 }, async (_, i) => {
-      const { id } = await store.createAccount({ name: `person-${i}` })
-      await store.credit({ account: id, amount: 10n ** 12n, reference: `start-${i}`, actor: 'test' })
-      return { id, key: (await store.createKey({ account: id, name: 'k' })).token }
-    }),
-  )
-  const owners = new Map<string, string>()
+  const gateway = await start({ size: '16MiB', temperature: 'any' })
+  const people = await Promise.all(Array.from({ length: 8 }, () => gateway.account('1000')))
+  const owners = new Map<string, Account>()
   const seen = { hit: 0, miss: 0 }
   const requests = fc.sample(fc.tuple(fc.nat(7), fc.nat(19), fc.boolean()), { numRuns: counts(300, 20_000), seed: 6 })
   const queue = requests.values()
   const worker = async () => {
     for (const [who, what, isStream] of queue) {
-      const { id, key } = people[who]!
-      const told = await ask(gateway, { stream: isStream, seed: what }, { authorization: `Bearer ${key}` })
+      const person = people[who]!
+      const told = await ask(person, { stream: isStream, seed: what })
       expect(told.status).toBe(200)
       seen[told.cache as 'hit' | 'miss']++
-      const owner = owners.get(told.text) ?? id
+      const owner = owners.get(told.text) ?? person
       owners.set(told.text, owner)
-      expect(owner).toBe(id)
+      expect(owner).toBe(person)
     }
   }
   await Promise.all(Array.from({ length: 16 }, worker))
@@ -414,7 +406,7 @@ test.each([
   ['account', 'hit'],
   ['everybody', 'hit'],
 ])('with the scope %s another key of the account has a %s', async (scope, cached) => {
-  await using gateway = await start({ scope })
+  const gateway = await start({ scope })
   const { token } = await gateway.running.store.createKey({ account: gateway.accountId, name: 'other' })
   await ask(gateway)
   expect(await ask(gateway, {}, { authorization: `Bearer ${token}` })).toMatchObject({ cache: cached })

@@ -10,7 +10,7 @@ import {
   sse,
   startFakeProvider,
 } from '../../test/helpers/fake-provider.ts'
-import { startInProcess } from '../../test/helpers/in-process.ts'
+import { shareGateways } from '../../test/helpers/in-process.ts'
 import { textOf } from '../../test/helpers/sse.ts'
 
 let provider: FakeProvider
@@ -79,6 +79,8 @@ const guard = (pattern: string, action = 'refuse') => ({
 /** All of it is held, because all of it may be the begin of a match. */
 const HOLDS = 'a{3,200}X'
 
+const start = shareGateways(() => ({ provider: provider.baseUrl, plugins: [bug, behind] }))
+
 type Row = [
   name: string,
   step: object,
@@ -110,9 +112,7 @@ test.each<Row>([
   ['refused behind its end, before a word has left', { use: 'behind' }, atOnce, true, 'refused', 400, false],
 ])('an answer %s', async (_name, step, script, stream, outcome, status, isCharged) => {
   provider.script(script)
-  await using gateway = await startInProcess({
-    provider: provider.baseUrl,
-    plugins: [bug, behind],
+  const gateway = await start({
     steps: [{ use: 'api-key' }, { use: 'schema' }, { use: 'credits' }, step, { use: 'route', with: { attempts: 1 } }],
   })
   const before = gateway.balance().posted

@@ -12,7 +12,7 @@ import {
   stream,
   whole,
 } from '../../test/helpers/fake-provider.ts'
-import { type InProcess, startInProcess } from '../../test/helpers/in-process.ts'
+import { type Account, shareGateways } from '../../test/helpers/in-process.ts'
 import { chunksOf, contentOf, readSse } from '../../test/helpers/sse.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import { AnswerGuard } from './answer.ts'
@@ -41,17 +41,16 @@ const answerWith = (options: AnswerOptions) => (request: ProviderRequest) =>
 
 const IN_FRONT = ['guard', 'credits']
 
+const share = shareGateways(() => ({ provider: provider.baseUrl, plugins: [here] }))
 function start(
   rules: readonly object[],
   answer: AnswerOptions = {},
   order = IN_FRONT,
   settings: object = {},
-): Promise<InProcess> {
+): Promise<Account> {
   provider.script(answerWith(answer))
-  return startInProcess({
-    provider: provider.baseUrl,
+  return share({
     yaml: { providers: { p: { dialect: 'openai', base_url: provider.baseUrl, ...settings } } },
-    plugins: [here],
     steps: [
       { use: 'api-key' },
       { use: 'schema' },
@@ -143,7 +142,7 @@ describe('settings', () => {
 
 describe('requests', () => {
   test('a rule that refuses: nothing is sent or charged, and nobody is told what was found', async () => {
-    await using gateway = await start([
+    const gateway = await start([
       { name: 'project', pattern: 'project (?:x|zeus)', ignore_case: true, action: 'refuse' },
     ])
     const before = provider.requests.length
@@ -170,7 +169,7 @@ describe('requests', () => {
   })
 
   test('what is redacted does not reach the provider, wherever it stands; what is flagged does', async () => {
-    await using gateway = await start([
+    const gateway = await start([
       { detect: 'email', replace: '<mail>' },
       { name: 'shout', pattern: '[A-Z]{4,9}', action: 'flag' },
     ])
@@ -207,7 +206,7 @@ describe('requests', () => {
   })
 
   test('a request in which nothing is found goes up as it came', async () => {
-    await using gateway = await start([{ detect: 'email' }, { detect: 'credit-card', on: 'answer' }])
+    const gateway = await start([{ detect: 'email' }, { detect: 'credit-card', on: 'answer' }])
     const messages = [{ role: 'user', content: '4111 1111 1111 1111' }]
     await gateway.chat({ messages })
     expect(lastRequest().body!['messages']).toEqual(messages)
@@ -221,7 +220,7 @@ describe('answers', () => {
     ['whole', false],
     ['as a stream', true],
   ])('%s: what is found never leaves, and its charge is as without', async (_name, isStream) => {
-    await using gateway = await start([{ detect: 'email', on: 'answer' }], {
+    const gateway = await start([{ detect: 'email', on: 'answer' }], {
       tokens,
       reasoning: ['I know', ' ada@', 'example.org'],
     })
@@ -259,7 +258,7 @@ describe('answers', () => {
       { name: 'send', arguments: ['{"to":"ad', 'a@example', '.org"}'] },
       { name: 'keep', arguments: ['{"at":"ada@', 'example.org"', '}'] },
     ]
-    await using gateway = await start([{ detect: 'email' }], { toolCalls })
+    const gateway = await start([{ detect: 'email' }], { toolCalls })
     const answer = await gateway.chat({ stream: isStream, n: 2 })
     const calls = ['', '', '', '']
     if (isStream) {
@@ -278,7 +277,7 @@ describe('answers', () => {
   })
 
   test('behind credits the receipt says what was found in the answer, and a refused whole answer costs nothing', async () => {
-    await using gateway = await start(
+    const gateway = await start(
       [
         { detect: 'email', on: 'answer' },
         { name: 'not', pattern: 'never', action: 'refuse' },
@@ -298,7 +297,7 @@ describe('answers', () => {
   test.each([null, undefined, ''])('a whole answer with the finish reason %o is not cut short', async finish => {
     const choice = { index: 0, message: { role: 'assistant', content: 'Write to joe' } }
     const said = { ...choice, ...(finish === undefined ? {} : { finish_reason: finish }) }
-    await using gateway = await start([{ detect: 'email', on: 'answer' }], {}, IN_FRONT, { missing_finish: 'stop' })
+    const gateway = await start([{ detect: 'email', on: 'answer' }], {}, IN_FRONT, { missing_finish: 'stop' })
     provider.script({
       name: 'no finish',
       async run(call) {
@@ -317,7 +316,7 @@ describe('answers', () => {
     async mode => {
       const pieces = ['{"order": ', '41111111', '11111111', ', "card": "4111', '111111111111"}']
       const redacted = '{"order": 1111111111111111, "card": "[credit-card]"}'
-      await using gateway = await start([{ detect: 'credit-card' }], {
+      const gateway = await start([{ detect: 'credit-card' }], {
         toolCalls: [{ name: 'refund', arguments: pieces }],
       })
       const said = async (body: object) => {
@@ -346,7 +345,7 @@ describe('answers', () => {
   )
 
   test('a rule that refuses: a whole answer is an error', async () => {
-    await using gateway = await start([{ detect: 'email', action: 'refuse' }], { tokens })
+    const gateway = await start([{ detect: 'email', action: 'refuse' }], { tokens })
     const answer = await gateway.chat()
     expect(answer.status).toBe(400)
     expect(await answer.json()).toMatchObject({
@@ -357,7 +356,7 @@ describe('answers', () => {
   })
 
   test('a rule that refuses: a stream ends with an error, and nothing of what was found has left', async () => {
-    await using gateway = await start([{ detect: 'email', action: 'refuse' }], { tokens })
+    const gateway = await start([{ detect: 'email', action: 'refuse' }], { tokens })
     const answer = await gateway.chat({ stream: true })
     const text = await answer.text().catch(error => String(error))
     expect(text).not.toMatch(/ada|exa|finish_reason":"stop|\[DONE\]/)

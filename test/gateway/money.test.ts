@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { formatMoney } from '#contract'
 import { countsOf } from '../helpers/counts.ts'
 import { exact, type FakeProvider, startFakeProvider, withhold } from '../helpers/fake-provider.ts'
-import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { type Account, FIVE_STEPS, shareGateways } from '../helpers/in-process.ts'
 
 const counts = countsOf('floods')
 
@@ -12,12 +12,13 @@ const CALLERS = 1000
 const PAID = 10
 
 let provider: FakeProvider
-let gateway: InProcess
+let gateway: Account
 let hold: bigint
+const start = shareGateways(() => ({ provider: provider.baseUrl }))
 
 /** The gateway's own figure for one such request, read off a first one's receipt. */
 async function holdOf(body: object): Promise<bigint> {
-  await using rich = await startInProcess({ provider: provider.baseUrl })
+  const rich = await start()
   const answer = await rich.chat({ ...body })
   expect(answer.status).toBe(200)
   return rich.receipt(answer)!.held
@@ -26,18 +27,14 @@ async function holdOf(body: object): Promise<bigint> {
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
   hold = await holdOf(BODY)
-  gateway = await startInProcess({
-    provider: provider.baseUrl,
+  gateway = await start({
     credit: formatMoney(hold * BigInt(PAID)),
     steps: FIVE_STEPS.map(step =>
       'use' in step && step.use === 'credits' ? { use: 'credits', with: { when_short: ['refuse'] } } : step,
     ),
   })
 })
-afterAll(async () => {
-  await gateway.stop()
-  await provider.close()
-})
+afterAll(() => provider.close())
 
 test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are sent, and what is returned lets others in`, async () => {
   for (let round = 0; round < counts(1, 10); round++) {
@@ -86,7 +83,7 @@ test(`${CALLERS} requests at once on a balance for ${PAID}: exactly ${PAID} are 
 })
 
 test('a truly short balance is 402, and the SDKs are told not to try again', async () => {
-  await using poor = await startInProcess({ provider: provider.baseUrl, credit: '0.000001' })
+  const poor = await start({ credit: '0.000001' })
   const answer = await poor.chat(BODY)
   expect(answer.status).toBe(402)
   expect(answer.headers.get('x-should-retry')).toBe('false')
@@ -94,7 +91,7 @@ test('a truly short balance is 402, and the SDKs are told not to try again', asy
 })
 
 test('a short balance lowers the output cap, sends that cap upstream and says so', async () => {
-  await using short = await startInProcess({ provider: provider.baseUrl, credit: '0.000600' })
+  const short = await start({ credit: '0.000600' })
   const index = provider.requests.length
   const answer = await short.chat({ max_tokens: 900 })
   expect(answer.status).toBe(200)

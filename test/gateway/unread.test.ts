@@ -3,10 +3,10 @@ import { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Context } from 'koa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { definePlugin, parseMoney, refuse } from '#contract'
+import { definePlugin, refuse } from '#contract'
 import { countsOf } from '../helpers/counts.ts'
 import { exact, type FakeProvider, gated, startFakeProvider } from '../helpers/fake-provider.ts'
-import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { type Account, FIVE_STEPS, shareGateways, startInProcess } from '../helpers/in-process.ts'
 import { openRaw, type RawClient } from '../helpers/raw-client.ts'
 import { expectRefusal } from './refusal.ts'
 
@@ -27,25 +27,29 @@ afterEach(() => {
 })
 afterAll(() => provider.close())
 
-async function connect(to: InProcess): Promise<RawClient> {
+async function connect(to: Account): Promise<RawClient> {
   const client = await openRaw(to.url)
   clients.push(client)
   return client
 }
 
-/** A key of another account. */
-async function secondKey({ running }: InProcess): Promise<string> {
-  const account = await running.store.createAccount({ name: 'other' })
-  await running.store.credit({ account: account.id, amount: parseMoney('1000'), reference: 'other', actor: 'test' })
-  return (await running.store.createKey({ account: account.id, name: 'other' })).token
-}
+type Act = (ctx: Context, next: () => Promise<void>) => Promise<void>
+const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
+const step = (name: string, handle: Act) => definePlugin({ name, settings: NO_SETTINGS, create: () => handle as never })
+/** The conduct of the step `acts`; each test sets it. */
+let act: Act
+
+const start = shareGateways(() => ({
+  provider: provider.baseUrl,
+  plugins: [step('acts', (ctx, next) => act(ctx, next))],
+}))
 
 describe('who sends nothing takes nobody’s room', () => {
   const HEAD = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n`
   const keyed = (key: string) => `Authorization: Bearer ${key}\r\n`
 
   /** So many connections, each with a request whose body does not come. */
-  async function openSilent(to: InProcess, count: number, rest: string): Promise<RawClient[]> {
+  async function openSilent(to: Account, count: number, rest: string): Promise<RawClient[]> {
     const silent = []
     for (let at = 0; at < count; at++) {
       const client = await connect(to)
@@ -82,9 +86,9 @@ describe('who sends nothing takes nobody’s room', () => {
 
   test('by being there: it is one of whoever sends the most', async () => {
     await using small = await startInProcess({ provider: provider.baseUrl, yaml: { limits: { max_inflight: 3 } } })
-    const other = await secondKey(small)
+    const other = await small.account()
     const rest = 'Content-Length: 10\r\n\r\n{'
-    const [first] = await openSilent(small, 1, keyed(other) + rest)
+    const [first] = await openSilent(small, 1, keyed(other.key) + rest)
     const [second] = await openSilent(small, 2, keyed(small.key) + rest)
     await openSilent(small, 1, keyed(small.key) + rest)
     await expectRefusal(await second!.readResponse(), 'overloaded')
@@ -96,7 +100,7 @@ describe('a key is looked up from the head', () => {
   const head = (rest: string) => `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n${rest}`
 
   test('and before the body comes: without one it is refused at once, and the connection ends', async () => {
-    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const gateway = await start()
     for (const rest of ['Content-Length: 1048576\r\n\r\n{', 'Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n']) {
       const client = await connect(gateway)
       await client.send(head(rest))
@@ -108,7 +112,7 @@ describe('a key is looked up from the head', () => {
   })
 
   test('a small body that came with the head leaves the connection as it is', async () => {
-    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const gateway = await start()
     const client = await connect(gateway)
     for (let round = 0; round < 3; round++) {
       await client.send(head('Content-Length: 2\r\n\r\n{}'))
@@ -119,7 +123,7 @@ describe('a key is looked up from the head', () => {
   })
 
   test('who waits for 100 Continue sends no body in vain', async () => {
-    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const gateway = await start()
     const body = JSON.stringify({ model: 'm', messages: MESSAGES })
     const rest = `Content-Length: ${body.length}\r\nExpect: 100-continue\r\n`
     const stranger = await connect(gateway)
@@ -181,7 +185,7 @@ describe('a key is looked up from the head', () => {
   })
 
   test('who is still sending gets to read the refusal', async () => {
-    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const gateway = await start()
     for (let round = 0; round < counts(3, 30); round++) {
       const body = Buffer.alloc(3 * 1024 * 1024, ' ')
       await expectRefusal(
@@ -197,7 +201,7 @@ describe('bodies have their shares', () => {
   const HALF = 200 * 1024
 
   /** Sends the beginning of a body. */
-  async function begin(to: InProcess, path: string, key: string | null): Promise<RawClient> {
+  async function begin(to: Account, path: string, key: string | null): Promise<RawClient> {
     const client = await connect(to)
     const who = key === null ? '' : `Authorization: Bearer ${key}\r\n`
     await client.send(
@@ -208,7 +212,7 @@ describe('bodies have their shares', () => {
   }
 
   /** Begins bodies until one is refused; how many were not. */
-  async function beginAll(to: InProcess, path: string, key: string | null): Promise<number> {
+  async function beginAll(to: Account, path: string, key: string | null): Promise<number> {
     for (let count = 0; ; count++) {
       const client = await begin(to, path, key)
       // Whatever is refused is refused by what has come; a round trip tells that it has.
@@ -222,14 +226,9 @@ describe('bodies have their shares', () => {
 
   test('an account, a part of what is free: the others send theirs', async () => {
     await using gateway = await startInProcess({ provider: provider.baseUrl, yaml: YAML })
-    const other = await secondKey(gateway)
+    const other = await gateway.account()
     expect(await beginAll(gateway, CHAT, gateway.key)).toBeLessThan(5)
-    const answer = await gateway.chat(
-      { messages: [{ role: 'user', content: 'x'.repeat(HALF) }] },
-      {
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${other}` },
-      },
-    )
+    const answer = await other.chat({ messages: [{ role: 'user', content: 'x'.repeat(HALF) }] })
     expect(answer.status).not.toBe(503)
   })
 
@@ -288,7 +287,7 @@ describe('answers that one account does not read', () => {
       model: { context: '100M', max_output: '50M' },
       yaml: { limits: { bodies_in_flight: '1MiB' } },
     })
-    const other = await secondKey(gateway)
+    const other = await gateway.account('1000')
     provider.script(exact({ tokens: ['x'.repeat(8 * 1024 * 1024)] }))
     const leaveUnread = async () => {
       const client = await connect(gateway)
@@ -302,13 +301,7 @@ describe('answers that one account does not read', () => {
     provider.script(exact())
     let own = await gateway.chat()
     while (own.status !== 503) own = await gateway.chat()
-    for (const stream of [false, true]) {
-      const answer = await gateway.chat(
-        { stream },
-        { headers: { 'content-type': 'application/json', authorization: `Bearer ${other}` } },
-      )
-      expect(answer.status).toBe(200)
-    }
+    for (const stream of [false, true]) expect((await other.chat({ stream })).status).toBe(200)
   })
 })
 
@@ -316,7 +309,7 @@ describe('requests that come before the answers are read', () => {
   const GET = (key: string) => `GET /v1/models HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\n\r\n`
 
   test('are answered one after the other, in their order', async () => {
-    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const gateway = await start()
     const client = await connect(gateway)
     const body = JSON.stringify({ model: 'm', messages: MESSAGES })
     const chat = `POST ${CHAT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`
@@ -345,7 +338,7 @@ describe('requests that come before the answers are read', () => {
   })
 
   test('wait behind a long answer, however many come', async () => {
-    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const gateway = await start()
     provider.script(gated({ tokens: 2 }))
     const from = provider.requests.length
     const client = await connect(gateway)
@@ -381,7 +374,7 @@ describe('requests that come before the answers are read', () => {
   })
 
   test('and are too many end the connection', async () => {
-    await using gateway = await startInProcess({ provider: provider.baseUrl })
+    const gateway = await start()
     const client = await connect(gateway)
     client.pause()
     await client.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n'.repeat(5000)).catch(() => {})
@@ -391,10 +384,6 @@ describe('requests that come before the answers are read', () => {
 })
 
 describe('an answer that cannot be written', () => {
-  const NO_SETTINGS = { type: 'object', additionalProperties: false, properties: {} } as const
-  const step = (name: string, handle: (ctx: Context, next: () => Promise<void>) => Promise<void>) =>
-    definePlugin({ name, settings: NO_SETTINGS, create: () => handle as never })
-
   test.each<[name: string, headers: Record<string, string>]>([
     ['a line break', { 'x-why': 'a\nb' }],
     ['no value', { 'x-why': undefined as unknown as string }],
@@ -403,14 +392,10 @@ describe('an answer that cannot be written', () => {
     ['another length', { 'Content-Length': '1' }],
     ['another connection', { connection: 'upgrade' }],
   ])('a header of a refusal with %s is left out, and the log says so', async (_name, headers) => {
-    const no = step('no', async () => {
+    act = async () => {
       throw refuse('forbidden', { headers: { ...headers, 'x-good': 'yes' } })
-    })
-    await using stubborn = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [no],
-      steps: [...FIVE_STEPS, { use: 'no' }],
-    })
+    }
+    const stubborn = await start({ steps: [...FIVE_STEPS, { use: 'acts' }] })
     const answer = await stubborn.chat()
     await expectRefusal(answer, 'forbidden')
     expect(answer.headers.get('x-good')).toBe('yes')
@@ -420,15 +405,11 @@ describe('an answer that cannot be written', () => {
   })
 
   test.each(['trailer', 'connection', 'keep-alive', 'upgrade'])('a step’s own %s does not break it', async name => {
-    const sets = step('sets', async (ctx, next) => {
+    act = async (ctx, next) => {
       ctx.set(name, 'x-sum')
       await next()
-    })
-    await using stubborn = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [sets],
-      steps: [{ use: 'sets' }, ...FIVE_STEPS],
-    })
+    }
+    const stubborn = await start({ steps: [{ use: 'acts' }, ...FIVE_STEPS] })
     for (const stream of [false, true]) {
       const answer = await stubborn.chat({ stream })
       expect(answer.status).toBe(200)
@@ -438,7 +419,7 @@ describe('an answer that cannot be written', () => {
   })
 
   test('what cannot be sent at all is a plain 500, without what steps have set', async () => {
-    const breaks = step('breaks', async (ctx, next) => {
+    act = async (ctx, next) => {
       await next()
       ctx.set('x-mine', 'yes')
       // What no check foresees.
@@ -447,12 +428,8 @@ describe('an answer that cannot be written', () => {
         if (ctx.res.hasHeader('x-mine')) throw new TypeError('this head cannot be written')
         return writeHead.call(ctx.res, status, ...rest)
       }) as never
-    })
-    await using stubborn = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [breaks],
-      steps: [{ use: 'breaks' }, ...FIVE_STEPS],
-    })
+    }
+    const stubborn = await start({ steps: [{ use: 'acts' }, ...FIVE_STEPS] })
     const answer = await stubborn.chat()
     await expectRefusal(answer, 'internal_error')
     expect(answer.headers.get('x-mine')).toBe(null)
@@ -462,20 +439,15 @@ describe('an answer that cannot be written', () => {
   })
 
   test('and where not even that can be sent, the connection breaks', async () => {
-    const breaks = step('breaks', async (ctx, next) => {
+    act = async (ctx, next) => {
       await next()
       ctx.res.writeHead = () => {
         throw new TypeError('no head can be written')
       }
-    })
-    await using stubborn = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [breaks],
-      steps: [{ use: 'breaks' }, ...FIVE_STEPS],
-    })
+    }
+    const stubborn = await start({ steps: [{ use: 'acts' }, ...FIVE_STEPS] })
     await expect(stubborn.chat()).rejects.toThrow('fetch failed')
-    await stubborn.waitForLog(line => line['msg'] === 'exchange')
-    await stubborn.stop()
+    await stubborn.waitForLog(line => line['msg'] === 'exchange' && line['account'] === stubborn.accountId)
   })
 
   test('a stream of a step’s own may take longer than a client that takes nothing', async () => {

@@ -12,6 +12,7 @@ import { BUILT_IN } from '../../src/loader/builtin.ts'
 import { createRegistry } from '../../src/loader/registry.ts'
 import { type Running, type ServeOptions, serve } from '../../src/main.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
+import { AT_FILE_END } from './file-end.ts'
 import { type LogLine, temporaryDirectory, writeConfiguration } from './gateway.ts'
 
 export interface InProcessOptions {
@@ -37,12 +38,13 @@ export interface InProcessOptions {
   readonly store?: string
 }
 
-export interface InProcess extends AsyncDisposable {
+/** A gateway as one account sees it. */
+export interface Account {
   readonly url: string
   readonly running: LocalRunning
   readonly accountId: string
   readonly key: string
-  /** The log so far. */
+  /** The log so far, from when the account was created. */
   readonly log: readonly LogLine[]
   /** A chat request to the model `m` with the account's key; `init` replaces parts of the request. */
   chat(body?: Readonly<Record<string, unknown>>, init?: RequestInit): Promise<Response>
@@ -54,6 +56,11 @@ export interface InProcess extends AsyncDisposable {
   waitForLog(fits: (line: LogLine) => boolean): Promise<LogLine>
   /** The line that the gateway writes when an exchange is over. */
   exchangeLine(id: string): Promise<LogLine>
+  /** The same gateway as a new account sees it. @param credit in dollars; default 10 */
+  account(credit?: string): Promise<Account>
+}
+
+export interface InProcess extends Account, AsyncDisposable {
   stop(): Promise<number>
 }
 
@@ -80,7 +87,9 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
       ]),
     ),
   })
-  const log: LogLine[] = []
+  const logs: LogLine[][] = []
+  const newLog = () => logs[logs.push([]) - 1]!
+  const log = newLog()
   const waiting = new Set<() => void>()
   const running = await serveLocally({
     configFile,
@@ -90,29 +99,48 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
     ...(options.open ? { open: options.open } : {}),
     ...(options.stepGraceMs === undefined ? {} : { stepGraceMs: options.stepGraceMs }),
     stdout(text) {
-      for (const line of text.split('\n')) if (line.trim() !== '') log.push(JSON.parse(line) as LogLine)
+      const lines = text.split('\n').filter(line => line.trim() !== '')
+      for (const line of lines.map(line => JSON.parse(line) as LogLine)) for (const each of logs) each.push(line)
       for (const look of waiting) look()
     },
   })
-  const account = await running.store.createAccount({ name: 'test' })
-  await running.store.credit({
-    account: account.id,
-    amount: parseMoney(options.credit ?? '10'),
-    reference: 'start',
-    actor: 'test',
-  })
-  const { token } = await running.store.createKey({ account: account.id, name: 'test' })
-  const waitForLog = (fits: (line: LogLine) => boolean) =>
-    new Promise<LogLine>(resolve => {
-      const look = () => {
-        const line = log.find(fits)
-        if (!line) return
-        waiting.delete(look)
-        resolve(line)
-      }
-      waiting.add(look)
-      look()
-    })
+  const { store } = running
+  const openAccount = async (log: readonly LogLine[], credit = '10'): Promise<Account> => {
+    const name = logs.length === 1 ? 'test' : `test ${logs.length}`
+    const { id } = await store.createAccount({ name })
+    await store.credit({ account: id, amount: parseMoney(credit), reference: name, actor: 'test' })
+    const { token } = await store.createKey({ account: id, name: 'test' })
+    const waitForLog = (fits: (line: LogLine) => boolean) =>
+      new Promise<LogLine>(resolve => {
+        const look = () => {
+          const line = log.find(fits)
+          if (!line) return
+          waiting.delete(look)
+          resolve(line)
+        }
+        waiting.add(look)
+        look()
+      })
+    return {
+      url: running.url,
+      running,
+      accountId: id,
+      key: token,
+      log,
+      chat: (body = {}, init = {}) =>
+        fetch(`${running.url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+          body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...body }),
+          ...init,
+        }),
+      balance: () => store.reads.findAccount(id)!,
+      receipt: answer => store.reads.findReceipt(answer.headers.get('x-request-id')!),
+      waitForLog,
+      exchangeLine: id => waitForLog(line => line['msg'] === 'exchange' && line['id'] === id),
+      account: credit => openAccount(newLog(), credit),
+    }
+  }
   let stopped: Promise<number> | null = null
   const stop = () => {
     stopped ??= (async () => {
@@ -124,25 +152,39 @@ export async function startInProcess(options: InProcessOptions = {}): Promise<In
     })()
     return stopped
   }
-  return {
-    url: running.url,
-    running,
-    accountId: account.id,
-    key: token,
-    log,
-    chat: (body = {}, init = {}) =>
-      fetch(`${running.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
-        body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...body }),
-        ...init,
-      }),
-    balance: () => running.store.reads.findAccount(account.id)!,
-    receipt: answer => running.store.reads.findReceipt(answer.headers.get('x-request-id')!),
-    waitForLog,
-    exchangeLine: id => waitForLog(line => line['msg'] === 'exchange' && line['id'] === id),
-    stop,
-    [Symbol.asyncDispose]: async () => void (await stop()),
+  const account = await openAccount(log, options.credit)
+  return { ...account, stop, [Symbol.asyncDispose]: async () => void (await stop()) }
+}
+
+const shared: InProcess[] = []
+AT_FILE_END.push(async () => {
+  await Promise.all(shared.splice(0).map(gateway => gateway.stop()))
+})
+
+/**
+ * Gateways that the tests of a file share: one for each configuration, until the end of the file. For tests that only send
+ * requests: a start costs 40 ms of CPU.
+ *
+ * @param common the options of all of them, read at each start, because the URL of a provider is not known earlier
+ * @returns gives a new account at the gateway that has these options besides
+ *
+ * @example
+ * const start = shareGateways(() => ({ provider: provider.baseUrl, plugins: [mine] }))
+ * const gateway = await start({ steps: [{ use: 'mine' }], credit: '1' })
+ */
+export function shareGateways(
+  common: () => InProcessOptions,
+): (options?: Pick<InProcessOptions, 'steps' | 'yaml' | 'credit'>) => Promise<Account> {
+  const started = new Map<string, Promise<InProcess>>()
+  return async ({ credit, ...options } = {}) => {
+    const configuration = JSON.stringify(options)
+    let gateway = started.get(configuration)
+    if (!gateway) {
+      gateway = startInProcess({ ...common(), ...options })
+      started.set(configuration, gateway)
+      shared.push(await gateway)
+    }
+    return (await gateway).account(credit)
   }
 }
 

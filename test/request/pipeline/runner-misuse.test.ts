@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { exact, type FakeProvider, startFakeProvider } from '../../helpers/fake-provider.ts'
-import { FIVE_STEPS, type InProcess, startInProcess } from '../../helpers/in-process.ts'
+import { type Account, FIVE_STEPS, shareGateways } from '../../helpers/in-process.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
 
 /** What is promised as 5 s, made short for the tests. */
@@ -20,29 +20,28 @@ const step = (name: string, act: () => StepMiddleware): AnyPlugin =>
     create: () => (ctx, next) => act()(ctx, next),
   })
 
-const start = (change: { outer?: object; inner?: object; credit?: string } = {}): Promise<InProcess> =>
-  startInProcess({
-    provider: provider.baseUrl,
-    plugins: [step('outer', () => outer), step('inner', () => inner)],
+const share = shareGateways(() => ({
+  provider: provider.baseUrl,
+  plugins: [step('outer', () => outer), step('inner', () => inner)],
+  stepGraceMs: GRACE_MS,
+}))
+const start = (change: { outer?: object; inner?: object; credit?: string } = {}): Promise<Account> =>
+  share({
     steps: [
       { use: 'outer', ...change.outer },
       ...FIVE_STEPS.slice(0, 4),
       { use: 'inner', ...change.inner },
       ...FIVE_STEPS.slice(4),
     ],
-    stepGraceMs: GRACE_MS,
     ...(change.credit ? { credit: change.credit } : {}),
   })
 
-let gateway: InProcess
+let gateway: Account
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
   gateway = await start()
 })
-afterAll(async () => {
-  await gateway.stop()
-  await provider.close()
-})
+afterAll(() => provider.close())
 
 const never = () => new Promise<void>(() => {})
 
@@ -112,7 +111,7 @@ describe('next()', () => {
   })
 
   test.each(['refuse', 'skip'])('after an answer: no second answer, nothing is sent (onError: %s)', async onError => {
-    await using twice = await start({ inner: { onError } })
+    const twice = await start({ inner: { onError } })
     outer = pass
     inner = async (ctx, next) => {
       await ctx.exchange.answer(ownAnswer('mine'))
@@ -164,7 +163,7 @@ describe('in shadow', () => {
       },
     ],
   ])('%s changes nothing', async (_name, act) => {
-    await using shadowed = await start({ inner: { mode: 'shadow' } })
+    const shadowed = await start({ inner: { mode: 'shadow' } })
     outer = pass
     inner = act
     const answer = await shadowed.chat()
@@ -174,7 +173,7 @@ describe('in shadow', () => {
   })
 
   test('its own refusal after an inner one changes nothing: the inner one stands', async () => {
-    await using poor = await start({ outer: { mode: 'shadow' }, credit: '0.000000001' })
+    const poor = await start({ outer: { mode: 'shadow' }, credit: '0.000000001' })
     inner = pass
     outer = async (_ctx, next) => {
       try {

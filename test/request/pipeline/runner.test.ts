@@ -1,25 +1,24 @@
 /** The rules of the runner, one by one, in the real gateway: what a step may do wrong, and what it costs nobody. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type AnyPlugin, definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
+import { definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
 import { StoreUnavailable } from '../../../src/store/store.ts'
 import { errorAnswer, exact, type FakeProvider, gated, startFakeProvider } from '../../helpers/fake-provider.ts'
-import { FIVE_STEPS, type InProcess, startInProcess } from '../../helpers/in-process.ts'
+import { type Account, FIVE_STEPS, shareGateways, startInProcess } from '../../helpers/in-process.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
 import { contentOf, parseSse, textOf } from '../../helpers/sse.ts'
 
 let provider: FakeProvider
-let gateway: InProcess
+let gateway: Account
 /** What the step under test does; set by each test. */
 let deed: StepMiddleware = (_ctx, next) => next()
 let seen: { outcome: Exchange['outcome']; usage: Exchange['usage'] } | null = null
 
 /** A step whose conduct each test decides. */
-const deeds = (name: string): AnyPlugin =>
-  definePlugin({
-    name,
-    settings: { type: 'object', additionalProperties: false, properties: {} },
-    create: () => (ctx, next) => deed(ctx, next),
-  })
+const acts = definePlugin({
+  name: 'deed',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => (ctx, next) => deed(ctx, next),
+})
 
 /** An outer step that only looks at how it ended. */
 const witness = definePlugin({
@@ -34,6 +33,39 @@ const witness = definePlugin({
   },
 })
 
+/** An outer step that refuses what is answered. */
+const outer = definePlugin({
+  name: 'outer',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    ctx.exchange.edit(() => {
+      throw refuse('content_filter')
+    })
+    await next()
+  },
+})
+
+/** An outer step that edits: upper case. */
+const shout = definePlugin({
+  name: 'shout',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    ctx.exchange.edit(chunk => ({
+      ...chunk,
+      choices: chunk.choices.map(choice => ({
+        ...choice,
+        delta: { ...choice.delta, ...(choice.delta.content ? { content: choice.delta.content.toUpperCase() } : {}) },
+      })),
+    }))
+    await next()
+  },
+})
+
+const start = shareGateways(() => ({
+  provider: provider.baseUrl,
+  plugins: [acts, witness, outer, shout],
+}))
+
 /** witness, then the five, with the step under test where the name says. */
 const policy = (step: object, place: 'outside' | 'inside') =>
   place === 'outside'
@@ -42,16 +74,9 @@ const policy = (step: object, place: 'outside' | 'inside') =>
 
 beforeAll(async () => {
   provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
-  gateway = await startInProcess({
-    provider: provider.baseUrl,
-    plugins: [deeds('deed'), deeds('second'), witness],
-    steps: policy({ use: 'deed' }, 'inside'),
-  })
+  gateway = await start({ steps: policy({ use: 'deed' }, 'inside') })
 })
-afterAll(async () => {
-  await gateway.stop()
-  await provider.close()
-})
+afterAll(() => provider.close())
 
 /** 10 prompt tokens at 1,000 and 3 at 2,000 nano-dollars. */
 const CHARGE = 16_000n
@@ -306,19 +331,8 @@ describe('what the trail says', () => {
   test.each(MODES)(
     'an answer of a step that one further out refuses is answered by the one, refused by the other',
     async mode => {
-      const outer = definePlugin({
-        name: 'outer',
-        settings: { type: 'object', additionalProperties: false, properties: {} },
-        create: () => async (ctx, next) => {
-          ctx.exchange.edit(() => {
-            throw refuse('content_filter')
-          })
-          await next()
-        },
-      })
       deed = ctx => ctx.exchange.answer(ownAnswer('Mine'))
-      await using other = await startInProcess({
-        plugins: [deeds('deed'), outer],
+      const other = await start({
         steps: [...FIVE_STEPS.slice(0, 4), { use: 'outer' }, { use: 'deed' }, ...FIVE_STEPS.slice(4)],
       })
       const answer = await other.chat(mode)
@@ -345,17 +359,6 @@ describe('what the trail says', () => {
 })
 
 describe('what a step cannot lose', () => {
-  let refuser: InProcess
-  beforeAll(async () => {
-    refuser = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [deeds('deed'), witness],
-      steps: policy({ use: 'deed', mode: 'enforce' }, 'outside'),
-      credit: '0.000000001',
-    })
-  })
-  afterAll(() => refuser.stop())
-
   test.each([
     {
       how: 'swallows it',
@@ -381,6 +384,10 @@ describe('what a step cannot lose', () => {
     'an inner 402 stands when an outer step $how',
     async ({ act }) => {
       deed = act
+      const refuser = await start({
+        steps: policy({ use: 'deed', mode: 'enforce' }, 'outside'),
+        credit: '0.000000001',
+      })
       const answer = await refuser.chat()
       expect(answer.status).toBe(402)
       expect(await answer.json()).toMatchObject({ error: { code: 'insufficient_quota' } })
@@ -394,12 +401,7 @@ describe('what a step cannot lose', () => {
     { name: 'onError: skip', step: { use: 'deed', onError: 'skip' } },
   ])('$name does not swallow an inner refusal', async ({ step }) => {
     deed = (_ctx, next) => next()
-    await using poor = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [deeds('deed'), witness],
-      steps: policy(step, 'outside'),
-      credit: '0.000000001',
-    })
+    const poor = await start({ steps: policy(step, 'outside'), credit: '0.000000001' })
     const answer = await poor.chat()
     expect(answer.status).toBe(402)
     expect(seen?.outcome).toBe('refused')
@@ -408,11 +410,7 @@ describe('what a step cannot lose', () => {
 
 describe('shadow and skip', () => {
   test('shadow records what a step would have done and changes nothing', async () => {
-    await using shadow = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [deeds('deed'), witness],
-      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
-    })
+    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
     for (const act of [
       async () => {
         throw refuse('forbidden')
@@ -445,11 +443,7 @@ describe('shadow and skip', () => {
   })
 
   test('a would-be refusal stands in the trail of the receipt', async () => {
-    await using shadow = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [deeds('deed'), witness],
-      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
-    })
+    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
     deed = async () => {
       throw refuse('forbidden')
     }
@@ -458,29 +452,22 @@ describe('shadow and skip', () => {
   })
 
   test('in shadow a step reads the facts and the trail as any other', async () => {
-    await using shadow = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [deeds('deed'), witness],
-      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
-    })
+    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
     let read: unknown[] = []
     deed = async ({ exchange }, next) => {
       const { key, account, chat, model, trail, outcome } = exchange
-      read = [key?.name, account?.name, chat?.stream, model?.id, trail.map(({ step }) => step), outcome]
+      read = [key?.name, account?.id, chat?.stream, model?.id, trail.map(({ step }) => step), outcome]
       await next()
     }
     const answer = await shadow.chat()
     expect(answer.status).toBe(200)
-    expect(read).toEqual(['test', 'test', false, 'm', ['witness', 'api-key', 'schema', 'rate-limit', 'credits'], null])
+    const before = ['witness', 'api-key', 'schema', 'rate-limit', 'credits']
+    expect(read).toEqual(['test', shadow.accountId, false, 'm', before, null])
     expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'passed' })
   })
 
   test('in shadow a step that returns without next() has what is inside of it run once, also when that fails', async () => {
-    await using shadow = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [deeds('deed'), witness],
-      steps: policy({ use: 'deed', mode: 'shadow' }, 'inside'),
-    })
+    const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
     deed = async () => {}
     const asked = provider.requests.length
     provider.script(errorAnswer(500))
@@ -491,11 +478,7 @@ describe('shadow and skip', () => {
   })
 
   test('onError: skip goes on without a step that broke before next(), but not without one that refuses', async () => {
-    await using skip = await startInProcess({
-      provider: provider.baseUrl,
-      plugins: [deeds('deed'), witness],
-      steps: policy({ use: 'deed', onError: 'skip' }, 'inside'),
-    })
+    const skip = await start({ steps: policy({ use: 'deed', onError: 'skip' }, 'inside') })
     deed = async () => {
       throw new Error('a bug')
     }
@@ -511,11 +494,7 @@ describe('answering early', () => {
   test.each(MODES)(
     'as the client asked, through the edits of the outer steps, free of charge (stream $stream)',
     async mode => {
-      await using early = await startInProcess({
-        provider: provider.baseUrl,
-        plugins: [deeds('deed'), witness, shout],
-        steps: [{ use: 'shout' }, ...policy({ use: 'deed' }, 'inside')],
-      })
+      const early = await start({ steps: [{ use: 'shout' }, ...policy({ use: 'deed' }, 'inside')] })
       deed = ctx => ctx.exchange.answer(ownAnswer('from the cache'))
       const calls = provider.requests.length
       const answer = await early.chat(mode)
@@ -530,20 +509,4 @@ describe('answering early', () => {
       expect(early.balance().held).toBe(0n)
     },
   )
-})
-
-/** An outer step that edits: upper case. */
-const shout = definePlugin({
-  name: 'shout',
-  settings: { type: 'object', additionalProperties: false, properties: {} },
-  create: () => async (ctx, next) => {
-    ctx.exchange.edit(chunk => ({
-      ...chunk,
-      choices: chunk.choices.map(choice => ({
-        ...choice,
-        delta: { ...choice.delta, ...(choice.delta.content ? { content: choice.delta.content.toUpperCase() } : {}) },
-      })),
-    }))
-    await next()
-  },
 })

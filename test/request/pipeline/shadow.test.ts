@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Chunk, definePlugin, refuse } from '#contract'
 import { exact, type FakeProvider, startFakeProvider } from '../../helpers/fake-provider.ts'
-import { FIVE_STEPS, startInProcess } from '../../helpers/in-process.ts'
+import { FIVE_STEPS, shareGateways, startInProcess } from '../../helpers/in-process.ts'
 import { textOf } from '../../helpers/sse.ts'
 
 let provider: FakeProvider
@@ -17,41 +17,39 @@ async function contentOf(answer: Response): Promise<string> {
   return `${answer.status} ${text.replaceAll(/"(id|created)":("[^"]*"|\d+)/g, '')}`
 }
 
-/** A step whose edit is `fn`. */
-const editor = (fn: (chunk: Chunk) => unknown) =>
-  definePlugin({
-    name: 'editor',
-    settings: { type: 'object', additionalProperties: false, properties: {} },
-    create: () => async (ctx, next) => {
-      ctx.exchange.edit(fn as never)
-      await next()
-    },
-  })
+type Edit = (chunk: Chunk) => unknown
+/** The edit of the step `editor`; each test sets it. */
+let edit: Edit
+
+const editor = definePlugin({
+  name: 'editor',
+  settings: { type: 'object', additionalProperties: false, properties: {} },
+  create: () => async (ctx, next) => {
+    ctx.exchange.edit(edit as never)
+    await next()
+  },
+})
+
+const common = () => ({ provider: provider.baseUrl, plugins: [editor] })
+const start = shareGateways(common)
 
 const GUARD = { use: 'guard', with: { rules: [{ detect: 'email', action: 'refuse', on: 'answer' }] } }
 const EDITOR = { use: 'editor' }
 
-const spoils = editor(chunk => {
+const spoils: Edit = chunk => {
   for (const choice of chunk.choices) Object.assign(choice, { delta: { content: 'spoiled' }, finish_reason: 'stop' })
   return chunk
-})
-const rejects = editor(async () => {
+}
+const rejects: Edit = async () => {
   throw refuse('content_filter')
-})
-const breaks = editor(() => {
+}
+const breaks: Edit = () => {
   throw new Error('a bug')
-})
-const returnsNothing = editor(() => undefined)
-const drops = editor(() => null)
+}
+const returnsNothing: Edit = () => undefined
+const drops: Edit = () => null
 
-type Row = [
-  name: string,
-  step: object,
-  plugin: typeof spoils | null,
-  verdict: string,
-  code: string | null,
-  note?: string,
-]
+type Row = [name: string, step: object, act: Edit | null, verdict: string, code: string | null, note?: string]
 const ROWS: readonly Row[] = [
   ['a guard that refuses', GUARD, null, 'would_refuse', 'content_filter', 'in the answer: refused by email'],
   ['an edit with a bug', EDITOR, breaks, 'would_refuse', 'plugin_error'],
@@ -61,16 +59,12 @@ const ROWS: readonly Row[] = [
   ['an edit that drops everything', EDITOR, drops, 'passed', null],
 ]
 
-test.each(ROWS)('%s: the answer is what it would have been', async (_name, step, plugin, verdict, code, note) => {
-  const start = (mode: string) =>
-    startInProcess({
-      provider: provider.baseUrl,
-      plugins: plugin ? [plugin] : [],
-      steps: [...FIVE_STEPS.slice(0, 4), { ...step, id: 'tried', mode }, ...FIVE_STEPS.slice(4)],
-      yaml: { admin: '127.0.0.1:0' },
-    })
-  await using off = await start('off')
-  await using shadow = await start('shadow')
+test.each(ROWS)('%s: the answer is what it would have been', async (_name, step, act, verdict, code, note) => {
+  const steps = (mode: string) => [...FIVE_STEPS.slice(0, 4), { ...step, id: 'tried', mode }, ...FIVE_STEPS.slice(4)]
+  const off = await start({ steps: steps('off') })
+  // One of its own, whose metrics count from nothing.
+  await using shadow = await startInProcess({ ...common(), steps: steps('shadow'), yaml: { admin: '127.0.0.1:0' } })
+  if (act) edit = act
   for (const stream of [false, true]) {
     const answer = await shadow.chat({ stream })
     expect(await contentOf(answer)).toBe(await contentOf(await off.chat({ stream })))
@@ -79,7 +73,7 @@ test.each(ROWS)('%s: the answer is what it would have been', async (_name, step,
     const entry = trail.find(each => each.step === 'tried')
     expect(entry).toEqual({
       step: 'tried',
-      plugin: plugin?.name ?? 'guard',
+      plugin: act ? 'editor' : 'guard',
       verdict,
       ...(code === null ? {} : { code, why: 'in_answer' }),
       would: [{ deed: 'edit' }],
@@ -96,8 +90,7 @@ test.each(ROWS)('%s: the answer is what it would have been', async (_name, step,
 test.each([{ stream: false }, { stream: true }])(
   'outside of the money, where the receipt is written before the step is over, the receipt says it too ($stream)',
   async mode => {
-    await using gateway = await startInProcess({
-      provider: provider.baseUrl,
+    const gateway = await start({
       steps: [...FIVE_STEPS.slice(0, 3), { ...GUARD, mode: 'shadow' }, ...FIVE_STEPS.slice(3)],
     })
     const answer = await gateway.chat(mode)
