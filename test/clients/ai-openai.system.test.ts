@@ -75,12 +75,9 @@ describe('thoughts in a loop of tools, where nothing is kept', () => {
     await using rig = await startRig({ script: THINKER, models: MODELS, yaml: { routes: ROUTES } })
     const request = { model: 'o3', store: false, include: ['reasoning.encrypted_content' as const] }
     const first = await rig.openai().responses.create({ ...request, input: 'Hi' })
-    const { store } = rig.gateway.running
-    const other = await store.createAccount({ name: 'other' })
-    await store.credit({ account: other.id, amount: 10n ** 9n, reference: 'other', actor: 'test' })
-    const { token } = await store.createKey({ account: other.id, name: 'other' })
+    const { key } = await rig.gateway.account()
     const input = [{ role: 'user', content: 'Hi' }, ...first.output] as ResponseInput
-    const theirs = rig.openai({ apiKey: token, maxRetries: 0 }).responses.create({ ...request, input })
+    const theirs = rig.openai({ apiKey: key, maxRetries: 0 }).responses.create({ ...request, input })
     await expect(theirs).rejects.toMatchObject({
       status: 400,
       code: 'invalid_value',

@@ -28,11 +28,8 @@ const lastSent = () => rig.provider.requests.at(-1)!.body!['messages']
 
 /** A library with the key of another account. */
 async function stranger(): Promise<OpenAI['responses']> {
-  const { store } = rig.gateway.running
-  const { id } = await store.createAccount({ name: 'stranger' })
-  await store.credit({ account: id, amount: 10n ** 9n, reference: 'stranger', actor: 'test' })
-  const { token } = await store.createKey({ account: id, name: 'key' })
-  return rig.openai({ apiKey: token, maxRetries: 0 }).responses
+  const { key } = await rig.gateway.account()
+  return rig.openai({ apiKey: key, maxRetries: 0 }).responses
 }
 
 describe.each([false, true])('a chain (stream %s)', stream => {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { definePlugin, parseMoney } from '#contract'
+import { definePlugin } from '#contract'
 import { isFull } from '../helpers/counts.ts'
 import {
   type Behaviour,
@@ -422,21 +422,15 @@ async function start(provider: FakeProvider): Promise<InProcess> {
 
 /** Runs the script, and gives its lines by the names of the cases. */
 async function run(python: Python, gateway: InProcess): Promise<ReadonlyMap<string, Answer>> {
-  const { store } = gateway.running
-  const keyOf = async (name: string, credit: string) => {
-    const { id } = await store.createAccount({ name })
-    await store.credit({ account: id, amount: parseMoney(credit), reference: name, actor: 'test' })
-    return { id, token: (await store.createKey({ account: id, name })).token }
-  }
-  const poor = await keyOf('poor', '0.000001')
-  const frozen = await keyOf('frozen', '1')
-  await store.freeze(frozen.id, true)
-  const used = await keyOf('used', '1')
-  const keys = { poor: poor.token, frozen: frozen.token, nonsense: 'nonsense' }
+  const poor = await gateway.account('0.000001')
+  const frozen = await gateway.account()
+  await gateway.running.store.freeze(frozen.accountId, true)
+  const used = await gateway.account()
+  const keys = { poor: poor.key, frozen: frozen.key, nonsense: 'nonsense' }
   // The one request of this hour.
   const first = await fetch(`${gateway.url}/hourly/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${used.token}` },
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${used.key}` },
     body: JSON.stringify({ model: 'demo', messages: [{ role: 'user', content: 'Hello' }] }),
   })
   expect(first.status, await first.text()).toBe(200)
@@ -444,7 +438,7 @@ async function run(python: Python, gateway: InProcess): Promise<ReadonlyMap<stri
   const cases = ROWS.map(row => ({
     name: row.name,
     base_url: [`${gateway.url}${doorOf(row, 'false')}`, `${gateway.url}${doorOf(row, 'true')}`],
-    api_key: row.key ? keys[row.key] : row.policy === 'hourly' ? used.token : gateway.key,
+    api_key: row.key ? keys[row.key] : row.policy === 'hourly' ? used.key : gateway.key,
     request: { ...(row.provider ? { model: idOf(row.name) } : {}), ...row.request },
   }))
   const env = { ...python.env, OPENAI_BASE_URL: `${gateway.url}/v1`, OPENAI_API_KEY: gateway.key }

@@ -43,8 +43,8 @@ afterAll(async () => {
 })
 
 /** A key of the account. */
-async function newKey(models: readonly string[] | null = null, account = gateway.accountId): Promise<string> {
-  return (await gateway.running.store.createKey({ account, name: 'test', models })).token
+async function newKey(models: readonly string[] | null = null): Promise<string> {
+  return (await gateway.running.store.createKey({ account: gateway.accountId, name: 'test', models })).token
 }
 
 const get = (path: string, key: string, of: InProcess = gateway) =>
@@ -307,8 +307,7 @@ describe('a receipt', () => {
   test('is not found by others, and no other way than one that there is not', async () => {
     const answer = await gateway.chat()
     await answer.text()
-    const stranger = await gateway.running.store.createAccount({ name: 'stranger' })
-    const theirs = await newKey(null, stranger.id)
+    const { key: theirs } = await gateway.account()
     const ours = await newKey()
     const bodies = new Set<string>()
     const ids = [
@@ -330,8 +329,7 @@ describe('a receipt', () => {
 
   test('there is none for what never held any credit; in its place stands what became of the request', async () => {
     const key = await newKey()
-    const stranger = await gateway.running.store.createAccount({ name: 'another stranger' })
-    const theirs = await newKey(null, stranger.id)
+    const { key: theirs } = await gateway.account()
     const refused = await gateway.chat({ model: 'no-such-model' })
     const free = await gateway.chat({ model: 'free' })
     const anonymous = await gateway.chat({}, { headers: { 'content-type': 'application/json' } })

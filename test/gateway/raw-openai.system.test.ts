@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { definePlugin, parseMoney, refuse } from '#contract'
+import { definePlugin, refuse } from '#contract'
 import { type Behaviour, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { openRaw } from '../helpers/raw-client.ts'
@@ -640,14 +640,11 @@ describe('a key that may use some models', () => {
 })
 
 test('too little credit: 402 before anything is asked', async () => {
-  const { store } = gateway.running
-  const { id } = await store.createAccount({ name: 'poor' })
-  await store.credit({ account: id, amount: parseMoney('0.009'), reference: 'poor', actor: 'test' })
-  const { token } = await store.createKey({ account: id, name: 'poor' })
+  const poor = await gateway.account('0.009')
   const asked = provider.requests.length
-  await expect(clientFor(token).audio.speech.create(speech)).rejects.toMatchObject({ status: 402 })
+  await expect(clientFor(poor.key).audio.speech.create(speech)).rejects.toMatchObject({ status: 402 })
   expect(provider.requests.length).toBe(asked)
-  expect(store.reads.findAccount(id)).toMatchObject({ held: 0n })
+  expect(poor.balance()).toMatchObject({ held: 0n })
 })
 
 test('the ledger agrees', () => {

@@ -113,19 +113,16 @@ test('a form is read once', async () => {
 })
 
 test('a balance that does not pay for the dearest request: 402, nothing is asked', async () => {
-  const { store } = gateway.running
-  const { id } = await store.createAccount({ name: 'poor' })
-  await store.credit({ account: id, amount: HOLD - 1n, reference: 'poor', actor: 'test' })
-  const { token } = await store.createKey({ account: id, name: 'poor' })
-  const poor = new OpenAI({ apiKey: token, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+  const account = await gateway.account(formatMoney(HOLD - 1n))
+  const poor = new OpenAI({ apiKey: account.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
   const asked = provider.requests.length
   const going = poor.images.generate({ model: 'painter', prompt: 'A cat' })
   await expect(going).rejects.toMatchObject({ status: 402, message: expect.stringContaining(formatMoney(HOLD)) })
   expect(provider.requests.length).toBe(asked)
-  await store.credit({ account: id, amount: 1n, reference: 'a little', actor: 'test' })
+  await gateway.running.store.credit({ account: account.accountId, amount: 1n, reference: 'a little', actor: 'test' })
   provider.script(json({ created: 1, data: [], usage: { input_tokens: 1, output_tokens: 1 } }))
   await poor.images.generate({ model: 'painter', prompt: 'A cat' })
-  expect(store.reads.findAccount(id)).toMatchObject({ posted: HOLD - 45_000n, held: 0n })
+  expect(account.balance()).toMatchObject({ posted: HOLD - 45_000n, held: 0n })
 })
 
 test('an answer that breaks off costs nothing', async () => {

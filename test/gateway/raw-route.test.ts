@@ -110,17 +110,14 @@ async function free<T>(run: () => Promise<T>): Promise<T> {
 
 describe('refused before anything is sent', () => {
   test('too little credit: 402, do not try again', async () => {
-    const { store } = gateway.running
-    const { id } = await store.createAccount({ name: 'poor' })
-    await store.credit({ account: id, amount: parseMoney('0.0009'), reference: 'poor', actor: 'test' })
-    const { token } = await store.createKey({ account: id, name: 'poor' })
+    const poor = await gateway.account('0.0009')
     const asked = provider.requests.length
-    const answer = await post('/v1/moderations', BODY, { headers: { authorization: `Bearer ${token}` } })
+    const answer = await post('/v1/moderations', BODY, { headers: { authorization: `Bearer ${poor.key}` } })
     const { message } = await expectRefusal(answer, 'insufficient_quota')
     expect(message).toContain('$0.000900000 of credit')
     expect(message).toContain('$0.001000000 must be set aside')
     expect(answer.headers.get('x-should-retry')).toBe('false')
-    expect(store.reads.findAccount(id)).toMatchObject({ posted: parseMoney('0.0009'), held: 0n })
+    expect(poor.balance()).toMatchObject({ posted: parseMoney('0.0009'), held: 0n })
     expect(provider.requests.length).toBe(asked)
   })
 

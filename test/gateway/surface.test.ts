@@ -159,15 +159,14 @@ describe('refused: no row in the ledger, nothing sent', () => {
       const expired = await issue('expired', Date.now() + 30)
       const rotated = await issue('rotated')
       await store.rotateKey(rotated.key.id, 0)
-      const stranger = await store.createAccount({ name: 'frozen' })
-      const frozen = await store.createKey({ account: stranger.id, name: 'frozen' })
-      await store.freeze(stranger.id, true)
+      const frozen = await gateway.account()
+      await store.freeze(frozen.accountId, true)
       await pause(40)
       Object.assign(keys, {
         revoked: revoked.token,
         expired: expired.token,
         rotated: rotated.token,
-        frozen: frozen.token,
+        frozen: frozen.key,
       })
     })
 
