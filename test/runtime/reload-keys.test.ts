@@ -1,4 +1,5 @@
 /** Every key of gateway.yaml: a reload carries it over, which is shown, or refuses its change. A new key fails here. */
+import { setTimeout as wait } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
 import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
@@ -34,8 +35,8 @@ interface Row {
   /** What it begins with. */
   readonly yaml?: Record<string, unknown>
   readonly model?: InProcessOptions['model']
-  /** What is to be seen before and after. */
-  readonly sees?: (gateway: InProcess) => Promise<unknown>
+  /** Result before and after the change. */
+  readonly sees?: (gateway: InProcess, isChanged: boolean) => Promise<unknown>
   readonly before?: unknown
   /** Null: the change is refused. */
   readonly after: unknown
@@ -63,13 +64,24 @@ async function register(gateway: InProcess) {
   return { status: answer.status, account: gateway.running.store.reads.findAccount(email) }
 }
 
-/** How a body that never comes is answered before the standard 30 s are over; null: not soon. */
-async function slowBody(gateway: InProcess, head: string): Promise<string | null> {
+/** Less than each standard deadline that a row changes. */
+const LONG_MS = 8000
+
+/**
+ * Waits for an event that only a changed configuration has soon; null: it did not come.
+ * @param quietMs how long it may not come before the change: at least as long as it takes afterwards
+ */
+function soon<Seen>(event: Promise<Seen>, isChanged: boolean, quietMs: number): Promise<Seen | null> {
+  return Promise.race([event, wait(isChanged ? LONG_MS : quietMs, null, { ref: false })])
+}
+
+/** How a body that never comes is answered before the standard deadline; null: it is not. */
+async function slowBody(gateway: InProcess, head: string, isChanged: boolean): Promise<string | null> {
   const client = await openRaw(gateway.url)
   client.socket.write(head)
-  const soon = new Promise<null>(resolve => setTimeout(resolve, 3000, null))
   const answered = client.readResponse().then(({ status }) => String(status))
-  const seen = await Promise.race([answered, soon])
+  // The server looks for late requests once a second.
+  const seen = await soon(answered, isChanged, 1300)
   answered.catch(() => {})
   client.socket.destroy()
   return seen
@@ -77,17 +89,26 @@ async function slowBody(gateway: InProcess, head: string): Promise<string | null
 const HALF_HEAD = 'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n'
 const HALF_BODY = `${HALF_HEAD}content-type: application/json\r\ncontent-length: 100\r\n\r\n{`
 
-/** How many comments a stream has after so long a silence. */
-async function pings(gateway: InProcess, silenceMs: number): Promise<number> {
+/** How many comments a stream has when its provider is silent until there are so many, or for so long. */
+async function pings(gateway: InProcess, wanted: number, isChanged: boolean, quietMs: number): Promise<number> {
   provider.script(gated({ tokens: 1 }))
   const index = provider.requests.length
-  const answer = gateway.chat({ stream: true })
+  const { promise: reached, resolve } = Promise.withResolvers<void>()
+  let [text, count] = ['', 0]
+  const read = async () => {
+    for await (const bytes of (await gateway.chat({ stream: true })).body!) {
+      text += Buffer.from(bytes)
+      count = text.match(/^: ?ping/gm)?.length ?? 0
+      if (count >= wanted) resolve()
+    }
+  }
+  const reading = read()
   const request = await provider.waitForRequest(index)
-  await new Promise(resolve => setTimeout(resolve, silenceMs))
+  await soon(reached, isChanged, quietMs)
   request.release()
-  const text = await (await answer).text()
+  await reading
   provider.script(exact())
-  return text.match(/^: ?ping/gm)?.length ?? 0
+  return count
 }
 
 const KEEPING = [
@@ -296,10 +317,10 @@ const ROWS: Readonly<Record<string, Row>> = {
     yaml: { limits: { event_loop: '10s' } },
     change: LIMIT('event_loop', '1ms'),
     // The clients of this test keep the loop busy for more than a millisecond at a stretch.
-    async sees(gateway) {
-      const until = performance.now() + 1000
+    async sees(gateway, isChanged) {
+      const until = performance.now() + (isChanged ? LONG_MS : 300)
       const seen = new Set<number>()
-      while (performance.now() < until) {
+      while (performance.now() < until && !seen.has(503)) {
         for (const answer of await Promise.all(Array.from({ length: 10 }, () => gateway.chat())))
           seen.add(answer.status)
       }
@@ -310,7 +331,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   'limits.headers': {
     change: LIMIT('headers', '100ms'),
-    sees: gateway => slowBody(gateway, HALF_HEAD),
+    sees: (gateway, isChanged) => slowBody(gateway, HALF_HEAD, isChanged),
     before: null,
     after: '408',
   },
@@ -318,7 +339,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     change: yaml => {
       yaml['limits'] = { request: '200ms', headers: '100ms' }
     },
-    sees: gateway => slowBody(gateway, HALF_BODY),
+    sees: (gateway, isChanged) => slowBody(gateway, HALF_BODY, isChanged),
     before: null,
     after: '408',
   },
@@ -326,7 +347,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     model: { context: '100M', max_output: '50M' },
     yaml: { limits: { stall: '10m' } },
     change: LIMIT('stall', '500ms'),
-    async sees(gateway) {
+    async sees(gateway, isChanged) {
       const piece = 'x'.repeat(60_000)
       provider.script(stream({ tokens: Array.from({ length: 1000 }, () => piece), obeyCap: false }))
       const client = await openRaw(gateway.url)
@@ -334,16 +355,16 @@ const ROWS: Readonly<Record<string, Row>> = {
       const body = { model: 'm', stream: true, messages: [{ role: 'user', content: 'Hello' }] }
       await client.post('/v1/chat/completions', body, { authorization: `Bearer ${gateway.key}` })
       const line = gateway.waitForLog(each => each['msg'] === 'exchange').then(each => each['outcome'])
-      const seen = await Promise.race([line, new Promise(resolve => setTimeout(resolve, 3000, 'goes on'))])
+      const seen = await soon(line, isChanged, 1000)
       client.socket.destroy()
-      if (seen === 'goes on') {
+      if (seen === null) {
         await line
         ;(gateway.log as unknown[]).length = 0
       }
       provider.script(exact())
       return seen
     },
-    before: 'goes on',
+    before: null,
     after: 'client_left',
   },
   drain: {
@@ -362,14 +383,14 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   'heartbeat.first': {
     change: SET('heartbeat', { first: '50ms' }),
-    sees: gateway => pings(gateway, 600),
+    sees: (gateway, isChanged) => pings(gateway, 1, isChanged, 200),
     before: 0,
     after: 1,
   },
   'heartbeat.every': {
     yaml: { heartbeat: { first: '50ms' } },
     change: SET('heartbeat', { first: '50ms', every: '1s' }),
-    sees: gateway => pings(gateway, 1700),
+    sees: (gateway, isChanged) => pings(gateway, 2, isChanged, 1200),
     before: 1,
     after: 2,
   },
@@ -424,7 +445,7 @@ test.each(Object.entries(ROWS))('%s', async (key, row) => {
     yaml: { admin: '127.0.0.1:0', ...row.yaml },
     ...(row.model ? { model: row.model } : {}),
   })
-  if ('before' in row) expect(await row.sees!(gateway)).toEqual(row.before)
+  if ('before' in row) expect(await row.sees!(gateway, false)).toEqual(row.before)
   edit(gateway, row.change)
   const result = await gateway.running.reload()
   if (row.after === null) {
@@ -435,6 +456,6 @@ test.each(Object.entries(ROWS))('%s', async (key, row) => {
     expect(await status(gateway.chat())).toBe(200)
   } else {
     expect(result, JSON.stringify(gateway.log.at(-1))).toBe('changed')
-    expect(await row.sees!(gateway)).toEqual(row.after)
+    expect(await row.sees!(gateway, true)).toEqual(row.after)
   }
 })
