@@ -6,6 +6,11 @@ export function isFull(part: Part): boolean {
   return process.env['TOLLGATE_PART'] === part
 }
 
+/** For `X.share.test.ts`: the step between the rows that run. Only `npm test` leaves rows out. */
+export function shareOf(every: number): number {
+  return (process.env['TOLLGATE_LAYER'] ?? 'unit') === 'unit' ? every : 1
+}
+
 /** Why a test is left out that only runs with the full counts of this part; null: they run. */
 export function onlyFull(part: Part): string | null {
   return isFull(part) ? null : `npm run test:full -- ${part}`

@@ -22,12 +22,12 @@ export function isPart(name: string): name is Part {
 }
 
 /**
- * The layer in which a test file runs, by its name. `X.engines.test.ts` runs on SQLite in `npm test`, and on PostgreSQL in
- * `npm run test:system`.
+ * The layer in which a test file runs, by its name. Two kinds run in both: `X.engines.test.ts` on SQLite and then on
+ * PostgreSQL, `X.share.test.ts` a share of its rows and then all of them.
  */
 export function runsIn(file: string, layer: 'unit' | 'system'): boolean {
-  const [, kind] = /\.(system|engines)\.test\.ts$/.exec(basename(file)) ?? []
-  return kind === 'engines' || (kind ?? 'unit') === layer
+  const [, kind] = /\.(system|engines|share)\.test\.ts$/.exec(basename(file)) ?? []
+  return kind === 'engines' || kind === 'share' || (kind ?? 'unit') === layer
 }
 
 /** Whether a file needs the packages of test/packages: only `npm run test:system` and `npm run test:full` load it. */

@@ -16,11 +16,9 @@ import { POLICY_ROWS } from '../config/policy-rows.ts'
 import { standIns } from '../config/stand-ins.ts'
 import { WHOLE_GATEWAY, WHOLE_POLICY } from '../config/whole.ts'
 import { type Files, HERE, openWorkshop, PARTS, STANDARD, textsOf } from '../config/workshop.ts'
-import { countsOf } from '../helpers/counts.ts'
+import { shareOf } from '../helpers/counts.ts'
 import { allFiles, read, samplesOf } from '../helpers/repository.ts'
 import { makePlace, type Place } from './helpers.ts'
-
-const counts = countsOf('corpus')
 
 const workshop = openWorkshop()
 afterAll(() => workshop.close())
@@ -231,7 +229,7 @@ describe('refuses what has the wrong shape', () => {
   test('every broken row of that kind', async () => {
     const missed: string[] = []
     let refused = 0
-    const some = rows.filter((_, index) => index % counts(5, 1) === 0)
+    const some = rows.filter((_, index) => index % shareOf(5) === 0)
     for (const [name, files] of some) {
       const [problem] = await workshop.problems(files)
       if (!OF_SHAPE.includes(problem!.rule)) continue
@@ -240,7 +238,7 @@ describe('refuses what has the wrong shape', () => {
       else refused++
     }
     expect(missed).toEqual(BEYOND.filter(beyond => some.some(([name]) => name === beyond)))
-    expect(refused).toBeGreaterThan(counts(8, 40))
+    expect(refused).toBeGreaterThan(40 / shareOf(5))
   })
 
   test('every mistake that was made from the schemas, but for bounds of units', () => {
