@@ -57,7 +57,7 @@ async function openInPostgres(
   log.learn(passwordsIn(configuration.store))
   const { checkPostgres } = await import('../store/postgres/index.ts')
   // Before there is a folder, or a secret in it.
-  await toldAt(loaded, async () => checkPostgres(configuration.store))
+  await toldAt(loaded, async () => checkPostgres(configuration.store, sentence => log.log.warn({}, sentence)))
   const folder = storeFolder(configuration.file)
   makePrivateFolder(folder)
   const lock = await takeLock(join(folder, 'tollgate.replica'), clock, 'serve').catch((error: Error) => {

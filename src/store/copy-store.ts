@@ -131,14 +131,14 @@ async function openPostgresSource(url: string): Promise<Side> {
 }
 
 /** In its own transaction, in which no gateway can begin to use it. */
-async function openPostgresTarget(url: string, onWait: CopyRequest['onWait']): Promise<Side> {
+async function openPostgresTarget(url: string, onWait: CopyRequest['onWait'] = () => {}): Promise<Side> {
   const { isPostgresStore, migratePostgres, openPostgres, placeOf, refusePooler } = await import('./postgres/index.ts')
   const [database, place] = [openPostgres(url), placeOf(url)]
   try {
     refusePooler(database, url)
     // A store that is refused keeps its schema: gateways of an older version may use it.
-    if (isPostgresStore(database)) refuseFull(database, place)
-    migratePostgres(database, onWait && { onWait })
+    if (isPostgresStore(database, onWait)) refuseFull(database, place)
+    migratePostgres(database, { onWait })
     database.exec('BEGIN')
     database.exec('LOCK TABLE replica, account IN ACCESS EXCLUSIVE MODE')
     refuseFull(database, place)

@@ -53,7 +53,12 @@ interface FoundSecret {
 /** Like `hasSecret`; a new store takes the secret. */
 export function checkSecret(database: Database, found: FoundSecret): void {
   if (hasSecret(database, found)) return
-  database.prepare("INSERT INTO meta (name, value) VALUES ('secret_check', ?)").run(checkOf(found.secret))
+  const take = database.prepare(
+    "INSERT INTO meta (name, value) VALUES ('secret_check', ?) ON CONFLICT (name) DO NOTHING",
+  )
+  take.run(checkOf(found.secret))
+  // Of several first starts at once, one has taken its own.
+  hasSecret(database, found)
 }
 
 /**

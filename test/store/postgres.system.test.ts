@@ -9,6 +9,8 @@ import { type Database, isStorageFailure } from '../../src/store/database.ts'
 import { StoreError } from '../../src/store/error.ts'
 import { migratePostgres, openPostgres, placeOf } from '../../src/store/postgres/index.ts'
 import { numbered } from '../../src/store/postgres/postgres-database.ts'
+import { WRITE_LOCK } from '../../src/store/postgres/postgres-schema.ts'
+import { checkSecret } from '../../src/store/secret.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { countsOf } from '../helpers/counts.ts'
@@ -210,6 +212,36 @@ onPostgres(() => {
       first.close()
       const applied = await run('SELECT version, file FROM tollgate_schema ORDER BY version')
       expect(applied).toEqual(MIGRATIONS.map((file, index) => ({ version: String(index + 1), file })))
+    })
+
+    test('of which another first start has made a half is waited for', async () => {
+      const { url, run } = await testDatabase()
+      const other = openPostgres(url)
+      other.prepare('SELECT pg_advisory_lock(?)').get(WRITE_LOCK + 1n)
+      other.exec('CREATE TABLE account (id TEXT)')
+      const child = spawn(process.execPath, [join(import.meta.dirname, 'migrate.child.ts'), url], { stdio: 'inherit' })
+      const ended = once(child, 'exit')
+      const isWaiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+      await expect.poll(async () => child.exitCode !== null || (await run(isWaiting)).length > 0).toBe(true)
+      other.exec('DROP TABLE account')
+      other.close()
+      expect((await ended)[0]).toBe(0)
+    })
+
+    test('has the one secret of two first starts at once', async () => {
+      const { url } = await testDatabase()
+      await (await open(url)).close()
+      const first = openPostgres(url)
+      onTestFinished(() => first.close())
+      const found = { secret: SECRET, place: '' }
+      // Between the look of one and its writing, another one has written.
+      const late: Database = {
+        ...first,
+        prepare: sql =>
+          /^SELECT value FROM meta/.test(sql) ? first.prepare('SELECT 1 WHERE 1 = 2') : first.prepare(sql),
+      }
+      expect(() => checkSecret(late, found)).not.toThrow()
+      expect(() => checkSecret(first, { ...found, secret: `${SECRET}, another` })).toThrow('This is not the secret')
     })
 
     test.each([

@@ -48,8 +48,7 @@ export function migratePostgres(
     if (version === files.length) return version
     throw tooOld(version, files.length)
   }
-  takeMigrationLock(database, onWait)
-  try {
+  return locked(database, onWait, () => {
     const version = versionOf(database, files)
     if (version === 0) {
       refuseOthers(database)
@@ -58,10 +57,18 @@ export function migratePostgres(
     }
     for (const [index, file] of files.entries())
       if (index >= version) apply(database, join(folder, file), index + 1, onWait)
+    return files.length
+  })
+}
+
+/** Whoever looks at the schema while another process makes it would see a half of it. */
+function locked<Result>(database: Database, onWait: TellWait, work: () => Result): Result {
+  takeMigrationLock(database, onWait)
+  try {
+    return work()
   } finally {
     if (!database.inTransaction()) database.prepare('SELECT pg_advisory_unlock(?)').get(MIGRATION_LOCK)
   }
-  return files.length
 }
 
 function takeMigrationLock(database: Database, onWait: TellWait): void {
@@ -138,9 +145,12 @@ export function findPostgresSchema(database: Database): number {
   return version
 }
 
-/** Whether there is a store, also one of an older version. Throws a `StoreError` for one of a newer version. */
-export function isPostgresStore(database: Database): boolean {
-  return versionOf(database, migrationFiles(FOLDER)) > 0
+/**
+ * Whether there is a store, also one of an older version. Throws a `StoreError` for one of a newer version. Waits for a process that
+ * migrates the database.
+ */
+export function isPostgresStore(database: Database, onWait: TellWait): boolean {
+  return locked(database, onWait, () => versionOf(database, migrationFiles(FOLDER)) > 0)
 }
 
 /** 0 when nothing was ever applied. */
@@ -164,15 +174,18 @@ function versionOf(database: Database, files: readonly string[]): number {
 }
 
 /**
- * Looks whether a store can be opened at an address, and changes nothing there. Throws the `StoreError` that says why not.
+ * Looks whether a store can be opened at an address, and changes nothing there. Throws the `StoreError` that says why not. Waits for a
+ * process that migrates the database.
  */
-export function checkPostgres(url: string): void {
+export function checkPostgres(url: string, onWait: TellWait = () => {}): void {
   const database = openPostgres(url)
   try {
     refusePooler(database, url)
-    if (versionOf(database, migrationFiles(FOLDER)) > 0) return
-    refuseOthers(database)
-    refuseStranger(database)
+    locked(database, onWait, () => {
+      if (versionOf(database, migrationFiles(FOLDER)) > 0) return
+      refuseOthers(database)
+      refuseStranger(database)
+    })
   } finally {
     database.close()
   }
