@@ -95,9 +95,9 @@ export default definePlugin({
         } finally {
           end()
           const charge = chargeFor(endingOf(exchange, wish === 'cancel_free'), price, bill.bounds(held))
-          await settle(books, settlement(exchange, charge, told))
+          const isCertain = await settle(books, settlement(exchange, charge, told))
           exchange.charge = charge
-          if (exchange.outcome === 'answered') ctx.set('x-tollgate-cost', formatMoney(charge.amount))
+          if (exchange.outcome === 'answered' && isCertain) ctx.set('x-tollgate-cost', formatMoney(charge.amount))
         }
       },
       dispose: () => checkpoints.stop(),

@@ -18,18 +18,22 @@ export interface Books {
  * good: it is on disk, and will be charged. Where the disk refuses that too, the store goes on trying, but nobody can be sure
  * of the charge, so the answer is not let out as if it had been paid. Nor is the client told to try again: it would pay twice
  * for one answer.
+ *
+ * @returns whether the account is charged exactly this: not if the lease of this process had ended
  */
-export async function settle(books: Books, request: SettleRequest): Promise<void> {
+export async function settle(books: Books, request: SettleRequest): Promise<boolean> {
   const { ledger, log } = books
   try {
     const result = await persistently(books, () => ledger.settle(request))
     if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
+    return result !== 'corrected'
   } catch (error) {
     const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
-    if (ledger.spool(request) === 'spooled') {
+    const spooled = ledger.spool(request)
+    if (spooled !== 'waiting') {
       log.error(owed, 'a settle could not be written; it is spooled')
       // What the ledger has refused as a mistake is not as good as charged.
-      if (isUnavailable(error)) return
+      if (isUnavailable(error)) return spooled === 'spooled'
     } else log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')
     throw refuse('store_unavailable', {
       message: 'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',

@@ -57,7 +57,7 @@ describe('a charge that cannot be written', () => {
     expect(asked.filter(verb => verb === 'settle').length).toBeGreaterThan(1)
     expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id } }])
     expect(store.openHolds()).toBe(1)
-    expect(store.unwritten()).toEqual({ spooled: 1, waiting: 0 })
+    expect(store.unwritten()).toMatchObject({ spooled: 1, waiting: 0 })
     await store.close()
 
     const next = await openStore({ url, secret: SECRET, clock: { now: () => 1_790_000_100_000 } })
@@ -66,6 +66,23 @@ describe('a charge that cannot be written', () => {
     expect(next.reads.findAccount(id)).toMatchObject({ posted: dollars('$1') - 20_000n, held: 0n })
     expect(next.reads.findReceipt(exchange.id)).toMatchObject({ charged: 20_000n, source: 'reported' })
     expect(next.reads.verify().violations).toEqual([])
+  })
+
+  test.each([
+    ['is corrected: recovery had settled the hold', 'settle', 'corrected'],
+    ['is spooled after the lease has ended', 'spool', 'spooled_late'],
+  ] as const)('and %s: the answer names no cost', async (_, verb, result) => {
+    const { run } = await rig({
+      lookMs: 1_000,
+      wrap: () =>
+        verb === 'settle'
+          ? { settle: async () => result }
+          : { settle: () => Promise.reject(unavailable()), spool: () => result },
+    })
+    const { refusal, exchange, ctx } = await run()
+    expect(refusal).toBeNull()
+    expect(exchange.outcome).toBe('answered')
+    expect(header(ctx, 'x-tollgate-cost')).toBe('')
   })
 
   test('in time is not waited for: it goes to the spool while the last try is under way', async () => {

@@ -30,7 +30,11 @@ export const PAGE = {
 
 /** What a list of entries may be asked for. */
 export const ENTRIES_QUERY = shape({
-  'kind?': { type: 'string', enum: ['credit', 'charge'], description: 'Only credit that came, or only charges.' },
+  'kind?': {
+    type: 'string',
+    enum: ['credit', 'charge'],
+    description: 'Only credit that came, or only charges with their corrections.',
+  },
   ...PAGE,
 })
 

@@ -68,7 +68,7 @@ export type ChargeSource =
   | 'recovered'
   | 'cached'
 
-/** The end of a hold. Once: a second settle of the same exchange changes nothing and says so. */
+/** The end of a hold. A second settle of the same exchange changes nothing, unless the first one was only `recovered`. */
 export interface SettleRequest {
   readonly exchange: string
   /** What is charged; at most the hold (more is refused by the ledger as a broken promise). */
@@ -89,8 +89,18 @@ export interface SettleRequest {
   readonly trail: readonly TrailEntry[]
 }
 
-/** `no_hold`: there was nothing to settle. */
-export type SettleResult = 'settled' | 'already_settled' | 'no_hold'
+/**
+ * `no_hold`: there was nothing to settle. `corrected`: another process had settled the exchange at its last checkpoint, because the
+ * lease of this one had ended; the difference is booked now, as far as the account can pay it.
+ */
+export type SettleResult = 'settled' | 'corrected' | 'already_settled' | 'no_hold'
+
+/**
+ * Where a settle waits. `spooled`: in a file of its own, from which the next start settles it at the latest. `spooled_late`: there
+ * too, but the lease of this process has ended, and another one may have settled the hold without the usage: then the settle corrects
+ * that. `waiting`: the disk refused it, and only this process knows it.
+ */
+export type Spooled = 'spooled' | 'spooled_late' | 'waiting'
 
 /** How far a stream has come, so that a crash charges what was delivered and not the whole hold. */
 export interface Checkpoint {
@@ -106,12 +116,8 @@ export interface Ledger {
   hold(request: HoldRequest): Promise<HoldResult>
   settle(request: SettleRequest): Promise<SettleResult>
   checkpoint(checkpoints: readonly Checkpoint[]): Promise<void>
-  /**
-   * Takes over a settle that could not be written in time; the store tries until it is written. `spooled`: it is on disk, in a
-   * file of its own, and the next start settles it from there at the latest. `waiting`: the disk refused that too, and only
-   * this process knows it.
-   */
-  spool(request: SettleRequest): 'spooled' | 'waiting'
+  /** Takes over a settle that could not be written in time; the store tries until it is written. */
+  spool(request: SettleRequest): Spooled
   /** Ends a hold for nothing of which nobody knows whether it was written; the store tries until that is known. */
   abandon(request: SettleRequest): void
 }
@@ -124,10 +130,14 @@ export interface Receipt {
   readonly model: string
   readonly createdAt: number
   readonly settledAt: number | null
+  /** When the charge of a recovered exchange became what its usage says; null: it was not corrected. */
+  readonly correctedAt: number | null
   readonly price: Price
   readonly held: NanoUsd
   /** Null while the hold is open. */
   readonly charged: NanoUsd | null
+  /** The cost of its usage beyond `charged`, which the operator pays. Null while the hold is open. */
+  readonly overrun: NanoUsd | null
   readonly source: ChargeSource | null
   readonly outcome: Outcome | null
   readonly code: ErrorCode | null

@@ -233,6 +233,13 @@ const STORE = [
     ofThreads: 'sum',
   },
   {
+    name: 'tollgate_settles_corrected_total',
+    type: 'counter',
+    labels: [],
+    help: 'Settles that came after another replica had settled the exchange at its last checkpoint: each corrected that charge.',
+    ofThreads: 'sum',
+  },
+  {
     name: 'tollgate_store_commit_duration_seconds',
     type: 'histogram',
     labels: [],

@@ -90,7 +90,7 @@ interface WritingFigures {
 /** What each thread keeps for itself. */
 export interface OwnSources {
   serving(): ServingFigures
-  unwritten(): { readonly spooled: number; readonly waiting: number }
+  unwritten(): { readonly spooled: number; readonly waiting: number; readonly corrected: number }
   writing(): WritingFigures
   readonly node: NodeSources
 }
@@ -265,6 +265,7 @@ function addStore(registry: Registry, { unwritten, writing }: OwnSources, main: 
   outside('tollgate_holds_open', () => main?.holdsOpen())
   outside('tollgate_settles_spooled', () => unwritten().spooled)
   outside('tollgate_settles_waiting', () => unwritten().waiting)
+  outside('tollgate_settles_corrected_total', () => unwritten().corrected)
   const commits = () => (main ? writing().commits : null)
   registry.outsideHistogram(metric('tollgate_store_commit_duration_seconds'), () => commits()?.seconds ?? null)
   registry.outsideHistogram(metric('tollgate_store_group_operations'), () => commits()?.operations ?? null)

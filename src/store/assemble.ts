@@ -6,6 +6,7 @@ import { StoreError } from './error.ts'
 import type { FileWatch } from './files.ts'
 import { createIds } from './ids.ts'
 import { createKeyReader, createSecretFinder, type FindSecret, type KeyVersion } from './keys.ts'
+import { isLeased, type LeaseWord } from './lease.ts'
 import type { LocalKeys, LocalStore } from './local-store.ts'
 import { createPeople } from './people-service.ts'
 import { type Promised, promised } from './promised.ts'
@@ -76,6 +77,8 @@ export interface StoreParts {
   readonly threads: { readonly host: ThreadHost; readonly url: string } | null
   /** Whether other processes write to it too. */
   readonly isShared: boolean
+  /** Of this process; null where no other one writes. */
+  readonly lease: LeaseWord | null
   /** As which of them this one takes holds; null: as none. */
   readonly replica: ReplicaParts | null
 }
@@ -125,7 +128,7 @@ export function assemble(parts: StoreParts): ServedStore {
   const keys = createKeyReader(reading.secrets, version, mostRemembered)
   let closing: Promise<void> | undefined
   let held = false
-  const backlog = createBacklog({ writer, spool, log, clock })
+  const backlog = createBacklog({ writer, spool, log, clock, isLeased: () => isLeased(parts.lease, clock.now()) })
   const readiness = createReadiness({ writer, spool, backlog, log, clock, reserve })
 
   const lostFiles = () => file?.watch.look() ?? null
@@ -192,23 +195,23 @@ export function assemble(parts: StoreParts): ServedStore {
 }
 
 function createKeeper(
-  { replica, reading, clock }: StoreParts,
+  { replica, reading, clock, lease }: StoreParts,
   writer: Writer,
   settle: Store['ledger']['settle'],
   log: Log,
 ): ReplicaKeeper | null {
-  if (replica === null) return null
-  return new ReplicaKeeper({ ...replica, writer, reads: reading.recovery, settle, clock, log })
+  if (replica === null || lease === null) return null
+  return new ReplicaKeeper({ ...replica, lease, writer, reads: reading.recovery, settle, clock, log })
 }
 
 function createThreads(
-  { threads, writer, reading, spools, version, replica }: StoreParts,
+  { threads, writer, reading, spools, version, replica, lease }: StoreParts,
   settle: Store['ledger']['settle'],
 ): StoreThreads | null {
   if (threads === null || spools === null) return null
   const { host, url } = threads
   return {
-    attach: lane => ({ url, lane, version, spool: spools.of(lane), client: host.client(lane) }),
+    attach: lane => ({ url, lane, version, lease, spool: spools.of(lane), client: host.client(lane) }),
     async detach(lane) {
       host.forget(lane)
       await writer.op('detach', lane)

@@ -3,11 +3,12 @@
  * memory. All of them are tried again until they are written or the process ends: at growing pauses, and as soon as another
  * write succeeds. While there are any, no new hold is taken, so that there are never more than there were exchanges in flight.
  */
-import { type Clock, formatMoney, type Log, type SettleRequest } from '#contract'
+import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResult, type Spooled } from '#contract'
 import { settleRecord } from './ledger.ts'
 import { replay } from './recovery.ts'
 import type { Spool } from './spool.ts'
 import { StoreUnavailable } from './store.ts'
+import type { Unwritten } from './store-figures.ts'
 import type { Writer } from './writer.ts'
 
 export interface BacklogParts {
@@ -16,11 +17,15 @@ export interface BacklogParts {
   readonly spool: Spool | null
   readonly log: Log
   readonly clock: Clock
+  /** Whether the holds of this process are certainly still its own. */
+  isLeased(): boolean
 }
 
 export interface Backlog {
-  /** Takes a settle over. `spooled`: it is on disk. `waiting`: only this process knows it. */
-  keep(request: SettleRequest): 'spooled' | 'waiting'
+  /** The ledger's settle. Logs and counts a correction. */
+  settle(request: SettleRequest): Promise<SettleResult>
+  /** Takes a settle over, as `Ledger.spool` says. */
+  keep(request: SettleRequest): Spooled
   /**
    * Takes over a settle for nothing, of a hold that may not exist. It stays in memory: the next start does the same without
    * knowing of it.
@@ -28,8 +33,8 @@ export interface Backlog {
   abandon(request: SettleRequest): void
   /** Whether everything that was taken over is written. */
   isEmpty(): boolean
-  /** How many charges are in the spool, and how many only in memory. */
-  count(): { readonly spooled: number; readonly waiting: number }
+  /** How many charges are in the spool, how many only in memory, and how many have corrected a recovered one so far. */
+  count(): Unwritten
   /** Tries to write all of it now; answers whether that succeeded. */
   catchUp(): Promise<boolean>
   /**
@@ -57,6 +62,7 @@ class WrittenLater implements Backlog {
   readonly #spool: Spool | null
   readonly #log: Log
   readonly #clock: Clock
+  readonly #isLeased: () => boolean
   // By exchange: what only this process knows.
   readonly #charges = new Map<string, SettleRequest>()
   readonly #doubts = new Map<string, SettleRequest>()
@@ -64,6 +70,7 @@ class WrittenLater implements Backlog {
   /** Those of the spool that an attempt is writing. */
   #replaying = 0
   #written = 0
+  #corrected = 0
   #running: Promise<boolean> | undefined
   #timer: NodeJS.Timeout | undefined
   #pauseMs = FIRST_PAUSE_MS
@@ -72,18 +79,32 @@ class WrittenLater implements Backlog {
   /** Whether the log knows that the spool cannot be replayed. */
   #isReplayTold = false
 
-  constructor({ writer, spool, log, clock }: BacklogParts) {
+  constructor({ writer, spool, log, clock, isLeased }: BacklogParts) {
     this.#writer = writer
     this.#spool = spool
     this.#log = log
     this.#clock = clock
+    this.#isLeased = isLeased
   }
 
-  keep(request: SettleRequest): 'spooled' | 'waiting' {
+  async settle(request: SettleRequest): Promise<SettleResult> {
+    const result = await this.#writer.op('settle', settleRecord(request))
+    if (result === 'corrected') {
+      this.#corrected++
+      this.#log.warn(
+        owed(request),
+        'a charge that recovery had settled is corrected: this settle came after the lease had ended',
+      )
+    }
+    return result
+  }
+
+  keep(request: SettleRequest): Spooled {
     const isOnDisk = this.#tryToSpool(request)
     if (!isOnDisk) this.#charges.set(request.exchange, request)
     this.#arm()
-    return isOnDisk ? 'spooled' : 'waiting'
+    if (!isOnDisk) return 'waiting'
+    return this.#isLeased() ? 'spooled' : 'spooled_late'
   }
 
   abandon(request: SettleRequest): void {
@@ -95,8 +116,8 @@ class WrittenLater implements Backlog {
     return this.#spooled + this.#replaying + this.#charges.size + this.#doubts.size === 0
   }
 
-  count(): { readonly spooled: number; readonly waiting: number } {
-    return { spooled: this.#spooled + this.#replaying, waiting: this.#charges.size }
+  count(): Unwritten {
+    return { spooled: this.#spooled + this.#replaying, waiting: this.#charges.size, corrected: this.#corrected }
   }
 
   attempt(): Promise<boolean> {
@@ -171,9 +192,9 @@ class WrittenLater implements Backlog {
   async #write(request: SettleRequest): Promise<boolean> {
     const kept = this.#charges.get(request.exchange) === request ? this.#charges : this.#doubts
     try {
-      const result = await this.#writer.op('settle', settleRecord(request))
+      const result = await this.settle(request)
       if (kept === this.#charges && result === 'no_hold') this.#reject(request, 'there is no hold')
-      if (result === 'settled') this.#written++
+      if (result === 'settled' || result === 'corrected') this.#written++
     } catch (error) {
       if (error instanceof StoreUnavailable) return false
       this.#reject(request, String(error))
@@ -189,7 +210,7 @@ class WrittenLater implements Backlog {
     try {
       const { replayed, rejected } = await replay({
         spool: from,
-        settle: request => this.#writer.op('settle', settleRecord(request)),
+        settle: request => this.settle(request),
       })
       this.#written += replayed
       if (rejected > 0)

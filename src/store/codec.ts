@@ -72,7 +72,7 @@ const SENT_AT = 16
 const BODY = 24
 
 /** Results that are the same every time; `detail` of a `WORD`. */
-const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', undefined]
+const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', undefined, 'corrected']
 /** What is short; `detail` of a `SHORT`. */
 const SHORT_OF = ['account', 'key'] as const
 

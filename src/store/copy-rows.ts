@@ -27,7 +27,7 @@ interface Table {
 
 /** What belongs to the processes that use a store, and not to the store. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'replica_view', 'tollgate_schema', 'try_count'])
-const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'] }
+const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
 /** The rest of it says how one database is used. */
 const ONLY: Readonly<Record<string, string>> = { meta: "WHERE name = 'secret_check'" }
 const ROWS_AT_ONCE = 500
@@ -83,9 +83,9 @@ function copyTable(source: Database, target: Database, { name, columns }: Table,
   const most = target.dialect.engine === 'postgres' ? ROWS_AT_ONCE : 1
   const many = insert(most)
   // What triggers have added by themselves is among the rows that come.
-  target.exec(`DELETE FROM ${quoted(name)}`)
+  target.exec(`DELETE FROM ${target.dialect.only(quoted(name))}`)
   let waiting: Value[] = []
-  for (const found of source.prepareMoney(`SELECT ${listed} FROM ${quoted(name)} ${ONLY[name] ?? ''}`).iterate()) {
+  for (const found of source.prepareMoney(`SELECT ${listed} FROM ${rowsOf(source, name)}`).iterate()) {
     for (const column of columns) waiting.push(found[column]!)
     onRow()
     if (waiting.length < most * columns.length) continue
@@ -97,9 +97,12 @@ function copyTable(source: Database, target: Database, { name, columns }: Table,
 
 /** Both in the order of their key, which is that of bytes in both engines. */
 function compareTable(source: CopySide, target: CopySide, { name, columns, key }: Table, onRow: () => void): void {
-  const sql = `SELECT ${columns.map(quoted).join(', ')} FROM ${quoted(name)} ${ONLY[name] ?? ''} ORDER BY ${key.map(quoted).join(', ')}`
-  const copied = target.database.prepareMoney(sql).iterate()[Symbol.iterator]()
-  for (const row of source.database.prepareMoney(sql).iterate()) {
+  const rows = ({ database }: CopySide) =>
+    database.prepareMoney(
+      `SELECT ${columns.map(quoted).join(', ')} FROM ${rowsOf(database, name)} ORDER BY ${key.map(quoted).join(', ')}`,
+    )
+  const copied = rows(target).iterate()[Symbol.iterator]()
+  for (const row of rows(source).iterate()) {
     const { value: other, done } = copied.next()
     const different = done ? key[0]! : columns.find(column => !isSame(row[column]!, (other as Row)[column]!))
     if (different !== undefined) {
@@ -116,7 +119,10 @@ function isSame(one: Value, other: Value): boolean {
   return one === other
 }
 
-/** The tables of both, in an order in which each comes behind those that it points at. */
+/**
+ * The tables of both, in an order in which each comes behind those that it points at. A source of an older version may have fewer
+ * tables than the target; the rest of the target stays empty.
+ */
 function commonTables(source: CopySide, target: CopySide): Table[] {
   const postgres = [source, target].find(({ database }) => database.dialect.engine === 'postgres')!
   const other = postgres === source ? target : source
@@ -130,7 +136,7 @@ function commonTables(source: CopySide, target: CopySide): Table[] {
     if (odd !== undefined) throw new StoreError(`Only one of the two stores has the column ${table.name}.${odd}.`)
     table.columns = own
   }
-  const [odd] = columns.keys()
+  const [odd] = other === source ? columns.keys() : []
   if (odd !== undefined) throw new StoreError(`Only ${other.place} has the table ${odd}.`)
   return tables
 }
@@ -169,7 +175,7 @@ const POSTGRES_COLUMNS = `
   ORDER BY owner.oid, own.attnum`
 
 function countRows(database: Database, table: string): number {
-  return Number(database.prepare(`SELECT count(*) AS count FROM ${quoted(table)} ${ONLY[table] ?? ''}`).get()!['count'])
+  return Number(database.prepare(`SELECT count(*) AS count FROM ${rowsOf(database, table)}`).get()!['count'])
 }
 
 /** A table of a store that has rows already; null: it is empty. */
@@ -183,5 +189,9 @@ export function firstWithRows(database: Database): string | null {
 function hasRows(database: Database, table: string): boolean {
   return database.prepare(`SELECT 1 FROM ${quoted(table)} LIMIT 1`).get() !== undefined
 }
+
+/** The rows of a table that are copied, for FROM. */
+const rowsOf = (database: Database, table: string): string =>
+  `${database.dialect.only(quoted(table))} ${ONLY[table] ?? ''}`
 
 const quoted = (name: string): string => `"${name}"`

@@ -18,7 +18,10 @@ export interface KeyTotals {
   reserve(key: string, amount: NanoUsd, nowMs: number): boolean
   /** Takes a `reserve` back. */
   unreserve(key: string, amount: NanoUsd): void
+  /** @param charged below 0: an amount that is given back */
   settle(key: string, held: NanoUsd, charged: NanoUsd): void
+  /** The rest of its cap, 0 at least; null without a cap. Locks the row until COMMIT. */
+  free(key: string): NanoUsd | null
   find(key: string): KeyTotal
   setCap(key: string, cap: NanoUsd | null): void
 }
@@ -35,8 +38,9 @@ export function createKeyTotals(database: Database): KeyTotals {
   const unreserve = database.prepare('UPDATE key_total SET held = held - ?, requests = requests - 1 WHERE key = ?')
   const settle = database.prepare(`
     UPDATE key_total SET held = held - ?1,
-      spent = CASE WHEN spent > ${LARGEST} - ?2 THEN ${LARGEST} ELSE spent + ?2 END
+      spent = CASE WHEN spent - ${LARGEST} + ?2 > 0 THEN ${LARGEST} ELSE spent + ?2 END
     WHERE key = ?3`)
+  const lock = database.prepare('UPDATE key_total SET spent = spent WHERE key = ?')
   const find = database.prepareMoney('SELECT cap, held, spent FROM key_total WHERE key = ?')
   const setCap = database.prepare(`
     INSERT INTO key_total (key, cap, ceiling) VALUES (?1, ?2, ?2)
@@ -46,6 +50,12 @@ export function createKeyTotals(database: Database): KeyTotals {
     reserve: (key, amount, nowMs) => reserve.run(key, amount, nowMs).changes !== 0,
     unreserve: (key, amount) => void unreserve.run(amount, key),
     settle: (key, held, charged) => void settle.run(held, charged, key),
+    free(key) {
+      lock.run(key)
+      const { cap, spent, held } = (find.get(key) as KeyTotal | undefined) ?? NOTHING
+      if (cap === null) return null
+      return cap > spent + held ? cap - spent - held : 0n
+    },
     find: key => (find.get(key) as KeyTotal | undefined) ?? NOTHING,
     setCap: (key, cap) => void setCap.run(key, cap),
   }

@@ -14,6 +14,7 @@ import {
   type SettleResult,
 } from '#contract'
 import { createAccountFinder } from './accounts.ts'
+import { createCorrection } from './corrections.ts'
 import type { Database } from './database.ts'
 import { StoreError } from './error.ts'
 import { createKeyTotals } from './key-totals.ts'
@@ -67,13 +68,16 @@ export function createLedgerOperations(
   clock: Clock,
 ): LedgerOperations {
   const idOf = createAccountFinder(database)
-  const parts = { statements: prepare(database), keys: createKeyTotals(database), idOf, open, usage, clock }
+  const keys = createKeyTotals(database)
+  const correct = createCorrection(database, { keys, usage, clock })
+  const parts = { statements: prepare(database), keys, correct, idOf, open, usage, clock }
   return { ...createHoldOperation(parts), ...createSettleOperations(parts), ...createCreditOperation(parts) }
 }
 
 interface Parts {
   readonly statements: ReturnType<typeof prepare>
   readonly keys: ReturnType<typeof createKeyTotals>
+  readonly correct: ReturnType<typeof createCorrection>
   /** By id or by name. */
   idOf(account: string): string
   readonly open: OpenHolds
@@ -159,7 +163,7 @@ function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<Led
 }
 
 function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' | 'checkpoint'> {
-  const { statements, keys, open, usage, clock } = parts
+  const { statements, keys, correct, open, usage, clock } = parts
 
   function settle(request: SettleRecord): SettleResult {
     open.closed(request.exchange)
@@ -172,7 +176,7 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
     }
     // One time for both: the hour of the usage is that of the event.
     const now = clock.now()
-    if (!putSettle(request, held.account, now)) return 'already_settled'
+    if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
     if (statements.post.run(held.amount, request.amount, held.account).changes === 0) {
       throw new StoreError(`${request.exchange} is held on ${held.account}, and there is no such account.`)
     }

@@ -28,18 +28,28 @@ interface Walk<Item> {
   keep(row: Row): Item | undefined
 }
 
+/** `kind` of an entry that is a correction: it is in a table of its own. */
+const CORRECTION = 3
+const KINDS = { [CREDIT]: 'credit', [SETTLE]: 'charge', [CORRECTION]: 'correction' } as const
+
 export function createEntryReader(database: Database): Reports['entries'] {
+  const { only } = database.dialect
+  const behind = (at: string, id: string) => `(${at}, ${id}) < (?2, ?3) ORDER BY ${at} DESC, ${id} DESC LIMIT ?4`
   // `kind <> 0` is what the index says of itself: without the words it is not used.
-  const columns = `event.id, event.kind, event.at, event.amount, event.actor, event.note, event.outcome`
-  const behind = '(event.at, event.id) < (?2, ?3) ORDER BY event.at DESC, event.id DESC LIMIT ?4'
-  const select = (of: string) =>
+  const events = (of: string) => `
+      SELECT event.id, event.kind, event.at, event.amount, event.actor, event.note, event.outcome, hold.key, hold.model
+      FROM ${only('event')} LEFT JOIN event AS hold ON hold.id = event.id AND hold.kind = ${HOLD} AND event.kind = ${SETTLE}
+      WHERE event.account = ?1 AND ${of} AND ${behind('event.at', 'event.id')}`
+  const corrections = `
+      SELECT id, ${CORRECTION}, at, amount, actor, note, outcome, key, model
+      FROM correction WHERE account = ?1 AND ${behind('at', 'id')}`
+  const withCorrections = (of: string) =>
     database.prepareMoney(`
-      SELECT ${columns}, hold.key, hold.model
-      FROM event LEFT JOIN event AS hold ON hold.id = event.id AND hold.kind = ${HOLD} AND event.kind = ${SETTLE}
-      WHERE event.account = ?1 AND ${of} AND ${behind}`)
-  const all = select('event.kind <> 0')
-  const charges = select(`event.kind <> 0 AND event.kind = ${SETTLE}`)
-  const credits = select(`event.kind = ${CREDIT}`)
+      SELECT * FROM (SELECT * FROM (${events(of)}) AS events UNION ALL SELECT * FROM (${corrections}) AS corrections) AS entries
+      ORDER BY at DESC, id DESC LIMIT ?4`)
+  const all = withCorrections('event.kind <> 0')
+  const charges = withCorrections(`event.kind <> 0 AND event.kind = ${SETTLE}`)
+  const credits = database.prepareMoney(events(`event.kind = ${CREDIT}`))
   const withBalances = createRunningBalance(database)
 
   return (accountId, { kind, limit, after, from = 0, to = Number.MAX_SAFE_INTEGER }) => {
@@ -57,7 +67,7 @@ export function createEntryReader(database: Database): Reports['entries'] {
 export function createReceiptLister(database: Database): Reports['receipts'] {
   const list = database.prepare(`
     SELECT settle.id, settle.at, settle.outcome, hold.key, hold.model
-    FROM event AS settle LEFT JOIN event AS hold ON hold.id = settle.id AND hold.kind = ${HOLD}
+    FROM ${database.dialect.only('event')} AS settle LEFT JOIN event AS hold ON hold.id = settle.id AND hold.kind = ${HOLD}
     WHERE settle.account = ?1 AND settle.kind <> 0 AND settle.kind = ${SETTLE} AND (settle.at, settle.id) < (?2, ?3)
     ORDER BY settle.at DESC, settle.id DESC LIMIT ?4`)
   const find = createReceiptReader(database)
@@ -111,10 +121,11 @@ function toPlace(cursor: Cursor): Place {
 function toEntry(row: Row): BareEntry {
   const id = row['id'] as string
   const amount = row['amount'] as NanoUsd
-  const isCredit = Number(row['kind']) === CREDIT
+  const kind = KINDS[Number(row['kind']) as keyof typeof KINDS]
+  const isCredit = kind === 'credit'
   return {
     id,
-    kind: isCredit ? 'credit' : 'charge',
+    kind,
     at: Number(row['at']),
     amount: isCredit ? amount : -amount,
     actor: row['actor'] as string | null,

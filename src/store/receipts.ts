@@ -1,7 +1,23 @@
-/** Receipts: a hold's event and its settle's, read as one. */
+/** Receipts: a hold's event, its settle's and its correction, read as one. */
 import type { Receipt } from '#contract'
 import type { Database, Row } from './database.ts'
 import { HOLD, SETTLE } from './ledger.ts'
+
+/** Fields of a settle; those of its correction replace them. */
+const FIELDS = [
+  'overrun',
+  'source',
+  'outcome',
+  'code',
+  'prompt_tokens',
+  'cached_tokens',
+  'cache_write_tokens',
+  'completion_tokens',
+  'reasoning_tokens',
+  'searches',
+  'attempts',
+  'trail',
+]
 
 /** Prepares the search once; undefined when the exchange has no hold. */
 export function createReceiptReader(database: Database): (exchange: string) => Receipt | undefined {
@@ -9,10 +25,10 @@ export function createReceiptReader(database: Database): (exchange: string) => R
     SELECT hold.id, hold.account, hold.key, hold.model, hold.amount AS held, hold.at AS created_at,
       hold.price_input, hold.price_cached_input, hold.price_cache_write, hold.price_output, hold.price_request,
       hold.price_search, hold.idempotency_key,
-      settle.amount AS charged, settle.at AS settled_at, settle.source, settle.outcome, settle.code,
-      settle.prompt_tokens, settle.cached_tokens, settle.cache_write_tokens, settle.completion_tokens,
-      settle.reasoning_tokens, settle.searches, settle.attempts, settle.trail
-    FROM event AS hold LEFT JOIN event AS settle ON settle.id = hold.id AND settle.kind = ${SETTLE}
+      settle.amount + coalesce(correction.amount, 0) AS charged, settle.at AS settled_at, correction.at AS corrected_at,
+      ${FIELDS.map(name => `coalesce(correction.${name}, settle.${name}) AS ${name}`).join(', ')}
+    FROM event AS hold LEFT JOIN ${database.dialect.only('event')} AS settle ON settle.id = hold.id AND settle.kind = ${SETTLE}
+      LEFT JOIN correction ON correction.id = settle.id
     WHERE hold.id = ? AND hold.kind = ${HOLD}`)
   return exchange => {
     const row = find.get(exchange)
@@ -28,6 +44,7 @@ function toReceipt(row: Row): Receipt {
     model: row['model'] as string,
     createdAt: Number(row['created_at']),
     settledAt: row['settled_at'] === null ? null : Number(row['settled_at']),
+    correctedAt: row['corrected_at'] === null ? null : Number(row['corrected_at']),
     price: {
       input: row['price_input'] as bigint,
       cachedInput: row['price_cached_input'] as bigint,
@@ -38,6 +55,7 @@ function toReceipt(row: Row): Receipt {
     },
     held: row['held'] as bigint,
     charged: row['charged'] as bigint | null,
+    overrun: row['overrun'] as bigint | null,
     source: row['source'] as Receipt['source'],
     outcome: row['outcome'] as Receipt['outcome'],
     code: row['code'] as Receipt['code'],

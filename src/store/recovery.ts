@@ -105,7 +105,7 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
       if (result === undefined || result === 'rejected' || result === 'no_hold') {
         rejected.push(line)
         report.rejected++
-      } else if (result === 'settled') {
+      } else if (result === 'settled' || result === 'corrected') {
         report.replayed++
         report.charged += request!.amount
       }

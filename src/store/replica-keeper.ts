@@ -8,6 +8,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock, Log, SettleRequest, SettleResult } from '#contract'
+import { type LeaseWord, noteRenewal } from './lease.ts'
 import type { ReplicaRow } from './postgres/replica-writes.ts'
 import type { Promised } from './promised.ts'
 import { type RecoveryReads, settleLeft } from './recovery.ts'
@@ -22,6 +23,8 @@ export interface KeeperParts {
   readonly writer: Writer
   readonly reads: RecoveryReads | Promised<RecoveryReads>
   settle(request: SettleRequest): Promise<SettleResult>
+  /** Says until when the lease certainly holds. */
+  readonly lease: LeaseWord
   readonly clock: Clock
   readonly log: Log
   /** Milliseconds between two renewals. */
@@ -61,6 +64,7 @@ export class ReplicaKeeper {
   constructor(parts: KeeperParts) {
     this.#parts = parts
     this.#renewedAtMs = parts.clock.now()
+    noteRenewal(parts.lease, this.#renewedAtMs)
     this.#roundMs = parts.roundMs ?? ROUND_MS
   }
 
@@ -115,6 +119,7 @@ export class ReplicaKeeper {
       const atMs = clock.now()
       const inTime = await writer.op('renewLease', atMs)
       this.#renewedAtMs = atMs
+      noteRenewal(this.#parts.lease, atMs)
       this.#rounds = inTime ? this.#rounds + 1 : 0
       if (this.#rounds >= ROUNDS_TO_TAKE_OVER) this.#settling ??= this.#settleEnded()
       return this.#roundMs

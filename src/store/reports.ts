@@ -12,12 +12,15 @@ export interface Page<Item> {
   readonly next: Cursor | null
 }
 
-/** One line of an account's ledger: credit that came, or an exchange that was charged more than nothing. */
+/**
+ * One line of an account's ledger: credit that came, an exchange that was charged more than nothing, or what was added to such a
+ * charge later or given back.
+ */
 export interface Entry {
   readonly id: string
-  readonly kind: 'credit' | 'charge'
+  readonly kind: 'credit' | 'charge' | 'correction'
   readonly at: number
-  /** What it added to the balance: negative for charges. */
+  /** The change of the balance: negative for a charge, and for a correction that adds to one. */
   readonly amount: NanoUsd
   /** The account's balance after it; null when more was written since than is summed up for a list. */
   readonly balance: NanoUsd | null
@@ -25,13 +28,14 @@ export interface Entry {
   readonly actor: string | null
   readonly note: string | null
   readonly reference: string | null
-  /** Charges. */
+  /** Charges and corrections. */
   readonly keyId: string | null
   readonly model: string | null
   readonly outcome: Outcome | null
 }
 
 export interface EntryFilter {
+  /** `charge`: with the corrections of charges. */
   readonly kind?: 'credit' | 'charge' | undefined
   /** Milliseconds since the epoch: not before, and before. */
   readonly from?: number | undefined

@@ -29,8 +29,9 @@ export function createRunningBalance(database: Database): RunningBalance {
   const since = database.prepareMoney(`
     WITH newer AS (
       ${part(`${usage(DAYS)} AND at >= ?5`)} UNION ALL ${part(`${usage(HOURS)} AND at >= ?4 AND at < ?5`)} UNION ALL
-      ${part(`SELECT -amount AS amount FROM event
+      ${part(`SELECT -amount AS amount FROM ${database.dialect.only('event')}
         WHERE account = ?1 AND kind <> 0 AND kind = ${SETTLE} AND (at, id) > (?2, ?3) AND at < ?4`)} UNION ALL
+      ${part('SELECT -amount AS amount FROM correction WHERE account = ?1 AND (at, id) > (?2, ?3) AND settled_at < ?4')} UNION ALL
       ${part(`SELECT amount FROM event WHERE account = ?1 AND kind = ${CREDIT} AND (at, id) > (?2, ?3)`)}
     )
     SELECT (SELECT posted FROM balance WHERE account = ?1) AS posted, count(*) AS rows,

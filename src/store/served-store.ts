@@ -1,4 +1,5 @@
 /** A store that serves, and how other threads of the process get at it. */
+import type { LeaseWord } from './lease.ts'
 import type { RecoveryReport, Store } from './store.ts'
 import type { ClientParts } from './thread-host.ts'
 
@@ -10,6 +11,7 @@ export interface StoreHandle {
   readonly lane: number
   /** As keys.ts says. */
   readonly version: Int32Array<SharedArrayBuffer>
+  readonly lease: LeaseWord | null
   /** The file in which its settles wait that the database did not take. */
   readonly spool: string
   readonly client: ClientParts

@@ -7,6 +7,8 @@ export interface Dialect {
   readonly snapshot: string
   /** LIKE for which `a` is `A`; of other letters it knows nothing. */
   readonly like: string
+  /** A table without its children. */
+  only(table: string): string
   /** A sum that is never too large. */
   readonly total: string
   /** A text as it is ordered where `a` is `A`; the index on it says the same. */
@@ -23,6 +25,7 @@ export const SQLITE: Dialect = {
   snapshot: 'BEGIN',
   like: 'LIKE',
   total: 'total',
+  only: table => table,
   folded: text => `${text} COLLATE NOCASE`,
   isListed: (text, json) => `${text} IN (SELECT value FROM json_each(${json}))`,
   isJson: text => `coalesce(json_valid(${text}), 1)`,

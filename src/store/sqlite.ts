@@ -25,6 +25,7 @@ import { type Connector, loadConnector, type openDatabase } from './database.ts'
 import { StoreError } from './error.ts'
 import { makePrivateFolder, realPath, watchFiles } from './files.ts'
 import { createKeyVersion } from './keys.ts'
+import { createLeaseWord } from './lease.ts'
 import type { LocalStore } from './local-store.ts'
 import { migrate } from './migrate.ts'
 import { createRemoteReads } from './remote-reads.ts'
@@ -99,7 +100,14 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   try {
     migrate(database)
     checkSecret(database, { ...options, place: path })
-    const parts = { ...options, version: createKeyVersion(), threads: null, isShared: false, replica: null }
+    const parts = {
+      ...options,
+      version: createKeyVersion(),
+      threads: null,
+      isShared: false,
+      lease: null,
+      replica: null,
+    }
     if (path === ':memory:') {
       const writer = createWriter(database, clock, schedule)
       // There is one connection, and the writer closes it.
@@ -144,7 +152,7 @@ export async function openServedStore(options: StoreOptions): Promise<ServedStor
  * main thread recovers and migrates; it also closes the ledger's thread, after its clients have closed.
  */
 export async function attachStore(
-  { url, version, spool, client }: StoreHandle,
+  { url, version, lease, spool, client }: StoreHandle,
   options: Omit<StoreOptions, 'url' | 'secretPlace' | 'writes'>,
 ): Promise<Store> {
   const { clock, schedule = setImmediate, connector = null } = options
@@ -158,7 +166,7 @@ export async function attachStore(
     const writer = await createThreadWriter({ source: new ThreadClient(client), clock, schedule })
     const file = path === null ? null : { path, watch: watchFiles(path), lostCommits: null }
     const spools: Spools = { own: createSpool(spool), of: () => spool, left: () => [] }
-    const alone = { threads: null, isShared: isServer, replica: null }
+    const alone = { threads: null, isShared: isServer, lease, replica: null }
     return assemble({ ...options, ...alone, writer, reading, spools, file, version })
   } catch (error) {
     await reading.close()
@@ -220,7 +228,15 @@ async function writeToPostgres(
   const { url, clock, schedule = setImmediate, folder } = options
   try {
     const spools = folder === undefined ? null : spoolsBeside(join(folder, SPOOL), 0)
-    const parts = { ...options, spools, file: null, version: createKeyVersion(), isShared: true, replica }
+    const parts = {
+      ...options,
+      spools,
+      file: null,
+      version: createKeyVersion(),
+      isShared: true,
+      lease: createLeaseWord(),
+      replica,
+    }
     if (options.writes === 'here')
       return {
         ...parts,

@@ -31,6 +31,13 @@ export interface WriterFigures {
   readonly mailboxFull: number
 }
 
+/** Settles that could not be written in time: in the spool, and in memory only. And how many corrected a recovered charge so far. */
+export interface Unwritten {
+  readonly spooled: number
+  readonly waiting: number
+  readonly corrected: number
+}
+
 /** How the lease does, for metrics. */
 export interface LeaseFigures {
   /** Of this process's own lease, in milliseconds since the epoch. */

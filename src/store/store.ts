@@ -17,7 +17,7 @@ import type { People, PeopleReads } from './people.ts'
 import type { Promised } from './promised.ts'
 import type { Replicas } from './replicas.ts'
 import type { Reports } from './reports.ts'
-import type { LeaseFigures, WriterFigures } from './store-figures.ts'
+import type { LeaseFigures, Unwritten, WriterFigures } from './store-figures.ts'
 
 export interface NewAccount {
   readonly name: string
@@ -220,8 +220,8 @@ export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   revokeKey(id: string): Promise<Key>
 
   openHolds(): number
-  /** Settles that could not be written in time: those in the spool, and those that only this process knows. */
-  unwritten(): { readonly spooled: number; readonly waiting: number }
+  /** Settles that could not be written in time. */
+  unwritten(): Unwritten
   /** How writing does, for metrics. */
   writing(): WriterFigures
   /** Of this process's lease; null where it has none. */

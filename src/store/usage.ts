@@ -29,6 +29,8 @@ export interface Used {
 export interface UsageWriter {
   /** Adds an exchange that has just been settled, once: the caller knows that it was not settled before. */
   add(used: Used, settle: SettleRecord, nowMs: number): void
+  /** Replaces what an exchange was counted with, at the time of its settle. */
+  correct(used: Used, before: SettleRecord, after: SettleRecord, settledAtMs: number): void
   /** As a part of the transaction. */
   beforeCommit(): void
   /** The transaction is over, or there was none of it: what was counted is written, or never was. */
@@ -76,6 +78,22 @@ export function addCounts(sum: Counts, more: Readonly<Counts>): void {
   sum.charged += more.charged
 }
 
+function subtractCounts(sum: Counts, less: Readonly<Counts>): void {
+  sum.requests -= less.requests
+  sum.failed -= less.failed
+  sum.promptTokens -= less.promptTokens
+  sum.cachedTokens -= less.cachedTokens
+  sum.completionTokens -= less.completionTokens
+  sum.reasoningTokens -= less.reasoningTokens
+  sum.charged -= less.charged
+}
+
+function countsOf(settle: SettleRecord): Counts {
+  const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
+  const failed = outcome === 'answered' ? 0 : 1
+  return { requests: 1, failed, promptTokens, cachedTokens, completionTokens, reasoningTokens, charged }
+}
+
 const COLUMNS = [
   'account',
   'grain',
@@ -101,7 +119,7 @@ const ADDED = `
       cached_tokens = usage.cached_tokens + excluded.cached_tokens,
       completion_tokens = usage.completion_tokens + excluded.completion_tokens,
       reasoning_tokens = usage.reasoning_tokens + excluded.reasoning_tokens,
-      charged = CASE WHEN usage.charged > ${LARGEST} - excluded.charged THEN ${LARGEST} ELSE usage.charged + excluded.charged END`
+      charged = CASE WHEN usage.charged - ${LARGEST} + excluded.charged > 0 THEN ${LARGEST} ELSE usage.charged + excluded.charged END`
 
 function createRowsWriter(database: Database): WriteRows {
   const into = `INSERT INTO usage (${COLUMNS.join(', ')})`
@@ -152,10 +170,12 @@ export function createUsageWriter(database: Database): UsageWriter {
 
   return {
     add(used, settle, nowMs) {
-      const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
-      const failed = outcome === 'answered' ? 0 : 1
-      const tokens = { promptTokens, cachedTokens, completionTokens, reasoningTokens }
-      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), { requests: 1, failed, ...tokens, charged })
+      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), countsOf(settle))
+    },
+    correct(used, before, after, settledAtMs) {
+      const sum = sumOf(sums, used, HOURS, startOf(HOUR_MS, settledAtMs))
+      addCounts(sum, countsOf(after))
+      subtractCounts(sum, countsOf(before))
     },
     beforeCommit() {
       const rows = new Map<string, Sum>()

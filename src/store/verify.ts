@@ -5,8 +5,8 @@
  *   I1  available = posted - held is never negative, nor is held
  *   I2  held = the sum of the account's open holds
  *   I3  posted = credits - charges
- *   I4  an exchange ends at most once
- *   I5  a charge is at most its hold
+ *   I4  an exchange ends at most once, and only a settle that recovery wrote is corrected
+ *   I5  a charge, with its correction, is at most its hold, and not below 0
  *   I6  every nano-dollar granted is charged to an exchange or still posted to an account
  *   I7  nothing is charged, or counted, without a hold (that the hold came before the dispatch, the gateway sees to)
  *   I8  no open hold is out of recovery's sight (older than `open_from`)
@@ -30,6 +30,7 @@ interface EventRow {
   readonly kind: bigint
   readonly account: string
   readonly amount: NanoUsd
+  readonly at: bigint
   readonly source: string | null
   readonly outcome: string | null
   readonly key: string | null
@@ -39,6 +40,9 @@ interface EventRow {
   readonly reasoning_tokens: bigint | null
   readonly readable: bigint
 }
+
+/** A correction of a settle that recovery wrote. */
+type CorrectionRow = Omit<EventRow, 'kind' | 'key'> & { readonly settled_at: bigint }
 
 /** What an account should own, by its events, and what it should have used. */
 interface Sums {
@@ -125,8 +129,11 @@ function checkFile(database: Database, audit: Audit): void {
 
 /** Reads the events once, in the order of their key: a hold is followed by its settle. */
 function readJournal(database: Database, audit: Audit, onProgress: (done: number, total: number) => void) {
-  const total = Number(database.prepare('SELECT count(*) AS count FROM event').get()?.['count'])
+  const total = Number(
+    database.prepare(`SELECT count(*) AS count FROM ${database.dialect.only('event')}`).get()?.['count'],
+  )
   const openFrom = database.dialect.engine === 'sqlite' ? readOpenFrom(database, null) : ''
+  const corrections = readCorrections(database, audit)
   const sums = new Map<string, Sums>()
   const keys = new Map<string, KeySums>()
   let events = 0
@@ -144,10 +151,10 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
 
   const { isJson } = database.dialect
   const rows = database.prepareMoney(`
-    SELECT id, kind, account, amount, source, outcome, key, prompt_tokens, cached_tokens, completion_tokens,
+    SELECT id, kind, account, amount, at, source, outcome, key, prompt_tokens, cached_tokens, completion_tokens,
       reasoning_tokens,
       ${isJson('attempts')} AND ${isJson('trail')} AS readable
-    FROM event ORDER BY id, kind`)
+    FROM ${database.dialect.only('event')} ORDER BY id, kind`)
   for (const event of rows.iterate() as unknown as Iterable<EventRow>) {
     if (hold?.id !== event.id) {
       endOfExchange()
@@ -158,11 +165,12 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (event.readable === 0n) audit.found('corrupt', event.id, 'Its attempts or its trail are not JSON.')
     if (kind === CREDIT) sumsOf(sums, event.account).credits += event.amount
     else if (kind === SETTLE) {
-      sumsOf(sums, event.account).charges += event.amount
-      checkSettle(audit, event, hold, ended === event.id)
+      const settle = corrected(audit, event, corrections)
+      sumsOf(sums, event.account).charges += settle.amount
+      checkSettle(audit, settle, hold, ended === event.id)
       if (ended !== event.id) {
-        addUsed(sumsOf(sums, event.account).used, usedBy(event))
-        if (typeof hold?.key === 'string') sumsOfKey(keys, hold.key).charges += event.amount
+        addUsed(sumsOf(sums, event.account).used, usedBy(settle))
+        if (typeof hold?.key === 'string') sumsOfKey(keys, hold.key).charges += settle.amount
       }
       ended = event.id
     } else if (kind !== HOLD) audit.found('corrupt', event.id, `There are no events of kind ${kind}.`)
@@ -174,8 +182,41 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (++events % PROGRESS_EVERY === 0) onProgress(events, total)
   }
   endOfExchange()
+  for (const id of corrections.keys()) audit.found('I4', id, 'It is corrected without a settle.')
   onProgress(events, total)
   return { sums, keys, events, openHolds }
+}
+
+function readCorrections(database: Database, audit: Audit): Map<string, CorrectionRow> {
+  const { isJson } = database.dialect
+  const rows = database.prepareMoney(`
+    SELECT id, account, amount, at, settled_at, source, outcome, prompt_tokens, cached_tokens, completion_tokens,
+      reasoning_tokens, ${isJson('attempts')} AND ${isJson('trail')} AS readable
+    FROM correction`)
+  const corrections = rows.all() as unknown as CorrectionRow[]
+  for (const { id, readable } of corrections) {
+    if (readable === 0n) audit.found('corrupt', id, 'The attempts or the trail of its correction are not JSON.')
+  }
+  return new Map(corrections.map(each => [each.id, each]))
+}
+
+/** The settle with what its correction changes; the correction is taken off the list. */
+function corrected(audit: Audit, settle: EventRow, corrections: Map<string, CorrectionRow>): EventRow {
+  const correction = corrections.get(settle.id)
+  if (correction === undefined || !corrections.delete(settle.id)) return settle
+  if (settle.source !== 'recovered')
+    audit.found('I4', settle.id, `It is corrected, and its settle is ${settle.source}.`)
+  if (correction.account !== settle.account) {
+    audit.found('I7', settle.id, `It is charged to ${settle.account} and corrected on ${correction.account}.`)
+  }
+  if (correction.settled_at !== settle.at) {
+    audit.found(
+      'I11',
+      settle.id,
+      `Its correction says that it was settled at ${correction.settled_at}, not ${settle.at}.`,
+    )
+  }
+  return { ...settle, ...correction, account: settle.account, amount: settle.amount + correction.amount }
 }
 
 function checkSettle(audit: Audit, settle: EventRow, hold: EventRow | undefined, again: boolean): void {
@@ -183,7 +224,7 @@ function checkSettle(audit: Audit, settle: EventRow, hold: EventRow | undefined,
   if (again) audit.found('I4', id, 'It is settled more than once.')
   if (hold === undefined) audit.found('I7', id, `It is charged ${amount} without a hold.`)
   else if (hold.account !== account) audit.found('I7', id, `It is held on ${hold.account} and charged to ${account}.`)
-  if (hold !== undefined && amount > hold.amount)
+  if (hold !== undefined && (amount > hold.amount || amount < 0n))
     audit.found('I5', id, `It holds ${hold.amount} and is charged ${amount}.`)
   if (amount !== 0n && (source === 'released' || outcome === 'refused')) {
     audit.found('I10', id, `It was ${outcome} (${source}) and is charged ${amount}.`)

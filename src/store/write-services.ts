@@ -4,7 +4,6 @@ import { ACCOUNT_PREFIX, checkAccount } from './accounts.ts'
 import type { Backlog } from './backlog.ts'
 import type { FileWatch } from './files.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './keys.ts'
-import { settleRecord } from './ledger.ts'
 import type { PeopleParts } from './people-service.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './preconditions.ts'
 import type { Promised } from './promised.ts'
@@ -25,7 +24,7 @@ export function createLedger(writer: Writer, backlog: Backlog, onHold: () => voi
     },
     async settle(request) {
       checkSettle(request)
-      const result = await writer.op('settle', settleRecord(request))
+      const result = await backlog.settle(request)
       // The ledger is back: then what had to wait is written too.
       if (!backlog.isEmpty()) void backlog.catchUp()
       return result

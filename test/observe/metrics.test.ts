@@ -409,7 +409,7 @@ const MAIN: MainSources = {
 
 const OWN: OwnSources = {
   serving: () => SERVING,
-  unwritten: () => ({ spooled: 5, waiting: 4 }),
+  unwritten: () => ({ spooled: 5, waiting: 4, corrected: 3 }),
   writing: () => ({
     commits: { seconds: LIMITED, operations: LIMITED, refused: 1 },
     waiting: 7,

@@ -140,13 +140,15 @@ export async function contentOf({ path, connect: open }: TestStore): Promise<Buf
 export const UNGUARDED: Readonly<Record<Engine, string>> = {
   sqlite: `
     DROP TRIGGER IF EXISTS event_is_never_updated; DROP TRIGGER IF EXISTS event_is_never_deleted;
+    DROP TRIGGER IF EXISTS correction_is_never_updated; DROP TRIGGER IF EXISTS correction_is_never_deleted;
     PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF`,
   postgres: `
     DO $$ DECLARE rule record; BEGIN
       FOR rule IN SELECT conrelid::regclass AS owner, conname FROM pg_constraint
-        WHERE contype IN ('c', 'f') AND connamespace = 'public'::regnamespace
+        WHERE contype IN ('c', 'f') AND conislocal AND connamespace = 'public'::regnamespace
       LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', rule.owner, rule.conname); END LOOP;
     END $$;
+    ALTER TABLE correction NO INHERIT event;
     SET session_replication_role = replica`,
 }
 

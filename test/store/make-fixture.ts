@@ -93,6 +93,9 @@ async function fillExchanges(store: Store, accountId: string, keys: readonly str
     // The last two stay open; one of them has a checkpoint.
     if (index === 8 || index === 9) continue
     const outcome = index % 5 === 4 ? 'failed' : 'answered'
+    // One settle is late: it corrects what recovery has written.
+    if (index === 5)
+      await store.ledger.settle(aSettle({ exchange, amount: 10n, source: 'recovered', outcome: 'failed' }))
     await store.ledger.settle(aSettle({ exchange, outcome, searches: index % 3 }))
   }
 }

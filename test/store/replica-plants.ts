@@ -13,6 +13,7 @@ export interface PlantedBug {
 const KEEPER = 'src/store/replica-keeper.ts'
 const RECOVERY = 'src/store/recovery.ts'
 const LEDGER = 'src/store/ledger.ts'
+const CORRECTIONS = 'src/store/corrections.ts'
 const GROUP = 'src/store/group.ts'
 const BACKLOG = 'src/store/backlog.ts'
 const REPLICAS = 'src/store/postgres/replica-writes.ts'
@@ -34,8 +35,20 @@ export const PLANTED: readonly PlantedBug[] = [
   bug(
     'a settle whose COMMIT was in doubt posts again',
     LEDGER,
-    "if (!putSettle(request, held.account, now)) return 'already_settled'",
+    "if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'",
     'putSettle(request, held.account, now)',
+  ),
+  bug(
+    'a settle that comes after recovery changes nothing',
+    LEDGER,
+    "return correct(request, held) ? 'corrected' : 'already_settled'",
+    "return 'already_settled'",
+  ),
+  bug(
+    'a late settle adds all of its amount',
+    CORRECTIONS,
+    'const difference = late.amount - recovered.amount',
+    'const difference = late.amount',
   ),
   bug(
     'a COMMIT in doubt is told as not done',

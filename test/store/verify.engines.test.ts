@@ -154,6 +154,52 @@ onEveryEngine(engine => {
     })
   })
 
+  describe('a correction that is edited by hand', () => {
+    test.each<[what: string, sql: string, expected: string[]]>([
+      [
+        'is not there',
+        'DELETE FROM correction',
+        ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I6 ledger'],
+      ],
+      [
+        'books more',
+        'UPDATE correction SET amount = amount + 1',
+        ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I6 ledger'],
+      ],
+      [
+        'is of a settle that knew',
+        "UPDATE event SET source = 'estimated' WHERE id = 'req_4' AND kind = 1",
+        ['I4 req_4'],
+      ],
+      [
+        'is of nothing',
+        "UPDATE correction SET id = 'req_x'",
+        ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I4 req_x', 'I6 ledger'],
+      ],
+      ['is of another account', "UPDATE correction SET account = 'BOB'", ['I7 req_4']],
+      ['has another time', 'UPDATE correction SET settled_at = 1', ['I11 req_4']],
+    ])('%s', async (_what, sql, expected) => {
+      const store = await sampleStore()
+      const named = (text: string) => text.replaceAll('ALICE', store.alice).replaceAll('BOB', store.bob)
+      await store.ledger.hold(aHold({ accountId: store.alice, exchange: 'req_4', amount: 100n }))
+      await store.ledger.settle(aSettle({ exchange: 'req_4', amount: 1n, source: 'recovered', outcome: 'failed' }))
+      await store.ledger.settle(aSettle({ exchange: 'req_4', amount: 40n }))
+      expect(found(store)).toEqual([])
+      tamper(store, database => database.exec(named(sql)))
+      expect(found(store)).toEqual(expected.map(named).sort())
+    })
+
+    test('the database itself refuses to change it', async () => {
+      const store = await sampleStore()
+      const database = store.connect()
+      await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 1n, source: 'recovered', outcome: 'failed' }))
+      await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 40n }))
+      for (const sql of ['UPDATE correction SET amount = 1', 'DELETE FROM correction'])
+        expect(() => database.exec(sql)).toThrow(/are append-only/)
+      database.close()
+    })
+  })
+
   test('every violation is a sentence with its figures', async () => {
     const store = await sampleStore()
     tamper(store, database => database.exec("UPDATE event SET amount = 101 WHERE id = 'req_1' AND kind = 1"))

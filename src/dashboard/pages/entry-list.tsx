@@ -44,7 +44,13 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
     {
       title: 'Entry',
       cell: entry =>
-        entry.kind === 'credit' ? 'Credit' : <a href={hrefOf(entry)}>Charge, {entry.model ?? 'no model'}</a>,
+        entry.kind === 'credit' ? (
+          'Credit'
+        ) : (
+          <a href={hrefOf(entry)}>
+            {entry.kind === 'charge' ? 'Charge' : 'Correction'}, {entry.model ?? 'no model'}
+          </a>
+        ),
       below: entry => (entry.kind === 'credit' ? creditWords(entry) : keyWords(entry.key_id, names)),
     },
     {

@@ -157,7 +157,7 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
         </p>
       ) : (
         <ScrollArea label="The charge as a sum">
-          <SumTable charged={receipt.charged} capped={receipt.charged === receipt.held} sum={sum} />
+          <SumTable charged={receipt.charged} capped={Number(receipt.overrun) > 0} sum={sum} />
         </ScrollArea>
       )}
       {receipt.reasoning_tokens > 0 && (
@@ -176,7 +176,7 @@ function searchesOf({ count: searches, price }: NonNullable<Sum['searches']>): s
 
 interface SumProps {
   readonly charged: string
-  /** The charge is all that had been set aside. */
+  /** The operator pays the rest. */
   readonly capped: boolean
   readonly sum: Sum
 }
@@ -187,7 +187,7 @@ function SumTable({ charged, capped, sum }: SumProps): VNode {
     ['For the request', request, ''],
     [searches === null ? '' : searchesOf(searches), searches?.amount ?? null, ''],
     ['Rounded up to a billionth of a dollar', rounding, ''],
-    [capped ? 'Above the hold, paid by the operator' : 'Not charged', relief, '\u2212'],
+    [capped ? 'Paid by the operator' : 'Not charged', relief, '\u2212'],
     ['Not in these figures', excess, ''],
   ] as const
   const amounts = [...lines.map(line => line.amount), ...rest.map(([, amount]) => amount ?? '0'), charged]
@@ -303,7 +303,7 @@ function Attempts({ attempts }: Pick<ReceiptView, 'attempts'>): VNode {
 }
 
 function Facts({ receipt, names }: DetailsProps): VNode {
-  const { model, key_id, created_at, settled_at, idempotency_key, code } = receipt
+  const { model, key_id, created_at, settled_at, corrected_at, idempotency_key, code } = receipt
   return (
     <Details
       items={[
@@ -311,6 +311,7 @@ function Facts({ receipt, names }: DetailsProps): VNode {
         ['Key', names[key_id] ?? <span class="mono">{key_id}</span>],
         ['Began', <Time value={created_at} exact />],
         ['Settled', <Time value={settled_at} none="not yet" exact />],
+        corrected_at !== null && ['Corrected', <Time value={corrected_at} exact />],
         code !== null && ['Error', <span class="mono">{code}</span>],
         idempotency_key !== null && ['Idempotency key', <span class="mono">{idempotency_key}</span>],
       ]}

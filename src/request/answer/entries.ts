@@ -94,10 +94,12 @@ export function receiptEntry(receipt: Receipt): object {
     model: receipt.model,
     created: Math.floor(receipt.createdAt / 1000),
     settled: receipt.settledAt === null ? null : Math.floor(receipt.settledAt / 1000),
+    corrected: receipt.correctedAt === null ? null : Math.floor(receipt.correctedAt / 1000),
     outcome: receipt.outcome,
     code: receipt.code,
     held: money(receipt.held),
     charged: money(receipt.charged),
+    overrun: money(receipt.overrun),
     pricing: pricing(receipt.price),
     usage: {
       prompt_tokens: receipt.promptTokens,

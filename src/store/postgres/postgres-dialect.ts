@@ -8,6 +8,7 @@ export const POSTGRES: Dialect = {
   like: 'ILIKE',
   total: 'sum',
   // The columns have the collation "C", which folds a to z alone.
+  only: table => `ONLY ${table}`,
   folded: text => `lower(${text})`,
   // As an array, and not behind IN: for a join with how many there may be the server would read the whole table.
   isListed: (text, json) => `${text} = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(${json} AS JSONB))))`,

@@ -1,0 +1,18 @@
+-- A settle that came after recovery had settled its exchange without knowing the usage. Append-only, one row for an exchange. It is
+-- one more event of kind 1: a child of `event`, so that the key of `event` stays and replicas of earlier versions go on. A query that
+-- wants the events without corrections says ONLY.
+
+-- A correction may give back. The rows that are there were checked when they came, so nothing is read here.
+ALTER TABLE event DROP CONSTRAINT event_amount_check;
+ALTER TABLE event ADD CONSTRAINT event_amount_check CHECK (amount >= 0) NO INHERIT NOT VALID;
+
+CREATE TABLE correction (
+  settled_at BIGINT NOT NULL,                                -- `at` of the settle: usage counts the exchange there
+  PRIMARY KEY (id),
+  CHECK (kind = 1 AND overrun >= 0)
+) INHERITS (event);
+
+CREATE TRIGGER correction_is_never_changed BEFORE UPDATE OR DELETE ON correction
+FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+CREATE INDEX correction_by_account ON correction (account, at, id);
