@@ -16,9 +16,10 @@ import { CutResponse } from './request/http/cut-response.ts'
 import { guardAnswerAfterNext, leaveOwnAnswersAlone } from './request/http/koa.ts'
 import { ClientRequest } from './request/http/leftover.ts'
 import { lingerAtEnd } from './request/http/linger.ts'
-import { answerMalformed, answerUnserved, refuseBody } from './request/http/malformed.ts'
+import { answerMalformed, answerUnserved, refuseBody, refuseOn } from './request/http/malformed.ts'
 import type { Overload } from './request/http/overload.ts'
 import { Shares } from './request/http/shares.ts'
+import { noteKnown, STRANGERS } from './request/http/strangers.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
 import type { Generation } from './runtime/generation.ts'
 
@@ -205,6 +206,7 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
   return async (ctx, { limitBytes, owner, isStranger }) => {
     const problem = mediaTypeProblem(ctx.req)
     if (problem) throw problem
+    if (!isStranger) noteKnown(ctx.req)
     const body = await readBody(ctx.req, ctx.res, limitBytes, (isStranger ? strangers : known).of(owner))
     try {
       return parseJson(body.bytes)
@@ -326,6 +328,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     look.unref()
     server.once('close', () => clearInterval(look))
   })
+  STRANGERS.watch(server, (socket, refusal) => refuseOn(socket, refusal, nextId()))
   server.on('clientError', (error, socket) => {
     const told = connections.giveUp(socket)
     if (told !== 'nobody') answerMalformed(error, socket, { isInProgress: told === 'current', requestId: nextId() })

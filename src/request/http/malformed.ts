@@ -45,7 +45,8 @@ export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: str
   refuseOn(socket, refusal, requestId)
 }
 
-function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
+/** Answers a connection with a refusal and ends it; where an answer is already owed, that one is refused or cut. */
+export function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const owed = (socket as { _httpMessage?: Owed })._httpMessage
   if (!owed) answerRaw(socket, refusal, requestId)
   // Whatever is written while an answer is owed would be read as that answer, or as a part of it.
