@@ -203,11 +203,11 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
   const limits = { total: () => API_BODIES_BYTES, share: () => API_SHARE_BYTES }
   const known = new Shares(limits)
   const strangers = new Shares(limits)
-  return async (ctx, { limitBytes, owner, isStranger }) => {
-    const problem = mediaTypeProblem(ctx.req)
+  return async ({ req, res }, { limitBytes, owner, isStranger }) => {
+    const problem = mediaTypeProblem(req)
     if (problem) throw problem
-    if (!isStranger) noteKnown(ctx.req)
-    const body = await readBody(ctx.req, ctx.res, limitBytes, (isStranger ? strangers : known).of(owner))
+    if (!isStranger) noteKnown(req)
+    const body = await readBody(req, res, limitBytes, (isStranger ? strangers : known).of(owner))
     try {
       return parseJson(body.bytes)
     } finally {
@@ -288,10 +288,8 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   const callback = app.callback()
   const coming = new Chain<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
-    // No further request on a connection of a server that has been closed.
-    if (!server.listening) response.shouldKeepAlive = false
-    // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
-    if (wantsUpgrade(request)) response.shouldKeepAlive = false
+    // A closed server takes no further request, and Node's parser throws away the bytes that came with a request to upgrade.
+    if (!server.listening || wantsUpgrade(request)) response.shouldKeepAlive = false
     // What is wrong with a head is told in any case, and ends the connection.
     if (overload?.refusesRequest() && !isHealth(request.url) && headProblem(request) === null) {
       overload.refused()

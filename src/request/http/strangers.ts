@@ -42,7 +42,7 @@ class Budget {
   }
 }
 
-/** What Node's server keeps at a socket. */
+/** The parts that the server of Node keeps at a socket. */
 interface ServedSocket extends Socket {
   readonly _httpMessage?: { readonly req: IncomingMessage } | null
   readonly _handle?: { _consumed: boolean } | null
@@ -124,7 +124,7 @@ export function noteKnown({ socket, headers }: IncomingMessage): void {
   watched.get(socket)?.becomeKnown(headers)
 }
 
-/** Drops the bytes of a body that nobody will read. */
+/** Drops the bytes of a body that will not be read. */
 export function dropUnread(socket: Socket): void {
   watched.get(socket)?.dropUnread()
 }
@@ -138,7 +138,7 @@ class Stranger {
   readonly #parse: (bytes: Buffer) => void
   readonly #onData = (bytes: Buffer) => this.#take(bytes)
   readonly #onResume = () => this.#takeUnread()
-  /** Bytes of a body that nobody reads yet. */
+  /** Bytes of a body whose reading has not begun. */
   #unread: Buffer[] = []
 
   constructor(strangers: Strangers, socket: ServedSocket, refuseOn: RefuseOn) {
@@ -149,7 +149,7 @@ class Stranger {
     this.#parse = socket.listeners('data')[0] as (bytes: Buffer) => void
     watched.set(socket, this)
     socket.off('data', this.#parse)
-    // Node takes its parser off the socket's handle when somebody else listens.
+    // With another listener, Node takes its parser off the handle of the socket.
     socket.on('data', this.#onData)
     socket.on('resume', this.#onResume)
   }
@@ -189,7 +189,7 @@ class Stranger {
     this.#socket.pause()
   }
 
-  /** Somebody reads the body, or the answer is over and Node goes on reading. */
+  /** The reading of the body begins, or the answer is over and Node goes on reading. */
   #takeUnread(): void {
     for (const bytes of this.#unread.splice(0)) this.#take(bytes)
   }
@@ -213,7 +213,7 @@ class Stranger {
   }
 }
 
-/** Whether a request of a chunked body is in progress whose body nobody reads yet. */
+/** Whether a request of a chunked body is in progress whose reading has not begun. */
 function isUnread({ _httpMessage: owed }: ServedSocket): boolean {
   if (!owed) return false
   const { req } = owed
