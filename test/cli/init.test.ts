@@ -141,7 +141,7 @@ describe('what is written', () => {
     const { code, out } = await runCommand(folder, ['test'])
     expect(code).toBe(1)
     expect(out).toContain('a conversation of more than fifty messages is refused')
-    expect(out).toContain('17 tests passed, 1 failed')
+    expect(out).toContain('18 tests passed, 1 failed')
   })
 
   test('names neither the checkout nor a file that is not there', () => {

@@ -171,7 +171,7 @@ describe('in the folder', () => {
 
   test('what init writes passes its checks and its tests', async () => {
     expect(await own('check', '--strict')).toMatchObject({ code: 0, stderr: '' })
-    expect(await own('test')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^18 tests passed/) })
+    expect(await own('test')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^19 tests passed/) })
     const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=every ending'])
     expect(stdout).toMatch(/pass 2\b/)
     expect(stdout).toMatch(/fail 0\b/)
