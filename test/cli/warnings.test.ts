@@ -27,6 +27,7 @@ ${model}routes:
 ${routes}`
 const raw = (price: string) =>
   `  - { path: /v1/embeddings, kind: raw, policy: catalog, provider: far, unmetered: true, price: ${price} }\n`
+const inHead = (steps: string) => STANDARD_POLICY.replace('  - use: schema\n', `${steps}  - use: schema\n`)
 const inFront = (steps: string) => STANDARD_POLICY.replace('  - use: credits\n', `${steps}  - use: credits\n`)
 const behind = (steps: string) => STANDARD_POLICY.replace('  - use: credits\n', `  - use: credits\n${steps}`)
 const limit = (id: string, settings: string, more = '') =>
@@ -106,7 +107,32 @@ const ROWS: Readonly<Record<string, Row>> = {
   'slots behind the money': {
     policy: behind(slots('few', 'per: key, limit: 2')),
     rule: 'late-limit',
-    says: '"few" stands behind "credits" (line 4): who waits or is refused here has money on hold meanwhile',
+    says: '"few" stands behind "credits" (line 4): who waits or is refused here has money on hold meanwhile; move "few" before "schema"',
+  },
+  'slots of a model behind the money': {
+    policy: behind(slots('few', 'per: model, limit: 2')),
+    rule: 'late-limit',
+    says: 'has money on hold meanwhile; move "few" before "credits"',
+  },
+  ...Object.fromEntries(
+    [
+      limit('few', 'per: account, requests: 6 per minute'),
+      limit('few', 'per: address, requests: 6 per minute'),
+      limit('few', 'per: key, requests: 6 per minute', ', when: \'account.plan == "default" && header("x") == ""\''),
+      slots('few', 'per: address, limit: 2'),
+    ].map((policy): [string, Row] => [
+      `a limit that needs only the head, after the schema:${policy.trimEnd()}`,
+      {
+        policy: inFront(policy),
+        rule: 'late-limit',
+        says: '"few" comes after "schema" (line 3): requests that "schema" refuses are read and parsed, and do not count; move "few" before "schema"',
+      },
+    ]),
+  ),
+  'requests after the schema, because of the tokens in the same step': {
+    policy: inFront(limit('both', 'per: account, requests: 6 per minute, tokens: 60k per minute')),
+    rule: 'late-limit',
+    says: 'and do not count; split it in two: a step with requests before "schema", and "both" with tokens alone',
   },
   'cached input that is dearer': {
     file: gateway({ model: MODEL.replace('input: $2', 'input: $2, cached_input: $3') }),
@@ -177,7 +203,7 @@ const ROWS: Readonly<Record<string, Row>> = {
         'has none; write service_account: ${file:PATH}',
       ],
     ].map(([dialect, url, says]): [string, Row] => [
-      `nobody at ${url}`,
+      `no credential at ${url}`,
       {
         file: gateway({ provider: `dialect: ${dialect}, base_url: "https://${url}"` }),
         rule: 'no-credential',
@@ -186,22 +212,22 @@ const ROWS: Readonly<Record<string, Row>> = {
     ]),
   ),
   'more slots than there are exchanges': {
-    policy: inFront(slots('many', 'per: account, limit: 100')),
+    policy: inHead(slots('many', 'per: account, limit: 100')),
     rule: 'no-effect',
     says: '"many" never refuses: limit is 100, and limits.max_inflight is 100',
   },
   'more slots for a key than for its account': {
-    policy: inFront(slots('a', 'per: account, limit: 5') + slots('b', 'per: key, limit: 5')),
+    policy: inHead(slots('a', 'per: account, limit: 5') + slots('b', 'per: key, limit: 5')),
     rule: 'no-effect',
-    says: '"b" never refuses: the step "a" (line 4) lets no more through',
+    says: '"b" never refuses: the step "a" (line 3) lets no more through',
   },
   'more requests for a key than for its account': {
-    policy: inFront(
+    policy: inHead(
       limit('a', 'per: account, requests: 60 per minute, burst: 5') +
         limit('b', 'per: key, requests: 2 per s, burst: 9'),
     ),
     rule: 'no-effect',
-    says: '"b" never refuses: the step "a" (line 4) lets no more through',
+    says: '"b" never refuses: the step "a" (line 3) lets no more through',
   },
 }
 
@@ -255,7 +281,7 @@ describe('no warning', () => {
     [
       'of a limit behind another that is looser',
       {
-        policy: inFront(
+        policy: inHead(
           limit('a', 'per: account, requests: 60 per minute') + limit('b', 'per: key, requests: 30 per minute'),
         ),
       },
@@ -263,7 +289,7 @@ describe('no warning', () => {
     [
       'of one with a smaller burst',
       {
-        policy: inFront(
+        policy: inHead(
           limit('a', 'per: key, requests: 60 per minute') + limit('b', 'per: key, requests: 120 per minute, burst: 9'),
         ),
       },
@@ -285,7 +311,7 @@ describe('no warning', () => {
     [
       'of a loose one before a tight one',
       {
-        policy: inFront(
+        policy: inHead(
           limit('a', 'per: key, requests: 90 per minute') + limit('b', 'per: key, requests: 60 per minute'),
         ),
       },
@@ -293,7 +319,7 @@ describe('no warning', () => {
     [
       'behind one with a condition',
       {
-        policy: inFront(
+        policy: inHead(
           limit('a', 'per: key, requests: 6 per minute', ', when: account.plan == "default"') +
             limit('b', 'per: key, requests: 60 per minute'),
         ),
@@ -301,14 +327,33 @@ describe('no warning', () => {
     ],
     [
       'of an account behind a key',
-      { policy: inFront(slots('a', 'per: key, limit: 5') + slots('b', 'per: account, limit: 5')) },
+      { policy: inHead(slots('a', 'per: key, limit: 5') + slots('b', 'per: account, limit: 5')) },
     ],
     [
       'of tokens behind requests',
       {
-        policy: inFront(
-          limit('a', 'per: key, requests: 6 per minute') + limit('b', 'per: key, tokens: 60k per minute'),
+        policy: inHead(limit('a', 'per: key, requests: 6 per minute')).replace(
+          '  - use: credits\n',
+          `${limit('b', 'per: key, tokens: 60k per minute')}  - use: credits\n`,
         ),
+      },
+    ],
+    ...[
+      limit('a', 'per: model, requests: 6 per minute, tokens: 60k per minute'),
+      limit('a', 'per: key, requests: 6 per minute, tokens: 60k per minute', ', when: chat.stream'),
+      limit('a', 'per: key, requests: 6 per minute', ', when: model.priced'),
+      limit('a', 'per: key, requests: 6 per minute', ', mode: shadow'),
+      slots('a', 'per: model, limit: 5'),
+      // Their slots are taken when the body is there.
+      slots('a', 'per: everybody, limit: 5'),
+    ].map((policy): [string, { policy: string }] => [
+      `of what comes after the schema with reason:${policy.trimEnd()}`,
+      { policy: inFront(policy) },
+    ]),
+    [
+      'of a limit of an account that is known after the schema',
+      {
+        policy: `steps:\n  - use: schema\n  - use: api-key\n${limit('a', 'per: account, requests: 6 per minute')}  - use: credits\n  - use: route\n`,
       },
     ],
   ])('%s', async (_name, { file, policy, spare }) => {
@@ -320,7 +365,7 @@ describe('no warning', () => {
 })
 
 test('a plan that no account has, once there are accounts', async () => {
-  const policy = inFront(
+  const policy = inHead(
     limit('few', 'per: key, requests: 6 per minute', ', when: \'account.plan in ["por", "default"]\''),
   )
   place.write('gateway.yaml', gateway({ more: 'store: sqlite:./ledger/t.db' }))

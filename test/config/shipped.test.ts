@@ -18,8 +18,10 @@ async function load(file: string) {
   const names = readdirSync(join(ROOT, 'plugins'), { withFileTypes: true }).filter(entry => entry.isDirectory())
   const plugins = await Promise.all(names.map(({ name }) => import(`../../plugins/${name}/index.ts`)))
   const registry = createRegistry(plugins.map(module => module.default))
-  const result = await loadConfiguration(file, { env: { OPENAI_API_KEY: 'not-a-real-key' }, registry })
-  if ('problems' in result) throw new Error(result.problems.map(each => formatProblem(each)).join('\n'))
+  const result = await loadConfiguration(file, { env: { OPENAI_API_KEY: 'not-a-real-key' }, registry, warn: {} })
+  const problems = 'problems' in result ? result.problems : result.warnings
+  expect(problems.map(each => formatProblem(each))).toEqual([])
+  if ('problems' in result) throw new Error('unreachable')
   return result.configuration
 }
 

@@ -1,7 +1,9 @@
-/** Limits that stand where they cost money, and limits that can never refuse anybody. */
+/** Limits that come late, so that refusals cost money or work, and limits that can never refuse anybody. */
 
 import type { Rate } from '#contract'
+import { factsIn } from '../conditions/when.ts'
 import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
+import { surelyGiven } from './order.ts'
 
 interface Settings {
   readonly per: string
@@ -27,10 +29,15 @@ export function warnOfLimits({ source, steps }: LoadedPolicy, maxInflight: numbe
     if (!isLimit(step)) continue
     const before = acting.slice(0, index)
     const money = before.find(each => each.gives.includes('hold'))
+    const reader = before.find(each => each.gives.includes('chat'))
+    const early = reader && beforeReader(step, reader, surelyGiven(before.slice(0, before.indexOf(reader))))
     if (money !== undefined && step.plugin.name === 'concurrency') {
       const message = `"${step.id}" stands behind "${money.id}" (line ${money.position.line}): who waits or is refused here has money on hold meanwhile`
-      const suggestion = `move "${step.id}" before "${money.id}"`
+      const suggestion = early ?? `move "${step.id}" before "${money.id}"`
       source.warn(`${step.address}/use`, message, { rule: 'late-limit', suggestion })
+    } else if (reader && early) {
+      const message = `"${step.id}" comes after "${reader.id}" (line ${reader.position.line}): requests that "${reader.id}" refuses are read and parsed, and do not count`
+      source.warn(`${step.address}/use`, message, { rule: 'late-limit', suggestion: early })
     }
     const { limit } = settingsOf(step)
     if (step.plugin.name === 'concurrency' && limit !== undefined && limit >= maxInflight) {
@@ -46,6 +53,16 @@ export function warnOfLimits({ source, steps }: LoadedPolicy, maxInflight: numbe
       suggestion: 'remove one of the two, or lower this one',
     })
   }
+}
+
+/** How a limit gets before the step that parses the body; null where it needs what that step gives, or the body. */
+function beforeReader(step: LoadedStep, reader: LoadedStep, given: ReadonlySet<string>): string | null {
+  const { per, requests, tokens } = settingsOf(step)
+  const inHead = (fact: string) => fact === 'address' || given.has(fact)
+  if (![per, ...(step.when === null ? [] : factsIn(step.when))].every(inHead)) return null
+  if (tokens === undefined) return `move "${step.id}" before "${reader.id}"`
+  if (requests === undefined) return null
+  return `split it in two: a step with requests before "${reader.id}", and "${step.id}" with tokens alone`
 }
 
 function isLimit({ plugin, builtIn }: LoadedStep): boolean {
