@@ -246,12 +246,9 @@ test('weights, limits, fallbacks, aliases, timeouts and sizes', async () => {
   expect(gateway.limits).toEqual({ max_inflight: 500, body: '8MiB' })
   expect(policy.steps).toEqual([
     { use: 'api-key' },
+    { use: 'rate-limit', id: 'requests', with: { per: 'account', requests: '60 per minute' } },
     { use: 'schema' },
-    {
-      use: 'rate-limit',
-      id: 'accounts',
-      with: { per: 'account', requests: '60 per minute', tokens: '100000 per minute' },
-    },
+    { use: 'rate-limit', id: 'tokens', with: { per: 'account', tokens: '100000 per minute' } },
     {
       use: 'rate-limit',
       id: 'models-1',
@@ -676,7 +673,7 @@ test('without --out the files go to stdout and the list to stderr; --json has bo
   expect(code).toBe(0)
   const [, gateway, policy] = out.split(/^# --- .*$/m)
   expect(parse(gateway!).version).toBe(1)
-  expect(parse(policy!).steps).toHaveLength(6)
+  expect(parse(policy!).steps).toHaveLength(7)
   expect(err).toContain('Not carried (')
   const json = JSON.parse((await tollgate('import', 'litellm', fixture('teams'), '--json')).out)
   expect(json).toMatchObject({ ok: true, problems: [], variables: expect.arrayContaining(['AZURE_API_KEY']) })

@@ -21,11 +21,13 @@ export interface PolicyParts {
 type Step = Readonly<Record<string, unknown>>
 
 export function policyOf(parts: PolicyParts): { steps: Step[] } {
+  const { requests, tokens } = accountLimits(parts)
   return {
     steps: [
       { use: 'api-key' },
+      ...requests,
       { use: 'schema' },
-      ...accountLimits(parts),
+      ...tokens,
       ...modelLimits(parts),
       { use: 'credits', with: { when_short: ['clamp_output', 'refuse'] } },
       routeStep(parts),
@@ -34,20 +36,22 @@ export function policyOf(parts: PolicyParts): { steps: Step[] } {
 }
 
 /** LiteLLM gives each key a limit. Here an account's owner makes its keys, so that a limit of each key would bound nobody. */
-function accountLimits({ defaults, remarks }: PolicyParts): Step[] {
+function accountLimits({ defaults, remarks }: PolicyParts): { readonly requests: Step[]; readonly tokens: Step[] } {
   const [rpm, tpm] = ['rpm_limit', 'tpm_limit'].map(key => defaults?.text(key) ?? null) as [
     TextValue | null,
     TextValue | null,
   ]
-  const rates = { ...rate('requests', rpm, remarks), ...rate('tokens', tpm, remarks) }
-  if (Object.keys(rates).length === 0) return []
+  const [requests, tokens] = [rate('requests', rpm, remarks), rate('tokens', tpm, remarks)].map(rates =>
+    Object.keys(rates).map((kind): Step => ({ use: 'rate-limit', id: kind, with: { per: 'account', ...rates } })),
+  ) as [Step[], Step[]]
+  if (requests.length + tokens.length === 0) return { requests, tokens }
   remarks.add(
     'changed',
     (rpm ?? tpm)!,
     'each account has this limit, for all of its keys together: an account may have many keys',
     'write steps with when: account.plan == "…" for other limits, or per: key for keys',
   )
-  return [{ use: 'rate-limit', id: 'accounts', with: { per: 'account', ...rates } }]
+  return { requests, tokens }
 }
 
 function rate(kind: 'requests' | 'tokens', value: TextValue | null, remarks: Remarks): Record<string, string> {
