@@ -68,7 +68,7 @@ async function persistently<Result>({ clock }: Books, attempt: () => Promise<Res
         isOver = true
         return error
       }
-      run = () => inTime(attempt(), Math.min(until - clock.now(), SETTLE_FOR_MS), late)
+      run = () => inTime(attempt(), Math.min(Math.max(until - clock.now(), 0), SETTLE_FOR_MS), late)
     }
     await new Promise(resolve => setTimeout(resolve, pause))
   }

@@ -153,6 +153,18 @@ describe('a charge that cannot be written', () => {
     sound()
   })
 
+  test('has no time of less than nothing, though the clock is set ahead during a pause', async () => {
+    const timer = vi.spyOn(globalThis, 'setTimeout')
+    const { run, asked } = await rig({
+      url: await temporaryFile(),
+      lookMs: 2_400,
+      wrap: () => ({ settle: () => Promise.reject(unavailable()) }),
+    })
+    await run({ facts: { chat: stream() } })
+    expect(asked.filter(verb => verb === 'settle')).toHaveLength(2)
+    expect(timer.mock.calls.filter(([, ms = 0]) => ms < 0)).toEqual([])
+  })
+
   test('is given up in time though the clock is set back at every look', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const { run, asked } = await rig({
