@@ -71,6 +71,10 @@ onPostgres(() => {
       expect([sum(), sum()]).toEqual([(2500 * 2501) / 2, (2500 * 2501) / 2])
       expect(database.inTransaction()).toBe(true)
       database.exec('COMMIT')
+      // One walk within another.
+      let inner = 0
+      for (const row of many.iterate()) if (Number(row['i']) % 1000 === 0) inner += sum()
+      expect(inner).toBe(2500 * 2501)
       // Left half-way.
       for (const row of many.iterate()) if (row['i'] === 3) break
       expect(database.inTransaction()).toBe(false)

@@ -94,6 +94,7 @@ class Connection {
   readonly #options: PostgresOptions
   /** How many statements were prepared: each has a name of its own. */
   statements = 0
+  #cursors = 0
   #isOpen = false
   #isClosed = false
   #status = 'I'
@@ -208,15 +209,17 @@ class Connection {
   *fetch(text: string, wide: boolean): Generator<Row> {
     const isInside = this.inTransaction()
     if (!isInside) this.begin('BEGIN')
-    this.send(plain(`DECLARE walk NO SCROLL CURSOR FOR ${text}`))
+    // Between two rows of one read, another one may begin.
+    const cursor = `walk_${++this.#cursors}`
+    this.send(plain(`DECLARE ${cursor} NO SCROLL CURSOR FOR ${text}`))
     try {
       for (;;) {
-        const { rows } = this.send({ ...plain(`FETCH ${FETCHED} FROM walk`), wide })
+        const { rows } = this.send({ ...plain(`FETCH ${FETCHED} FROM ${cursor}`), wide })
         yield* rows
         if (rows.length < FETCHED) return
       }
     } finally {
-      if (this.inTransaction() && this.#status === 'T') this.send(plain(isInside ? 'CLOSE walk' : 'COMMIT'))
+      if (this.inTransaction() && this.#status === 'T') this.send(plain(isInside ? `CLOSE ${cursor}` : 'COMMIT'))
     }
   }
 
