@@ -77,15 +77,19 @@ export class Gateway {
     }
   }
 
-  /** One request on a route of that generation; `ctx.state.requestId` is set. Never rejects. */
+  /**
+   * One request on a route of that generation; `ctx.state.requestId` is set. Rejects only when no exchange could be opened:
+   * then the caller answers.
+   */
   async handle(ctx: Context, route: LiveRoute, generation: Generation): Promise<void> {
-    // 1. Open: from the first moment somebody notices when the client leaves.
-    ctx.respond = false
-    this.#parts.entered(generation)
-    const onward = this.#via.onward(ctx.req.headers.via)
-    const exchange = new LiveExchange(ctx, route, generation, this.#host, onward ?? '')
+    let exchange: LiveExchange | null = null
     let told: Told = { refusal: null, decidedBy: null }
     try {
+      // 1. Open: from the first moment somebody notices when the client leaves.
+      this.#parts.entered(generation)
+      const onward = this.#via.onward(ctx.req.headers.via)
+      exchange = new LiveExchange(ctx, route, generation, this.#host, onward ?? '')
+      ctx.respond = false
       // 2. Was it us who sent it, and is there room?
       if (onward === null) throw refuse('loop_detected')
       if (this.#draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
@@ -101,16 +105,20 @@ export class Gateway {
       if (exchange.kept && !this.#parts.isOneOfSeveral) void keepAnswer(exchange)
       if (exchange.answered) told = { refusal: null, decidedBy: decidedBy(exchange.trail, null, 'gateway') }
     } catch (error) {
+      if (exchange === null) throw error
       if (!exchange.body) await parseArrived(ctx.req)
       told = this.#tell(exchange, error)
     } finally {
       // 5. Record.
-      exchange.phase = 'closing'
-      exchange.body?.release()
-      exchange.kept?.release()
-      exchange.client.release()
-      this.#record(exchange, told)
-      exchange.close()
+      if (exchange === null) this.#parts.left(generation)
+      else {
+        exchange.phase = 'closing'
+        exchange.body?.release()
+        exchange.kept?.release()
+        exchange.client.release()
+        this.#record(exchange, told)
+        exchange.close()
+      }
     }
   }
 
