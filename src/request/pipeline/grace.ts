@@ -17,12 +17,15 @@ const GRACE_PARTS = 8
 /** One timer for all exchanges whose steps have so long. Adding one, or giving it its time anew, costs no timer. */
 export class GraceClock {
   readonly #partMs: number
+  readonly #onIdle: () => void
   readonly #patients = new Chain<Patient>()
   #now = 0
   #timer: NodeJS.Timeout | null = null
 
-  constructor(graceMs: number) {
+  /** @param onIdle called when the last one that waited has left */
+  constructor(graceMs: number, onIdle: () => void = () => {}) {
     this.#partMs = graceMs / GRACE_PARTS
+    this.#onIdle = onIdle
   }
 
   add(each: Patient): void {
@@ -45,6 +48,7 @@ export class GraceClock {
     if (this.#patients.size === 0) {
       clearInterval(this.#timer!)
       this.#timer = null
+      this.#onIdle()
       return
     }
     this.#now++
@@ -58,9 +62,12 @@ export class GraceClock {
 
 const graceClocks = new Map<number, GraceClock>()
 
-/** The clock of everybody who has so long. */
+/** The clock for steps with so much time. An idle one is forgotten, because a reload may have changed the time. */
 export function graceClock(graceMs: number): GraceClock {
   let clock = graceClocks.get(graceMs)
-  if (!clock) graceClocks.set(graceMs, (clock = new GraceClock(graceMs)))
+  if (!clock) {
+    clock = new GraceClock(graceMs, () => graceClocks.delete(graceMs))
+    graceClocks.set(graceMs, clock)
+  }
   return clock
 }
