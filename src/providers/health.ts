@@ -113,7 +113,7 @@ export class TrackedAttempt {
   readonly #target: string
   readonly #record: Knowledge
   readonly #startedMs: number
-  readonly #isProbe: boolean
+  #isProbe: boolean
   #isOver = false
 
   constructor(healthTracker: HealthTracker, target: string, record: Knowledge) {
@@ -132,13 +132,20 @@ export class TrackedAttempt {
     this.#record[streams ? 'stream' : 'whole'].take(atMs - this.#startedMs, atMs)
   }
 
+  /** Its stream has begun well: a probe has found what it was for, however long the rest takes. */
+  streams(): void {
+    if (this.#isOver || !this.#isProbe) return
+    this.#isProbe = this.#record.probing = false
+    this.#record.ejections = 0
+  }
+
   /** It went well as far as the target is concerned. */
   good(): void {
+    // One that was begun before the ejection, or the limit, says nothing about the time after it.
+    this.streams()
     if (!this.#ends()) return
     const record = this.#record
     record.inARow = 0
-    // One that was begun before the ejection, or the limit, says nothing about the time after it.
-    if (this.#isProbe) record.ejections = 0
     if (this.#startedMs > record.limitedAtMs) record.limitedUntilMs = 0
     record.note(this.#healthTracker.now(), false)
   }

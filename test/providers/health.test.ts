@@ -109,6 +109,29 @@ describe('a target that fails', () => {
     expect(order(a, b)).toBe('ab')
   })
 
+  test('a probe whose stream has begun well is over: its client may leave, or the rest may fail', () => {
+    failTimes(a, 5)
+    now += 15_000
+    const probe = healthTracker.begin(a)
+    probe.begun(true)
+    expect(healthTracker.look('a')).toMatchObject({ state: 'half_open' })
+    probe.streams()
+    expect(healthTracker.look('a')).toMatchObject({ state: 'well', inflight: 1 })
+    expect(order(a, b)).toBe('ab')
+    // The next attempt does not probe: its failure is one of five.
+    fail(a)
+    expect(order(a, b)).toBe('ab')
+    probe.dropped()
+    expect(healthTracker.look('a')).toMatchObject({ state: 'well', inflight: 0, failuresInARow: 1 })
+    failTimes(a, 4)
+    expect(ejected.at(-1)).toEqual(['a', 15_000])
+    now += 15_000
+    const broken = healthTracker.begin(a)
+    broken.streams()
+    broken.bad({ code: 'upstream_truncated', detail: '' })
+    expect(healthTracker.look('a')).toMatchObject({ state: 'well', failuresInARow: 1 })
+  })
+
   test('a probe whose request is refused has found it alive', () => {
     failTimes(a, 5)
     now += 15_000

@@ -61,6 +61,8 @@ export interface PumpParts extends AnswerRoom {
   readonly onDisconnect: OnDisconnect
   /** Whether an answer that ends in good order without a finish reason is given one. */
   readonly fillsFinish: boolean
+  /** Called once: the first content of a stream has come. */
+  onBegun?(): void
 }
 
 /** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
@@ -334,7 +336,10 @@ export class StreamPump extends Pump {
 
   #hand(chunk: Chunk, raw: Buffer | null): boolean {
     try {
-      this.begun = true
+      if (!this.begun) {
+        this.begun = true
+        this.parts.onBegun?.()
+      }
       const prelude = this.#prelude
       if (prelude.length > 0) {
         this.#prelude = []

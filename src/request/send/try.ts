@@ -117,6 +117,10 @@ export class Try implements AttemptOptions, PumpParts {
     this.#record.head(status, failure)
   }
 
+  onBegun(): void {
+    this.#trackedAttempt.streams()
+  }
+
   #pumpFor(chat: Chat, { dialect }: Upstream, taps: readonly StepTap[], searches: boolean): StreamPump | WholePump {
     const exchange = this.#exchange
     const view = {

@@ -111,6 +111,22 @@ describe('a stream that goes wrong', () => {
 })
 
 describe('a stream that goes well', () => {
+  test('has begun with its first content, not before', async () => {
+    const { common, source } = await parts({})
+    let begun = 0
+    const onBegun = () => void begun++
+    const view = { model: 'm', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
+    const answer = new StreamAnswer(common.client, [])
+    const pump = new StreamPump({ ...common, onBegun }, openai.decodeStream(view), answer)
+    pump.feedFrom(source)
+    const put = (chunk: object) => pump.data(Buffer.from(`data: ${JSON.stringify(chunk)}\n\n`))
+    put(ROLE)
+    expect(begun).toBe(0)
+    put(text('a'))
+    put(text('b'))
+    expect(begun).toBe(1)
+  })
+
   test.each<[name: string, events: (object | string)[], end: boolean]>([
     ['with [DONE] and an end', [ROLE, text('a'), finish(), usageChunk(USAGE), '[DONE]'], true],
     ['with [DONE]; the end may come later', [ROLE, text('a'), finish(), usageChunk(USAGE), '[DONE]'], false],
