@@ -82,7 +82,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'config/',
     'request/pipeline/',
     'loader/',
-    'providers/',
     'request/http/',
     'observe/',
     'api/',

@@ -2,6 +2,8 @@
  * The credentials of one provider. Several take turns, so that their limits add up; one that the provider refuses is left
  * out for a while and told to the operator, because nobody else can mend it.
  */
+import type { UpstreamFailure } from '#contract'
+import { THE_CREDENTIALS } from './retry.ts'
 
 export interface Credentials<Credential> {
   /** The next one; of none but those that are out the one whose time is over first. Null when there are none at all. */
@@ -19,6 +21,15 @@ export interface Turn<Credential> {
   limited(forMs: number): number
   /** The provider has taken it. */
   taken(): void
+}
+
+/** Puts a credential out if the failure is its own. Returns whether another one is good. */
+export function blameCredential(
+  turn: Pick<Turn<unknown>, 'refused' | 'limited'>,
+  { code, retryAfterMs = 0 }: UpstreamFailure,
+): boolean {
+  if (!THE_CREDENTIALS.has(code)) return false
+  return (code === 'upstream_rate_limited' ? turn.limited(retryAfterMs) : turn.refused()) > 0
 }
 
 /** A refused credential is tried again after so long: keys are restored without a word to the gateway. */

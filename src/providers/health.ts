@@ -188,6 +188,8 @@ export class HealthTracker implements TargetsView {
   readonly now: () => number
   readonly #onEjected: (target: string, forMs: number) => void
   readonly #records = new Map<string, Knowledge>()
+  /** How many configurations have each target. */
+  readonly #users = new Map<string, number>()
 
   /**
    * @param now monotonic milliseconds
@@ -210,8 +212,25 @@ export class HealthTracker implements TargetsView {
     return targets.filter(target => this.#isOpen(target)).sort((one, other) => rankOf(one) - rankOf(other))
   }
 
-  begin({ id }: Target): TrackedAttempt {
+  begin({ id }: Pick<Target, 'id'>): TrackedAttempt {
     return new TrackedAttempt(this, id, this.#recordOf(id))
+  }
+
+  /** A configuration with these targets begins to be used. */
+  keep(targets: readonly Pick<Target, 'id'>[]): void {
+    for (const { id } of targets) this.#users.set(id, (this.#users.get(id) ?? 0) + 1)
+  }
+
+  /** A configuration with these targets is used no more. The last one that has a target takes its record along. */
+  release(targets: readonly Pick<Target, 'id'>[]): void {
+    for (const { id } of targets) {
+      const left = this.#users.get(id)! - 1
+      if (left > 0) this.#users.set(id, left)
+      else {
+        this.#users.delete(id)
+        this.#records.delete(id)
+      }
+    }
   }
 
   /** What is known of a target now, for operators; undefined when it was never asked. */

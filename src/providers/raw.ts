@@ -76,11 +76,14 @@ export class RawFailure extends Error {
   readonly failure: UpstreamFailure
   /** The provider's, or null when no response head came. */
   readonly status: number | null
+  /** Whether the answer waited for its client: what ran out meanwhile was not the provider's time. */
+  readonly isPaused: boolean
 
-  constructor(failure: UpstreamFailure, status: number | null) {
+  constructor(failure: UpstreamFailure, status: number | null, isPaused = false) {
     super(`${failure.code}: ${failure.detail}`)
     this.failure = failure
     this.status = status
+    this.isPaused = isPaused
   }
 }
 
@@ -96,6 +99,7 @@ export class RawAbort extends Error {
   }
 }
 
+/** The way to one provider. */
 export interface RawProxy {
   /** Rejects with a `RawFailure`, or with a `RawAbort` when the signal aborts. */
   send(request: RawRequest): Promise<RawAnswer>
@@ -109,28 +113,21 @@ export interface RawProxy {
  */
 const AGENT = { keepAlive: true, maxFreeSockets: 32, timeout: 30_000 }
 
+/** One for each provider: all its requests share the sockets of the first one's settings. */
 export function createRawProxy(): RawProxy {
-  // A reload that changes nothing about a provider keeps its sockets; those of an old one close when they are idle.
-  const agents = new Map<string, HttpAgent>()
-  const agentFor = ({ name, connections }: RawRequest['provider'], { protocol, host }: URL): HttpAgent => {
-    const place = [name, protocol, host, connections].join(' ')
-    let agent = agents.get(place)
-    if (!agent) {
-      agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ ...AGENT, maxSockets: connections })
-      agents.set(place, agent)
-    }
-    return agent
-  }
+  let agent: HttpAgent | null = null
   return {
     async send(options) {
       if (options.signal.aborted) throw new RawAbort(options.signal, false)
-      const target = new URL(options.provider.baseUrl)
-      const { status, headers, body } = await new Passage(options, target, agentFor(options.provider, target)).answer
+      const { baseUrl, connections } = options.provider
+      const target = new URL(baseUrl)
+      agent ??= new (target.protocol === 'https:' ? HttpsAgent : HttpAgent)({ ...AGENT, maxSockets: connections })
+      const { status, headers, body } = await new Passage(options, target, agent).answer
       if (status > 299) throw new RawFailure(options.decodeError(status, headers, body), status)
       return { ...headOf(status, headers), body }
     },
     close() {
-      for (const agent of agents.values()) agent.destroy()
+      agent?.destroy()
     },
   }
 }
@@ -328,7 +325,7 @@ class Passage {
   }
 
   #fail(failure: UpstreamFailure): void {
-    this.#giveUp(new RawFailure(failure, this.#status))
+    this.#giveUp(new RawFailure(failure, this.#status, this.#paused))
   }
 
   #giveUp(error: Error): void {

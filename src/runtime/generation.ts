@@ -17,6 +17,7 @@ import type {
 } from '#contract'
 import type { DeadlineClock } from '../common/clock.ts'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
+import { targetsOf } from '../config/asked-targets.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from '../config/configuration.ts'
 import { answerDigest } from '../config/digest.ts'
 import { disposeAll } from '../loader/dispose.ts'
@@ -27,6 +28,7 @@ import { createDemo } from '../providers/demo/demo.ts'
 import { createDialect } from '../providers/dialects/index.ts'
 import { keepToken, type TokenKeeper } from '../providers/google-token.ts'
 import { HealthTracker } from '../providers/health.ts'
+import { createRawProxy, type RawProxy } from '../providers/raw.ts'
 import { createRetryBudget, type RetryBudget } from '../providers/retry.ts'
 import { createHttpTransport, type Transport } from '../providers/transport.ts'
 import type { State } from '../store/state/state.ts'
@@ -37,6 +39,7 @@ export interface Upstream {
   readonly provider: Provider
   readonly dialect: Dialect
   readonly transport: Transport
+  readonly rawProxy: RawProxy
   /** The headers of one request, with those that say who we are; and whom to tell what the provider made of that. */
   sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): Signed
   /** How many of its credentials are not out now. */
@@ -96,6 +99,8 @@ export interface GenerationParts {
    * Without a network, for tests: every provider is asked here, in the format of chat completions and without credentials.
    */
   readonly transportTo?: ((provider: string) => Transport) | undefined
+  /** The same for raw routes. */
+  readonly rawProxy?: RawProxy | undefined
   /** What steps are told of where they run. Default: `serve`. */
   readonly run?: StepRun | undefined
   /** Left out: exchanges are told to no collector. */
@@ -118,6 +123,9 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       new HealthTracker(parts.deadlineClock.now, (target, forMs) =>
         parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
       )
+    const asked = targetsOf(configuration)
+    healthTracker.keep(asked)
+    closers.push(async () => healthTracker.release(asked))
     const targets: TargetsView = { latencyMs: (target, streams) => healthTracker.latencyMs(target, streams) }
     const providerConnections = new Map<string, ProviderConnection>()
     const starting: Promise<void>[] = []
@@ -221,7 +229,7 @@ function servicesOf(
 
 function createUpstream(
   provider: Provider,
-  { clock, deadlineClock, version, redact, log, transportTo }: GenerationParts,
+  { clock, deadlineClock, version, redact, log, transportTo, rawProxy = createRawProxy() }: GenerationParts,
 ): { upstream: Upstream; close: () => Promise<void>; ready?: Promise<void> } {
   if (transportTo || provider.dialect === 'demo') {
     const dispatch = transportTo?.(provider.name) ?? createDemo({ paceMs: provider.paceMs, clock }).dispatch
@@ -231,6 +239,7 @@ function createUpstream(
         // The demo speaks OpenAI's format; only its road is another: there is no network on it.
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: dispatch,
+        rawProxy,
         sign: request => ({ headers: request.headers, ...NOBODY }),
         goodCredentials: () => 0,
       },
@@ -262,6 +271,7 @@ function createUpstream(
       provider,
       dialect,
       transport: transport.dispatch,
+      rawProxy,
       goodCredentials: credentials.good,
       sign(request) {
         const headers = { ...common, ...request.headers }
@@ -282,6 +292,7 @@ function createUpstream(
     ...(tokens ? { ready: tokens.tried } : {}),
     close: async () => {
       tokens?.close()
+      rawProxy.close()
       await transport.close()
     },
   }

@@ -1,7 +1,9 @@
 /** What metrics are asked when their page is read: of this thread, and of the process. */
+
 import type { NanoUsd } from '#contract'
 import { type DeadlineClock, ROUND_MS } from '../common/clock.ts'
 import { VERSION } from '../common/version.ts'
+import { targetsOf } from '../config/asked-targets.ts'
 import { type MainSources, NOBODY_SERVED, type OwnSources, type ServingFigures } from '../observe/metrics.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
 import type { State } from '../store/state/state.ts'
@@ -15,14 +17,10 @@ export function servingFigures(
   exchanges: readonly LiveExchange[],
   isOverloaded: boolean,
 ): ServingFigures {
-  // A target may belong to several models.
-  const targets = new Map(
-    [...configuration.models.values()].flatMap(({ targets }) => targets.map(each => [each.id, each])),
-  )
   return {
     isOverloaded,
     held: heldBy(exchanges),
-    targets: [...targets.values()].map(({ id, provider }) => {
+    targets: targetsOf(configuration).map(({ id, provider }) => {
       const { state = 'well', inflight = 0, ejections = 0 } = healthTracker.look(id) ?? {}
       return { provider, target: id, state, inflight, ejections }
     }),

@@ -1,8 +1,10 @@
 /** What operators see of a running gateway: exchanges under way, how its providers do, and which configuration runs. */
+
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, relative } from 'node:path'
 import type { PlaygroundRoute } from '../api/api-parts.ts'
 import type { ConfigurationView, ExchangeView, ProblemView, ProviderView, TargetHealthView } from '../api/views.ts'
+import { targetsOf } from '../config/asked-targets.ts'
 import type { Configuration } from '../config/configuration.ts'
 import { urlHost } from '../config/listen-address.ts'
 import type { LoadResult } from '../config/load.ts'
@@ -33,25 +35,19 @@ export function exchangeView(exchange: LiveExchange): ExchangeView {
 
 /** Every provider with the targets that lead to it. @param nowMs milliseconds since the epoch */
 export function providerViews({ configuration, upstreams, healthTracker }: Generation, nowMs: number): ProviderView[] {
-  const models = [...configuration.models.values()]
-  return [...configuration.providers.values()].map(provider => {
-    const targets = new Map<string, string[]>()
-    for (const model of models) {
-      for (const target of model.targets) {
-        if (target.provider === provider.name) targets.set(target.id, [...(targets.get(target.id) ?? []), model.id])
-      }
-    }
-    return {
-      name: provider.name,
-      dialect: provider.dialect,
-      base_url: provider.dialect === 'demo' ? null : provider.baseUrl,
-      credentials: {
-        total: provider.dialect === 'demo' ? 0 : provider.credentials.length,
-        good: upstreams.get(provider.name)?.goodCredentials() ?? 0,
-      },
-      targets: [...targets].map(([target, models]) => targetView(target, models, healthTracker, nowMs)),
-    }
-  })
+  const targets = targetsOf(configuration)
+  return [...configuration.providers.values()].map(provider => ({
+    name: provider.name,
+    dialect: provider.dialect,
+    base_url: provider.dialect === 'demo' ? null : provider.baseUrl,
+    credentials: {
+      total: provider.dialect === 'demo' ? 0 : provider.credentials.length,
+      good: upstreams.get(provider.name)?.goodCredentials() ?? 0,
+    },
+    targets: targets
+      .filter(target => target.provider === provider.name)
+      .map(({ id, models }) => targetView(id, models, healthTracker, nowMs)),
+  }))
 }
 
 function targetView(

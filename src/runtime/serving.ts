@@ -15,7 +15,6 @@ import type { MetricValues } from '../observe/metric-registry.ts'
 import type { Metrics, ServingFigures } from '../observe/metrics.ts'
 import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
-import { createRawProxy } from '../providers/raw.ts'
 import { createOverload } from '../request/http/overload.ts'
 import { mistakeWords } from '../request/pipeline/step-report.ts'
 import type { FindRecent } from '../request/send/lookup.ts'
@@ -188,18 +187,15 @@ export function createServing(parts: ServingParts): Serving {
 }
 
 function createGateway(
-  { store, clock, random, deadlineClock, log, metrics, reloads, admitted, lane, stepGraceMs, undo }: ServingParts,
+  { store, clock, random, deadlineClock, log, metrics, reloads, admitted, lane, stepGraceMs }: ServingParts,
   recent: ReturnType<typeof createRecentTrails>,
   findRecent: FindRecent,
 ): Gateway {
-  const rawProxy = createRawProxy()
-  undo.push(rawProxy.close)
   return new Gateway({
     store,
     clock,
     random,
     deadlineClock,
-    rawProxy,
     log: log.log,
     generation: reloads.generation,
     entered: reloads.entered,

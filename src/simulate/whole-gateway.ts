@@ -153,11 +153,11 @@ export class TestGateway {
       logFor: step => logInto(this.#log, step),
       redact: text => text,
       transportTo,
+      rawProxy,
       run,
     }
     this.gateway = new Gateway({
       ...shared,
-      rawProxy,
       generation,
       // Which exchanges a generation still has is asked of the gateway itself.
       entered() {},

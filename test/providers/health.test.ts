@@ -254,6 +254,20 @@ describe('attempts under way', () => {
   })
 })
 
+describe('a target that no configuration has any more', () => {
+  test('is forgotten with the last one that had it', () => {
+    healthTracker.keep([a, b])
+    healthTracker.keep([a])
+    failTimes(a, 5)
+    failTimes(b, 5)
+    healthTracker.release([a, b])
+    expect(healthTracker.look('a')).toMatchObject({ state: 'ejected' })
+    expect(healthTracker.look('b')).toBeUndefined()
+    healthTracker.release([a])
+    expect(healthTracker.look('a')).toBeUndefined()
+  })
+})
+
 describe('what operators see', () => {
   test('of a target that was never asked: nothing', () => {
     expect(healthTracker.look('a')).toBeUndefined()

@@ -562,15 +562,14 @@ describe('connections', () => {
     }
     const provider = await start(held)
     const { send, watchers } = setUp(provider.baseUrl)
-    const place = { baseUrl: provider.baseUrl, timeouts: LONG }
-    const narrow = { ...place, name: 'narrow', connections: 2 }
+    const narrow = { name: 'narrow', baseUrl: provider.baseUrl, timeouts: LONG, connections: 2 }
     const first = [send({ provider: narrow }), send({ provider: narrow })]
     await provider.waitForRequest(1)
     const late = failed(send({ provider: { ...narrow, timeouts: SHORT } }))
     const leaving = new AbortController()
     const gone = send({ provider: narrow, signal: leaving.signal }).catch((error: Error) => error.name)
     const waiting = send({ provider: narrow })
-    const other = send({ provider: { ...place, name: 'other', connections: 1 } })
+    const other = setUp(provider.baseUrl).send()
     await provider.waitForRequest(2)
     expect((await late).failure).toEqual({
       code: 'overloaded',

@@ -4,7 +4,6 @@ import { createClientApp, createListener, type Listener } from '../../src/app.ts
 import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { Gateway } from '../../src/gateway.ts'
-import type { RawProxy } from '../../src/providers/raw.ts'
 import { summaryOf } from '../../src/request/send/record.ts'
 import { createGeneration, type Generation } from '../../src/runtime/generation.ts'
 import type { Wire } from '../../src/simulate/connection.ts'
@@ -101,7 +100,6 @@ export class Life {
       clock,
       random: () => world.random.next(),
       deadlineClock: this.#deadlineClock(),
-      rawProxy: {} as RawProxy,
       log: SILENT,
       generation: () => this.#generation,
       entered() {},

@@ -18,7 +18,6 @@ import type { Trace } from '../../observe/telemetry/trace-context.ts'
 import { inboundOf } from '../../providers/dialects/inbound/index.ts'
 import { parseJson } from '../../providers/dialects/json-parse.ts'
 import { refusalOfLost } from '../../providers/dialects/lost.ts'
-import type { RawProxy } from '../../providers/raw.ts'
 import type { Generation, LiveRoute } from '../../runtime/generation.ts'
 import type { Store } from '../../store/store.ts'
 import { Client, type ClientOwner } from '../answer/client.ts'
@@ -37,7 +36,6 @@ export interface SenderParts extends RunOptions {
   readonly clock: Clock
   readonly random: Random
   readonly deadlineClock: DeadlineClock
-  readonly rawProxy: RawProxy
   readonly log: Log
 }
 

@@ -2,8 +2,11 @@
  * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
-import { isRefusal, type Refusal, refuse, type Usage } from '#contract'
+import { isRefusal, type Refusal, refuse, type UpstreamFailure, type Usage } from '#contract'
+import { blameCredential } from '../../providers/credentials.ts'
+import type { TrackedAttempt } from '../../providers/health.ts'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
+import { THE_CREDENTIALS } from '../../providers/retry.ts'
 import type { Signed, Upstream } from '../../runtime/generation.ts'
 import type { Reply } from '../finish.ts'
 import { AnswerRecord } from './answer-record.ts'
@@ -37,6 +40,7 @@ class RawTry {
   readonly #path: string
   readonly #signed: Signed
   readonly #record: AttemptRecord
+  readonly #trackedAttempt: TrackedAttempt
   readonly #holds = (bytes: number) => this.#exchange.host.memory.growAnswer(this.#exchange, bytes)
   /** Set at a head whose answer leaves as it comes. */
   #stream: RawStream | null = null
@@ -52,6 +56,7 @@ class RawTry {
     this.#record = new AttemptRecord(exchange, upstream.provider.name)
     // Its words pass unread.
     if (exchange.trace?.isSampled) exchange.answerRecord = new AnswerRecord(false)
+    this.#trackedAttempt = exchange.generation.healthTracker.begin({ id: upstream.provider.name })
   }
 
   async run(): Promise<Reply> {
@@ -61,6 +66,7 @@ class RawTry {
       this.#stream?.end()
       exchange.meter.started = exchange.meter.finished = true
       const outcome = exchange.client.left ? 'client_left' : 'answered'
+      if (outcome === 'answered') this.#trackedAttempt.good()
       if (this.#stream)
         return new StreamReply(exchange, { outcome, usage: this.#usageSoFar(this.#stream), refusal: null })
       const { status, headers, body } = answer
@@ -69,6 +75,8 @@ class RawTry {
       if (exchange.stopped) return this.#stopped(error)
       return new StreamReply(exchange, { outcome: 'failed', usage: null, refusal: this.#failed(error) })
     } finally {
+      // Whatever has taught nothing of it so far.
+      this.#trackedAttempt.dropped()
       if (exchange.trace !== null) this.#record.over()
     }
   }
@@ -77,7 +85,7 @@ class RawTry {
     const { ctx, bytes, live, id, signal, via, host, generation, trace } = this.#exchange
     const headers = { ...this.#signed.headers, via }
     if (trace !== null) this.#record.propagate(headers)
-    return host.rawProxy.send({
+    return this.#upstream.rawProxy.send({
       request: ctx.req,
       bytes,
       provider: live.config.raw!.provider,
@@ -97,10 +105,15 @@ class RawTry {
     this.#signed.taken()
     this.#record.head(head.status, null)
     const stream = this.#streamFor(head)
+    this.#trackedAttempt.begun(stream !== null)
     if (stream === null) return null
     this.#stream = this.#exchange.stream = stream
     this.#exchange.client.onResume(resume)
-    return bytes => stream.take(bytes)
+    return bytes => {
+      const keepsUp = stream.take(bytes)
+      this.#trackedAttempt.streams()
+      return keepsUp
+    }
   }
 
   /** The client's stream for an answer that leaves as it comes; null for one that is collected. */
@@ -129,10 +142,16 @@ class RawTry {
       host.reportBug(id, error)
       return refuse('internal_error', { cause: error })
     }
-    // A 403 says as often that a file is somebody else's, and then nothing about the credential.
-    if (error.status === 401) this.#signed.refused()
+    this.#judge(error)
     this.#record.failed(error.status, error.failure)
     return refusalOf(error.failure)
+  }
+
+  /** Only an error in place of an answer can be the credential's own. */
+  #judge({ failure, status, isPaused }: RawFailure): void {
+    const lesson = isRequests(failure, status ?? 0) ? { ...failure, code: 'upstream_rejected' as const } : failure
+    const hasCredential = status !== null && status > 299 && blameCredential(this.#signed, lesson)
+    if (!hasCredential && !isPaused) this.#trackedAttempt.bad(lesson)
   }
 
   /**
@@ -168,6 +187,15 @@ class RawTry {
     const reported = live.config.price !== null && isJson ? reportedIn(body, answerRecord) : null
     return usageOfRaw(live.config.price, reported, { requestBytes: bytes.length, answerBytes: body.length })
   }
+}
+
+/**
+ * Whether a provider's error is about the request, which went as its client wrote it. A 403 says as often that a file
+ * belongs to another account, and then nothing about the credential.
+ */
+function isRequests({ code }: UpstreamFailure, status: number): boolean {
+  if (status === 403) return code !== 'upstream_quota'
+  return status >= 400 && status < 500 && code !== 'upstream_timeout' && !THE_CREDENTIALS.has(code)
 }
 
 /** The header does not go upstream, so the provider would take the body for what it is not; nor could its tokens be held. */

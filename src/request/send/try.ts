@@ -9,8 +9,8 @@ import {
 } from '#contract'
 import type { DeadlineClock } from '../../common/clock.ts'
 import { type AttemptOptions, startAttempt } from '../../providers/attempt.ts'
+import { blameCredential } from '../../providers/credentials.ts'
 import type { TrackedAttempt } from '../../providers/health.ts'
-import { THE_CREDENTIALS } from '../../providers/retry.ts'
 import type { UpstreamRequest } from '../../providers/transport.ts'
 import type { Signed, Upstream } from '../../runtime/generation.ts'
 import type { Client } from '../answer/client.ts'
@@ -113,7 +113,7 @@ export class Try implements AttemptOptions, PumpParts {
     if (failure === null) {
       this.#trackedAttempt.begun(this.stream)
       this.#signed.taken()
-    } else this.hasCredential = credentialAfter(this.#signed, failure)
+    } else this.hasCredential = blameCredential(this.#signed, failure)
     this.#record.head(status, failure)
   }
 
@@ -167,10 +167,4 @@ function tellDropped({ ctx }: LiveExchange, names: readonly string[]): void {
   const sayable = names.filter(name => /^[\w.[\]-]{1,64}$/.test(name)).slice(0, MAX_DROPPED)
   const rest = names.length - sayable.length
   ctx.set('x-tollgate-dropped', (rest > 0 ? [...sayable, `${rest} more`] : sayable).join(', '))
-}
-
-/** Tells the provider's credentials of a failure that may be theirs. Returns whether another one is good. */
-function credentialAfter(signed: Signed, { code, retryAfterMs = 0 }: UpstreamFailure): boolean {
-  if (!THE_CREDENTIALS.has(code)) return false
-  return (code === 'upstream_rate_limited' ? signed.limited(retryAfterMs) : signed.refused()) > 0
 }
