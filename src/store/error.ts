@@ -11,6 +11,9 @@ export class StoreError extends Error {
   }
 }
 
+/** A mistake that leaves no change of its operation behind, so that the transaction goes on. */
+export class NothingChanged extends StoreError {}
+
 /**
  * Which mistake it was, for callers that answer each differently: something else is there already, or stands in the way;
  * what is named is not there; a link was used, revoked or is past; a value breaks a rule; whoever asks is no operator any

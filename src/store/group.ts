@@ -5,6 +5,7 @@
  *
  * What an operation may count on:
  * - its promise resolves after COMMIT, never before;
+ * - one that is refused (`Refused`) leaves nothing behind, and the others of its group are committed together;
  * - when one of a group throws, the group is rolled back and each is run by itself: a bad one never fails a neighbour;
  * - when COMMIT fails, nobody knows whether it happened. The operations are tried again (each recognises by its id what
  *   has been done already), and after a few tries the promise rejects with `StoreUnavailable`.
@@ -17,12 +18,23 @@ import { isStorageFailure } from './database.ts'
 import { StoreUnavailable } from './store.ts'
 import type { CommitCounter } from './store-figures.ts'
 
+/** In place of a result: the operation was refused, and nothing of it is left in the transaction. */
+export class Refused {
+  readonly error: unknown
+
+  constructor(error: unknown) {
+    this.error = error
+  }
+}
+
+type Outcomes<Result> = readonly (Result | Refused)[]
+
 /** The database's side of a group, all of it synchronous. */
 export interface Work<Operation, Result> {
   begin(): void
-  apply(operation: Operation): Result
+  apply(operation: Operation): Result | Refused
   /** A whole group in its order; left out: `apply`, one after the other. */
-  applyAll?(operations: readonly Operation[]): readonly Result[]
+  applyAll?(operations: readonly Operation[]): Outcomes<Result>
   /**
    * A throw means: unknown whether it is on disk. False: nothing of it is, and it is to be run once more, which `applyAll`
    * then does in another way.
@@ -101,7 +113,7 @@ export function createGroup<Operation, Result>(
 
   function run(group: Member[]): void {
     const beganAtMs = counter?.now() ?? 0
-    let results: readonly Result[]
+    let results: Outcomes<Result>
     try {
       work.begin()
     } catch (error) {
@@ -112,8 +124,15 @@ export function createGroup<Operation, Result>(
       results = applyAll(work, group)
     } catch (error) {
       work.rollback()
-      if (group.length === 1) fail(group[0]!, error)
-      else for (const member of group) run([member])
+      // A caller's mistake is passed on as it is; a disk that fails is not the caller's.
+      if (group.length > 1) for (const member of group) run([member])
+      else if (isStorageFailure(error)) giveUp(group[0]!, error)
+      else answer(group, [new Refused(error)])
+      return
+    }
+    if (results.every(isRefused)) {
+      work.rollback()
+      answer(group, results)
       return
     }
     try {
@@ -123,15 +142,13 @@ export function createGroup<Operation, Result>(
         return
       }
     } catch (error) {
-      for (const member of group) member.uncertain = true
+      doubt(group, results)
       tryAgain(group, error)
       return
     }
     healthy = true
     counter?.committed(group.length, beganAtMs)
-    group.forEach((member, index) => {
-      member.waiter.resolve(results[index]!, member.operation)
-    })
+    answer(group, results)
   }
 
   function tryAgain(group: Member[], error: unknown): void {
@@ -142,17 +159,10 @@ export function createGroup<Operation, Result>(
     }
   }
 
-  /** A caller's mistake is told as it is; a disk that fails is not the caller's. */
-  function fail(member: Member, error: unknown): void {
-    if (isStorageFailure(error)) giveUp(member, error)
-    else member.waiter.reject(error, member.operation)
-  }
-
   function giveUp(member: Member, error: unknown): void {
     healthy = false
     counter?.refused()
-    const unavailable = new StoreUnavailable(member.uncertain ? 'unknown' : 'not_written', error)
-    member.waiter.reject(unavailable, member.operation)
+    member.waiter.reject(new StoreUnavailable(member.uncertain ? 'unknown' : 'not_written', error), member.operation)
   }
 
   function add(operation: Operation, waiter: Waiter<Operation, Result>): void {
@@ -172,6 +182,23 @@ export function createGroup<Operation, Result>(
     healthy: () => healthy,
   }
 }
+
+function answer<Operation, Result>(group: readonly Waiting<Operation, Result>[], results: Outcomes<Result>): void {
+  group.forEach(({ waiter, operation }, index) => {
+    const result = results[index]!
+    if (result instanceof Refused) waiter.reject(result.error, operation)
+    else waiter.resolve(result, operation)
+  })
+}
+
+/** Of one that was refused nothing was in the transaction. */
+function doubt<Operation, Result>(group: readonly Waiting<Operation, Result>[], results: Outcomes<Result>): void {
+  group.forEach((member, index) => {
+    member.uncertain ||= !isRefused(results[index])
+  })
+}
+
+const isRefused = (result: unknown): boolean => result instanceof Refused
 
 function applyAll<Operation, Result>(work: Work<Operation, Result>, group: readonly Waiting<Operation, Result>[]) {
   const all = group.map(member => member.operation)

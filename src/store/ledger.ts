@@ -16,7 +16,7 @@ import {
 import { createAccountFinder } from './accounts.ts'
 import { createCorrection } from './corrections.ts'
 import type { Database } from './database.ts'
-import { StoreError } from './error.ts'
+import { NothingChanged, StoreError } from './error.ts'
 import { createKeyTotals } from './key-totals.ts'
 import { conflict } from './mistakes.ts'
 import type { OpenHolds } from './open-holds.ts'
@@ -129,12 +129,12 @@ function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<Led
     if (found === undefined) return undefined
     const { exchange, amount, accountId } = request
     if (found.account !== accountId || found.amount !== amount) {
-      throw new StoreError(
+      throw new NothingChanged(
         `${exchange} already has a hold of $${formatMoney(found.amount)} on ${found.account}; this one is $${formatMoney(amount)} on ${accountId}.`,
       )
     }
     if (statements.isSettled.get(exchange) !== undefined) {
-      throw new StoreError(`${exchange} is settled; it cannot be held again.`)
+      throw new NothingChanged(`${exchange} is settled; it cannot be held again.`)
     }
     open.opened(exchange)
     return { held: true, available: available(accountId) }
@@ -166,14 +166,14 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
   const { statements, keys, correct, open, usage, clock } = parts
 
   function settle(request: SettleRecord): SettleResult {
-    open.closed(request.exchange)
     const held = statements.findHold.get(request.exchange) as FoundHold | undefined
-    if (held === undefined) return 'no_hold'
-    if (request.amount > held.amount) {
-      throw new StoreError(
+    if (held !== undefined && request.amount > held.amount) {
+      throw new NothingChanged(
         `${request.exchange} holds $${formatMoney(held.amount)} and cannot be charged $${formatMoney(request.amount)}.`,
       )
     }
+    open.closed(request.exchange)
+    if (held === undefined) return 'no_hold'
     // One time for both: the hour of the usage is that of the event.
     const now = clock.now()
     if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'

@@ -31,6 +31,7 @@ import {
 } from './postgres/replica-writes.ts'
 import { createTryOperations, NO_TRIES, type TryOperations } from './postgres/try-writes.ts'
 import { createProbe, type Probe } from './probe.ts'
+import { createRefusing } from './refusing.ts'
 import { createResponseOperations, type ResponseOperations } from './responses.ts'
 import { createSessionOperations, type SessionOperations } from './sessions.ts'
 import { CommitCounter, type CommitWords, createCommitWords, readCommits, type WriterFigures } from './store-figures.ts'
@@ -60,6 +61,25 @@ export type Name = keyof Operations
 export type Request<N extends Name> = Parameters<Operations[N]>[0]
 export type Result<N extends Name> = ReturnType<Operations[N]>
 
+/** Each request runs some of these, or they keep more than rows in mind: they refuse nothing, or leave nothing behind. */
+const WITHOUT_SAVEPOINT: ReadonlySet<Name> = new Set([
+  'hold',
+  'settle',
+  'checkpoint',
+  'keepResponse',
+  'deleteResponse',
+  'sweepResponses',
+  'countTries',
+  'takeTriesBack',
+  'renewLease',
+  'takeOver',
+  'forgetReplica',
+  'publishView',
+  'probe',
+  'detach',
+  'last',
+])
+
 /** As it waits in the queue; `request` is that of the operation `name`. */
 export interface Operation {
   readonly name: Name
@@ -81,8 +101,6 @@ export interface DirectWriter extends Writer {
   /** Like `op`, for a thread without turns in which promises resolve. */
   add(operation: Operation, waiter: Waiter<Operation, unknown>): void
 }
-
-type Apply = (operation: NamedOperation) => unknown
 
 /** No replica has this number. */
 const NOBODY = 0
@@ -117,9 +135,10 @@ export function createWriter(
   const rollback = database.prepare('ROLLBACK')
   let closed = false
 
-  const apply = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
+  const perform = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
+  const apply = createRefusing(database, perform, WITHOUT_SAVEPOINT)
   const batches = isShared
-    ? new LedgerBatches(database, { ledger: operations, open, usage, clock }, apply as Apply)
+    ? new LedgerBatches(database, { open, usage, clock }, apply as (operation: NamedOperation) => unknown)
     : null
   const within = <Value>(work: () => Value): Value => (fence ? fence.within(work) : work())
   const group = createGroup<Operation, unknown>(

@@ -2,10 +2,11 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { StoreError } from '../../src/store/error.ts'
 import { createGroup } from '../../src/store/group.ts'
+import type { StoreOptions } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { until as untilPasses } from '../helpers/until.ts'
 import { faultyConnector } from './faulty.ts'
-import { aHold, aSettle, fund, onEveryEngine, openFrom, testStore } from './helpers.ts'
+import { aHold, aSettle, fund, onEveryEngine, openFrom, type TestStore, testStore } from './helpers.ts'
 
 const WRITES = ['thread', 'here'] as const
 
@@ -55,6 +56,112 @@ onEveryEngine(engine => {
       expect(store.reads.findAccount('alice')?.held).toBe(200n)
       expect(store.healthy()).toBe(true)
     })
+  })
+
+  describe.each(WRITES)('operations that are refused, written by: %s', writes => {
+    /** Each of them is refused for another reason, and some of them after they have written. */
+    async function prepared(connector?: StoreOptions['connector']) {
+      const store = await testStore({ writes, ...(connector && { connector }) })
+      const accountId = await fund(store, 100_000n)
+      await store.createAccount({ name: 'bob' })
+      const { key } = await store.createKey({ account: 'bob', name: 'laptop' })
+      await store.rotateKey(key.id, 1000)
+      await store.ledger.hold(aHold({ accountId, exchange: 'req_open' }))
+      for (let index = 0; index < 40; index++)
+        await store.ledger.hold(aHold({ accountId, exchange: `req_old${index}` }))
+      const refused: readonly [ask: () => Promise<unknown>, message: RegExp][] = [
+        [() => store.createAccount({ name: 'bob' }), /is taken|already|bob/],
+        [() => store.createKey({ account: 'carol', name: 'laptop' }), /no account "carol"/],
+        [() => store.rotateKey(key.id, 1000), /rotated less than a minute ago/],
+        [
+          () => store.credit({ account: 'bob', amount: 1n, reference: 'first credit of alice', actor: 'test' }),
+          /was used/,
+        ],
+        // It makes the account, and then finds that the address is taken.
+        [
+          () => store.people.create({ ...person, membership: { name: 'dan', plan: 'default', credit: 5n } }),
+          /bob@example/,
+        ],
+        [() => store.ledger.settle(aSettle({ exchange: 'req_open', amount: 101n })), /cannot be charged/],
+        [() => store.ledger.hold(aHold({ accountId, exchange: 'req_open', amount: 7n })), /already has a hold/],
+      ]
+      const person = { email: 'bob@example.com', password: '$argon2id$v=19$hash', role: 'member' as const }
+      await store.people.create({ ...person, membership: { name: 'person', plan: 'default', credit: 0n } })
+      return { store, accountId, refused }
+    }
+
+    /** Forty holds and forty settles, with something else before each of them that has an index. */
+    function group(
+      { store, accountId }: { store: TestStore; accountId: string },
+      others: Map<number, () => Promise<unknown>>,
+    ) {
+      const done: Promise<unknown>[] = []
+      const refused: Promise<unknown>[] = []
+      for (let index = 0; index < 81; index++) {
+        const other = others.get(index)
+        if (other) refused.push(other())
+        if (index === 80) break
+        const number = index >> 1
+        if (index % 2 === 0) done.push(store.ledger.hold(aHold({ accountId, exchange: `req_new${number}` })))
+        else done.push(store.ledger.settle(aSettle({ exchange: `req_old${number}`, amount: 10n })))
+      }
+      return { done: Promise.all(done), refused: Promise.allSettled(refused) }
+    }
+
+    const commitsOf = (store: TestStore) => store.writing().commits!.operations.count
+
+    test.each<[where: string, places: readonly number[]]>([
+      ['at the beginning', [0]],
+      ['in the middle', [41]],
+      ['at the end', [80]],
+      ['everywhere', [0, 1, 2, 13, 40, 79, 80]],
+    ])('%s: the others are one commit, and nothing is left of what was refused', async (_where, places) => {
+      const { store, accountId, refused } = await prepared()
+      // Each reason has been at each place.
+      for (let turn = 0; turn < refused.length; turn += places.length) {
+        const before = commitsOf(store)
+        const asked = places.map((_, at) => refused[(turn + at) % refused.length]!)
+        const both = group({ store, accountId }, new Map(places.map((place, at) => [place, asked[at]![0]])))
+        await both.done
+        for (const [at, result] of (await both.refused).entries()) {
+          expect(result).toMatchObject({
+            status: 'rejected',
+            reason: { message: expect.stringMatching(asked[at]![1]) },
+          })
+          expect(result).toMatchObject({ reason: expect.any(StoreError) })
+        }
+        expect(commitsOf(store) - before).toBe(1)
+      }
+      expect(store.openHolds()).toBe(41)
+      expect(store.reads.findAccount('alice')).toMatchObject({ posted: 99_600n, held: 4100n })
+      expect(store.reads.findAccount('bob')).toMatchObject({ posted: 0n, held: 0n })
+      expect(store.reads.findAccount('dan')).toBeUndefined()
+      expect(store.reads.verify()).toMatchObject({ openHolds: 41, violations: [] })
+    })
+
+    test('alone in their group: no commit at all, and the store is healthy', async () => {
+      const { store, refused } = await prepared()
+      const before = commitsOf(store)
+      const results = await Promise.allSettled(refused.map(([ask]) => ask()))
+      expect(results.map(({ status }) => status)).toEqual(refused.map(() => 'rejected'))
+      expect([commitsOf(store) - before, store.healthy()]).toEqual([0, true])
+    })
+
+    test.each(['before', 'after'] as const)(
+      'a COMMIT that fails %s it happened is tried again with them',
+      async when => {
+        const { connector, faults } = faultyConnector()
+        const { store, accountId, refused } = await prepared(connector)
+        faults[when] = 2
+        const both = group({ store, accountId }, new Map(refused.map(([ask], at) => [at * 13, ask])))
+        await both.done
+        for (const [at, result] of (await both.refused).entries()) {
+          expect(result).toMatchObject({ reason: { message: expect.stringMatching(refused[at]![1]) } })
+        }
+        expect(store.openHolds()).toBe(41)
+        expect(store.reads.verify()).toMatchObject({ openHolds: 41, violations: [] })
+      },
+    )
   })
 
   describe.each(WRITES)('a COMMIT that fails, written by: %s', writes => {

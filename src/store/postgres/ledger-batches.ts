@@ -5,7 +5,6 @@
  */
 import type { Checkpoint, Clock, HoldRequest, HoldResult, NanoUsd } from '#contract'
 import type { Database } from '../database.ts'
-import type { LedgerOperations } from '../ledger.ts'
 import type { OpenHolds } from '../open-holds.ts'
 import type { SettleRecord } from '../settle-record.ts'
 import type { UsageWriter, Used } from '../usage.ts'
@@ -19,13 +18,10 @@ export interface NamedOperation {
 }
 
 export interface BatchParts {
-  readonly ledger: LedgerOperations
   readonly open: OpenHolds
   readonly usage: UsageWriter
   readonly clock: Clock
 }
-
-type Kind = 'hold' | 'settle' | 'checkpoint'
 
 /** One thing that `write_many` does, as it takes it, and what to do when it was done. */
 interface Line {
@@ -84,7 +80,7 @@ export class LedgerBatches {
   readonly #tried = new WeakSet<NamedOperation>()
   #unanswered: Unanswered | null = null
 
-  /** @param apply does one operation by itself */
+  /** @param apply does one operation by itself; its answer may be a refusal, after which the transaction goes on */
   constructor(database: Database, parts: BatchParts, apply: (operation: NamedOperation) => unknown) {
     this.#parts = parts
     this.#apply = apply
@@ -166,10 +162,7 @@ export class LedgerBatches {
       if (end > index) index = this.#writeFrom(operations, index, end, results)
       if (index === operations.length) break
       // Another one than the ledger's, or one that is refused or repeated.
-      const operation = operations[index]!
-      results[index] = isBatched(operation)
-        ? this.#parts.ledger[operation.name as Kind](operation.request as never)
-        : this.#apply(operation)
+      results[index] = this.#apply(operations[index]!)
       index++
     }
   }
