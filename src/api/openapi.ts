@@ -1,7 +1,7 @@
 /** The description of the account API as OpenAPI 3.1, made of the routes and schemas that the server itself goes by. */
 
 import { ERRORS, type ErrorCode } from '#contract'
-import type { ApiRoute, Audience } from './route.ts'
+import { type ApiRoute, type Audience, isLimited } from './route.ts'
 import type { Schema } from './schema.ts'
 import { SCHEMAS } from './schemas.ts'
 import { cookieName } from './sessions.ts'
@@ -121,6 +121,7 @@ export function errorCodesOf(route: ApiRoute): readonly ErrorCode[] {
     codes.push('unsupported_media_type', 'request_too_large', 'invalid_json', 'request_too_complex', 'invalid_type')
     codes.push('overloaded')
   }
+  if (isLimited(route)) codes.push('too_many_attempts')
   if (route.params) codes.push('not_found')
   if (route.audience !== 'anyone') codes.push('not_signed_in')
   if (route.audience === 'operator') codes.push('forbidden', 'unauthorized')

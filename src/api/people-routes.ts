@@ -119,6 +119,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
     path: '/api/session',
     summary: 'Signs out.',
     audience: 'person',
+    isUnlimited: true,
     answers: null,
     status: 204,
     handle: async call => {

@@ -40,6 +40,7 @@ export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
     path: '/api/playground',
     summary: 'Streams a completion, charged to the account. x-request-id is the id of its receipt.',
     audience: 'person',
+    isUnlimited: true,
     body: CONVERSATION,
     bodyBytes: MAX_CONVERSATION_BYTES,
     answers: 'events',

@@ -78,9 +78,16 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   /** Name of a schema in schemas.ts; null: 204 without a body; `csv`, `events`, `document`: not one of those. */
   readonly answers: SchemaName | 'csv' | 'events' | 'document' | null
   readonly status?: 200 | 201 | 204
+  /** A change that needs no limit on how often one person makes it, or has limits of its own. */
+  readonly isUnlimited?: true
   /** Codes of contract/errors.ts that it can refuse with beyond those of every route. */
   readonly errors?: readonly ErrorCode[]
   readonly handle: Handle<Params, Query, Body>
+}
+
+/** Whether it counts towards the limit on what one person changes. */
+export function isLimited({ method, audience, isUnlimited }: ApiRoute): boolean {
+  return method !== 'GET' && audience !== 'anyone' && isUnlimited !== true
 }
 
 /** Takes the types of what a route takes from the schemas that check it. */

@@ -15,7 +15,16 @@ import { createJournal } from './journal.ts'
 import { deviceCookieFor, readDevice } from './known-clients.ts'
 import { describeApi } from './openapi.ts'
 import { checkJson, checkOwnPage, originOf } from './origin.ts'
-import { type About, type Answer, type ApiRoute, type Call, type Caller, route, type SessionChange } from './route.ts'
+import {
+  type About,
+  type Answer,
+  type ApiRoute,
+  type Call,
+  type Caller,
+  isLimited,
+  route,
+  type SessionChange,
+} from './route.ts'
 import { ROUTES } from './routes.ts'
 import { cookieFor, readCookie } from './sessions.ts'
 import { createGuard, type Guard } from './sign-in.ts'
@@ -62,6 +71,7 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
     if (asked.method !== 'GET' && door === 'dashboard') checkOwnPage(ctx.req, parts.origins())
     // Before all that may be wrong with what they send: that helps nobody who may not send it.
     let caller = await admit(ctx, asked, secure)
+    if (isLimited(asked) && caller.person !== null) guard.changesByPerson.take(caller.person.id)
     const takesBody = asked.method === 'POST' || asked.method === 'PATCH'
     if (takesBody) checkJson(ctx.req)
     else if (hasBody(ctx)) throw refuse('bad_request', { message: `A ${asked.method} request has no body here.` })

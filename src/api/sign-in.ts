@@ -27,12 +27,15 @@ export interface Guard {
   readonly hashesOfStrangers: Attempts
   /** Wrong passwords of somebody who is signed in, by session: strangers' tries do not count here. */
   readonly changesBySession: Attempts
+  /** Changes that people make once they are signed in, by person. */
+  readonly changesByPerson: Attempts
   readonly registrationsByAddress: Attempts
   /** From everywhere together: each may begin with free credit. */
   readonly registrations: Attempts
 }
 
 const SECOND_MS = 1000
+const MINUTE_MS = 60 * SECOND_MS
 const QUARTER_HOUR_MS = 15 * 60_000
 const HOUR_MS = 60 * 60_000
 
@@ -59,6 +62,7 @@ export function createGuard(
     // Some 30 ms of a core each: a sixth of one.
     hashesOfStrangers: createAttempts(clock, { most: 50, windowMs: 10 * SECOND_MS }),
     changesBySession: createAttempts(clock, { most: 10, windowMs: QUARTER_HOUR_MS }, { name: 'changesBySession' }),
+    changesByPerson: createAttempts(clock, { most: 60, windowMs: MINUTE_MS }),
     registrationsByAddress: createAttempts(clock, { most: 10, windowMs: HOUR_MS }, { name: 'registrationsByAddress' }),
     registrations: createAttempts(clock, { most: 100, windowMs: HOUR_MS }, { name: 'registrations' }),
   }

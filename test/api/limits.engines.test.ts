@@ -6,7 +6,7 @@ import { createPasswords } from '../../src/api/password.ts'
 import type { Replicas } from '../../src/store/replicas.ts'
 import { beside, QUICK } from '../store/beside.ts'
 import { onPostgres, type TestStore, testClock, testStore } from '../store/helpers.ts'
-import { PASSWORD, type Reply, type Rig, startRig } from './rig.ts'
+import { type Client, PASSWORD, type Reply, type Rig, startRig } from './rig.ts'
 
 const ALICE = 'alice@example.com'
 const QUARTER_HOUR_MS = 15 * 60_000
@@ -124,6 +124,41 @@ describe('tries', () => {
     }
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429])
     expect((await desk.post('/api/password', { current: PASSWORD, new: 'another password' })).status).toBe(200)
+  })
+})
+
+describe('changes', () => {
+  test('of one person are sixty a minute, also refused ones, and the others keep theirs', async () => {
+    await using rig = await startRig()
+    const [alice, bob, operator] = [await rig.member(ALICE), await rig.member('bob@example.com'), await rig.operator()]
+    const machine = rig.machine(await rig.token())
+    const replies: Reply[] = []
+    for (let index = 0; index < 59; index++) replies.push(await alice.post('/api/keys/key_none/revoke', {}))
+    replies.push(await alice.post('/api/keys', { name: 'laptop' }))
+    expect(replies.map(({ status }) => status)).toEqual([...Array(59).fill(404), 201])
+    rig.clock.ms += 20_000
+    // Another browser of hers is she too.
+    const desk = rig.browser()
+    expect((await desk.post('/api/session', { email: ALICE, password: PASSWORD })).status).toBe(201)
+    for (const browser of [alice, desk]) {
+      const reply = await browser.post('/api/keys', { name: 'another' })
+      expect([reply.status, codeOf(reply), reply.headers['retry-after']]).toEqual([429, 'too_many_attempts', '40'])
+    }
+    expect((await alice.get('/api/keys')).status).toBe(200)
+    expect((await desk.delete('/api/session')).status).toBe(204)
+    expect((await bob.post('/api/keys', { name: 'laptop' })).status).toBe(201)
+    rig.clock.ms += 40_000
+    expect((await alice.post('/api/keys', { name: 'another' })).status).toBe(201)
+
+    const credit = { amount: '1', reference: 'invoice' }
+    const path = `/api/operator/accounts/${alice.accountId}/credit`
+    const statuses = async (client: Client) => {
+      const all = new Set<number>()
+      for (let index = 0; index < 61; index++) all.add((await client.post(path, credit)).status)
+      return [...all]
+    }
+    expect(await statuses(machine)).not.toContain(429)
+    expect(await statuses(operator)).toContain(429)
   })
 })
 
