@@ -5,6 +5,7 @@
 import type { Context } from 'koa'
 import { decidedBy, isRefusal, type Refusal, refuse, type Sliced, slices } from '#contract'
 import { Chain } from './common/chain.ts'
+import { firstOfMost } from './common/first-of-most.ts'
 import { SharedCount } from './common/shared-count.ts'
 import { factsOf } from './config/conditions/when.ts'
 import { parseInSlices } from './providers/dialects/json-parse.ts'
@@ -193,10 +194,7 @@ export class Gateway {
   }
 
   #giveUpSlowest(): void {
-    const counts = new Map<string, number>()
-    for (const each of this.#arriving) counts.set(ownerOf(each), (counts.get(ownerOf(each)) ?? 0) + 1)
-    const most = Math.max(...counts.values())
-    const slowest = [...this.#arriving].find(each => counts.get(ownerOf(each)) === most)!
+    const slowest = firstOfMost(this.#arriving, ownerOf)!
     this.#arriving.remove(slowest.arriving!)
     refuseBody(
       slowest.ctx.req,
