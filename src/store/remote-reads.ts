@@ -1,7 +1,7 @@
 /**
  * What is read of a store whose database is on another machine: each read is a message to a thread that waits for it
  * (reads-thread.ts). There are two of them, so that a report or an audit keeps no request waiting. One that has ended is
- * started again by the next read.
+ * started again by the next read. If it ended before its database was open, reads fail for a pause, which grows with each such end.
  */
 import type { KeyObject } from 'node:crypto'
 import { getCompileCacheDir } from 'node:module'
@@ -89,6 +89,9 @@ interface Waiting {
   readonly onProgress: ((...values: unknown[]) => void) | undefined
 }
 
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5000
+
 class ReadsThread {
   readonly #parts: ReadsParts
   readonly #clock: Clock
@@ -96,6 +99,10 @@ class ReadsThread {
   #isClosed = false
   #waiting = new Map<number, Waiting>()
   #asked = 0
+  /** After a thread that did not start. */
+  #pauseMs = 0
+  #endedAtMs = 0
+  #failure: Error | null = null
 
   constructor(parts: ReadsParts, clock: Clock) {
     this.#parts = parts
@@ -112,6 +119,7 @@ class ReadsThread {
 
   read(path: readonly string[], values: readonly unknown[]): Promise<unknown> {
     if (this.#isClosed) return Promise.reject(new StoreError('The store is closed.'))
+    if (this.#worker === null && this.#isPausing()) return Promise.reject(this.#failure!)
     const worker = this.#worker ?? this.#start()
     const id = ++this.#asked
     return new Promise((resolve, reject) => {
@@ -128,6 +136,12 @@ class ReadsThread {
     await this.#worker?.terminate()
   }
 
+  #isPausing(): boolean {
+    // A clock that was set back ends the pause.
+    const passedMs = this.#clock.now() - this.#endedAtMs
+    return passedMs >= 0 && passedMs < this.#pauseMs
+  }
+
   #start(): Worker {
     const cache = getCompileCacheDir()
     const worker = new Worker(new URL(`./reads-thread${extname(import.meta.url)}`, import.meta.url), {
@@ -138,7 +152,13 @@ class ReadsThread {
       env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
     })
     let failure: Error | undefined
-    worker.on('message', (reply: ReadReply) => this.#take(worker, reply))
+    let isOpen = false
+    worker.on('message', (reply: ReadReply) => {
+      // Its first one says that its database is open.
+      if (!isOpen) this.#pauseMs = 0
+      isOpen = true
+      this.#take(worker, reply)
+    })
     worker.on('error', error => {
       failure = error as Error
     })
@@ -146,11 +166,19 @@ class ReadsThread {
       this.#worker = null
       const waiting = [...this.#waiting.values()]
       this.#waiting = new Map()
-      const error = failure ?? new Error('the thread that reads has ended')
-      for (const { reject } of waiting) reject(error instanceof StoreError ? error : unreadable(error))
+      const cause = failure ?? new Error('the thread that reads has ended')
+      const error = cause instanceof StoreError ? cause : unreadable(cause)
+      if (!isOpen) this.#pause(error)
+      for (const { reject } of waiting) reject(error)
     })
     this.#worker = worker
     return worker
+  }
+
+  #pause(error: Error): void {
+    this.#failure = error
+    this.#endedAtMs = this.#clock.now()
+    this.#pauseMs = Math.min(Math.max(FIRST_PAUSE_MS, 2 * this.#pauseMs), LONGEST_PAUSE_MS)
   }
 
   #take(worker: Worker, { id, value, error, progress }: ReadReply): void {
