@@ -1,6 +1,7 @@
 /**
  * Token buckets in memory, for one gateway process. The arithmetic is pure and takes the time as an argument; the rest
- * is a bounded map: a name that was not seen for 65,536 other names starts full again.
+ * is two bounded maps: a name that was not seen for 65,536 other names of its map starts full again. Addresses have a map of their
+ * own, so that a flood from many of them refills no bucket of a key or an account.
  */
 
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
@@ -14,6 +15,9 @@ export interface Level {
 
 const MAX_NAMES = 65_536
 
+/** Whether a bucket is that of an address, of which strangers have as many as they like. */
+export const isOfAddress = (name: string): boolean => name.includes('/address:')
+
 /** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
 const ROUNDING = 1e-12
 
@@ -26,18 +30,22 @@ export interface LocalBuckets extends Buckets {
 }
 
 export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): LocalBuckets {
-  const levels = boundedMap<Level>(mostNames)
+  const addresses = boundedMap<Level>(mostNames)
+  const others = boundedMap<Level>(mostNames)
+  const levelsOf = (name: string) => (isOfAddress(name) ? addresses : others)
   return {
     take(name, shape, amount) {
+      const levels = levelsOf(name)
       const { level, grant } = take(levels.get(name), shape, amount, clock.now())
       levels.set(name, level)
       return grant
     },
     give(name, shape, amount) {
+      const levels = levelsOf(name)
       levels.set(name, give(levels.get(name), shape, amount, clock.now()))
     },
     put(name, units) {
-      levels.set(name, { units, atMs: clock.now() })
+      levelsOf(name).set(name, { units, atMs: clock.now() })
     },
   }
 }

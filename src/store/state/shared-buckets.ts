@@ -6,7 +6,7 @@
  */
 import { hash } from 'node:crypto'
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
-import { checkGive, checkTake, give, type Level, take } from './buckets.ts'
+import { checkGive, checkTake, give, isOfAddress, type Level, take } from './buckets.ts'
 import { type Locks, lock, unlock } from './shared-locks.ts'
 
 /** For workers: an object of shared buffers. */
@@ -22,11 +22,12 @@ export interface BucketMemory {
 const WAYS = 8
 /** Before all times. */
 const FREE = -1
-/** Room for 131,072 buckets in 3 MiB: with 65,536 in use, one set in 250 is full. */
+/** Room for 131,072 buckets of addresses and as many others, in 3 MiB each: with 65,536 in use, one set in 250 is full. */
 const SETS = 16_384
 
-/** @param sets a power of 2; fewer only for tests */
-export function createBucketMemory(sets: number = SETS): BucketMemory {
+/** @param half how many sets there are for addresses, and for all others: a power of 2; fewer only for tests */
+export function createBucketMemory(half: number = SETS): BucketMemory {
+  const sets = 2 * half
   const places = sets * WAYS
   return {
     locks: new Int32Array(new SharedArrayBuffer(4 * sets)),
@@ -77,7 +78,8 @@ export class SharedBuckets implements Buckets {
     const { locks, levels, names } = this.#memory
     const digest = hash('sha256', this.#prefix + name, 'buffer')
     const [high, low] = [digest.readUInt32LE(0), digest.readUInt32LE(4)]
-    const set = digest.readUInt32LE(8) & (locks.length - 1)
+    const half = locks.length / 2
+    const set = (digest.readUInt32LE(8) & (half - 1)) + (isOfAddress(name) ? half : 0)
     lock(locks, set, this.#index)
     try {
       const nowMs = this.#clock.now()

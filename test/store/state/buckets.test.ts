@@ -178,6 +178,13 @@ describe('a bucket for ten, one a second', () => {
     expect(await buckets.take('key_1', { ...TEN, capacity: 3 }, 1)).toMatchObject({ taken: true, remaining: 2 })
   })
 
+  test('a flood of addresses makes no key forgotten', async () => {
+    const buckets = createBuckets(testClock(), 2)
+    await buckets.take('main/burst/requests/key:key_1', TEN, 10)
+    for (let index = 0; index < 100; index++) await buckets.take(`main/burst/requests/address:10.0.0.${index}`, TEN, 1)
+    expect(await buckets.take('main/burst/requests/key:key_1', TEN, 1)).toMatchObject({ taken: false })
+  })
+
   test('a name forgotten for newer ones starts full: memory stays bounded', async () => {
     const buckets = createBuckets(testClock(), 2)
     await buckets.take('a', TEN, 10)

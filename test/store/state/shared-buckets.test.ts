@@ -57,6 +57,13 @@ test('are like those of one thread, whichever thread is asked', () => {
   )
 })
 
+test('a flood of addresses makes no key forgotten', () => {
+  const buckets = open(createBucketMemory(1))
+  expect(buckets.take('main/burst/requests/key:key_1', NEVER, 1).taken).toBe(true)
+  for (let index = 0; index < 100; index++) buckets.take(`main/burst/requests/address:10.0.0.${index}`, NEVER, 1)
+  expect(buckets.take('main/burst/requests/key:key_1', NEVER, 1).taken).toBe(false)
+})
+
 test('when eight that share a lock are in use, the one that was used longest ago starts full again', () => {
   const clock = testClock()
   const buckets = open(createBucketMemory(1), clock)
