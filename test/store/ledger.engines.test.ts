@@ -244,6 +244,8 @@ onEveryEngine(engine => {
           ...common,
           settledAt: null,
           charged: null,
+          overrun: null,
+          correctedAt: null,
           source: null,
           outcome: null,
           code: null,
@@ -256,17 +258,13 @@ onEveryEngine(engine => {
           trail: [],
         })
         store.clock.ms += 1500
-        const {
-          exchange: _,
-          amount,
-          overrun: _overrun,
-          ...told
-        } = aSettle({ code: 'upstream_truncated', outcome: 'cut' })
+        const { exchange: _, amount, ...told } = aSettle({ code: 'upstream_truncated', outcome: 'cut' })
         await store.ledger.settle(aSettle({ code: 'upstream_truncated', outcome: 'cut' }))
         expect(store.reads.findReceipt('req_1')).toEqual({
           ...common,
           ...told,
           charged: amount,
+          correctedAt: null,
           settledAt: createdAt + 1500,
         })
       })

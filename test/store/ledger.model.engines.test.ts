@@ -46,6 +46,8 @@ interface ModelHold {
   amount: bigint
   charged: bigint | null
   checkpoint: bigint | null
+  /** The time of a settle that recovery made, and its tokens; null: none, or one that was corrected. */
+  recovered: { readonly atMs: number; readonly tokens: readonly [bigint, bigint] } | null
 }
 
 interface ModelKey {
@@ -109,7 +111,7 @@ class Model {
     owner.held += amount
     total.held += amount
     total.requests++
-    this.holds.set(exchange, { account, key, amount, charged: null, checkpoint: null })
+    this.holds.set(exchange, { account, key, amount, charged: null, checkpoint: null, recovered: null })
     return 'held'
   }
 
@@ -118,20 +120,42 @@ class Model {
     const hold = this.holds.get(exchange)
     if (!hold) return 'no_hold'
     if (amount > hold.amount) return 'mistake'
-    if (hold.charged !== null) return 'already_settled'
+    if (hold.charged !== null) return tokens ? 'already_settled' : this.correct(hold, hold.charged, amount)
     hold.charged = amount
+    if (tokens) hold.recovered = { atMs: nowMs, tokens }
     const owner = this.accounts.get(hold.account)!
     owner.held -= hold.amount
     owner.posted -= amount
     const total = this.keys.get(hold.key)!
     total.held -= hold.amount
     total.spent += amount
-    const used = [1n, tokens ? 1n : 0n, ...(tokens ?? [10n, 20n]), amount]
-    for (const step of ['hour', 'day'] as const) {
-      this.use(`${hold.account} ${step} ${spanOf(step, nowMs)} ${hold.key}`, used)
-      this.use(`all ${step} ${spanOf(step, nowMs)} `, used)
-    }
+    this.count(hold, nowMs, [1n, tokens ? 1n : 0n, ...(tokens ?? [10n, 20n]), amount])
     return 'settled'
+  }
+
+  /** What a settle that comes after recovery changes: as far as the account and the key can pay. */
+  correct(hold: ModelHold, charged: bigint, amount: bigint): string {
+    const { recovered } = hold
+    if (recovered === null) return 'already_settled'
+    hold.recovered = null
+    const owner = this.accounts.get(hold.account)!
+    const total = this.keys.get(hold.key)!
+    const free = [owner.posted - owner.held]
+    if (total.cap !== null) free.push(total.cap > total.spent + total.held ? total.cap - total.spent - total.held : 0n)
+    const booked = free.reduce((least, each) => (each < least ? each : least), amount - charged)
+    hold.charged = charged + booked
+    owner.posted -= booked
+    total.spent += booked
+    const [prompt, completion] = recovered.tokens
+    this.count(hold, recovered.atMs, [0n, -1n, 10n - prompt, 20n - completion, booked])
+    return 'corrected'
+  }
+
+  count(hold: ModelHold, atMs: number, used: readonly bigint[]): void {
+    for (const step of ['hour', 'day'] as const) {
+      this.use(`${hold.account} ${step} ${spanOf(step, atMs)} ${hold.key}`, used)
+      this.use(`all ${step} ${spanOf(step, atMs)} `, used)
+    }
   }
 
   use(row: string, used: readonly bigint[]): void {
@@ -143,7 +167,7 @@ class Model {
     const report = { settled: 0, replayed: 0, rejected: 0, charged: 0n }
     for (const { exchange, amount } of this.spooled.splice(0)) {
       const result = this.settle(exchange, amount, nowMs)
-      if (result === 'settled') {
+      if (result === 'settled' || result === 'corrected') {
         report.replayed++
         report.charged += amount
       } else if (result !== 'already_settled') report.rejected++

@@ -8,7 +8,7 @@ import { migrate } from '../../src/store/migrate.ts'
 import { openStore } from '../../src/store/sqlite.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from './helpers.ts'
 
-const NEWEST = 9
+const NEWEST = 10
 
 describe('an address', () => {
   test.each([
@@ -84,9 +84,9 @@ describe('a database', () => {
 describe('a store of an earlier version', () => {
   /** Takes back what migrations 7 and 8 made. */
   const NEWER =
-    'DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches;'
+    'DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches;'
 
-  /** Takes back what migrations 3 to 8 made. */
+  /** Takes back what migrations 3 to 10 made. */
   function downgrade(path: string): void {
     const database = connect(path)
     database.exec(`
