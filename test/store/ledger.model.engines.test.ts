@@ -133,7 +133,7 @@ class Model {
     return 'settled'
   }
 
-  /** What a settle that comes after recovery changes: as far as the account and the key can pay. */
+  /** A settle that comes after recovery: it books the difference, as far as the account and the key can pay. */
   correct(hold: ModelHold, charged: bigint, amount: bigint): string {
     const { recovered } = hold
     if (recovered === null) return 'already_settled'
