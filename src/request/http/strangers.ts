@@ -7,6 +7,7 @@
 import { hash } from 'node:crypto'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { LRUCache } from 'lru-cache'
 import { addressGroup, type Refusal, refuse } from '#contract'
 
@@ -117,11 +118,16 @@ export const STRANGERS = new Strangers(
   },
 )
 
-const watched = new WeakMap<Socket, Stranger>()
+const watched = new WeakMap<Duplex, Stranger>()
 
 /** The client of a request is known: its connection is not watched any more. */
 export function noteKnown({ socket, headers }: IncomingMessage): void {
   watched.get(socket)?.becomeKnown(headers)
+}
+
+/** Node's server has given the socket away (CONNECT): it has no parser any more. */
+export function stopWatching(socket: Duplex): void {
+  watched.get(socket)?.stop()
 }
 
 /** Drops the bytes of a body that will not be read. */
@@ -140,6 +146,7 @@ class Stranger {
   readonly #onResume = () => this.#takeUnread()
   /** Bytes of a body whose reading has not begun. */
   #unread: Buffer[] = []
+  #isOver = false
 
   constructor(strangers: Strangers, socket: ServedSocket, refuseOn: RefuseOn) {
     this.#strangers = strangers
@@ -163,6 +170,13 @@ class Stranger {
     this.#unread = []
   }
 
+  stop(): void {
+    this.#unread = []
+    this.#isOver = true
+    this.#socket.off('data', this.#onData)
+    this.#socket.off('resume', this.#onResume)
+  }
+
   #take(bytes: Buffer): void {
     if (!watched.has(this.#socket)) {
       this.#giveBack()
@@ -179,7 +193,7 @@ class Stranger {
   #parseHeadFirst(bytes: Buffer): void {
     const end = endOfChunkedHead(bytes)
     this.#parse(bytes.subarray(0, end))
-    if (end === bytes.length || this.#socket.destroyed) return
+    if (end === bytes.length || this.#isOver || this.#socket.destroyed) return
     if (isUnread(this.#socket)) this.#keep(bytes.subarray(end))
     else this.#parse(bytes.subarray(end))
   }
@@ -195,7 +209,7 @@ class Stranger {
   }
 
   #refuse(): void {
-    this.#socket.off('data', this.#onData)
+    this.stop()
     const options = { retryAfterMs: 1000, detail: 'too many requests of unknown clients' }
     this.#refuseOn(this.#socket, refuse('overloaded', options))
   }
@@ -203,8 +217,7 @@ class Stranger {
   /** As Node's own listener does it: the parser reads from the socket's handle, without JavaScript in between. */
   #giveBack(): void {
     const { parser, _handle: handle } = this.#socket
-    this.#socket.off('data', this.#onData)
-    this.#socket.off('resume', this.#onResume)
+    this.stop()
     this.#socket.on('data', this.#parse)
     if (!parser || !handle || handle._consumed) return
     parser._consumed = true

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { ClientRequest } from '../../../src/request/http/leftover.ts'
 import { lingerAtEnd } from '../../../src/request/http/linger.ts'
 import { refuseOn } from '../../../src/request/http/malformed.ts'
-import { noteKnown, Strangers } from '../../../src/request/http/strangers.ts'
+import { noteKnown, Strangers, stopWatching } from '../../../src/request/http/strangers.ts'
 import { openRaw, type RawClient } from '../../helpers/raw-client.ts'
 import { until } from '../../helpers/until.ts'
 
@@ -105,6 +105,22 @@ describe('a known client', () => {
     await client.send(`${head(`${KEY}Content-Length: 3\r\n`)}abc`)
     expect(await (await client.readResponse()).text()).toBe('3')
   })
+})
+
+test('a socket that Node gives away is not parsed any more', async () => {
+  const { url } = await start()
+  server.on('connect', (_request, socket) => {
+    stopWatching(socket)
+    socket.resume().on('error', () => {})
+    socket.write('given away')
+  })
+  const client = await openRaw(url)
+  clients.push(client)
+  await client.send(`CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n${CHUNKED}\r\n${BURST}`)
+  await client.readUntil('given away')
+  await client.send(BURST)
+  expect(parsed).toBeLessThan(10)
+  expect((await ask(url, head('Content-Length: 0\r\n'))).status).toBe(401)
 })
 
 describe('a budget that is exhausted', () => {
