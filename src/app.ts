@@ -8,7 +8,7 @@ import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
 import { parseJson } from './providers/dialects/json-parse.ts'
-import { headProblem, mediaTypeProblem } from './request/http/ambiguous.ts'
+import { headProblem, mediaTypeProblem, wantsUpgrade } from './request/http/ambiguous.ts'
 import { readBody } from './request/http/body.ts'
 import { clientAddress } from './request/http/client-address.ts'
 import { Connections } from './request/http/connections.ts'
@@ -283,8 +283,14 @@ export interface Listener {
   cutBodies(refusal: Refusal): void
 }
 
-/** An HTTP server with limits that Node leaves wide. */
-export function createListener(app: Koa, limits: Limits, nextId: () => string, overload?: Overload): Listener {
+/** An HTTP server with limits that Node leaves wide. @param strangers those of the process, unless time is not real */
+export function createListener(
+  app: Koa,
+  limits: Limits,
+  nextId: () => string,
+  overload?: Overload,
+  strangers = STRANGERS,
+): Listener {
   const callback = app.callback()
   const coming = new Chain<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
@@ -326,7 +332,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     look.unref()
     server.once('close', () => clearInterval(look))
   })
-  STRANGERS.watch(server, (socket, refusal) => refuseOn(socket, refusal, nextId()))
+  strangers.watch(server, (socket, refusal) => refuseOn(socket, refusal, nextId()))
   server.on('clientError', (error, socket) => {
     const told = connections.giveUp(socket)
     if (told !== 'nobody') answerMalformed(error, socket, { isInProgress: told === 'current', requestId: nextId() })
@@ -342,14 +348,13 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   }
 }
 
-/** What of the limits a server keeps itself: they are set again when the configuration changes. */
+/** The limits that a server keeps itself: they are set again when the configuration changes. */
 export function setTimeouts(server: Server, { headersMs, requestMs, stallMs }: Limits): void {
-  server.headersTimeout = headersMs
-  server.requestTimeout = requestMs
+  Object.assign(server, { headersTimeout: headersMs, requestTimeout: requestMs })
   stalls.set(server, stallMs)
 }
 
-/** What Node's servers have no timeout for: a client that takes nothing of its answer, in milliseconds. */
+/** Node's servers have no timeout for a client that takes nothing of its answer; in milliseconds. */
 const stalls = new WeakMap<Server, number>()
 const STALLS_EVERY_MS = 1000
 
@@ -377,11 +382,6 @@ function refuseOverloaded(request: IncomingMessage, response: ServerResponse, id
 }
 
 const LARGE_BODY_BYTES = 64 * 1024
-
-/** As the parser sees it (RFC 9110, 7.8): both headers. */
-function wantsUpgrade({ headers }: IncomingMessage): boolean {
-  return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
-}
 
 /**
  * Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES).
