@@ -47,7 +47,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'settled-twice',
     'a settle that is asked for again posts again',
     LEDGER,
-    "if (!putSettle(request, held.account, now)) return 'already_settled'",
+    "if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'",
     'putSettle(request, held.account, now)',
   ),
   one(
@@ -124,8 +124,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'failed-commit-is-done',
     'a COMMIT that failed is answered as done',
     GROUP,
-    'for (const member of group) member.uncertain = true\n      tryAgain(group, error)\n      return',
-    'for (const member of group) member.uncertain = true\n      work.rollback()',
+    'doubt(group, results)\n      tryAgain(group, error)\n      return',
+    'doubt(group, results)\n      work.rollback()',
   ),
   one(
     'spool-not-replayed',

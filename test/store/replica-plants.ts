@@ -53,8 +53,8 @@ export const PLANTED: readonly PlantedBug[] = [
   bug(
     'a COMMIT in doubt is told as not done',
     GROUP,
-    'for (const member of group) member.uncertain = true',
-    'for (const member of group) member.uncertain = false',
+    'member.uncertain ||= !isRefused(results[index])',
+    'member.uncertain = false',
   ),
   bug(
     'recovery charges the whole hold',
