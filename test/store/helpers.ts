@@ -147,8 +147,10 @@ export const UNGUARDED: Readonly<Record<Engine, string>> = {
       FOR rule IN SELECT conrelid::regclass AS owner, conname FROM pg_constraint
         WHERE contype IN ('c', 'f') AND conislocal AND connamespace = 'public'::regnamespace
       LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', rule.owner, rule.conname); END LOOP;
+      IF EXISTS (SELECT 1 FROM pg_inherits WHERE inhrelid = to_regclass('correction')) THEN
+        ALTER TABLE correction NO INHERIT event;
+      END IF;
     END $$;
-    ALTER TABLE correction NO INHERIT event;
     SET session_replication_role = replica`,
 }
 

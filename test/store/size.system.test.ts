@@ -262,6 +262,9 @@ describe('no statement of a request, a write or a start reads a table from end t
     expect(sorted.map(({ sql }) => / FROM (\w+)/.exec(sql)?.[1])).toEqual([
       'key',
       'secret',
+      // Entries with corrections: a page of each.
+      'event',
+      'event',
       'usage',
       'person',
       'person',
