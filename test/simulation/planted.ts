@@ -41,7 +41,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'who leaves leaves a hold behind',
     CREDITS,
     'await settle(books, settlement(exchange, charge, told))',
-    "if (exchange.outcome !== 'client_left') await settle(books, settlement(exchange, charge, told))",
+    "exchange.outcome === 'client_left' || (await settle(books, settlement(exchange, charge, told)))",
   ),
   one(
     'settled-twice',
