@@ -8,7 +8,7 @@ import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
 import { parseJson } from './providers/dialects/json-parse.ts'
-import { headProblem, mediaTypeProblem, wantsUpgrade } from './request/http/ambiguous.ts'
+import { headProblem, mediaTypeProblem } from './request/http/ambiguous.ts'
 import { readBody } from './request/http/body.ts'
 import { clientAddress } from './request/http/client-address.ts'
 import { Connections } from './request/http/connections.ts'
@@ -16,10 +16,9 @@ import { CutResponse } from './request/http/cut-response.ts'
 import { guardAnswerAfterNext, leaveOwnAnswersAlone } from './request/http/koa.ts'
 import { ClientRequest } from './request/http/leftover.ts'
 import { lingerAtEnd } from './request/http/linger.ts'
-import { answerMalformed, answerUnserved, refuseBody, refuseOn } from './request/http/malformed.ts'
+import { answerMalformed, answerUnserved, refuseBody } from './request/http/malformed.ts'
 import type { Overload } from './request/http/overload.ts'
 import { Shares } from './request/http/shares.ts'
-import { noteKnown, STRANGERS } from './request/http/strangers.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
 import type { Generation } from './runtime/generation.ts'
 
@@ -203,11 +202,10 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
   const limits = { total: () => API_BODIES_BYTES, share: () => API_SHARE_BYTES }
   const known = new Shares(limits)
   const strangers = new Shares(limits)
-  return async ({ req, res }, { limitBytes, owner, isStranger }) => {
-    const problem = mediaTypeProblem(req)
+  return async (ctx, { limitBytes, owner, isStranger }) => {
+    const problem = mediaTypeProblem(ctx.req)
     if (problem) throw problem
-    if (!isStranger) noteKnown(req)
-    const body = await readBody(req, res, limitBytes, (isStranger ? strangers : known).of(owner))
+    const body = await readBody(ctx.req, ctx.res, limitBytes, (isStranger ? strangers : known).of(owner))
     try {
       return parseJson(body.bytes)
     } finally {
@@ -283,19 +281,15 @@ export interface Listener {
   cutBodies(refusal: Refusal): void
 }
 
-/** An HTTP server with limits that Node leaves wide. @param strangers those of the process, unless time is not real */
-export function createListener(
-  app: Koa,
-  limits: Limits,
-  nextId: () => string,
-  overload?: Overload,
-  strangers = STRANGERS,
-): Listener {
+/** An HTTP server with limits that Node leaves wide. */
+export function createListener(app: Koa, limits: Limits, nextId: () => string, overload?: Overload): Listener {
   const callback = app.callback()
   const coming = new Chain<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
-    // A closed server takes no further request, and Node's parser throws away the bytes that came with a request to upgrade.
-    if (!server.listening || wantsUpgrade(request)) response.shouldKeepAlive = false
+    // No further request on a connection of a server that has been closed.
+    if (!server.listening) response.shouldKeepAlive = false
+    // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
+    if (wantsUpgrade(request)) response.shouldKeepAlive = false
     // What is wrong with a head is told in any case, and ends the connection.
     if (overload?.refusesRequest() && !isHealth(request.url) && headProblem(request) === null) {
       overload.refused()
@@ -332,7 +326,6 @@ export function createListener(
     look.unref()
     server.once('close', () => clearInterval(look))
   })
-  strangers.watch(server, (socket, refusal) => refuseOn(socket, refusal, nextId()))
   server.on('clientError', (error, socket) => {
     const told = connections.giveUp(socket)
     if (told !== 'nobody') answerMalformed(error, socket, { isInProgress: told === 'current', requestId: nextId() })
@@ -348,13 +341,14 @@ export function createListener(
   }
 }
 
-/** The limits that a server keeps itself: they are set again when the configuration changes. */
+/** What of the limits a server keeps itself: they are set again when the configuration changes. */
 export function setTimeouts(server: Server, { headersMs, requestMs, stallMs }: Limits): void {
-  Object.assign(server, { headersTimeout: headersMs, requestTimeout: requestMs })
+  server.headersTimeout = headersMs
+  server.requestTimeout = requestMs
   stalls.set(server, stallMs)
 }
 
-/** Node's servers have no timeout for a client that takes nothing of its answer; in milliseconds. */
+/** What Node's servers have no timeout for: a client that takes nothing of its answer, in milliseconds. */
 const stalls = new WeakMap<Server, number>()
 const STALLS_EVERY_MS = 1000
 
@@ -382,6 +376,11 @@ function refuseOverloaded(request: IncomingMessage, response: ServerResponse, id
 }
 
 const LARGE_BODY_BYTES = 64 * 1024
+
+/** As the parser sees it (RFC 9110, 7.8): both headers. */
+function wantsUpgrade({ headers }: IncomingMessage): boolean {
+  return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
+}
 
 /**
  * Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES).

@@ -13,7 +13,6 @@ import type { Reply } from './request/finish.ts'
 import { type ReadBody, readBody } from './request/http/body.ts'
 import { parseArrived } from './request/http/linger.ts'
 import { refuseBody } from './request/http/malformed.ts'
-import { noteKnown } from './request/http/strangers.ts'
 import { createVia } from './request/http/via.ts'
 import { runPlan } from './request/pipeline/runner.ts'
 import { sendChat } from './request/send/chat.ts'
@@ -161,7 +160,6 @@ export class Gateway {
   /** The body has to come: from here on the exchange counts as one that may be sent on. */
   async #receive(exchange: LiveExchange): Promise<void> {
     const { config } = exchange.live
-    if (exchange.account) noteKnown(exchange.ctx.req)
     exchange.body = await this.#read(exchange)
     this.#checkRoom(exchange.generation)
     exchange.bytes = exchange.body.bytes

@@ -4,7 +4,6 @@ import { createClientApp, createListener, type Listener } from '../../src/app.ts
 import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { Gateway } from '../../src/gateway.ts'
-import { Strangers } from '../../src/request/http/strangers.ts'
 import { summaryOf } from '../../src/request/send/record.ts'
 import { createGeneration, type Generation } from '../../src/runtime/generation.ts'
 import type { Wire } from '../../src/simulate/connection.ts'
@@ -126,12 +125,7 @@ export class Life {
       ready: () => ({ ready: true }),
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
     })
-    // Nothing in a simulation takes the processor's time.
-    const strangers = new Strangers(
-      () => clock.now(),
-      () => 0,
-    )
-    this.#listener = createListener(app, configuration.limits, () => ids.next('req_'), undefined, strangers)
+    this.#listener = createListener(app, configuration.limits, () => ids.next('req_'))
     void this.#recover()
   }
 

@@ -2,7 +2,6 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type ErrorCode, envelope, type Refusal, refuse } from '#contract'
-import { stopWatching } from './strangers.ts'
 
 const CODES: Readonly<Record<string, ErrorCode>> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
@@ -39,7 +38,6 @@ export function answerMalformed(
 
 /** Answers a request with which Node gives the socket away (CONNECT): nobody else listens to it any more. */
 export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: string): void {
-  stopWatching(socket)
   socket.on('error', () => {})
   // Whose answer is still owed may leave.
   socket.once('end', () => socket.destroy())
@@ -47,8 +45,7 @@ export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: str
   refuseOn(socket, refusal, requestId)
 }
 
-/** Answers a connection with a refusal and ends it; where an answer is already owed, that one is refused or cut. */
-export function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
+function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const owed = (socket as { _httpMessage?: Owed })._httpMessage
   if (!owed) answerRaw(socket, refusal, requestId)
   // Whatever is written while an answer is owed would be read as that answer, or as a part of it.
