@@ -85,7 +85,7 @@ export class Gateway {
     let exchange: LiveExchange | null = null
     let told: Told = { refusal: null, decidedBy: null }
     try {
-      // 1. Open: from the first moment somebody notices when the client leaves.
+      // 1. Open: from here on the exchange notices when its client leaves.
       this.#parts.entered(generation)
       const onward = this.#via.onward(ctx.req.headers.via)
       exchange = new LiveExchange(ctx, route, generation, this.#host, onward ?? '')

@@ -8,7 +8,7 @@ export interface AskedTarget {
   readonly models: readonly string[]
 }
 
-/** The targets of all models. Behind them the providers of raw routes, each of which is one target. */
+/** The targets of all models, then the providers of raw routes: each of these is one target. */
 export function targetsOf({ models, routes }: Pick<Configuration, 'models' | 'routes'>): readonly AskedTarget[] {
   const found = new Map<string, AskedTarget & { readonly models: string[] }>()
   for (const model of models.values()) {

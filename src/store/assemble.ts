@@ -75,9 +75,7 @@ export interface StoreParts {
   readonly version: KeyVersion
   /** Of the owner of the ledger's thread. */
   readonly threads: { readonly host: ThreadHost; readonly url: string } | null
-  /** Whether other processes write to it too. */
-  readonly isShared: boolean
-  /** Of this process; null where no other one writes. */
+  /** Of this process, where other processes write to it too; null: none does. */
   readonly lease: LeaseWord | null
   /** As which of them this one takes holds; null: as none. */
   readonly replica: ReplicaParts | null
@@ -170,7 +168,7 @@ export function assemble(parts: StoreParts): ServedStore {
     async recover() {
       if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
       const orphans = (spools?.left() ?? []).map(createSpool)
-      const dead: Dead | null = parts.isShared ? null : { replica: null, lane: null }
+      const dead: Dead | null = parts.lease !== null ? null : { replica: null, lane: null }
       // First what was spooled: it knows more than the last checkpoint.
       const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, dead })
       const former = await keeper?.start()

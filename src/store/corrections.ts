@@ -7,7 +7,7 @@ import type { Clock, NanoUsd } from '#contract'
 import type { Database } from './database.ts'
 import type { KeyTotals } from './key-totals.ts'
 import type { SettleRecord } from './settle-record.ts'
-import type { UsageWriter, Used } from './usage.ts'
+import { failedOf, type UsageWriter, type Used } from './usage.ts'
 
 type Recovered = {
   readonly amount: NanoUsd
@@ -79,16 +79,16 @@ export function createCorrection(
     )
     post.run(booked, hold.account)
     keys.settle(hold.key, 0n, booked)
-    const before = {
-      ...late,
-      amount: recovered.amount,
-      outcome: recovered.outcome,
-      promptTokens: Number(recovered.prompt_tokens),
-      cachedTokens: Number(recovered.cached_tokens),
-      completionTokens: Number(recovered.completion_tokens),
-      reasoningTokens: Number(recovered.reasoning_tokens),
+    const counts = {
+      requests: 0,
+      failed: failedOf(late.outcome) - failedOf(recovered.outcome),
+      promptTokens: late.promptTokens - Number(recovered.prompt_tokens),
+      cachedTokens: late.cachedTokens - Number(recovered.cached_tokens),
+      completionTokens: late.completionTokens - Number(recovered.completion_tokens),
+      reasoningTokens: late.reasoningTokens - Number(recovered.reasoning_tokens),
+      charged: booked,
     }
-    usage.correct(hold, before, { ...late, amount: recovered.amount + booked }, settledAt)
+    usage.correct(hold, counts, settledAt)
     return true
   }
 }

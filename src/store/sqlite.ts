@@ -104,7 +104,6 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
       ...options,
       version: createKeyVersion(),
       threads: null,
-      isShared: false,
       lease: null,
       replica: null,
     }
@@ -166,7 +165,7 @@ export async function attachStore(
     const writer = await createThreadWriter({ source: new ThreadClient(client), clock, schedule })
     const file = path === null ? null : { path, watch: watchFiles(path), lostCommits: null }
     const spools: Spools = { own: createSpool(spool), of: () => spool, left: () => [] }
-    const alone = { threads: null, isShared: isServer, lease, replica: null }
+    const alone = { threads: null, lease, replica: null }
     return assemble({ ...options, ...alone, writer, reading, spools, file, version })
   } catch (error) {
     await reading.close()
@@ -233,7 +232,6 @@ async function writeToPostgres(
       spools,
       file: null,
       version: createKeyVersion(),
-      isShared: true,
       lease: createLeaseWord(),
       replica,
     }

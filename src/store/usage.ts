@@ -29,8 +29,8 @@ export interface Used {
 export interface UsageWriter {
   /** Adds an exchange that has just been settled, once: the caller knows that it was not settled before. */
   add(used: Used, settle: SettleRecord, nowMs: number): void
-  /** Replaces what an exchange was counted with, at the time of its settle. */
-  correct(used: Used, before: SettleRecord, after: SettleRecord, settledAtMs: number): void
+  /** Adds the difference that a correction makes to an exchange, at the time of its settle. */
+  correct(used: Used, difference: Counts, settledAtMs: number): void
   /** As a part of the transaction. */
   beforeCommit(): void
   /** The transaction is over, or there was none of it: what was counted is written, or never was. */
@@ -78,21 +78,8 @@ export function addCounts(sum: Counts, more: Readonly<Counts>): void {
   sum.charged += more.charged
 }
 
-function subtractCounts(sum: Counts, less: Readonly<Counts>): void {
-  sum.requests -= less.requests
-  sum.failed -= less.failed
-  sum.promptTokens -= less.promptTokens
-  sum.cachedTokens -= less.cachedTokens
-  sum.completionTokens -= less.completionTokens
-  sum.reasoningTokens -= less.reasoningTokens
-  sum.charged -= less.charged
-}
-
-function countsOf(settle: SettleRecord): Counts {
-  const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
-  const failed = outcome === 'answered' ? 0 : 1
-  return { requests: 1, failed, promptTokens, cachedTokens, completionTokens, reasoningTokens, charged }
-}
+/** How many exchanges of an outcome have failed: 1 or 0. */
+export const failedOf = (outcome: SettleRecord['outcome']): number => (outcome === 'answered' ? 0 : 1)
 
 const COLUMNS = [
   'account',
@@ -170,12 +157,13 @@ export function createUsageWriter(database: Database): UsageWriter {
 
   return {
     add(used, settle, nowMs) {
-      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), countsOf(settle))
+      const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
+      const tokens = { promptTokens, cachedTokens, completionTokens, reasoningTokens }
+      const counts = { requests: 1, failed: failedOf(outcome), ...tokens, charged }
+      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), counts)
     },
-    correct(used, before, after, settledAtMs) {
-      const sum = sumOf(sums, used, HOURS, startOf(HOUR_MS, settledAtMs))
-      addCounts(sum, countsOf(after))
-      subtractCounts(sum, countsOf(before))
+    correct(used, difference, settledAtMs) {
+      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, settledAtMs)), difference)
     },
     beforeCommit() {
       const rows = new Map<string, Sum>()

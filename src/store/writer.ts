@@ -18,7 +18,7 @@ import { createLinkOperations, type LinkOperations } from './links.ts'
 import { createOpenHolds, type OpenHolds } from './open-holds.ts'
 import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
 import { createPersonOperations, type PersonOperations } from './persons.ts'
-import { LedgerBatches, type NamedOperation } from './postgres/ledger-batches.ts'
+import { LedgerBatches, type NamedOperation, OF_REPLICA } from './postgres/ledger-batches.ts'
 import {
   createFence,
   createReplicaOperations,
@@ -71,13 +71,7 @@ const WITHOUT_SAVEPOINT: ReadonlySet<Name> = new Set([
   'sweepResponses',
   'countTries',
   'takeTriesBack',
-  'renewLease',
-  'takeOver',
-  'forgetReplica',
-  'publishView',
-  'probe',
-  'detach',
-  'last',
+  ...OF_REPLICA,
 ])
 
 /** As it waits in the queue; `request` is that of the operation `name`. */

@@ -114,7 +114,7 @@ testWith(
   async () => {
     const made = await tollgate(['plugin', 'new', 'short-talks'], { cwd: folder })
     expect(made).toMatchObject({ code: 0, stderr: '' })
-    // What `npm install FOLDER` and `npm link` make of the checkout.
+    // `npm install FOLDER` and `npm link` make such a link to the checkout.
     mkdirSync(join(folder, 'node_modules'))
     symlinkSync(ROOT, join(folder, 'node_modules/tollgate'))
     const { stdout } = await run(process.execPath, ['--test', '--test-skip-pattern=every ending', TEST])

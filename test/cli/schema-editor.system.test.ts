@@ -1,5 +1,5 @@
 /**
- * What people see in an editor: the schema in yaml-language-server itself, over stdio, as editors run it.
+ * The schema in an editor: yaml-language-server itself, over stdio, as editors run it.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

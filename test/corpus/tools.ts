@@ -10,7 +10,7 @@ export interface Replay extends AsyncDisposable {
   readonly url: string
 }
 
-/** What the checker said of the cases of a set. */
+/** The verdict of the checker on the cases of a set. */
 export interface Verdict {
   readonly counts: ReadonlyMap<string, { readonly passed: number; readonly checked: number }>
   /** A line for each case that failed: its id, whole or stream, what was wrong. */

@@ -89,7 +89,7 @@ async function slowBody(gateway: InProcess, head: string, isChanged: boolean): P
 const HALF_HEAD = 'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n'
 const HALF_BODY = `${HALF_HEAD}content-type: application/json\r\ncontent-length: 100\r\n\r\n{`
 
-/** How many comments a stream has when its provider is silent until there are so many, or for so long. */
+/** The number of comments in a stream whose provider is silent until that number, or a time, is reached. */
 async function pings(gateway: InProcess, wanted: number, isChanged: boolean, quietMs: number): Promise<number> {
   provider.script(gated({ tokens: 1 }))
   const index = provider.requests.length

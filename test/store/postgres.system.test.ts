@@ -218,7 +218,7 @@ onPostgres(() => {
       expect(applied).toEqual(MIGRATIONS.map((file, index) => ({ version: String(index + 1), file })))
     })
 
-    test('of which another first start has made a half is waited for', async () => {
+    test('a start waits for another first start that has made only a part of it', async () => {
       const { url, run } = await testDatabase()
       const other = openPostgres(url)
       other.prepare('SELECT pg_advisory_lock(?)').get(WRITE_LOCK + 1n)

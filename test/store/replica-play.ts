@@ -3,8 +3,8 @@
  * start again, connections are cut, COMMITs fail or only seem to, rows are locked, and one process does not reach the database.
  * A seed repeats what chance drew, as far as the server lets it.
  *
- * What it demands: the answer that a caller got is true; each exchange is charged at most once; what was owed is charged, unless its
- * process had died, also after its lease had ended; whoever lives can write again; and in the end nothing is held.
+ * It demands that the answer to a caller is true; that each exchange is charged at most once; that the amount owed is charged unless
+ * the process had died, also after its lease had ended; that each live process can write again; and that nothing is held in the end.
  */
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'

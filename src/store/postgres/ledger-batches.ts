@@ -43,15 +43,8 @@ export const KEY_CHANGES = 'key_changes'
 /** What a key may do is read again after these. */
 const CHANGES_KEYS: ReadonlySet<string> = new Set(['changeKey', 'rotateKey', 'revokeKey', 'freeze', 'setPlan'])
 /** These write what only their replica does. */
-const OF_REPLICA: ReadonlySet<string> = new Set([
-  'renewLease',
-  'takeOver',
-  'forgetReplica',
-  'publishView',
-  'probe',
-  'detach',
-  'last',
-])
+export const OF_REPLICA = ['renewLease', 'takeOver', 'forgetReplica', 'publishView', 'probe', 'detach', 'last'] as const
+const IS_OF_REPLICA: ReadonlySet<string> = new Set(OF_REPLICA)
 
 const isBatched = ({ name }: NamedOperation): boolean => name === 'hold' || name === 'settle' || name === 'checkpoint'
 
@@ -154,7 +147,7 @@ export class LedgerBatches {
   #applyInTurn(operations: readonly NamedOperation[], results: unknown[]): void {
     const { lock, tell } = this.#statements
     // Before anything else is locked, so that no two wait for each other.
-    if (operations.some(operation => !isBatched(operation) && !OF_REPLICA.has(operation.name))) lock.get(WRITE_LOCK)
+    if (operations.some(operation => !isBatched(operation) && !IS_OF_REPLICA.has(operation.name))) lock.get(WRITE_LOCK)
     if (operations.some(({ name }) => CHANGES_KEYS.has(name))) tell.get()
     for (let index = 0; index < operations.length; ) {
       let end = index

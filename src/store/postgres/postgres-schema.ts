@@ -61,7 +61,7 @@ export function migratePostgres(
   })
 }
 
-/** Whoever looks at the schema while another process makes it would see a half of it. */
+/** Without the lock, a process could read a schema of which another one has made only a part. */
 function locked<Result>(database: Database, onWait: TellWait, work: () => Result): Result {
   takeMigrationLock(database, onWait)
   try {

@@ -15,7 +15,7 @@ export interface Level {
 
 const MAX_NAMES = 65_536
 
-/** Whether a bucket is that of an address, of which strangers have as many as they like. */
+/** Whether a bucket belongs to an address. A client without a key can use any number of addresses. */
 export const isOfAddress = (name: string): boolean => name.includes('/address:')
 
 /** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
