@@ -8,7 +8,8 @@ import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
 import { parseJson } from './providers/dialects/json-parse.ts'
-import { headProblem, mediaTypeProblem } from './request/http/ambiguous.ts'
+import { headProblem, mediaTypeProblem, wantsUpgrade } from './request/http/ambiguous.ts'
+import { noteKnown, ownerOf, watchArrivals } from './request/http/arrivals.ts'
 import { readBody } from './request/http/body.ts'
 import { clientAddress } from './request/http/client-address.ts'
 import { Connections } from './request/http/connections.ts'
@@ -18,6 +19,7 @@ import { ClientRequest } from './request/http/leftover.ts'
 import { lingerAtEnd } from './request/http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './request/http/malformed.ts'
 import type { Overload } from './request/http/overload.ts'
+import { THREAD_WORK } from './request/http/owners.ts'
 import { Shares } from './request/http/shares.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
 import type { Generation } from './runtime/generation.ts'
@@ -202,10 +204,11 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
   const limits = { total: () => API_BODIES_BYTES, share: () => API_SHARE_BYTES }
   const known = new Shares(limits)
   const strangers = new Shares(limits)
-  return async (ctx, { limitBytes, owner, isStranger }) => {
-    const problem = mediaTypeProblem(ctx.req)
+  return async ({ req, res }, { limitBytes, owner, isStranger }) => {
+    const problem = mediaTypeProblem(req)
     if (problem) throw problem
-    const body = await readBody(ctx.req, ctx.res, limitBytes, (isStranger ? strangers : known).of(owner))
+    if (!isStranger) noteKnown(req, THREAD_WORK.owners.account(owner))
+    const body = await readBody(req, res, limitBytes, (isStranger ? strangers : known).of(owner))
     try {
       return parseJson(body.bytes)
     } finally {
@@ -281,17 +284,21 @@ export interface Listener {
   cutBodies(refusal: Refusal): void
 }
 
-/** An HTTP server with limits that Node leaves wide. */
-export function createListener(app: Koa, limits: Limits, nextId: () => string, overload?: Overload): Listener {
+/** An HTTP server with limits that Node leaves wide. @param work that of the thread, unless time is not real */
+export function createListener(
+  app: Koa,
+  limits: Limits,
+  nextId: () => string,
+  overload?: Overload,
+  work = THREAD_WORK,
+): Listener {
   const callback = app.callback()
   const coming = new Chain<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
-    // No further request on a connection of a server that has been closed.
-    if (!server.listening) response.shouldKeepAlive = false
-    // Nobody upgrades here, but Node's parser throws away what came in one piece with such a request: say so by closing.
-    if (wantsUpgrade(request)) response.shouldKeepAlive = false
-    // What is wrong with a head is told in any case, and ends the connection.
-    if (overload?.refusesRequest() && !isHealth(request.url) && headProblem(request) === null) {
+    // A closed server takes no further request. Node's parser throws away the bytes behind a request to upgrade.
+    if (!server.listening || wantsUpgrade(request)) response.shouldKeepAlive = false
+    // A mistake in a head is answered in any case.
+    if (overload?.refuses(ownerOf(request)) && !isHealth(request.url) && headProblem(request) === null) {
       overload.refused()
       return refuseOverloaded(request, response, nextId())
     }
@@ -307,8 +314,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
       IncomingMessage: ClientRequest,
       ServerResponse: CutResponse,
       connectionsCheckingInterval: 1000,
-      // Longer than the balancers in front keep theirs, so that it is never we who close under their hands.
-      keepAliveTimeout: 75_000,
+      keepAliveTimeout: 75_000, // longer than the balancers in front keep theirs: they close first
       // What a client that does not read costs; the pump stops at the first `false`. (Node's 64 KiB cost 40 KiB more each.)
       highWaterMark: 16 * 1024,
       maxHeaderSize: 16 * 1024,
@@ -318,6 +324,7 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
     beginInTurn,
   )
   setTimeouts(server, limits)
+  watchArrivals(server, work)
   // A client that waits for `100 Continue` gets it when its body is read: `readBody` says it.
   server.on('checkContinue', beginInTurn)
   server.on('checkExpectation', beginInTurn)
@@ -341,14 +348,13 @@ export function createListener(app: Koa, limits: Limits, nextId: () => string, o
   }
 }
 
-/** What of the limits a server keeps itself: they are set again when the configuration changes. */
+/** The limits that a server keeps itself: they are set again when the configuration changes. */
 export function setTimeouts(server: Server, { headersMs, requestMs, stallMs }: Limits): void {
-  server.headersTimeout = headersMs
-  server.requestTimeout = requestMs
+  Object.assign(server, { headersTimeout: headersMs, requestTimeout: requestMs })
   stalls.set(server, stallMs)
 }
 
-/** What Node's servers have no timeout for: a client that takes nothing of its answer, in milliseconds. */
+/** Node's servers have no timeout for a client that takes nothing of its answer; in milliseconds. */
 const stalls = new WeakMap<Server, number>()
 const STALLS_EVERY_MS = 1000
 
@@ -376,11 +382,6 @@ function refuseOverloaded(request: IncomingMessage, response: ServerResponse, id
 }
 
 const LARGE_BODY_BYTES = 64 * 1024
-
-/** As the parser sees it (RFC 9110, 7.8): both headers. */
-function wantsUpgrade({ headers }: IncomingMessage): boolean {
-  return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
-}
 
 /**
  * Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES).

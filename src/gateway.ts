@@ -3,16 +3,19 @@
  * ends and records. It introduces the parts to each other; they do not know one another.
  */
 import type { Context } from 'koa'
-import { decidedBy, isRefusal, type Refusal, refuse, type Sliced, slices } from '#contract'
+import { decidedBy, isRefusal, ownTurn, type Refusal, refuse, slices, type WorkOwner } from '#contract'
 import { Chain } from './common/chain.ts'
 import { firstOfMost } from './common/first-of-most.ts'
 import { SharedCount } from './common/shared-count.ts'
 import { factsOf } from './config/conditions/when.ts'
 import { parseInSlices } from './providers/dialects/json-parse.ts'
 import type { Reply } from './request/finish.ts'
+import { noteKnown } from './request/http/arrivals.ts'
 import { type ReadBody, readBody } from './request/http/body.ts'
 import { parseArrived } from './request/http/linger.ts'
 import { refuseBody } from './request/http/malformed.ts'
+import type { Overload } from './request/http/overload.ts'
+import { THREAD_WORK, type Work } from './request/http/owners.ts'
 import { createVia } from './request/http/via.ts'
 import { runPlan } from './request/pipeline/runner.ts'
 import { sendChat } from './request/send/chat.ts'
@@ -34,6 +37,10 @@ export interface GatewayParts extends SenderParts {
   /** An exchange begins in a generation, and is over. */
   entered(generation: Generation): void
   left(generation: Generation): void
+  /** Left out: that of the thread. Null: time is not real, and no exchange waits for its turn. */
+  readonly work?: Work | null
+  /** Left out: no exchange is refused because of its account's work. */
+  readonly overload?: Overload
   /** Counts exchanges whose bodies have come; left out: this gateway is the only one of its process. */
   readonly admitted?: SharedCount
   /** Whether other threads serve with the same store. */
@@ -46,6 +53,9 @@ export interface GatewayParts extends SenderParts {
   reportBug(exchange: string, error: unknown): void
 }
 
+/** The work of an exchange that is not measured: its head and its answer, and the reading of its body. */
+const MIN_COST_MS = 0.2
+const MS_PER_BYTE = 3e-6
 /** A body of this size takes milliseconds to scan and as many to parse. */
 const LONG_BODY_BYTES = 512 * 1024
 
@@ -59,14 +69,17 @@ export class Gateway {
   /** Those whose bodies have come, in all threads of the process. */
   readonly #admitted: SharedCount
   readonly #via = createVia()
+  readonly #work: Work | null
   #waiting: (() => void)[] = []
   #draining = false
 
   constructor(parts: GatewayParts) {
     this.#parts = parts
+    this.#work = parts.work === undefined ? THREAD_WORK : parts.work
     this.#admitted = parts.admitted ?? new SharedCount()
     this.#host = {
       ...parts,
+      work: this.#work,
       memory: createMemory(() => parts.generation().configuration.limits),
       view: viewOf,
       answer: answerEarly,
@@ -160,6 +173,7 @@ export class Gateway {
   /** The body has to come: from here on the exchange counts as one that may be sent on. */
   async #receive(exchange: LiveExchange): Promise<void> {
     const { config } = exchange.live
+    await this.#awaitTurn(exchange)
     exchange.body = await this.#read(exchange)
     this.#checkRoom(exchange.generation)
     exchange.bytes = exchange.body.bytes
@@ -168,6 +182,32 @@ export class Gateway {
     this.#admitted.add(1)
     if (exchange.bytes.length > LONG_BODY_BYTES && config.kind !== 'raw') await parseAhead(exchange)
     if (config.keepResponsesMs !== null) await readKeptAhead(exchange)
+  }
+
+  /** While others have work, an account that has much of it waits for its turn, or is refused. */
+  #awaitTurn(exchange: LiveExchange): unknown {
+    if (this.#work === null) return undefined
+    const { slices } = this.#work
+    const owner = this.#own(exchange, this.#work)
+    if (this.#parts.overload?.refuses(owner)) {
+      throw refuse('overloaded', { retryAfterMs: 1000, detail: 'others wait, and this account has most of the work' })
+    }
+    const costMs = MIN_COST_MS + Number(exchange.ctx.req.headers['content-length'] ?? 0) * MS_PER_BYTE
+    if (slices.isBehind(owner)) return slices.run(ownTurn(), exchange.signal, { owner, costMs })
+    slices.spend(owner, costMs)
+    return undefined
+  }
+
+  /** Finds out whose work the exchange is. The first steps have let it in, so its client is known from now on. */
+  #own(exchange: LiveExchange, { owners }: Work): WorkOwner {
+    const { account, ctx, generation } = exchange
+    const { preferredPlans } = generation.configuration
+    const owner = account
+      ? owners.account(account.id, preferredPlans.includes(account.plan))
+      : owners.network(ownerOf(exchange))
+    exchange.own(owner)
+    noteKnown(ctx.req, owner)
+    return owner
   }
 
   /**
@@ -204,6 +244,8 @@ export class Gateway {
   async #send(exchange: LiveExchange): Promise<Reply> {
     const { ctx, live } = exchange
     if (ctx.method === 'OPTIONS') throw refuse('method_not_allowed')
+    // A policy may read the body before it knows the account.
+    if (this.#work !== null && exchange.owner?.group && exchange.account) this.#own(exchange, this.#work)
     switch (live.config.kind) {
       case 'chat':
       case 'messages':
@@ -213,7 +255,7 @@ export class Gateway {
         if (exchange.bytes.length > LONG_BODY_BYTES) await slices.run(ownTurn(), exchange.signal)
         // A stream waits at the provider, not here.
         if (!exchange.chat?.stream) this.#host.memory.reserveAnswer(exchange)
-        return sendChat(exchange)
+        return exchange.measured(() => sendChat(exchange))
       case 'raw':
         this.#host.memory.reserveAnswer(exchange)
         return sendRaw(exchange)
@@ -299,10 +341,6 @@ export class Gateway {
     for (const resolve of this.#waiting) resolve()
     this.#waiting = []
   }
-}
-
-function* ownTurn(): Sliced<void> {
-  yield
 }
 
 /** Parses a long body in turns of the event loop, before the first step asks for it: others run between. */

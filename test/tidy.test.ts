@@ -93,6 +93,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'app.ts',
     'gateway.ts',
     'request/send/',
+    'request/http/',
     'runtime/generation.ts',
     'config/',
     'request/pipeline/',

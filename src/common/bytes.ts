@@ -41,6 +41,7 @@ const NOTHING: Buffer = Buffer.alloc(0)
  */
 export class ByteCollector {
   readonly #ownsPieces: boolean
+  readonly #expectedBytes: number
   #size = 0
   #held = 0
   /** All but the last one are full. */
@@ -51,9 +52,12 @@ export class ByteCollector {
   /**
    * @param ownsPieces nobody else looks at a piece that was added: `take()` and `clear()` free its memory at once. Left to
    * the garbage collector, the pieces of a few long bodies bring about a full collection.
+   * @param expectedBytes how many will come, as far as that is known. When half of them are there, they move to a block that has
+   * room for all: joined at the end, a long body would hold the event loop twice as long.
    */
-  constructor(ownsPieces: boolean = false) {
+  constructor(ownsPieces: boolean = false, expectedBytes: number = 0) {
     this.#ownsPieces = ownsPieces
+    this.#expectedBytes = expectedBytes
   }
 
   /** The bytes collected so far. */
@@ -72,6 +76,11 @@ export class ByteCollector {
     const rest = this.#room > 0 ? this.#fill(piece) : piece
     if (rest.length === 0) return
     // A view of something much larger would keep all of it.
+    const expected = this.#expectedBytes
+    if (this.#size <= expected && this.#size * 2 >= expected && this.#parts.length > 1) {
+      this.#move(rest, expected)
+      return
+    }
     const isCompact = rest.length * 2 >= rest.buffer.byteLength
     if (isCompact && (this.#parts.length === 0 || rest.length >= MIN_KEPT_BYTES)) {
       this.#parts.push(rest)
@@ -113,6 +122,18 @@ export class ByteCollector {
     const copied = piece.copy(last, last.length - this.#room)
     this.#room -= copied
     return piece.subarray(copied)
+  }
+
+  /** Moves all bytes to one block. */
+  #move(rest: Buffer, blockBytes: number): void {
+    const block = Buffer.allocUnsafeSlow(blockBytes)
+    let at = 0
+    for (const part of this.#parts) at += part.copy(block, at)
+    at += rest.copy(block, at)
+    this.#free(this.#parts)
+    this.#parts = [block]
+    this.#held = blockBytes
+    this.#room = blockBytes - at
   }
 
   #open(piece: Buffer): void {

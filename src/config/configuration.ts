@@ -192,6 +192,8 @@ export interface Configuration {
   /** Host names served, lower-case without port; null: all. */
   readonly hosts: readonly string[] | null
   readonly limits: Limits
+  /** Plans whose accounts have four times the weight of others while the event loop is busy. */
+  readonly preferredPlans: readonly string[]
   readonly drainMs: number
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
   readonly providers: ReadonlyMap<string, Provider>

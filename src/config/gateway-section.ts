@@ -24,6 +24,7 @@ type Server = Pick<
   | 'trustProxy'
   | 'hosts'
   | 'limits'
+  | 'preferredPlans'
   | 'drainMs'
   | 'heartbeat'
 >
@@ -79,6 +80,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
       requestMs: limits.request,
       stallMs: limits.stall,
     },
+    preferredPlans: shape.overload?.prefer ?? [],
     drainMs: shape.drain,
     heartbeat: { firstMs: heartbeat.first, everyMs: heartbeat.every },
   }

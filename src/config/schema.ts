@@ -54,8 +54,8 @@ const LIMITS = map('Limits on size, number and time.', {
     '64MiB',
   ),
   event_loop: span(
-    'The longest acceptable CPU time of one event loop iteration. After five longer ones in a row, Tollgate returns 503 to some new requests.',
-    '100ms',
+    'The longest acceptable delay of work that is ready to run. After a longer delay for a quarter of a second, Tollgate returns 503 to requests of the accounts that have most of the work.',
+    '50ms',
   ),
   headers: span('The time that a client has to send its headers.', '10s'),
   request: span('The time that a client has to send the whole request.', '30s'),
@@ -339,6 +339,16 @@ export const GATEWAY_SCHEMA = map(
       items: { type: 'string', minLength: 1, description: 'A host name without a port.' },
     },
     limits: { ...LIMITS, default: {} },
+    overload: map('Who waits, and who is refused, when the event loop has more work than time.', {
+      prefer: {
+        type: 'array',
+        minItems: 1,
+        uniqueItems: true,
+        description:
+          'Plans whose accounts count for a quarter of their work: they have four times the share of others.',
+        items: { type: 'string', minLength: 1, description: 'The name of a plan.' },
+      },
+    }),
     drain: span(
       'How long streams can continue after SIGTERM. For the same time Tollgate retries settles that it could not write.',
       '10m',

@@ -1,4 +1,5 @@
 /** Long work in slices: one event loop serves every exchange, and none may hold it for long. */
+import { ownerOfSignal, WorkOwner } from './work-owner.ts'
 
 /**
  * Work that can pause: a generator that yields where others may run, and what it waits for (`waited`). It ought to yield at least once a millisecond. Work that
@@ -8,26 +9,64 @@ export type Sliced<Result> = Generator<undefined | Promise<void>, Result, undefi
 
 /** Milliseconds that all sliced work of a process may take in one turn of the event loop. */
 const TURN_MS = 1
-
 /** A slice that takes longer is followed by a rest. */
 const LONG_SLICE_MS = 3
+/** While others have work, an owner rests so many times as long as its long slice took: it has a fifth of the loop at most. */
+const REST = 4
+/** The others: owners that had work in so many milliseconds. */
+const ACTIVE_MS = 1000
+/** An owner with less recent work never waits: it has 10 % of the loop at most. */
+const LIGHT_MS = 150
+/** The owners that fill the loop: those with at least this part of the largest share. */
+const HEAVY_PART = 0.25
 
+/** Work that waits for its next slice. */
 interface Task {
   readonly work: Sliced<unknown>
   readonly signal: AbortSignal | undefined
+  readonly owner: WorkOwner
+  /** Since when it waits, in milliseconds. */
+  sinceMs: number
+  /** Milliseconds of what follows it, which no slice measures. */
+  readonly costMs: number
   readonly resolve: (result: unknown) => void
   readonly reject: (error: unknown) => void
 }
 
-/** Shares a part of each turn of the event loop among all work that was given to it, one slice after the other. */
+/** Whose work it is, and what belongs to it. */
+export interface SliceOptions {
+  /** Left out: the owner of the signal. */
+  readonly owner?: WorkOwner | undefined
+  /** Milliseconds of work that follows at once, outside the queue; they count as a part of the first slice. */
+  readonly costMs?: number
+}
+
+/**
+ * Shares a part of each turn of the event loop among all work that was given to it. The next slice goes to the owner with the least
+ * recent work (weighted fair queueing), and among that owner's work to what has waited longest.
+ */
 export class SliceQueue {
   readonly #now: () => number
   readonly #defer: (turn: () => void, restMs: number) => void
-  readonly #waiting: Task[] = []
-  readonly #turn = () => this.#serve()
-  /** What sliced work has taken of this turn already. */
+  /** All work without an owner has this one. */
+  readonly #unowned = new WorkOwner()
+  /** By owner, the longest waiting first. */
+  readonly #queued = new Map<WorkOwner, Task[]>()
+  #waiting = 0
+  /** The part of this turn that has been taken already. */
   #spentMs = 0
-  #isDeferred = false
+  /** When the next turn begins; infinite: none was asked for. */
+  #turnAtMs = Number.POSITIVE_INFINITY
+  /** The number of that turn. Where an earlier one was asked for later, the former is left out. */
+  #turn = 0
+  /** Behind a long slice the loop is for light owners: the others begin nothing before this time. */
+  #restUntilMs = 0
+  /** The owner that had work last, when that was, and when the one before it had. */
+  #last: WorkOwner | null = null
+  #lastAtMs = Number.NEGATIVE_INFINITY
+  #otherAtMs = Number.NEGATIVE_INFINITY
+  /** The owner with the largest share. */
+  #top: WorkOwner
 
   /**
    * @param now milliseconds; only differences count
@@ -36,11 +75,12 @@ export class SliceQueue {
   constructor(now: () => number, defer: (turn: () => void, restMs: number) => void) {
     this.#now = now
     this.#defer = defer
+    this.#top = this.#unowned
   }
 
   /** How much work waits for its next slice. */
   get waiting(): number {
-    return this.#waiting.length
+    return this.#waiting
   }
 
   /**
@@ -50,39 +90,142 @@ export class SliceQueue {
    * @example
    * const found = await slices.run(search(text), exchange.signal)
    */
-  run<Result>(work: Sliced<Result>, signal?: AbortSignal): Result | undefined | Promise<Result | undefined> {
+  run<Result>(
+    work: Sliced<Result>,
+    signal?: AbortSignal,
+    { owner = ownerOfSignal(signal) ?? this.#unowned, costMs = 0 }: SliceOptions = NO_OPTIONS,
+  ): Result | undefined | Promise<Result | undefined> {
     if (signal?.aborted) return undefined
     let step = work.next()
     if (step.done) return step.value
-    if (step.value === undefined && this.#waiting.length === 0 && this.#spentMs < TURN_MS) {
-      step = this.#slice(work)
-      this.#deferTurn()
-      if (step.done) return step.value
+    let left = costMs
+    if (step.value === undefined && this.#spentMs < TURN_MS && this.#mayBegin(owner)) {
+      step = this.#slice(work, owner, costMs)
+      left = 0
+      if (step.done) {
+        this.#deferTurn()
+        return step.value
+      }
     }
     const { promise, resolve, reject } = Promise.withResolvers<Result | undefined>()
-    this.#wait({ work, signal, resolve: resolve as Task['resolve'], reject }, step.value)
+    const task: Task = {
+      work,
+      signal,
+      owner,
+      sinceMs: 0,
+      costMs: left,
+      resolve: resolve as Task['resolve'],
+      reject,
+    }
+    this.#wait(task, step.value)
     return promise
   }
 
-  /** A turn: slices of those who wait, the longest waiting first, until its time is over. */
-  #serve(): void {
-    this.#isDeferred = false
+  /** Whether new work of the owner has to wait for its turn; never that of an owner with little work, or of one that is alone. */
+  isBehind(owner: WorkOwner): boolean {
+    if (this.#waiting === 0 && this.#spentMs < TURN_MS && owner.restUntilMs === 0) return false
+    const now = this.#now()
+    if (owner.share(now) <= LIGHT_MS || !this.#hasOthers(owner, now)) return false
+    return this.#waiting > 0 || this.#spentMs >= TURN_MS || this.#readyAt(owner, now) > now
+  }
+
+  /** Counts work that was done outside the queue, in milliseconds. */
+  spend(owner: WorkOwner, ms: number): void {
+    this.#count(owner, ms, this.#now())
+    this.#spentMs += ms
+    if (this.#spentMs >= TURN_MS) this.#deferTurn()
+  }
+
+  /** How long the owner's oldest work has waited, in milliseconds. */
+  waitOf(owner: WorkOwner): number {
+    const oldest = this.#queued.get(owner)?.[0]
+    return oldest === undefined ? 0 : this.#now() - oldest.sinceMs
+  }
+
+  /** The delay of the queue, in milliseconds: how long work has waited at most since it could have begun. */
+  delay(): number {
+    if (this.#waiting === 0) return 0
+    const now = this.#now()
+    let delayMs = 0
+    for (const [owner, [oldest]] of this.#queued) {
+      delayMs = Math.max(delayMs, now - Math.max(oldest!.sinceMs, this.#readyAt(owner, now)))
+    }
+    return delayMs
+  }
+
+  /** Whether the owner is one of those that fill the loop: its share is at least a quarter of the largest, and not little. */
+  isHeavy(owner: WorkOwner): boolean {
+    const now = this.#now()
+    const share = owner.share(now)
+    const largest = this.#top.share(now)
+    return share >= largest * HEAVY_PART && (share > LIGHT_MS || largest <= LIGHT_MS)
+  }
+
+  #mayBegin(owner: WorkOwner): boolean {
+    if (this.#waiting === 0 && owner.restUntilMs === 0 && this.#restUntilMs === 0) return true
+    const now = this.#now()
+    if (this.#readyAt(owner, now) > now) return false
+    return this.#waiting === 0 || (owner !== this.#unowned && owner.share(now) <= LIGHT_MS)
+  }
+
+  #hasOthers(owner: WorkOwner, nowMs: number): boolean {
+    return (owner === this.#last ? this.#otherAtMs : this.#lastAtMs) > nowMs - ACTIVE_MS
+  }
+
+  /** When the owner's next work may begin; it may be in the past. */
+  #readyAt(owner: WorkOwner, nowMs: number): number {
+    if (this.#restUntilMs <= owner.restUntilMs || owner.share(nowMs) <= LIGHT_MS) return owner.restUntilMs
+    return this.#restUntilMs
+  }
+
+  /** A turn: slices of what waits, until its time is over. */
+  #serve(turn: number): void {
+    if (turn !== this.#turn) return
+    this.#turnAtMs = Number.POSITIVE_INFINITY
     this.#spentMs = 0
-    while (this.#waiting.length > 0 && this.#spentMs < TURN_MS) this.#go(this.#waiting.shift()!)
-    if (this.#waiting.length > 0) this.#deferTurn()
+    while (this.#waiting > 0 && this.#spentMs < TURN_MS) {
+      const owner = this.#next()
+      if (owner === null) break
+      this.#go(this.#take(owner))
+    }
+    this.#deferTurn()
+  }
+
+  /** The owner with the smallest share of those that do not rest. */
+  #next(): WorkOwner | null {
+    const now = this.#now()
+    let next: WorkOwner | null = null
+    let least = Number.POSITIVE_INFINITY
+    for (const owner of this.#queued.keys()) {
+      if (this.#readyAt(owner, now) > now) continue
+      const share = owner.share(now)
+      if (share < least) {
+        next = owner
+        least = share
+      }
+    }
+    return next
+  }
+
+  #take(owner: WorkOwner): Task {
+    this.#waiting--
+    const tasks = this.#queued.get(owner)!
+    const task = tasks.shift()!
+    if (tasks.length === 0) this.#queued.delete(owner)
+    return task
   }
 
   #go(task: Task): void {
-    const { work, signal, resolve, reject } = task
+    const { work, signal, owner, costMs, resolve, reject } = task
     try {
       if (signal?.aborted) {
         work.return(undefined)
         resolve(undefined)
         return
       }
-      const step = this.#slice(work)
+      const step = this.#slice(work, owner, costMs)
       if (step.done) resolve(step.value)
-      else this.#wait(task, step.value)
+      else this.#wait(costMs === 0 ? task : { ...task, costMs: 0 }, step.value)
     } catch (error) {
       reject(error)
     }
@@ -91,27 +234,64 @@ export class SliceQueue {
   /** Until its next turn; before, until what it waits for is there. */
   #wait(task: Task, awaited: Promise<void> | undefined): void {
     if (awaited !== undefined) return void awaited.then(() => this.#wait(task, undefined))
-    this.#waiting.push(task)
+    task.sinceMs = this.#now()
+    const tasks = this.#queued.get(task.owner)
+    if (tasks === undefined) this.#queued.set(task.owner, [task])
+    else tasks.push(task)
+    this.#waiting++
     this.#deferTurn()
   }
 
   /** Works until the end, until it has to wait, or until the turn's time is over. */
-  #slice<Result>(work: Sliced<Result>): IteratorResult<undefined | Promise<void>, Result> {
-    const began = this.#now() - this.#spentMs
-    for (;;) {
-      const step = work.next()
-      this.#spentMs = this.#now() - began
-      if (step.done || step.value !== undefined || this.#spentMs >= TURN_MS) return step
+  #slice<Result>(
+    work: Sliced<Result>,
+    owner: WorkOwner,
+    costMs: number,
+  ): IteratorResult<undefined | Promise<void>, Result> {
+    const beganMs = this.#now()
+    const spentMs = this.#spentMs + costMs
+    let nowMs = beganMs
+    try {
+      for (;;) {
+        const step = work.next()
+        nowMs = this.#now()
+        this.#spentMs = spentMs + nowMs - beganMs
+        if (step.done || step.value !== undefined || this.#spentMs >= TURN_MS) return step
+      }
+    } finally {
+      this.#count(owner, nowMs - beganMs + costMs, nowMs)
     }
   }
 
-  /** A slice that could not be cut (JSON) has held the loop: others get as much time before the next one. */
+  /** A slice that could not be cut (JSON) has held the loop: others get as much time before the next one, and more from its owner. */
+  #count(owner: WorkOwner, ms: number, now: number): void {
+    owner.add(ms, now)
+    if (owner !== this.#unowned) {
+      if (owner !== this.#last) this.#otherAtMs = this.#lastAtMs
+      this.#last = owner
+      this.#lastAtMs = now
+    }
+    if (owner !== this.#top && owner.share(now) > this.#top.share(now)) this.#top = owner
+    if (ms <= LONG_SLICE_MS) return
+    this.#restUntilMs = now + ms
+    owner.restUntilMs = now + ms * (this.#hasOthers(owner, now) ? REST / owner.weight : 1)
+  }
+
+  /** Asks for the next turn, where there is something to do in it. */
   #deferTurn(): void {
-    if (this.#isDeferred) return
-    this.#isDeferred = true
-    this.#defer(this.#turn, this.#spentMs > LONG_SLICE_MS ? Math.ceil(this.#spentMs) : 0)
+    if (this.#waiting === 0 && this.#spentMs === 0) return
+    const now = this.#now()
+    let restMs = this.#waiting === 0 ? 0 : Number.POSITIVE_INFINITY
+    for (const owner of this.#queued.keys()) restMs = Math.min(restMs, Math.max(0, this.#readyAt(owner, now) - now))
+    restMs = Math.ceil(restMs)
+    if (now + restMs >= this.#turnAtMs) return
+    this.#turnAtMs = now + restMs
+    const turn = ++this.#turn
+    this.#defer(() => this.#serve(turn), restMs)
   }
 }
+
+const NO_OPTIONS: SliceOptions = {}
 
 /** Does all of the work at once, for who cannot wait. Throws when the work has to. */
 export function atOnce<Result>(work: Sliced<Result>): Result {
@@ -135,6 +315,11 @@ export function* waited<Value>(promise: Promise<Value>): Sliced<Value> {
   )
   if ('error' in outcome!) throw outcome.error
   return outcome!.value
+}
+
+/** Work of no length: it is done when it is the owner's turn. */
+export function* ownTurn(): Sliced<void> {
+  yield
 }
 
 /** Work that cannot be cut, as work in slices: it has a slice of its own, with others in front of it and behind it. */

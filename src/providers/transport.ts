@@ -6,6 +6,7 @@
 import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
+import type { WorkOwner } from '#contract'
 import type { AnswerHandler } from './handler.ts'
 import { withoutInformational } from './informational.ts'
 
@@ -23,6 +24,8 @@ export interface UpstreamRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
+  /** Whose work the answer is, for a provider inside this process. */
+  readonly owner?: WorkOwner | undefined
 }
 
 /** A handler that also hears when its request goes out. A transport without a queue calls none of these. */

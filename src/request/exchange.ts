@@ -18,6 +18,7 @@ import {
   type NanoUsd,
   type OnDisconnect,
   type Outcome,
+  ownSignal,
   type Price,
   type Progress,
   type Refusal,
@@ -28,6 +29,7 @@ import {
   type TrailWhy,
   type Usage,
   visible,
+  type WorkOwner,
 } from '#contract'
 import type { Plan, PlannedStep } from '../loader/plan.ts'
 import { type Broken, outcomeAfter, type Reply, type Stop } from './finish.ts'
@@ -128,6 +130,8 @@ export abstract class Exchange {
   answerPrice: Price | null = null
   /** What the sending of that answer has failed with: a step further out has refused it, or the gateway is going. */
   answerError: unknown = null
+  /** Whose work it is; null until the body is to come. */
+  owner: WorkOwner | null = null
   /** The place of the step whose code runs now. */
   step = -1
   #controller: AbortController | null = null
@@ -179,9 +183,21 @@ export abstract class Exchange {
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController()
+      if (this.owner !== null) ownSignal(this.#controller.signal, this.owner)
       if (this.#stopReason !== null) this.#controller.abort(this.#stopReason)
     }
     return this.#controller.signal
+  }
+
+  /** From now on it is known whose work it is. */
+  own(owner: WorkOwner): void {
+    this.owner = owner
+    if (this.#controller !== null) ownSignal(this.#controller.signal, owner)
+  }
+
+  /** Does work at once. The gateway counts its time for the owner. */
+  measured<Result>(work: () => Result): Result {
+    return work()
   }
 
   /** Nobody waits for an answer any more: the client has left, or the gateway is going, which also ends what is read on. */

@@ -6,7 +6,7 @@ import type { Server } from 'node:http'
 import { type Clock, type Random, refuse } from '#contract'
 import type { ExchangeView, ProviderView } from '../api/views.ts'
 import { type ClientAppParts, createClientApp, createListener, listen, setTimeouts } from '../app.ts'
-import type { DeadlineClock } from '../common/clock.ts'
+import { type DeadlineClock, ROUND_MS } from '../common/clock.ts'
 import type { SharedCount } from '../common/shared-count.ts'
 import type { Address, Limits } from '../config/configuration.ts'
 import { Gateway } from '../gateway.ts'
@@ -15,7 +15,8 @@ import type { MetricValues } from '../observe/metric-registry.ts'
 import type { Metrics, ServingFigures } from '../observe/metrics.ts'
 import type { ShadowFigures } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
-import { createOverload } from '../request/http/overload.ts'
+import { createOverload, type Overload } from '../request/http/overload.ts'
+import { THREAD_WORK } from '../request/http/owners.ts'
 import { mistakeWords } from '../request/pipeline/step-report.ts'
 import type { FindRecent } from '../request/send/lookup.ts'
 import { summaryOf } from '../request/send/record.ts'
@@ -130,21 +131,23 @@ export function createServing(parts: ServingParts): Serving {
   const { store, clock, log, metrics, reloads, undo, deadlineClock, findElsewhere } = parts
   const { generation } = reloads
   const recent = createRecentTrails(parts)
-  const gateway = createGateway(parts, recent, findElsewhere ?? recent.find)
   const ids = createIds(clock, { lane: parts.lane })
   let isOverloaded = false
   const overload = createOverload({
     mostMs: () => generation().configuration.limits.eventLoopMs,
+    roundMs: ROUND_MS,
     cpuMs: threadCpuMs,
-    random: parts.random,
+    slices: THREAD_WORK.slices,
     refused: () => metrics.refused('overloaded'),
     changed(now) {
       isOverloaded = now
-      if (now) log.log.warn({}, 'the event loop is overloaded: a part of the new requests is refused')
+      if (now)
+        log.log.warn({}, 'the event loop is overloaded: requests of the accounts with most of the work are refused')
       else log.log.warn({}, 'the event loop is no longer overloaded')
     },
   })
   undo.push(deadlineClock.watch(overload.round))
+  const gateway = createGateway(parts, overload, recent, findElsewhere ?? recent.find)
   const app = createClientApp({
     gateway,
     generation,
@@ -188,6 +191,7 @@ export function createServing(parts: ServingParts): Serving {
 
 function createGateway(
   { store, clock, random, deadlineClock, log, metrics, reloads, admitted, lane, stepGraceMs }: ServingParts,
+  overload: Overload,
   recent: ReturnType<typeof createRecentTrails>,
   findRecent: FindRecent,
 ): Gateway {
@@ -201,6 +205,7 @@ function createGateway(
     entered: reloads.entered,
     left: reloads.left,
     admitted,
+    overload,
     isOneOfSeveral: lane > 0,
     stepGraceMs,
     reportStep({ error, ...report }) {

@@ -9,6 +9,7 @@ import { type Log, mistakeText, type Random, type StepRun, type TrailEntry } fro
 import { createClientApp, createListener, type Listener } from '../app.ts'
 import type { Configuration } from '../config/configuration.ts'
 import { Gateway } from '../gateway.ts'
+import { createTimelessWork } from '../request/http/owners.ts'
 import { mistakeSentence, type StepReport } from '../request/pipeline/step-report.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
 import { summaryOf } from '../request/send/record.ts'
@@ -157,6 +158,7 @@ export class TestGateway {
       run,
     }
     this.gateway = new Gateway({
+      work: null,
       ...shared,
       generation,
       // Which exchanges a generation still has is asked of the gateway itself.
@@ -174,7 +176,7 @@ export class TestGateway {
     const nextId = () => this.#ids.next('req_')
     const ready = () => ({ ready: true })
     const app = createClientApp({ gateway: this.gateway, generation, nextId, ready, reportBug })
-    this.#listener = createListener(app, configuration.limits, nextId)
+    this.#listener = createListener(app, configuration.limits, nextId, undefined, createTimelessWork())
   }
 
   /** Sends a request and resolves when all of its exchange is over. */

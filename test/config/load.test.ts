@@ -186,7 +186,7 @@ test('everything has its default', async () => {
       bodyBytesInflight: 256 * 1024 * 1024,
       keptResponseBytes: 1024 * 1024,
       keptAccountBytes: 64 * 1024 * 1024,
-      eventLoopMs: 100,
+      eventLoopMs: 50,
       headersMs: 10_000,
       requestMs: 30_000,
       stallMs: 60_000,
@@ -212,7 +212,8 @@ store: memory
 secret: \${file:secrets/hmac}
 trust_proxy: \${HOPS}
 hosts: [ API.example.com, localhost ]
-limits: { max_inflight: 5, body: 1MiB, answer: 64MiB, bodies_in_flight: 2MiB, event_loop: 50ms, headers: 1s, request: 2s, stall: 3s }
+limits: { max_inflight: 5, body: 1MiB, answer: 64MiB, bodies_in_flight: 2MiB, event_loop: 70ms, headers: 1s, request: 2s, stall: 3s }
+overload: { prefer: [pro] }
 drain: 90s
 heartbeat: { first: 1s, every: 2s }`,
     },
@@ -243,11 +244,12 @@ heartbeat: { first: 1s, every: 2s }`,
       bodyBytes: 1048576,
       answerBytes: 67108864,
       bodyBytesInflight: 2097152,
-      eventLoopMs: 50,
+      eventLoopMs: 70,
       headersMs: 1000,
       requestMs: 2000,
       stallMs: 3000,
     },
+    preferredPlans: ['pro'],
     drainMs: 90_000,
     heartbeat: { firstMs: 1000, everyMs: 2000 },
   })

@@ -40,6 +40,7 @@ limits:
   headers: 5s
   request: 20s
   stall: 30s
+overload: { prefer: [ pro, enterprise ] }
 drain: 5m
 heartbeat: { first: 5s, every: 10s }
 providers:

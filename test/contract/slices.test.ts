@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { atOnce, type Sliced, SliceQueue, uncut, waited } from '#contract'
+import { atOnce, ownSignal, type Sliced, SliceQueue, uncut, WorkOwner, waited } from '#contract'
 import { countsOf } from '../helpers/counts.ts'
 
 const counts = countsOf('corpus')
@@ -35,9 +35,12 @@ function queue() {
       }
       return name
     },
-    /** One turn of the loop; what was begun in it comes in the next one. */
+    /** One turn of the loop, after its rest; what was begun in it comes in the next one. */
     turn() {
-      for (const each of turns.splice(0)) each()
+      for (const each of turns.splice(0)) {
+        clock.now += rests.at(-1)!
+        each()
+      }
     },
   }
 }
@@ -123,8 +126,9 @@ test('behind a slice that could not be cut others have the loop for as long', as
   expect(rests).toEqual([13])
   turn()
   expect(await parsed).toBe('parsed')
+  // Work that took no time needs no turn.
   void slices.run(uncut(() => {}))
-  expect(rests).toEqual([13, 0])
+  expect(rests).toEqual([13])
   // What needs no second slice waits for no rest.
   void slices.run(uncut(() => (clock.now += 12.5)))
   expect(slices.run(work('short', 1))).toBe('short')
@@ -195,4 +199,132 @@ test('whatever comes when: all is done once, no turn is too long, and who waits 
     }),
     { numRuns: counts(50, 5_000) },
   )
+})
+
+describe('owners', () => {
+  /** Two owners that had so much work just now, and the queue in which both have some. */
+  function owned(heavyMs: number, otherMs: number) {
+    const all = queue()
+    const [heavy, other] = [new WorkOwner(), new WorkOwner()]
+    all.slices.spend(heavy, heavyMs)
+    all.slices.spend(other, otherMs)
+    // The turn that the work has asked for, and the rest behind it.
+    while (all.turns.length > 0) all.turn()
+    all.clock.now += heavyMs * 4
+    return { ...all, heavy, other }
+  }
+
+  test('the next slice is for the one with the least recent work by weight', async () => {
+    const log: string[] = []
+    const { slices, work, turn, heavy, other } = owned(2, 1)
+    const wait = (name: string, owner: WorkOwner) => slices.run(work(name, 9, log), undefined, { owner })
+    const done = [wait('h', heavy), wait('o', other)]
+    log.splice(0)
+    while (slices.waiting > 0) turn()
+    await Promise.all(done)
+    expect(log.join('')).toMatch(/^o+(ho|oh)/)
+    other.weight = 0.01
+    const again = [wait('h', heavy), wait('o', other)]
+    log.splice(0)
+    while (slices.waiting > 0) turn()
+    await Promise.all(again)
+    expect(log.join('')).toMatch(/^h+o+$/)
+  })
+
+  test('behind a long slice its owner rests four times as long while others have work, and the others do not', async () => {
+    const { slices, clock, turns, work, other } = owned(0, 0.5)
+    const oneTurn = () => {
+      for (const each of turns.splice(0)) each()
+    }
+    const heavy = new WorkOwner()
+    slices.spend(heavy, 200)
+    oneTurn()
+    const log: string[] = []
+    const waits = slices.run(work('h', 3, log), undefined, { owner: heavy })
+    expect(slices.isBehind(heavy)).toBe(true)
+    expect(slices.isBehind(other)).toBe(false)
+    expect(slices.run(work('o', 2, log), undefined, { owner: other })).toBe('o')
+    log.splice(0)
+    clock.now += 790
+    oneTurn()
+    expect(log).toEqual([])
+    clock.now += 20
+    oneTurn()
+    expect(log).toEqual(['h', 'h'])
+    expect(await waits).toBe('h')
+  })
+
+  test('alone, an owner rests as long as its slice took, and is never behind', () => {
+    const { slices, rests, turns } = queue()
+    const alone = new WorkOwner()
+    slices.spend(alone, 500)
+    expect(slices.isBehind(alone)).toBe(false)
+    void slices.run(
+      uncut(() => {}),
+      undefined,
+      { owner: alone },
+    )
+    turns[0]!()
+    expect(rests.at(-1)).toBe(500)
+  })
+
+  test('the work with a signal is that of its owner', () => {
+    const { slices, clock } = queue()
+    const owner = new WorkOwner()
+    const { signal } = new AbortController()
+    ownSignal(signal, owner)
+    void slices.run(
+      uncut(() => (clock.now += 7)),
+      signal,
+    )
+    expect(owner.share(clock.now)).toBe(7)
+    expect(owner.share(clock.now + 1000)).toBe(3.5)
+  })
+
+  test('those of a group have the share of the group on top', () => {
+    const group = new WorkOwner()
+    const [one, two] = [new WorkOwner(group), new WorkOwner(group)]
+    one.add(10, 0)
+    expect([one.share(0), two.share(0), group.share(0)]).toEqual([20, 10, 10])
+  })
+
+  test('the heavy ones have a quarter of the largest share, and not little', () => {
+    const { slices } = queue()
+    const of = (ms: number) => {
+      const owner = new WorkOwner()
+      slices.spend(owner, ms)
+      return owner
+    }
+    const [little, some, much, most] = [of(100), of(160), of(400), of(1000)]
+    expect([little, some, much, most].map(owner => slices.isHeavy(owner))).toEqual([false, false, true, true])
+  })
+
+  test('the delay of the queue begins when work could begin; the wait of an owner when it came', () => {
+    const { slices, clock, work } = queue()
+    const owner = new WorkOwner()
+    expect([slices.delay(), slices.waitOf(owner)]).toEqual([0, 0])
+    slices.spend(owner, 100)
+    void slices.run(work('a', 2), undefined, { owner })
+    clock.now += 100
+    expect([slices.delay(), slices.waitOf(owner)]).toEqual([0.5, 100])
+    clock.now += 60
+    expect([slices.delay(), slices.waitOf(owner)]).toEqual([60.5, 160])
+  })
+
+  test('a turn that is asked for earlier takes the place of a later one', () => {
+    const { slices, clock, turns, rests, work } = queue()
+    const owner = new WorkOwner()
+    slices.spend(owner, 300)
+    turns.splice(0)[0]!()
+    void slices.run(work('a', 2), undefined, { owner })
+    const other = new WorkOwner()
+    void slices.run(work('b', 9), undefined, { owner: other })
+    expect(rests.at(-1)).toBe(0)
+    const [late, early] = turns.splice(0)
+    clock.now += 1000
+    early!()
+    const { waiting } = slices
+    late!()
+    expect(slices.waiting).toBe(waiting)
+  })
 })

@@ -6,7 +6,7 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
   'src/common/clock.ts': [['Date.now', 'performance.now', 'setInterval'], 'it is the clock'],
   'src/main.ts': [['Math.random'], 'the default chance'],
   'src/app.ts': [['setInterval', 'performance.now'], 'connections whose clients take nothing'],
-  'src/request/http/pace.ts': [['setTimeout', 'performance.now'], 'bodies in tiny pieces wait for their turn'],
+  'src/request/http/owners.ts': [['performance.now'], 'work is counted by the time that it takes'],
   'src/request/http/linger.ts': [
     ['setInterval', 'performance.now'],
     'the end of a connection on which a body still comes',

@@ -261,7 +261,7 @@ describe('deadlines', () => {
     const url = await silent(...pieces)
     const { dispatch } = openTransport(url)
     let received = 0
-    // The bytes of an error are shown to nobody: they are counted where they arrive.
+    // The bytes of an error are counted where they arrive: they do not leave the attempt.
     const counting: Transport = (request, handler) => {
       const onData = handler.onData.bind(handler)
       handler.onData = bytes => {

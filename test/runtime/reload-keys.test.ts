@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
 import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
+import { THREAD_WORK } from '../../src/request/http/owners.ts'
 import { edit, type Yaml } from '../helpers/edit-configuration.ts'
 import { exact, type FakeProvider, gated, startFakeProvider, stream } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS, type InProcess, type InProcessOptions, startInProcess } from '../helpers/in-process.ts'
@@ -328,6 +329,15 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
     before: false,
     after: true,
+  },
+  'overload.prefer': {
+    change: SET('overload', { prefer: ['default'] }),
+    async sees(gateway) {
+      await status(gateway.chat())
+      return THREAD_WORK.owners.account(gateway.accountId).weight
+    },
+    before: 1,
+    after: 4,
   },
   'limits.headers': {
     change: LIMIT('headers', '100ms'),

@@ -4,6 +4,7 @@ import { createClientApp, createListener, type Listener } from '../../src/app.ts
 import { createDeadlineClock, type DeadlineClock } from '../../src/common/clock.ts'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { Gateway } from '../../src/gateway.ts'
+import { createTimelessWork } from '../../src/request/http/owners.ts'
 import { summaryOf } from '../../src/request/send/record.ts'
 import { createGeneration, type Generation } from '../../src/runtime/generation.ts'
 import type { Wire } from '../../src/simulate/connection.ts'
@@ -96,6 +97,7 @@ export class Life {
     )
     this.#generation = { ...generation, upstreams }
     this.gateway = new Gateway({
+      work: null,
       store,
       clock,
       random: () => world.random.next(),
@@ -125,7 +127,7 @@ export class Life {
       ready: () => ({ ready: true }),
       reportBug: (_exchange, error) => this.#mistake('an unexpected error', error),
     })
-    this.#listener = createListener(app, configuration.limits, () => ids.next('req_'))
+    this.#listener = createListener(app, configuration.limits, () => ids.next('req_'), undefined, createTimelessWork())
     void this.#recover()
   }
 

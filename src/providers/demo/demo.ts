@@ -16,7 +16,7 @@
  * stream would, at most two seconds.
  */
 import { hash } from 'node:crypto'
-import type { Clock } from '#contract'
+import { type Clock, slices, uncut, type WorkOwner } from '#contract'
 import type { AnswerHandler } from '../handler.ts'
 import { compose } from './answer.ts'
 import { letters, seeded } from './chance.ts'
@@ -26,6 +26,8 @@ import { readRequest } from './request.ts'
 import { streamEvents, wholeAnswer } from './wire.ts'
 
 const WHOLE_ANSWER_MAX_MS = 2000
+/** Reading a longer request takes milliseconds: it waits for its turn. */
+const LONG_BODY_BYTES = 4 * 1024
 
 export interface DemoOptions {
   /** Between two tokens, in milliseconds; 0 is as fast as it is read. */
@@ -38,6 +40,8 @@ export interface DemoCall {
   /** Relative to the provider's base URL: `/chat/completions`. */
   readonly path: string
   readonly body: Buffer
+  /** Whose work the reading of the body is. */
+  readonly owner?: WorkOwner | undefined
 }
 
 export interface Demo {
@@ -55,7 +59,10 @@ export function createDemo({ paceMs, clock, setTimer = systemTimer }: DemoOption
   return {
     dispatch(call, handler) {
       // Composed behind onConnect, so that a request given up at once costs nothing.
-      play(() => answer(call, `${clock.now()}/${++answers}`), handler, setTimer)
+      const make = () => answer(call, `${clock.now()}/${++answers}`)
+      const { body, owner } = call
+      const makeInTurn = async () => (await slices.run(uncut(make), undefined, { owner }))!
+      play(body.length > LONG_BODY_BYTES ? makeInTurn : make, handler, setTimer)
     },
   }
 

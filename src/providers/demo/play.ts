@@ -23,7 +23,7 @@ export const systemTimer: SetTimer = (run, ms) => {
 }
 
 /** Calls `make` for the answer one turn after `onConnect`, and hands it on as `AnswerHandler` describes. */
-export function play(make: () => Answer, handler: AnswerHandler, setTimer: SetTimer): void {
+export function play(make: () => Answer | Promise<Answer>, handler: AnswerHandler, setTimer: SetTimer): void {
   let over = false
   let paused = false
   let running = false
@@ -58,7 +58,14 @@ export function play(make: () => Answer, handler: AnswerHandler, setTimer: SetTi
   }
 
   function start(): void {
-    answer = make()
+    const made = make()
+    if (made instanceof Promise) void made.then(begin, fail)
+    else begin(made)
+  }
+
+  function begin(made: Answer): void {
+    if (over) return
+    answer = made
     later(answer.waitMs, () => {
       handler.onHeaders(answer!.status, answer!.headers, resume)
       advance()

@@ -91,3 +91,8 @@ function isUtf8(parameter: string): boolean {
   if (name!.trim().toLowerCase() !== 'charset' || more.length > 0) return false
   return ['utf-8', '"utf-8"'].includes(value.trim().toLowerCase())
 }
+
+/** As the parser sees it (RFC 9110, 7.8): both headers. */
+export function wantsUpgrade({ headers }: IncomingMessage): boolean {
+  return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
+}

@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isRefusal, refuse } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
 import { earlyRefusal } from './malformed.ts'
-import { PacedReading, TINY_BYTES } from './pace.ts'
 import type { Room } from './shares.ts'
 
 export interface ReadBody {
@@ -59,10 +58,8 @@ export async function readBody(
 function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // Node copies what its parser has found: a piece is nobody else's.
-    const collected = new ByteCollector(true)
-    let paced: PacedReading | null = null
+    const collected = new ByteCollector(true, Number(request.headers['content-length'] ?? 0))
     const settle = (act: () => void) => {
-      paced?.end()
       request.off('data', onData)
       request.off('end', onEnd)
       request.off('error', onError)
@@ -74,10 +71,6 @@ function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: num
         collected.add(piece)
         if (collected.size > limitBytes) throw tooLarge(limitBytes)
         hold(collected.held)
-        if (piece.length < TINY_BYTES) {
-          paced ??= new PacedReading(request)
-          paced.took()
-        }
       } catch (error) {
         fail(error)
       }

@@ -3,6 +3,7 @@
  * and the reset makes many clients lose the answer that they have not read yet (RFC 9112, 9.6).
  */
 import type { IncomingMessage } from 'node:http'
+import { dropUnread } from './arrivals.ts'
 
 /**
  * Lets Node parse what came together with the head. A request that is refused by its head has then often come whole, and
@@ -29,8 +30,11 @@ export function lingerAtEnd(request: IncomingMessage): void {
   const linger = () => {
     socket.destroySoon = ignore
     socket.end()
-    // Node has begun to throw the body away by itself; its reading goes on once more.
-    if (isChunked) setImmediate(() => socket.pause())
+    if (isChunked) {
+      dropUnread(socket)
+      // Node has begun to throw the body away by itself. Its ticks come first, and nothing has been read by then.
+      process.nextTick(queueMicrotask, () => socket.pause())
+    }
     const longestMs = isChunked ? CHUNKED_MS : MAX_MS
     const startedAt = performance.now()
     const bytesBefore = socket.bytesRead

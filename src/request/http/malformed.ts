@@ -2,6 +2,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type ErrorCode, envelope, type Refusal, refuse } from '#contract'
+import { stopWatching } from './arrivals.ts'
 
 const CODES: Readonly<Record<string, ErrorCode>> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
@@ -38,6 +39,7 @@ export function answerMalformed(
 
 /** Answers a request with which Node gives the socket away (CONNECT): nobody else listens to it any more. */
 export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: string): void {
+  stopWatching(socket)
   socket.on('error', () => {})
   // Whose answer is still owed may leave.
   socket.once('end', () => socket.destroy())

@@ -105,7 +105,8 @@ class Run implements ExchangeListener, Patient, StepRun {
       outer?.innerFailed(error)
       throw error
     }
-    return this.#run(index, outer)
+    // Before these steps wait for the first time they parse, validate and estimate.
+    return exchange.measured(() => this.#run(index, outer))
   }
 
   #run(index: number, outer: StepCall | null): Promise<void> {

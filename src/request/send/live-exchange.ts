@@ -25,6 +25,7 @@ import { Meter } from '../answer/meter.ts'
 import { Exchange, type StepTap } from '../exchange.ts'
 import type { Reply } from '../finish.ts'
 import type { ReadBody } from '../http/body.ts'
+import type { Work } from '../http/owners.ts'
 import type { RunOptions } from '../pipeline/runner.ts'
 import type { AnswerRecord } from './answer-record.ts'
 import type { ExchangeAnswers } from './exchange-answers.ts'
@@ -42,6 +43,8 @@ export interface SenderParts extends RunOptions {
 /** Who reads the body of an exchange and sends it on. */
 export interface ExchangeHost extends SenderParts {
   readonly memory: Memory
+  /** Null: work is not counted. */
+  readonly work: Work | null
   /** An error that nobody expected. */
   reportBug(exchange: string, error: unknown): void
   /** What the format of its clients may know of it. */
@@ -140,6 +143,17 @@ export class LiveExchange extends Exchange implements ClientOwner {
 
   facts(): Record<string, unknown> {
     return this.host.facts(this)
+  }
+
+  override measured<Result>(run: () => Result): Result {
+    if (this.host.work === null) return run()
+    const { slices, now } = this.host.work
+    const beganMs = now()
+    try {
+      return run()
+    } finally {
+      if (this.owner !== null) slices.spend(this.owner, now() - beganMs)
+    }
   }
 
   /** Ends an answer whose head has left: by the stream's last event where there is a stream. */

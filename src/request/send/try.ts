@@ -3,6 +3,7 @@ import {
   type Chat,
   type EncodedRequest,
   type OnDisconnect,
+  ownTurn,
   searchingOf,
   type Target,
   type UpstreamFailure,
@@ -15,7 +16,7 @@ import type { UpstreamRequest } from '../../providers/transport.ts'
 import type { Signed, Upstream } from '../../runtime/generation.ts'
 import type { Client } from '../answer/client.ts'
 import type { Meter } from '../answer/meter.ts'
-import { type PumpEnding, type PumpParts, StreamPump } from '../answer/pump.ts'
+import { type PumpEnding, type PumpParts, type Sink, type Source, StreamPump } from '../answer/pump.ts'
 import type { StreamAnswer } from '../answer/stream.ts'
 import { WholePump } from '../answer/whole.ts'
 import type { StepTap } from '../exchange.ts'
@@ -27,8 +28,14 @@ import type { LiveExchange } from './live-exchange.ts'
 /** So many names of dropped parameters are told one by one. */
 const MAX_DROPPED = 20
 
+/** Decoding a piece of an answer and writing it anew takes about this time, in milliseconds. */
+const PIECE_MS = 0.01
+const BYTE_MS = 4e-5
+/** Less than this is counted with what follows. */
+const COUNTED_MS = 0.2
+
 /** Made for one attempt: what its pump and its way to the provider need to know, and what came of it. */
-export class Try implements AttemptOptions, PumpParts {
+export class Try implements AttemptOptions, PumpParts, Sink {
   readonly target: Target
   readonly transport: AttemptOptions['transport']
   readonly request: UpstreamRequest
@@ -47,6 +54,9 @@ export class Try implements AttemptOptions, PumpParts {
   /** The provider has refused one of its credentials, and there are others. */
   hasCredential = false
   tookMs = 0
+  /** Of pieces that came, in milliseconds. */
+  #uncountedMs = 0
+  #attempt: Source | null = null
   readonly #exchange: LiveExchange
   readonly #signed: Signed
   readonly #trackedAttempt: TrackedAttempt
@@ -77,7 +87,7 @@ export class Try implements AttemptOptions, PumpParts {
     this.pump = this.#pumpFor(chat, upstream, taps, passes > 1)
     this.#signed = upstream.sign(encoded)
     const headers = { ...this.#signed.headers, 'x-request-id': exchange.id, via: exchange.via }
-    this.request = { path: encoded.path, headers, body: encoded.body }
+    this.request = { path: encoded.path, headers, body: encoded.body, owner: exchange.owner ?? undefined }
     this.#trackedAttempt = generation.healthTracker.begin(target)
     this.#record = new AttemptRecord(exchange, target.id)
     if (exchange.trace !== null) this.#record.propagate(headers)
@@ -88,6 +98,7 @@ export class Try implements AttemptOptions, PumpParts {
     const { pump } = this
     this.#exchange.listen(pump)
     const attempt = startAttempt(this)
+    this.#attempt = attempt
     pump.feedFrom(attempt)
     const ending = await pump.over
     this.#exchange.unlisten(pump)
@@ -100,8 +111,32 @@ export class Try implements AttemptOptions, PumpParts {
     return ending
   }
 
-  get sink(): StreamPump | WholePump {
-    return this.pump
+  get sink(): Sink {
+    return this
+  }
+
+  /** A piece of the answer. Behind it the provider waits while others have their turn; a client that does not keep up resumes by itself. */
+  data(bytes: Buffer): boolean {
+    const keepsUp = this.pump.data(bytes)
+    this.#uncountedMs += PIECE_MS + bytes.length * BYTE_MS
+    const { owner, host } = this.#exchange
+    if (this.#uncountedMs < COUNTED_MS || owner === null || host.work === null) return keepsUp
+    const { slices } = host.work
+    slices.spend(owner, this.#uncountedMs)
+    this.#uncountedMs = 0
+    if (!keepsUp || !slices.isBehind(owner)) return keepsUp
+    const turn = slices.run(ownTurn(), undefined, { owner, costMs: COUNTED_MS })
+    if (!(turn instanceof Promise)) return true
+    void turn.then(() => this.#attempt?.resume())
+    return false
+  }
+
+  end(): void {
+    this.pump.end()
+  }
+
+  fail(failure: UpstreamFailure): void {
+    this.pump.fail(failure)
   }
 
   /** Counts what is kept of the answer. @returns false: there is no room for it */

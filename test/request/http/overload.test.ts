@@ -1,60 +1,85 @@
 import { describe, expect, test } from 'vitest'
-import { createOverload, type Overload } from '../../../src/request/http/overload.ts'
+import { WorkOwner } from '#contract'
+import { createOverload } from '../../../src/request/http/overload.ts'
 
-const MAX_MS = 100
+const MAX_MS = 50
+const ROUND_MS = 50
 
-/** An overload under a clock of its own: `rounds(n, busyMs)` lets n rounds pass in which the thread worked so long. */
-function create(chance = 0.5) {
+/** An overload under a clock of its own: `rounds(n, lateMs)` lets n rounds pass, each later by so much work. */
+function create() {
   let cpuMs = 0
-  const told: boolean[] = []
+  let delayMs = 0
+  let waitMs = 0
+  const changes: boolean[] = []
+  const light = new WorkOwner()
+  const heavy = new WorkOwner()
   const overload = createOverload({
     mostMs: () => MAX_MS,
+    roundMs: ROUND_MS,
     cpuMs: () => cpuMs,
-    random: () => chance,
+    slices: { delay: () => delayMs, isHeavy: owner => owner === heavy, waitOf: () => waitMs },
     refused: () => {},
-    changed: isOverloaded => void told.push(isOverloaded),
+    changed: isOverloaded => void changes.push(isOverloaded),
   })
-  const rounds = (count: number, busyMs: number) => {
-    for (let round = 0; round < count; round++) {
-      cpuMs += busyMs
-      overload.round()
-    }
+  return {
+    heavy,
+    light,
+    overload,
+    changes,
+    rounds(count: number, lateMs: number, queueDelayMs = 0) {
+      delayMs = queueDelayMs
+      for (let round = 0; round < count; round++) {
+        cpuMs += ROUND_MS + lateMs
+        overload.round()
+      }
+    },
+    wait: (ms: number) => (waitMs = ms),
+    refusedOf: (owner: WorkOwner, requests: number) =>
+      Array.from({ length: requests }, () => overload.refuses(owner)).filter(Boolean).length,
   }
-  return { overload, told, rounds }
 }
 
-const refuses = (overload: Overload) => overload.refusesRequest()
+describe('of a hundred requests of the owner with most of the work', () => {
+  test.each<[name: string, rounds: number, lateMs: number, delayMs: number, refused: number]>([
+    ['none are refused at rest', 1000, -ROUND_MS, 0, 0],
+    ['none at full load without a delay', 1000, MAX_MS, 0, 0],
+    ['none after four late rounds', 4, MAX_MS + 1, 0, 0],
+    ['a tenth after five', 5, MAX_MS + 1, 0, 10],
+    ['a tenth after five in which the queue was late', 5, 0, MAX_MS + 1, 10],
+    ['most after fifteen', 15, MAX_MS + 1, 0, 95],
+    ['never all', 1000, MAX_MS + 1, 0, 95],
+  ])('%s', (_name, rounds, lateMs, delayMs, refused) => {
+    const { rounds: pass, refusedOf, heavy, light } = create()
+    pass(rounds, lateMs, delayMs)
+    expect(refusedOf(heavy, 100)).toBeCloseTo(refused, -0.5)
+    expect(refusedOf(light, 100)).toBe(0)
+  })
+})
 
-test.each<[name: string, rounds: number, busyMs: number, chance: number, expected: boolean]>([
-  ['nothing at rest', 1000, 0, 0, false],
-  ['nothing at full load without a queue', 1000, MAX_MS, 0, false],
-  ['nothing for four busy rounds', 4, MAX_MS + 1, 0, false],
-  ['some requests after five', 5, MAX_MS + 1, 0.09, true],
-  ['not yet most of them', 5, MAX_MS + 1, 0.11, false],
-  ['most requests after fifteen', 15, MAX_MS + 1, 0.94, true],
-  ['never all requests', 1000, MAX_MS + 1, 0.96, false],
-])('refuses %s', (_name, rounds, busyMs, chance, expected) => {
-  const { overload, rounds: pass } = create(chance)
-  pass(rounds, busyMs)
-  expect(refuses(overload)).toBe(expected)
+test('an owner whose work waits for seconds gets no more, whether or not the loop is overloaded', () => {
+  const { wait, refusedOf, light } = create()
+  wait(2000)
+  expect(refusedOf(light, 10)).toBe(0)
+  wait(2001)
+  expect(refusedOf(light, 10)).toBe(10)
 })
 
 describe('a quiet time', () => {
-  test('ends it, and both are told once', () => {
-    const { overload, told, rounds } = create(0)
+  test('ends it, and both changes are reported once', () => {
+    const { heavy, refusedOf, changes, rounds } = create()
     rounds(30, MAX_MS + 1)
-    rounds(19, 10)
-    expect(refuses(overload)).toBe(false)
-    rounds(30, 10)
-    expect(told).toEqual([true, false])
+    rounds(19, 0)
+    expect(refusedOf(heavy, 10)).toBe(0)
+    rounds(30, 0)
+    expect(changes).toEqual([true, false])
   })
 
-  test('between busy rounds keeps it from beginning', () => {
-    const { told, rounds } = create(0)
+  test('between late rounds keeps it from beginning', () => {
+    const { changes, rounds } = create()
     for (let at = 0; at < 100; at++) {
       rounds(4, MAX_MS + 1)
       rounds(1, 0)
     }
-    expect(told).toEqual([])
+    expect(changes).toEqual([])
   })
 })

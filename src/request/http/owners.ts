@@ -1,0 +1,71 @@
+/** Whose work requests are: an account's, or that of the network from which a client without an account comes. */
+import { hash } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { LRUCache } from 'lru-cache'
+import { SliceQueue, slices, WorkOwner } from '#contract'
+
+/** Of each kind; the work of an owner that was not seen for longest is forgotten. */
+const MAX_OWNERS = 10_000
+/** Node's limit of a head is as long. */
+const MAX_HEAD_BYTES = 16 * 1024
+const CREDENTIAL = /\r\n(authorization|x-api-key|api-key|cookie):[ \t]*([^\r\n]+)/i
+/** The weight of an account whose plan is preferred. */
+const PREFERRED = 4
+
+export class WorkOwners {
+  readonly #accounts = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
+  readonly #networks = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
+  /** All clients without an account have one share in common. */
+  readonly #strangers = new WorkOwner()
+
+  /** Whose credential it was, by its digest. */
+  readonly #credentials = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
+
+  /** A request with these headers was let in. */
+  remember(headers: IncomingHttpHeaders, owner: WorkOwner): void {
+    for (const name of ['authorization', 'x-api-key', 'api-key', 'cookie'] as const) {
+      const value = headers[name]
+      if (typeof value === 'string') this.#credentials.set(digest(name, value), owner)
+    }
+  }
+
+  /** The owner of the first credential in a head; undefined where no request with it was let in before. */
+  recall(bytes: Buffer): WorkOwner | undefined {
+    const [, name, value] = CREDENTIAL.exec(bytes.toString('latin1', 0, MAX_HEAD_BYTES)) ?? []
+    return name === undefined ? undefined : this.#credentials.get(digest(name.toLowerCase(), value!.trimEnd()))
+  }
+
+  /** @param isPreferred left out: as it was */
+  account(id: string, isPreferred?: boolean): WorkOwner {
+    let owner = this.#accounts.get(id)
+    if (owner === undefined) this.#accounts.set(id, (owner = new WorkOwner()))
+    if (isPreferred !== undefined) owner.weight = isPreferred ? PREFERRED : 1
+    return owner
+  }
+
+  /** @param network as `addressGroup` writes it */
+  network(network: string): WorkOwner {
+    let owner = this.#networks.get(network)
+    if (owner === undefined) this.#networks.set(network, (owner = new WorkOwner(this.#strangers)))
+    return owner
+  }
+}
+
+const digest = (name: string, value: string): string => hash('sha256', `${name} ${value}`, 'base64')
+
+/** The work of one thread: its queue, and whose it is. */
+export interface Work {
+  readonly slices: SliceQueue
+  readonly owners: WorkOwners
+  /** The clock of the queue, in milliseconds. */
+  now(): number
+}
+
+/** Work that takes no time, where time is not real. */
+export function createTimelessWork(): Work {
+  const now = () => 0
+  return { slices: new SliceQueue(now, turn => void setImmediate(turn)), owners: new WorkOwners(), now }
+}
+
+/** That of this thread. */
+export const THREAD_WORK: Work = { slices, owners: new WorkOwners(), now: () => performance.now() }
