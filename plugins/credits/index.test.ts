@@ -466,6 +466,32 @@ describe('many at once on a small balance', () => {
   })
 })
 
+describe('a request that only counts tokens', () => {
+  const COUNTS = { route: { counts: true } } as const
+
+  test('costs nothing, also without credit, and does not ask the ledger', async () => {
+    const { run, asked } = await rig({ credit: '$0' })
+    const { passed, exchange } = await run(COUNTS)
+    expect(passed).toBe(true)
+    expect(exchange.trail).toMatchObject([{ step: 'credits', note: 'free' }])
+    expect(asked).toEqual([])
+  })
+
+  test('is refused when its account has asked for many in the same minute; one that is charged is not', async () => {
+    const { run, clock } = await rig()
+    for (let nth = 0; nth < 600; nth++) expect((await run(COUNTS)).refusal).toBeNull()
+    const { refusal, passed } = await run(COUNTS)
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code: 'rate_limit_exceeded', status: 429, retryAfterMs: 100 })
+    expect(refusal!.message).toContain('600 times per minute. Try again in 100ms.')
+    expect((await run()).refusal).toBeNull()
+    const account = { id: 'acc_other', name: 'other', plan: 'default', frozen: false, createdAt: 0 }
+    expect((await run({ ...COUNTS, facts: { account } })).refusal).toBeNull()
+    clock.time += 100
+    expect((await run(COUNTS)).refusal).toBeNull()
+  })
+})
+
 describe('a free model', () => {
   test('is nobody’s debt: the ledger is not asked', async () => {
     const { run, asked, balance } = await rig({ credit: '$0' })

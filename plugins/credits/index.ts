@@ -5,11 +5,14 @@
 import {
   type Account,
   asksModel,
+  type BucketShape,
+  type Buckets,
   type Chat,
   definePlugin,
   type ErrorCode,
   type ExchangeWith,
   formatMoney,
+  formatSpan,
   type HoldResult,
   isRefusal,
   type Key,
@@ -44,7 +47,7 @@ export default definePlugin({
   critical: true,
   needs: (_settings: Settings, kind) => (asksModel(kind) ? ['key', 'account', 'chat', 'model'] : ['key', 'account']),
   gives: ['hold'],
-  uses: ['ledger', 'clock', 'log'],
+  uses: ['ledger', 'clock', 'log', 'buckets'],
   settings: {
     type: 'object',
     additionalProperties: false,
@@ -72,6 +75,7 @@ export default definePlugin({
     return {
       async handle(ctx, next) {
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
+        if (exchange.route.counts) await takeCount(books.buckets, exchange.account)
         const price = priceOf(exchange)
         if (price === null) {
           exchange.note('free')
@@ -104,6 +108,19 @@ export default definePlugin({
     }
   },
 })
+
+/** A count costs the account nothing, so no balance ends them; the provider that counts has limits of its own. */
+const COUNTS: BucketShape = { capacity: 600, refillPerMs: 600 / 60_000 }
+
+/** Throws the refusal when the account has asked for too many counts, in whatever policy. */
+async function takeCount(buckets: Buckets, { id }: Account): Promise<void> {
+  const { taken, retryAfterMs } = await buckets.take(`credits/counts/account:${id}`, COUNTS, 1)
+  if (taken) return
+  throw refuse('rate_limit_exceeded', {
+    message: `Rate limit reached: this account can have tokens counted ${COUNTS.capacity} times per minute. Try again in ${formatSpan(retryAfterMs)}.`,
+    retryAfterMs,
+  })
+}
 
 /** Null: it costs nothing. To have tokens counted is free, whatever the model. */
 function priceOf({ model, route }: ExchangeWith<'key' | 'account'>): Price | null {

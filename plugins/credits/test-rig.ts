@@ -7,6 +7,7 @@ import { afterEach, expect, vi } from 'vitest'
 import { type Checkpoint, type Ledger, type Outcome, type Progress, parseMoney, type Usage } from '#contract'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { openStore } from '../../src/store/sqlite.ts'
+import { createBuckets } from '../../src/store/state/buckets.ts'
 import { createSteps, type StepRequest, type StepText } from '../../test/helpers/step.ts'
 import credits from './index.ts'
 import { chat, model, progress, usage } from './test-samples.ts'
@@ -77,7 +78,12 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
   const log: { level: string; message: string; fields: Readonly<Record<string, unknown>> }[] = []
   const write = (level: string) => (fields: Readonly<Record<string, unknown>>, message: string) =>
     void log.push({ level, message, fields })
-  const services = { ledger, clock, log: { info: write('info'), warn: write('warn'), error: write('error') } }
+  const services = {
+    ledger,
+    clock,
+    log: { info: write('info'), warn: write('warn'), error: write('error') },
+    buckets: createBuckets(clock),
+  }
   const run = createSteps([{ use: credits, with: settings }], services)
   const account = store.reads.findAccount(id)!
   return {
