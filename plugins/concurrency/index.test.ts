@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Account, type Key, type Model, retryHeaders } from '#contract'
 import { BUILT_IN } from '../../src/loader/builtin.ts'
+import { isOfAddress } from '../../src/store/state/buckets.ts'
 import { LocalSlots } from '../../src/store/state/slots.ts'
 import { countsOf } from '../../test/helpers/counts.ts'
 import { exact, gated, startFakeProvider } from '../../test/helpers/fake-provider.ts'
@@ -37,7 +38,7 @@ function limited(...settings: Record<string, unknown>[]) {
     await Promise.race([inside.promise, result])
     return { result, end: over.resolve, fail: over.reject }
   }
-  return { clock, run, send, hold, size: () => slots.size }
+  return { clock, run, send, hold, size: () => slots.size, names: () => [...slots.counts()].map(([name]) => name) }
 }
 
 const remaining = ({ ctx }: StepResult) => ctx.response.get('x-ratelimit-remaining-concurrency')
@@ -112,6 +113,13 @@ describe('without a queue', () => {
     end()
     expect((await result).passed).toBe(true)
     expect((await send(one)).passed).toBe(true)
+  })
+
+  test('the slots of addresses are named so that they have places of their own', async () => {
+    const { hold, names } = limited({ per: 'address', limit: 1 }, { per: 'key', limit: 1 })
+    const { end } = await hold({ address: '192.0.2.1' })
+    expect(names().map(isOfAddress)).toEqual([true, false])
+    end()
   })
 
   test('a slot is free again whatever has ended the exchange, and nobody is remembered', async () => {

@@ -18,6 +18,13 @@ const MAX_NAMES = 65_536
 /** Whether a bucket belongs to an address. A client without a key can use any number of addresses. */
 export const isOfAddress = (name: string): boolean => name.includes('/address:')
 
+/** Two bounded maps: names of addresses push no other name out. Answers with the one where a name belongs. */
+export function createApart<V extends {}>(most: number): (name: string) => ReturnType<typeof boundedMap<V>> {
+  const addresses = boundedMap<V>(most)
+  const others = boundedMap<V>(most)
+  return name => (isOfAddress(name) ? addresses : others)
+}
+
 /** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
 const ROUNDING = 1e-12
 
@@ -30,9 +37,7 @@ export interface LocalBuckets extends Buckets {
 }
 
 export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): LocalBuckets {
-  const addresses = boundedMap<Level>(mostNames)
-  const others = boundedMap<Level>(mostNames)
-  const levelsOf = (name: string) => (isOfAddress(name) ? addresses : others)
+  const levelsOf = createApart<Level>(mostNames)
   return {
     take(name, shape, amount) {
       const levels = levelsOf(name)

@@ -3,8 +3,7 @@
  * by its share: buckets and slots of a limit divided by the replicas that there were, from the level last seen.
  */
 import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } from '#contract'
-import { boundedMap } from '../bounded.ts'
-import { checkGive, checkTake, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
+import { checkGive, checkTake, createApart, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
 import { checkTtl, createKeyValue } from './key-value.ts'
 import { LINK_VERSION_BITS, type LinkOptions, RedisLink } from './redis-link.ts'
 import { LocalSlots, type SlotCounter } from './slots.ts'
@@ -39,7 +38,7 @@ class RedisBuckets implements Buckets {
   /** Each with this replica's share of what the server last said. */
   readonly #local: LocalBuckets
   /** What was taken from a share, and the server does not know of. */
-  readonly #owed = boundedMap<number>(MAX_OWED)
+  readonly #owedBy = createApart<number>(MAX_OWED)
 
   constructor(link: RedisLink, local: LocalBuckets) {
     this.#link = link
@@ -49,7 +48,7 @@ class RedisBuckets implements Buckets {
   take(name: string, shape: BucketShape, amount: number): Grant | Promise<Grant> {
     checkTake(amount)
     if (!this.#link.isUp) return this.#takeShare(name, shape, amount)
-    if (this.#owed.size > 0) this.#pay(name, shape)
+    if (this.#owedBy(name).size > 0) this.#pay(name, shape)
     return this.#link.take(name, shape.capacity, shape.refillPerMs, amount).then(
       ([taken, text]) => {
         const units = Number(text)
@@ -79,14 +78,15 @@ class RedisBuckets implements Buckets {
   }
 
   #owe(name: string, units: number): void {
-    this.#owed.set(name, (this.#owed.get(name) ?? 0) + units)
+    const owed = this.#owedBy(name)
+    owed.set(name, (owed.get(name) ?? 0) + units)
   }
 
   /** Tells the server what was taken while it was lost, as far as that has not refilled: a limit holds over short losses too. */
   #pay(name: string, shape: BucketShape): void {
-    const owed = this.#owed.get(name)
+    const owed = this.#owedBy(name).get(name)
     if (owed === undefined) return
-    this.#owed.delete(name)
+    this.#owedBy(name).delete(name)
     const share = this.#shareOf(shape)
     const missing = share.capacity - this.#local.take(name, share, 0).remaining
     if (owed > 0) this.#link.give(name, shape.capacity, shape.refillPerMs, -Math.min(owed, missing))

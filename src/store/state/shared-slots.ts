@@ -3,6 +3,7 @@
  * the main thread, in order of arrival. A thread that gives a slot back tells the main thread if somebody waits for it.
  */
 import { hash } from 'node:crypto'
+import { isOfAddress } from './buckets.ts'
 import { type Locks, lock, releaseLocks, unlock } from './shared-locks.ts'
 import type { SlotCounter } from './slots.ts'
 
@@ -20,7 +21,7 @@ export interface SlotMemory {
   readonly width: number
 }
 
-/** Room for 32,768 names at once, in 1 MiB with four threads: with 16,384 of them no set is full. */
+/** Room for 32,768 addresses at once and as many others, in 1 MiB each with four threads: with 16,384 of them no set is full. */
 const SETS = 512
 const WAYS = 64
 const MAIN = 0
@@ -30,9 +31,10 @@ const AGAIN_MS = 50
 
 /**
  * @param threads how many serve
- * @param sets a power of 2; fewer only for tests
+ * @param half how many sets there are for addresses, and for all others: a power of 2; fewer only for tests
  */
-export function createSlotMemory(threads: number, sets: number = SETS): SlotMemory {
+export function createSlotMemory(threads: number, half: number = SETS): SlotMemory {
+  const sets = 2 * half
   const places = sets * WAYS
   const width = threads + 2
   return {
@@ -129,7 +131,8 @@ export class SharedSlots implements SlotCounter {
   /** Answers whether it was done. A set that is full has no place for one more name: `change` is not called. */
   #change(name: string, change: (first: number) => void): boolean {
     const digest = hash('sha256', this.#prefix + name, 'buffer')
-    const set = digest.readUInt32LE(8) & (this.#memory.locks.length - 1)
+    const half = this.#memory.locks.length / 2
+    const set = (digest.readUInt32LE(8) & (half - 1)) + (isOfAddress(name) ? half : 0)
     return this.#locked(set, () => {
       const place = this.#placeOf(set, digest.readUInt32LE(0), digest.readUInt32LE(4))
       if (place === null) return

@@ -383,6 +383,19 @@ describeWith(WITHOUT_REDIS, 'after a loss', () => {
     await expect.poll(remaining).toBeLessThan(6)
     expect(await remaining()).toBeGreaterThan(3)
   })
+
+  test('it knows that also when a flood of addresses came meanwhile', async () => {
+    const redis = await server()
+    const { buckets, health } = await replica(redis.url, 500)
+    redis.stop()
+    await buckets.take('main/few/key:key_1', slowly(10), 10)
+    expect(health().isUp).toBe(false)
+    for (let index = 0; index < 65_536; index++) buckets.take(`main/few/address:${index}`, slowly(10), 1)
+    // A server that goes on does the late call; a new one knows only the debt.
+    await redis.restart()
+    await expect.poll(() => health().isUp).toBe(true)
+    expect(await buckets.take('main/few/key:key_1', slowly(10), 1)).toMatchObject({ taken: false })
+  })
 })
 
 describe('the start', () => {

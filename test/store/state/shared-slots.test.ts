@@ -55,6 +55,13 @@ test('when all places of a set are taken, one more name is refused until there i
   expect(slots.enter('one more', 2)).toBe(1)
 })
 
+test('addresses, however many, take no place of a key', () => {
+  const slots = open(createSlotMemory(THREADS, 1), 1)
+  const ofAddresses = Array.from({ length: 100 }, (_, index) => slots.enter(`main/few/address:10.0.0.${index}`, 2))
+  expect(ofAddresses).toContain(0)
+  expect(slots.enter('main/few/key:key_1', 2)).toBe(1)
+})
+
 test('who waits comes before who asks later, in any thread, and is told of a slot that is given back', async () => {
   const memory = createSlotMemory(THREADS)
   const main = new LocalSlots(open(memory, 0))
