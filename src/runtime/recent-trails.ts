@@ -25,9 +25,12 @@ export interface RecentTrailsParts {
 }
 
 export function createRecentTrails({ metrics, figures }: RecentTrailsParts): RecentTrails {
-  const recent = createRecent()
+  const ofKeys = createRecent()
+  /** Requests without a valid key push none of the others out. */
+  const ofStrangers = createRecent()
   return {
     remember(exchange, plan) {
+      const recent = exchange.keyId === null ? ofStrangers : ofKeys
       recent.add(exchange)
       const inShadow = shadowSteps(plan)
       if (inShadow === null) return
@@ -38,7 +41,7 @@ export function createRecentTrails({ metrics, figures }: RecentTrailsParts): Rec
         figures.count(whoseOf(exchange), entry.step, code)
       }
     },
-    find: recent.find,
+    find: id => ofKeys.find(id) ?? ofStrangers.find(id),
   }
 }
 

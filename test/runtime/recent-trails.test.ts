@@ -8,8 +8,12 @@ import { stringify } from 'yaml'
 import { definePlugin } from '#contract'
 import { callControl, controlPath } from '../../src/api/control/socket.ts'
 import type { FoundReceiptView, PastExchangeView, ShadowView } from '../../src/api/views.ts'
+import { createPlan } from '../../src/loader/plan.ts'
+import { MAX_RECENT } from '../../src/observe/recent.ts'
+import { createRecentTrails } from '../../src/runtime/recent-trails.ts'
 import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { summary } from '../observe/summary.ts'
 
 /** Exchanges that were, as long as anybody keeps them. */
 const seen: WeakRef<object>[] = []
@@ -141,6 +145,15 @@ describe('an exchange', () => {
     expect(shown.receipt).toEqual(receipt)
     expect(shown.receipt!.charged).toBe('0.000016000')
   })
+})
+
+test('requests without a key, however many, push out none that had one', () => {
+  const { remember, find } = createRecentTrails({ metrics: { shadowRan() {} }, figures: { count() {} } })
+  const plan = createPlan('test', [], () => ({}))
+  remember(summary({ id: 'req_known', keyId: 'key_1' }), plan)
+  for (let nth = 0; nth < MAX_RECENT; nth++) remember(summary({ id: `req_${nth}`, keyId: null }), plan)
+  expect(find('req_known')).toMatchObject({ keyId: 'key_1' })
+  expect(find('req_0')).toMatchObject({ keyId: null })
 })
 
 test('what is remembered of requests does not keep them', async () => {
