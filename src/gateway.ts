@@ -192,7 +192,9 @@ export class Gateway {
     if (this.#parts.overload?.refuses(owner)) {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'others wait, and this account has most of the work' })
     }
-    const costMs = MIN_COST_MS + Number(exchange.ctx.req.headers['content-length'] ?? 0) * MS_PER_BYTE
+    const declared = Number(exchange.ctx.req.headers['content-length'] ?? 0)
+    // A longer body is not read.
+    const costMs = MIN_COST_MS + Math.min(declared, exchange.generation.configuration.limits.bodyBytes) * MS_PER_BYTE
     if (slices.isBehind(owner)) return slices.run(ownTurn(), exchange.signal, { owner, costMs })
     slices.spend(owner, costMs)
     return undefined

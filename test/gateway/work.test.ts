@@ -1,0 +1,44 @@
+/** Whose work an exchange is, and who waits for whom. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { THREAD_WORK } from '../../src/request/http/owners.ts'
+import { FIVE_STEPS, type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { openRaw } from '../helpers/raw-client.ts'
+
+const { slices, owners, now } = THREAD_WORK
+
+let gateway: InProcess
+beforeAll(async () => {
+  gateway = await startInProcess({ steps: FIVE_STEPS, credit: '1000' })
+})
+afterAll(() => gateway.stop())
+
+const shareOf = (account: string) => owners.account(account).share(now())
+
+test('an exchange is the work of its account', async () => {
+  const account = await gateway.account()
+  expect(shareOf(account.accountId)).toBe(0)
+  expect((await account.chat()).status).toBe(200)
+  expect(shareOf(account.accountId)).toBeGreaterThan(0)
+})
+
+test('a body that is declared longer than any may be costs as much as the longest', async () => {
+  const account = await gateway.account()
+  const client = await openRaw(gateway.url)
+  const head = ['POST /v1/chat/completions HTTP/1.1', 'host: x', 'content-type: application/json']
+  await client.send(
+    [...head, `authorization: Bearer ${account.key}`, 'content-length: 9007199254740991', '', ''].join('\r\n'),
+  )
+  expect((await client.readResponse()).status).toBe(413)
+  expect(shareOf(account.accountId)).toBeLessThan(100)
+  client.socket.destroy()
+})
+
+test('while others have work, an account that had a long slice waits for the end of its rest, and the others do not', async () => {
+  const [heavy, light] = [await gateway.account(), await gateway.account()]
+  expect((await light.chat()).status).toBe(200)
+  const owner = owners.account(heavy.accountId)
+  slices.spend(owner, 250)
+  expect(slices.isBehind(owners.account(light.accountId))).toBe(false)
+  expect((await heavy.chat()).status).toBe(200)
+  expect(now()).toBeGreaterThanOrEqual(owner.restUntilMs)
+})
