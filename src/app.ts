@@ -9,7 +9,7 @@ import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
 import { parseJson } from './providers/dialects/json-parse.ts'
 import { headProblem, mediaTypeProblem, wantsUpgrade } from './request/http/ambiguous.ts'
-import { noteKnown, ownerOf, watchArrivals } from './request/http/arrivals.ts'
+import { dropUnread, noteKnown, requestOwner, watchArrivals } from './request/http/arrivals.ts'
 import { readBody } from './request/http/body.ts'
 import { clientAddress } from './request/http/client-address.ts'
 import { Connections } from './request/http/connections.ts'
@@ -92,7 +92,6 @@ function welcome({ baseUrl, dashboard }: About): object {
 /** People's application: the account API, and the page for everything else. */
 export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: Koa.Middleware): Koa {
   const app = createApp(parts)
-  // It leaves the API's answers to the API, under the same headers.
   app.use(page)
   app.use(api)
   return app
@@ -297,8 +296,7 @@ export function createListener(
   const begin = (request: IncomingMessage, response: ServerResponse) => {
     // A closed server takes no further request. Node's parser throws away the bytes behind a request to upgrade.
     if (!server.listening || wantsUpgrade(request)) response.shouldKeepAlive = false
-    // A mistake in a head is answered in any case.
-    if (overload?.refuses(ownerOf(request)) && !isHealth(request.url) && headProblem(request) === null) {
+    if (overload?.isActive() && isRefused(request, overload)) {
       overload.refused()
       return refuseOverloaded(request, response, nextId())
     }
@@ -326,14 +324,14 @@ export function createListener(
   setTimeouts(server, limits)
   watchArrivals(server, work)
   // A client that waits for `100 Continue` gets it when its body is read: `readBody` says it.
-  server.on('checkContinue', beginInTurn)
-  server.on('checkExpectation', beginInTurn)
+  for (const event of ['checkContinue', 'checkExpectation']) server.on(event, beginInTurn)
   server.once('listening', () => {
     const look = setInterval(() => connections.cutStalled(performance.now()), STALLS_EVERY_MS)
     look.unref()
     server.once('close', () => clearInterval(look))
   })
   server.on('clientError', (error, socket) => {
+    dropUnread(socket)
     const told = connections.giveUp(socket)
     if (told !== 'nobody') answerMalformed(error, socket, { isInProgress: told === 'current', requestId: nextId() })
   })
@@ -358,8 +356,10 @@ export function setTimeouts(server: Server, { headersMs, requestMs, stallMs }: L
 const stalls = new WeakMap<Server, number>()
 const STALLS_EVERY_MS = 1000
 
-function isHealth(url: string | undefined): boolean {
-  return url === '/livez' || url === '/readyz'
+/** A mistake in a head is answered in any case. A proxy sends requests of many clients on one connection. */
+function isRefused(request: IncomingMessage, overload: Overload): boolean {
+  if (request.url === '/livez' || request.url === '/readyz' || headProblem(request) !== null) return false
+  return overload.refuses(request, requestOwner(request))
 }
 
 /** Without Koa: a refusal has to cost much less than an answer. */

@@ -174,6 +174,10 @@ export class Gateway {
   async #receive(exchange: LiveExchange): Promise<void> {
     const { config } = exchange.live
     await this.#awaitTurn(exchange)
+    if (exchange.stopped) {
+      exchange.end({ outcome: exchange.stopped })
+      throw refuse('shutting_down', { retryAfterMs: 1000 })
+    }
     exchange.body = await this.#read(exchange)
     this.#checkRoom(exchange.generation)
     exchange.bytes = exchange.body.bytes
@@ -189,14 +193,14 @@ export class Gateway {
     if (this.#work === null) return undefined
     const { slices } = this.#work
     const owner = this.#own(exchange, this.#work)
-    if (this.#parts.overload?.refuses(owner)) {
+    if (this.#parts.overload?.refuses(exchange.ctx.req, owner)) {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'others wait, and this account has most of the work' })
     }
     const declared = Number(exchange.ctx.req.headers['content-length'] ?? 0)
     // A longer body is not read.
     const costMs = MIN_COST_MS + Math.min(declared, exchange.generation.configuration.limits.bodyBytes) * MS_PER_BYTE
     if (slices.isBehind(owner)) return slices.run(ownTurn(), exchange.signal, { owner, costMs })
-    slices.spend(owner, costMs)
+    slices.spend(owner, costMs, 0)
     return undefined
   }
 

@@ -74,7 +74,10 @@ export class ByteCollector {
     if (piece.length === 0) return
     this.#size += piece.length
     const rest = this.#room > 0 ? this.#fill(piece) : piece
-    if (rest.length === 0) return
+    if (rest.length === 0) {
+      if (this.#ownsPieces) free(piece)
+      return
+    }
     // A view of something much larger would keep all of it.
     const expected = this.#expectedBytes
     if (this.#size <= expected && this.#size * 2 >= expected && this.#parts.length > 1) {
@@ -130,7 +133,7 @@ export class ByteCollector {
     let at = 0
     for (const part of this.#parts) at += part.copy(block, at)
     at += rest.copy(block, at)
-    this.#free(this.#parts)
+    this.#free([...this.#parts, rest])
     this.#parts = [block]
     this.#held = blockBytes
     this.#room = blockBytes - at

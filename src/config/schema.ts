@@ -54,7 +54,7 @@ const LIMITS = map('Limits on size, number and time.', {
     '64MiB',
   ),
   event_loop: span(
-    'The longest acceptable delay of work that is ready to run. After a longer delay for a quarter of a second, Tollgate returns 503 to requests of the accounts that have most of the work.',
+    'The longest acceptable delay of work that is ready to run. After a longer delay for half a second, Tollgate returns 503 to requests of the accounts that have most of the work.',
     '50ms',
   ),
   headers: span('The time that a client has to send its headers.', '10s'),

@@ -13,6 +13,8 @@ const TURN_MS = 1
 const LONG_SLICE_MS = 3
 /** While others have work, an owner rests so many times as long as its long slice took: it has a fifth of the loop at most. */
 const REST = 4
+/** No slice counts for more in a rest, in milliseconds. */
+const LONGEST_REST_MS = 250
 /** The others: owners that had work in so many milliseconds. */
 const ACTIVE_MS = 1000
 /** An owner with less recent work never waits: it has 10 % of the loop at most. */
@@ -28,7 +30,7 @@ interface Task {
   /** Since when it waits, in milliseconds. */
   sinceMs: number
   /** Milliseconds of what follows it, which no slice measures. */
-  readonly costMs: number
+  costMs: number
   readonly resolve: (result: unknown) => void
   readonly reject: (error: unknown) => void
 }
@@ -53,6 +55,7 @@ export class SliceQueue {
   /** By owner, the longest waiting first. */
   readonly #queued = new Map<WorkOwner, Task[]>()
   #waiting = 0
+  #countedMs = 0
   /** The part of this turn that has been taken already. */
   #spentMs = 0
   /** When the next turn begins; infinite: none was asked for. */
@@ -76,6 +79,11 @@ export class SliceQueue {
     this.#now = now
     this.#defer = defer
     this.#top = this.#unowned
+  }
+
+  /** The time that all slices together have taken so far, in milliseconds. */
+  get countedMs(): number {
+    return this.#countedMs
   }
 
   /** How much work waits for its next slice. */
@@ -117,6 +125,7 @@ export class SliceQueue {
       resolve: resolve as Task['resolve'],
       reject,
     }
+    signal?.addEventListener('abort', () => this.#giveUp(task), { once: true })
     this.#wait(task, step.value)
     return promise
   }
@@ -129,9 +138,12 @@ export class SliceQueue {
     return this.#waiting > 0 || this.#spentMs >= TURN_MS || this.#readyAt(owner, now) > now
   }
 
-  /** Counts work that was done outside the queue, in milliseconds. */
-  spend(owner: WorkOwner, ms: number): void {
-    this.#count(owner, ms, this.#now())
+  /**
+   * Counts work outside the queue, in milliseconds.
+   * @param workedMs the part of it that was measured; others rest only for that
+   */
+  spend(owner: WorkOwner, ms: number, workedMs: number = ms): void {
+    this.#count(owner, ms, workedMs, this.#now())
     this.#spentMs += ms
     if (this.#spentMs >= TURN_MS) this.#deferTurn()
   }
@@ -225,10 +237,25 @@ export class SliceQueue {
       }
       const step = this.#slice(work, owner, costMs)
       if (step.done) resolve(step.value)
-      else this.#wait(costMs === 0 ? task : { ...task, costMs: 0 }, step.value)
+      else {
+        task.costMs = 0
+        this.#wait(task, step.value)
+      }
     } catch (error) {
       reject(error)
     }
+  }
+
+  /** Work that waits ends at once when its signal aborts. */
+  #giveUp(task: Task): void {
+    const tasks = this.#queued.get(task.owner)
+    const at = tasks?.indexOf(task) ?? -1
+    if (at === -1) return
+    tasks!.splice(at, 1)
+    if (tasks!.length === 0) this.#queued.delete(task.owner)
+    this.#waiting--
+    task.work.return(undefined)
+    task.resolve(undefined)
   }
 
   /** Until its next turn; before, until what it waits for is there. */
@@ -259,12 +286,13 @@ export class SliceQueue {
         if (step.done || step.value !== undefined || this.#spentMs >= TURN_MS) return step
       }
     } finally {
-      this.#count(owner, nowMs - beganMs + costMs, nowMs)
+      this.#countedMs += nowMs - beganMs
+      this.#count(owner, nowMs - beganMs + costMs, nowMs - beganMs, nowMs)
     }
   }
 
-  /** A slice that could not be cut (JSON) has held the loop: others get as much time before the next one, and more from its owner. */
-  #count(owner: WorkOwner, ms: number, now: number): void {
+  /** Behind a slice that could not be cut (JSON) others have as much time, and more from its owner. */
+  #count(owner: WorkOwner, ms: number, workedMs: number, now: number): void {
     owner.add(ms, now)
     if (owner !== this.#unowned) {
       if (owner !== this.#last) this.#otherAtMs = this.#lastAtMs
@@ -273,14 +301,17 @@ export class SliceQueue {
     }
     if (owner !== this.#top && owner.share(now) > this.#top.share(now)) this.#top = owner
     if (ms <= LONG_SLICE_MS) return
-    this.#restUntilMs = now + ms
-    owner.restUntilMs = now + ms * (this.#hasOthers(owner, now) ? REST / owner.weight : 1)
+    // A process that was stopped in the middle of a slice has not worked for so long.
+    const rest = Math.min(ms, LONGEST_REST_MS)
+    owner.restUntilMs = now + rest * (this.#hasOthers(owner, now) ? REST / owner.weight : 1)
+    if (workedMs > LONG_SLICE_MS) this.#restUntilMs = now + Math.min(workedMs, LONGEST_REST_MS)
   }
 
   /** Asks for the next turn, where there is something to do in it. */
   #deferTurn(): void {
     if (this.#waiting === 0 && this.#spentMs === 0) return
     const now = this.#now()
+    if (this.#turnAtMs <= now) return
     let restMs = this.#waiting === 0 ? 0 : Number.POSITIVE_INFINITY
     for (const owner of this.#queued.keys()) restMs = Math.min(restMs, Math.max(0, this.#readyAt(owner, now) - now))
     restMs = Math.ceil(restMs)

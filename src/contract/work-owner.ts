@@ -8,7 +8,7 @@ export class WorkOwner {
   weight = 1
   /** Its work counts for this group too, and its share includes that of the group; null: it is in none. */
   readonly group: WorkOwner | null
-  /** None of its work begins before this time. */
+  /** None of its work in the queue begins before this time. */
   restUntilMs = 0
   /** The part of a refusal that it has collected, below 1. */
   refusalDebt = 0

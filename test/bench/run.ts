@@ -16,6 +16,7 @@ import { Bench, CONNECTIONS, type Profiles, STREAMS_PER_SECOND } from './bench.t
 import { type Budget, budgetTable } from './budget.ts'
 import { type Contestant, hasNginx, launch, NAMES, type Name, start, temporaryFolder } from './contestants.ts'
 import { type CpuTime, whyNotHere } from './cpu.ts'
+import { fairnessTable, measureFairness } from './fairness.ts'
 import { whyNoInstructions } from './instructions.ts'
 import type { Spent } from './profile.ts'
 import { type Measured, type Memory, median, type Round, TITLES, tables } from './report.ts'
@@ -28,6 +29,7 @@ const HELP = `npm run bench -- [parts] [options]
   profile          only where the CPU time of a request goes, by part of the program (2 minutes);
                    --only says of whom, default: unmetered,credits
   scale            only what more threads give, and, with --postgres, a store in PostgreSQL (5 minutes)
+  fairness         only what requests of one account suffer from floods of another (2 minutes)
   steps            only what a step of a policy costs (3 minutes)
   translation      only what translation costs
 
@@ -55,8 +57,9 @@ Example: what a step costs, in seven rounds
 const TOP_FUNCTIONS = 25
 const WHERE_IT_GOES = 'profile'
 const SCALE = 'scale'
+const FAIRNESS = 'fairness'
 /** Words that measure something else instead. */
-const INSTEAD: readonly string[] = [WHERE_IT_GOES, SCALE]
+const INSTEAD: readonly string[] = [WHERE_IT_GOES, SCALE, FAIRNESS]
 /** What `--only` may name beside the contestants. */
 const PARTS = ['translation', 'steps'] as const
 type Part = (typeof PARTS)[number]
@@ -95,6 +98,7 @@ async function main(): Promise<void> {
   const impossible = whyNotHere()
   if (impossible !== null) return complain(impossible)
   const [rounds, seconds] = [positive('rounds'), positive('seconds')]
+  if (positionals.includes(FAIRNESS)) return fairness(seconds)
   const names = chosen()
   const folder = temporaryFolder()
   const cores = coresToUse()
@@ -186,6 +190,13 @@ async function whereItGoes(
   console.log(`${head.machine}${left}\n\n${budgetTable(budgets, TITLES)}`)
   if (options.profile !== undefined) printProfiles(profiles, measured)
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify({ ...head, budgets }, null, 1)}\n`)
+}
+
+async function fairness(seconds: number): Promise<void> {
+  const rows = await measureFairness(seconds, progress)
+  progress('')
+  console.log(`${machine()}\n\n${fairnessTable(rows)}`)
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(rows, null, 1)}\n`)
 }
 
 async function scale(bench: Bench, rounds: number, ms: number): Promise<void> {

@@ -257,7 +257,7 @@ describe('owners', () => {
   test('alone, an owner rests as long as its slice took, and is never behind', () => {
     const { slices, rests, turns } = queue()
     const alone = new WorkOwner()
-    slices.spend(alone, 500)
+    slices.spend(alone, 200)
     expect(slices.isBehind(alone)).toBe(false)
     void slices.run(
       uncut(() => {}),
@@ -265,7 +265,7 @@ describe('owners', () => {
       { owner: alone },
     )
     turns[0]!()
-    expect(rests.at(-1)).toBe(500)
+    expect(rests.at(-1)).toBe(200)
   })
 
   test('the work with a signal is that of its owner', () => {

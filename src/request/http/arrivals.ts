@@ -15,6 +15,8 @@ const LEAST_PORTION_BYTES = 512
 const MOST_PORTION_BYTES = 64 * 1024
 const SHORT_MS = 0.2
 const LONG_MS = 1
+/** Of all connections of unknown clients together; a connection that brings more is cut. */
+const MAX_UNPARSED_BYTES = 64 * 1024 * 1024
 /** Of bytes without a body to which they belong. */
 const HEAD_PORTION_BYTES = 4096
 
@@ -24,6 +26,8 @@ interface ServedSocket extends Socket {
   readonly _httpMessage?: (ServerResponse & { readonly req: IncomingMessage }) | null
   /** Whether the client takes too little of its answers: Node parses nothing then. */
   readonly _paused?: boolean
+  /** `incoming`: the request that was parsed last; it may be on its way. */
+  readonly parser?: { readonly incoming: IncomingMessage | null } | null
 }
 
 const watched = new WeakMap<Duplex, Arrival>()
@@ -44,13 +48,13 @@ export function stopWatching(socket: Duplex): void {
   watched.get(socket)?.stop()
 }
 
-/** Whose work a request is, as far as its connection says. */
-export function ownerOf({ socket }: IncomingMessage): WorkOwner {
-  return watched.get(socket)!.owner
+/** Whose work a request is before its steps run: by its credential or, where that is new, by its connection. */
+export function requestOwner({ socket, headers }: IncomingMessage): WorkOwner {
+  return watched.get(socket)!.ownerOf(headers)
 }
 
 /** Drops the bytes of a body that will not be read. */
-export function dropUnread(socket: Socket): void {
+export function dropUnread(socket: Duplex): void {
   watched.get(socket)?.dropUnread()
 }
 
@@ -61,7 +65,7 @@ class Arrival {
   readonly #parse: (bytes: Buffer) => void
   readonly #onData = (bytes: Buffer) => this.#take(bytes)
   readonly #onResume = () => this.#resumed()
-  owner: WorkOwner
+  #owner: WorkOwner
   /** Nothing has come yet. */
   #isNew = true
   #isKnown = false
@@ -80,30 +84,36 @@ class Arrival {
   constructor(socket: ServedSocket, work: Work) {
     this.#socket = socket
     this.#work = work
-    this.owner = work.owners.network(addressGroup(socket.remoteAddress ?? ''))
+    this.#owner = work.owners.network(addressGroup(socket.remoteAddress ?? ''))
     this.#parse = socket.listeners('data')[0] as (bytes: Buffer) => void
     watched.set(socket, this)
     socket.off('data', this.#parse)
     // With another listener Node's parser does not read from the handle of the socket any more.
     socket.on('data', this.#onData)
     socket.on('resume', this.#onResume)
+    socket.once('close', () => this.stop())
   }
 
   becomeKnown(owner: WorkOwner, headers: IncomingHttpHeaders): void {
-    if (this.#isKnown && this.owner === owner) return
-    this.owner = owner
-    this.#work.owners.remember(headers, owner)
+    if (this.#isKnown && this.#owner === owner) return
+    this.#owner = owner
+    if (owner.group === null) this.#work.owners.remember(headers, owner)
     this.#isKnown = true
     this.#bodyBytes = 0
     if (this.#waitsFor !== null) setImmediate(() => this.#go())
   }
 
+  ownerOf(headers: IncomingHttpHeaders): WorkOwner {
+    return this.#work.owners.find(headers) ?? this.#owner
+  }
+
   dropUnread(): void {
-    this.#unread = []
+    for (const { length } of this.#unread.splice(0)) this.#count(-length)
+    this.#hasPaused = false
   }
 
   stop(): void {
-    this.#unread = []
+    this.dropUnread()
     this.#isOver = true
     watched.delete(this.#socket)
     this.#socket.off('data', this.#onData)
@@ -116,17 +126,24 @@ class Arrival {
       return
     }
     this.#unread.push(bytes)
+    this.#count(bytes.length)
     if (this.#isNew) this.#recall(bytes)
-    this.#resumed()
+    if (!this.#isKnown && this.#work.unparsedBytes > MAX_UNPARSED_BYTES) this.#socket.destroy()
+    else this.#resumed()
   }
 
   /** A client that was let in before does not wait among unknown ones. */
   #recall(bytes: Buffer): void {
-    this.#isNew = false
+    this.#isNew = !bytes.includes('\r\n\r\n')
     const owner = this.#work.owners.recall(bytes)
     if (owner === undefined) return
-    this.owner = owner
+    this.#owner = owner
+    this.#isNew = false
     this.#isKnown = true
+  }
+
+  #count(bytes: number): void {
+    this.#work.unparsedBytes += bytes
   }
 
   /** Node resumes the socket whenever more of a body is read. What has come already is first. */
@@ -138,9 +155,8 @@ class Arrival {
   /** Whether these bytes are a head at most, or a part of a body that Node does not take apart. */
   #isCheap(bytes: Buffer): boolean {
     if (this.#unread.length > 0 || this.#socket._paused) return false
-    const { req } = this.#socket._httpMessage ?? {}
-    if (!req || req.complete) return bytes.length <= HEAD_PORTION_BYTES
-    return !isChunked(req)
+    const coming = bodyOn(this.#socket)
+    return coming === null ? bytes.length <= HEAD_PORTION_BYTES : !isChunked(coming) && !isFull(coming)
   }
 
   /** Parses what may be parsed now. */
@@ -148,9 +164,13 @@ class Arrival {
     if (this.#isQueued || this.#isOver || this.#unread.length === 0) return
     if (this.#isBlocked()) return
     this.#isQueued = true
-    const parsed = this.#work.slices.run(this.#portions(), undefined, { owner: this.owner })
-    if (parsed instanceof Promise) void parsed.then(() => this.#parsed())
-    else this.#parsed()
+    const parsed = this.#work.slices.run(this.#portions(), undefined, { owner: this.#owner })
+    if (parsed instanceof Promise) {
+      void parsed.then(
+        () => this.#parsed(),
+        (error: Error) => this.#socket.destroy(error),
+      )
+    } else this.#parsed()
   }
 
   #parsed(): void {
@@ -160,10 +180,13 @@ class Arrival {
     if (this.#unread.length > 0) this.#resumed()
     if (this.#unread.length > 0 || !this.#hasPaused) return
     this.#hasPaused = false
-    if (!this.#socket._paused && !isFull(this.#socket)) this.#socket.resume()
+    const coming = bodyOn(this.#socket)
+    if (!this.#socket._paused && (coming === null || !isFull(coming))) this.#socket.resume()
   }
 
+  /** A socket that others have paused is theirs to resume. */
   #pause(): void {
+    if (this.#socket.isPaused()) return
     this.#hasPaused = true
     this.#socket.pause()
   }
@@ -171,25 +194,26 @@ class Arrival {
   *#portions(): Sliced<void> {
     do {
       yield
-      if (this.#isOver || this.#socket.destroyed || this.#unread.length === 0) return
+      if (this.#isOver || this.#socket.destroyed || this.#unread.length === 0 || this.#isBlocked()) return
       this.#parsePortion()
     } while (!this.#isBlocked())
   }
 
   #parsePortion(): void {
     const bytes = this.#unread[0]!
-    const isChunked = isChunkedBody(this.#socket)
-    const length = isChunked ? this.#portionBytes : this.#bodyBytes || headLength(bytes)
+    const coming = bodyOn(this.#socket)
+    const isInChunks = coming !== null && isChunked(coming)
+    const length = isInChunks ? this.#portionBytes : this.#bodyBytes || requestLength(bytes)
     const portion = bytes.subarray(0, length)
     if (portion.length === bytes.length) this.#unread.shift()
     else this.#unread[0] = bytes.subarray(length)
+    this.#count(-portion.length)
     const { now } = this.#work
     const began = now()
     this.#parse(portion)
     const tookMs = now() - began
-    if (isChunked) this.#adapt(tookMs)
-    else if (this.#bodyBytes > 0) this.#bodyBytes -= portion.length
-    else this.#bodyBytes = bodyLength(this.#socket)
+    if (isInChunks) this.#adapt(tookMs)
+    else this.#bodyBytes = length - portion.length
   }
 
   #adapt(tookMs: number): void {
@@ -200,12 +224,11 @@ class Arrival {
   /** Whether the next bytes have to wait: for the reading of their body, or for the answer to the request before them. */
   #isBlocked(): boolean {
     if (this.#socket._paused) return true
+    const coming = bodyOn(this.#socket)
+    if (coming !== null) return isFull(coming) || (isChunked(coming) && coming.readableFlowing === null)
     const owed = this.#socket._httpMessage
-    if (!owed) return false
-    const { req } = owed
-    if (!req.complete) return isChunked(req) && (req.readableFlowing === null || isFull(this.#socket))
     // The requests behind the first one of a known client wait elsewhere (`Connections`).
-    if (this.#isKnown) return false
+    if (!owed || this.#isKnown) return false
     if (this.#waitsFor !== owed) {
       this.#waitsFor = owed
       owed.once('close', () => this.#answered())
@@ -224,23 +247,22 @@ function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined
 }
 
-/** Whether the request in progress has a chunked body that has not come whole. */
-function isChunkedBody({ _httpMessage: owed }: ServedSocket): boolean {
-  return !!owed && !owed.req.complete && isChunked(owed.req)
+/** The request whose body has not come whole; null where all have. It may wait behind others. */
+function bodyOn({ parser }: ServedSocket): IncomingMessage | null {
+  const incoming = parser?.incoming
+  return incoming && !incoming.complete ? incoming : null
 }
 
-/** Whether the reader of the body in progress has enough for now. */
-function isFull({ _httpMessage: owed }: ServedSocket): boolean {
-  return !!owed && !owed.req.complete && owed.req.readableLength >= owed.req.readableHighWaterMark
+/** Whether the reader of a body has enough for now. */
+function isFull(request: IncomingMessage): boolean {
+  return request.readableLength >= request.readableHighWaterMark
 }
 
-/** The length of the head at the beginning of these bytes, or of a part of it. */
-function headLength(bytes: Buffer): number {
+/** The length of the request at the beginning of these bytes, without the body where that is chunked; or of a part of its head. */
+function requestLength(bytes: Buffer): number {
   const end = bytes.indexOf('\r\n\r\n')
-  return end === -1 || end >= HEAD_PORTION_BYTES ? HEAD_PORTION_BYTES : end + 4
-}
-
-/** The length of the body of the request whose head was parsed last; 0: it has none, or a chunked one. */
-function bodyLength({ _httpMessage: owed }: ServedSocket): number {
-  return owed && !owed.req.complete && !isChunked(owed.req) ? Number(owed.req.headers['content-length'] ?? 0) : 0
+  if (end === -1 || end >= HEAD_PORTION_BYTES) return Math.min(bytes.length, HEAD_PORTION_BYTES)
+  const head = bytes.toString('latin1', 0, end)
+  if (/\r\ntransfer-encoding:/i.test(head)) return end + 4
+  return end + 4 + Number(/\r\ncontent-length:[ \t]*(\d+)/i.exec(head)?.[1] ?? 0)
 }

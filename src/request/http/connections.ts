@@ -123,7 +123,7 @@ export class Connections {
     this.#waitingBytes += bytes
     connection.waiting.push({ request, response, bytes })
     // Not now: behind each whole request Node's parser goes on reading.
-    if (connection.waiting.length === PAUSED_FROM) setImmediate(pause, connection)
+    if (connection.waiting.length >= PAUSED_FROM) setImmediate(pause, connection)
   }
 
   #ended(connection: Connection, response: ServerResponse): void {

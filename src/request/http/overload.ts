@@ -1,7 +1,7 @@
 /**
- * Refuses new requests while the event loop is overloaded: requests of the accounts and networks that have most of it. Without it
- * every request waits behind all others, until clients give up on answers that are still worked for. A refusal by the head costs a
- * tenth of an answer. Connections are always accepted: who asks for /livez opens one.
+ * Refuses new requests while the event loop is overloaded: requests of the accounts and networks that have most of it. Otherwise
+ * every request waits behind all others, and clients give up on answers that are still in progress. A refusal by the head costs a
+ * tenth of an answer. Connections are always accepted: /livez needs one.
  *
  * The signal is a delay: how long work has waited since it was ready. It is measured at the queue of sliced work, and as the
  * processor's time by which a round of the timer is late. Other processes that have the processor do not count.
@@ -25,27 +25,31 @@ export interface OverloadOptions {
 export interface Overload {
   /** Measures; to be called on every round of the deadlineClock. */
   round(): void
-  /** Whether to refuse a request of that owner. */
-  refuses(owner: WorkOwner): boolean
+  /** Whether requests are refused at all. */
+  isActive(): boolean
+  /** Whether to refuse a request of that owner. A request is judged once for each owner. */
+  refuses(request: object, owner: WorkOwner): boolean
   /** To be called when it is. */
   refused(): void
 }
 
 /** So many late rounds in a row are no coincidence: a collection of garbage, a large body. */
-const ROUNDS = 5
+const ROUNDS = 10
 /** What a late round adds to the pressure, and another one takes. */
 const RISE = 0.1
 const FALL = 0.05
 /** The part of requests that is refused at most. A few are always let in: they show when it is over. */
 const MAX_PRESSURE = 0.95
-/** An owner whose work has waited for so long gets no more of it, also when the loop is not overloaded. */
-const LONGEST_WAIT_MS = 2000
+/** An owner whose work has waited for so many acceptable delays gets no more of it, also when the loop is not overloaded. */
+const LONGEST_WAIT = 40
 
 export function createOverload({ mostMs, roundMs, cpuMs, slices, changed, refused }: OverloadOptions): Overload {
   let spentMs = cpuMs()
   let lateRounds = 0
   let pressure = 0
+  const judged = new WeakMap<object, WorkOwner>()
   return {
+    isActive: () => pressure > 0,
     round() {
       const now = cpuMs()
       const delayMs = Math.max(now - spentMs - roundMs, slices.delay())
@@ -56,9 +60,10 @@ export function createOverload({ mostMs, roundMs, cpuMs, slices, changed, refuse
       else if (lateRounds === 0) pressure = Math.max(0, pressure - FALL)
       if (before > 0 !== pressure > 0) changed(pressure > 0)
     },
-    refuses(owner) {
-      if (slices.waitOf(owner) > LONGEST_WAIT_MS) return true
-      if (pressure === 0 || !slices.isHeavy(owner)) return false
+    refuses(request, owner) {
+      if (slices.waitOf(owner) > LONGEST_WAIT * mostMs()) return true
+      if (pressure === 0 || judged.get(request) === owner || !slices.isHeavy(owner)) return false
+      judged.set(request, owner)
       owner.refusalDebt += pressure
       if (owner.refusalDebt < 1) return false
       owner.refusalDebt--

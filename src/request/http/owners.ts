@@ -1,11 +1,13 @@
 /** Whose work requests are: an account's, or that of the network from which a client without an account comes. */
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { SliceQueue, slices, WorkOwner } from '#contract'
 
-/** Of each kind; the work of an owner that was not seen for longest is forgotten. */
+/** Of accounts and of credentials; those that were not seen for longest are forgotten. */
 const MAX_OWNERS = 10_000
+const CREDENTIAL_MS = 600_000
+const NETWORKS = 256
 /** Node's limit of a head is as long. */
 const MAX_HEAD_BYTES = 16 * 1024
 const CREDENTIAL = /\r\n(authorization|x-api-key|api-key|cookie):[ \t]*([^\r\n]+)/i
@@ -13,20 +15,26 @@ const CREDENTIAL = /\r\n(authorization|x-api-key|api-key|cookie):[ \t]*([^\r\n]+
 const PREFERRED = 4
 
 export class WorkOwners {
-  readonly #accounts = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
-  readonly #networks = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
   /** All clients without an account have one share in common. */
   readonly #strangers = new WorkOwner()
+  readonly #accounts = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
+  /** Many networks in one queue, by chance (stochastic fairness queueing): the queue stays short, whatever addresses come. */
+  readonly #networks = Array.from({ length: NETWORKS }, () => new WorkOwner(this.#strangers))
+  readonly #salt = randomUUID()
 
   /** Whose credential it was, by its digest. */
-  readonly #credentials = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
+  readonly #credentials = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS, ttl: CREDENTIAL_MS })
 
   /** A request with these headers was let in. */
   remember(headers: IncomingHttpHeaders, owner: WorkOwner): void {
-    for (const name of ['authorization', 'x-api-key', 'api-key', 'cookie'] as const) {
-      const value = headers[name]
-      if (typeof value === 'string') this.#credentials.set(digest(name, value), owner)
-    }
+    const credential = credentialOf(headers)
+    if (credential !== undefined) this.#credentials.set(credential, owner)
+  }
+
+  /** The owner of a request by its headers; undefined where no request with its credential was let in before. */
+  find(headers: IncomingHttpHeaders): WorkOwner | undefined {
+    const credential = credentialOf(headers)
+    return credential === undefined ? undefined : this.#credentials.get(credential)
   }
 
   /** The owner of the first credential in a head; undefined where no request with it was let in before. */
@@ -45,10 +53,16 @@ export class WorkOwners {
 
   /** @param network as `addressGroup` writes it */
   network(network: string): WorkOwner {
-    let owner = this.#networks.get(network)
-    if (owner === undefined) this.#networks.set(network, (owner = new WorkOwner(this.#strangers)))
-    return owner
+    return this.#networks[Number.parseInt(hash('sha256', this.#salt + network).slice(0, 4), 16) % NETWORKS]!
   }
+}
+
+function credentialOf(headers: IncomingHttpHeaders): string | undefined {
+  for (const name of ['authorization', 'x-api-key', 'api-key', 'cookie'] as const) {
+    const value = headers[name]
+    if (typeof value === 'string') return digest(name, value)
+  }
+  return undefined
 }
 
 const digest = (name: string, value: string): string => hash('sha256', `${name} ${value}`, 'base64')
@@ -59,13 +73,20 @@ export interface Work {
   readonly owners: WorkOwners
   /** The clock of the queue, in milliseconds. */
   now(): number
+  /** Bytes of connections that wait to be parsed. */
+  unparsedBytes: number
 }
 
 /** Work that takes no time, where time is not real. */
 export function createTimelessWork(): Work {
   const now = () => 0
-  return { slices: new SliceQueue(now, turn => void setImmediate(turn)), owners: new WorkOwners(), now }
+  return {
+    slices: new SliceQueue(now, turn => void setImmediate(turn)),
+    owners: new WorkOwners(),
+    now,
+    unparsedBytes: 0,
+  }
 }
 
 /** That of this thread. */
-export const THREAD_WORK: Work = { slices, owners: new WorkOwners(), now: () => performance.now() }
+export const THREAD_WORK: Work = { slices, owners: new WorkOwners(), now: () => performance.now(), unparsedBytes: 0 }

@@ -148,11 +148,12 @@ export class LiveExchange extends Exchange implements ClientOwner {
   override measured<Result>(run: () => Result): Result {
     if (this.host.work === null) return run()
     const { slices, now } = this.host.work
-    const beganMs = now()
+    const [beganMs, countedMs] = [now(), slices.countedMs]
     try {
       return run()
     } finally {
-      if (this.owner !== null) slices.spend(this.owner, now() - beganMs)
+      // Slices inside of it were counted by the queue.
+      if (this.owner !== null) slices.spend(this.owner, now() - beganMs - (slices.countedMs - countedMs))
     }
   }
 

@@ -57,6 +57,8 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   /** Of pieces that came, in milliseconds. */
   #uncountedMs = 0
   #attempt: Source | null = null
+  /** The answer is paused because others have their turn. */
+  #isInTurn = true
   readonly #exchange: LiveExchange
   readonly #signed: Signed
   readonly #trackedAttempt: TrackedAttempt
@@ -107,7 +109,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     if (this.#exchange.trace !== null) this.#record.over()
     this.tookMs = this.#record.tookMs
     if (this.stream && ending.ending === 'complete') this.#exchange.streamedAtMs = this.deadlineClock.now()
-    this.#judge(ending, attempt.isPaused)
+    this.#judge(ending, attempt.isPaused && this.#isInTurn)
     return ending
   }
 
@@ -115,7 +117,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     return this
   }
 
-  /** A piece of the answer. Behind it the provider waits while others have their turn; a client that does not keep up resumes by itself. */
+  /** A piece of the answer. Behind it the provider waits while others have their turn. */
   data(bytes: Buffer): boolean {
     const keepsUp = this.pump.data(bytes)
     this.#uncountedMs += PIECE_MS + bytes.length * BYTE_MS
@@ -124,10 +126,15 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     const { slices } = host.work
     slices.spend(owner, this.#uncountedMs)
     this.#uncountedMs = 0
+    // A client that does not keep up resumes by itself.
     if (!keepsUp || !slices.isBehind(owner)) return keepsUp
     const turn = slices.run(ownTurn(), undefined, { owner, costMs: COUNTED_MS })
     if (!(turn instanceof Promise)) return true
-    void turn.then(() => this.#attempt?.resume())
+    this.#isInTurn = false
+    void turn.then(() => {
+      this.#isInTurn = true
+      this.#attempt?.resume()
+    })
     return false
   }
 

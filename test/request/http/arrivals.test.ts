@@ -62,7 +62,7 @@ async function start(costMs = 0) {
     if (request.headers.authorization === undefined) clock.ms += costMs
     answer(request, response)
   })
-  watchArrivals(server, { slices, owners, now })
+  watchArrivals(server, { slices, owners, now, unparsedBytes: 0 })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return { url, clock, turns, slices, defer }

@@ -35,7 +35,7 @@ function create() {
     },
     wait: (ms: number) => (waitMs = ms),
     refusedOf: (owner: WorkOwner, requests: number) =>
-      Array.from({ length: requests }, () => overload.refuses(owner)).filter(Boolean).length,
+      Array.from({ length: requests }, () => overload.refuses({}, owner)).filter(Boolean).length,
   }
 }
 
@@ -43,10 +43,10 @@ describe('of a hundred requests of the owner with most of the work', () => {
   test.each<[name: string, rounds: number, lateMs: number, delayMs: number, refused: number]>([
     ['none are refused at rest', 1000, -ROUND_MS, 0, 0],
     ['none at full load without a delay', 1000, MAX_MS, 0, 0],
-    ['none after four late rounds', 4, MAX_MS + 1, 0, 0],
-    ['a tenth after five', 5, MAX_MS + 1, 0, 10],
-    ['a tenth after five in which the queue was late', 5, 0, MAX_MS + 1, 10],
-    ['most after fifteen', 15, MAX_MS + 1, 0, 95],
+    ['none after nine late rounds', 9, MAX_MS + 1, 0, 0],
+    ['a tenth after ten', 10, MAX_MS + 1, 0, 10],
+    ['a tenth after ten in which the queue was late', 10, 0, MAX_MS + 1, 10],
+    ['most after twenty', 20, MAX_MS + 1, 0, 95],
     ['never all', 1000, MAX_MS + 1, 0, 95],
   ])('%s', (_name, rounds, lateMs, delayMs, refused) => {
     const { rounds: pass, refusedOf, heavy, light } = create()
@@ -77,7 +77,7 @@ describe('a quiet time', () => {
   test('between late rounds keeps it from beginning', () => {
     const { changes, rounds } = create()
     for (let at = 0; at < 100; at++) {
-      rounds(4, MAX_MS + 1)
+      rounds(9, MAX_MS + 1)
       rounds(1, 0)
     }
     expect(changes).toEqual([])
