@@ -25,10 +25,16 @@ const CHUNKED = `${HEX}\r\n${CHAT_BODY}\r\n0\r\n\r\n`
 const START = 'POST /v1/chat/completions HTTP/1.1'
 
 /** A chat with these lines in its head, between the key and the type, and this body. */
+/** The line with the length of the body, in which the key has been written. */
+const WHOLE = 'Content-Length'
 const chat =
   (lines: readonly string[], body = CHAT_BODY, start = START) =>
-  (key: string) =>
-    `${[start, 'Host: gateway', `Authorization: Bearer ${key}`, ...lines, 'Content-Type: application/json'].join('\r\n')}\r\n\r\n${body.replaceAll('KEY', key)}`
+  (key: string) => {
+    const sent = body.replaceAll('KEY', key)
+    const all = lines.map(line => (line === WHOLE ? `Content-Length: ${sent.length}` : line))
+    const head = [start, 'Host: gateway', `Authorization: Bearer ${key}`, ...all, 'Content-Type: application/json']
+    return `${head.join('\r\n')}\r\n\r\n${sent}`
+  }
 const list =
   (start = 'GET /v1/models HTTP/1.1', lines: readonly string[] = []) =>
   (key: string) =>
@@ -106,7 +112,7 @@ const LENGTHS = rows('bad_request', {
   ),
   'TE.TE: chunked and a word that nobody knows': chat([TE, 'Transfer-Encoding: cow'], CHUNKED),
   'TE.TE: the word first': chat(['Transfer-Encoding: cow', TE], CHUNKED),
-  'CL.0: a chat as the body of a GET': chat([`Content-Length: ${HIDDEN.length}`], HIDDEN, 'GET /v1/models HTTP/1.1'),
+  'CL.0: a chat as the body of a GET': chat([WHOLE], HIDDEN, 'GET /v1/models HTTP/1.1'),
   'a chat as the body of a GET in chunks': chat([TE], CHUNKED + HIDDEN, 'GET /v1/models HTTP/1.1'),
   'a length and an empty encoding': chat([LENGTH, 'Transfer-Encoding:']),
   'a length and identity': chat([LENGTH, 'Transfer-Encoding: identity']),
@@ -165,11 +171,7 @@ const LARGE = rows('headers_too_large', {
 })
 
 const BODIES_ELSEWHERE = rows('unknown_url', {
-  'CL.0: a chat as the body of a POST that nobody takes': chat(
-    [`Content-Length: ${HIDDEN.length}`],
-    HIDDEN,
-    'POST /v1/x HTTP/1.1',
-  ),
+  'CL.0: a chat as the body of a POST that nobody takes': chat([WHOLE], HIDDEN, 'POST /v1/x HTTP/1.1'),
   'two slashes before the path': chat([LENGTH], CHAT_BODY, 'POST //v1/chat/completions HTTP/1.1'),
   'a host in the path': chat([LENGTH], CHAT_BODY, 'POST //gateway/v1/chat/completions HTTP/1.1'),
   'a dot in the path': chat([LENGTH], CHAT_BODY, 'POST /v1/./chat/completions HTTP/1.1'),
@@ -189,7 +191,7 @@ const METHODS = rows('method_not_allowed', {
   ICE: list('SOURCE /v1/models ICE/1.0'),
   'another method in a header': list('POST /v1/models HTTP/1.1', ['X-HTTP-Method-Override: GET']),
   QUERY: chat([LENGTH], CHAT_BODY, 'QUERY /v1/chat/completions HTTP/1.1'),
-  'a chat as the body of a DELETE': chat([`Content-Length: ${HIDDEN.length}`], HIDDEN, 'DELETE /v1/models/m HTTP/1.1'),
+  'a chat as the body of a DELETE': chat([WHOLE], HIDDEN, 'DELETE /v1/models/m HTTP/1.1'),
 })
 
 const READ_AS_CHAT = rows('chat', {

@@ -53,7 +53,8 @@ test('is told with 503 and Retry-After, spares /livez, and ends', async () => {
   const clients = Array.from({ length: CLIENTS }, client)
   try {
     await gateway.waitForLog(
-      line => line['msg'] === 'the event loop is overloaded: a part of the new requests is refused',
+      line =>
+        line['msg'] === 'the event loop is overloaded: requests of the accounts with most of the work are refused',
     )
     const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
     expect(metrics).toContain('tollgate_overloaded ')

@@ -322,7 +322,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       const until = performance.now() + (isChanged ? LONG_MS : 300)
       const seen = new Set<number>()
       while (performance.now() < until && !seen.has(503)) {
-        for (const answer of await Promise.all(Array.from({ length: 10 }, () => gateway.chat())))
+        for (const answer of await Promise.all(Array.from({ length: 100 }, () => gateway.chat())))
           seen.add(answer.status)
       }
       return seen.has(503)
