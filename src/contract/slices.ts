@@ -15,7 +15,7 @@ const LONG_SLICE_MS = 3
 const REST = 4
 /** No slice counts for more in a rest, in milliseconds. */
 const LONGEST_REST_MS = 250
-/** The others: owners that had work in so many milliseconds. */
+/** The others: accounts that had work in so many milliseconds. */
 const ACTIVE_MS = 1000
 /** An owner with less recent work never waits: it has 10 % of the loop at most. */
 const LIGHT_MS = 150
@@ -294,7 +294,8 @@ export class SliceQueue {
   /** Behind a slice that could not be cut (JSON) others have as much time, and more from its owner. */
   #count(owner: WorkOwner, ms: number, workedMs: number, now: number): void {
     owner.add(ms, now)
-    if (owner !== this.#unowned) {
+    // Probes of health and metrics slow no account.
+    if (owner !== this.#unowned && owner.group === null) {
       if (owner !== this.#last) this.#otherAtMs = this.#lastAtMs
       this.#last = owner
       this.#lastAtMs = now
