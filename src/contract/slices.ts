@@ -11,11 +11,11 @@ export type Sliced<Result> = Generator<undefined | Promise<void>, Result, undefi
 const TURN_MS = 1
 /** A slice that takes longer is followed by a rest. */
 const LONG_SLICE_MS = 3
-/** While others have work, an owner rests so many times as long as its long slice took: it has a fifth of the loop at most. */
+/** While others have work, the rest of an owner is this multiple of its long slice: the owner has at most a fifth of the loop. */
 const REST = 4
 /** No slice counts for more in a rest, in milliseconds. */
 const LONGEST_REST_MS = 250
-/** The others: accounts that had work in so many milliseconds. */
+/** An account counts as one of the others for this time after its last work, in milliseconds. */
 const ACTIVE_MS = 1000
 /** An owner with less recent work never waits: it has 10 % of the loop at most. */
 const LIGHT_MS = 150
@@ -198,7 +198,7 @@ export class SliceQueue {
     while (this.#waiting > 0 && this.#spentMs < TURN_MS) {
       const owner = this.#next()
       if (owner === null) break
-      this.#go(this.#take(owner))
+      this.#go(this.#take(owner, 0))
     }
     this.#deferTurn()
   }
@@ -219,12 +219,13 @@ export class SliceQueue {
     return next
   }
 
-  #take(owner: WorkOwner): Task {
+  /** @param at the place of the task among the owner's */
+  #take(owner: WorkOwner, at: number): Task {
     this.#waiting--
     const tasks = this.#queued.get(owner)!
-    const task = tasks.shift()!
+    const [task] = tasks.splice(at, 1)
     if (tasks.length === 0) this.#queued.delete(owner)
-    return task
+    return task!
   }
 
   #go(task: Task): void {
@@ -248,12 +249,9 @@ export class SliceQueue {
 
   /** Work that waits ends at once when its signal aborts. */
   #giveUp(task: Task): void {
-    const tasks = this.#queued.get(task.owner)
-    const at = tasks?.indexOf(task) ?? -1
+    const at = this.#queued.get(task.owner)?.indexOf(task) ?? -1
     if (at === -1) return
-    tasks!.splice(at, 1)
-    if (tasks!.length === 0) this.#queued.delete(task.owner)
-    this.#waiting--
+    this.#take(task.owner, at)
     task.work.return(undefined)
     task.resolve(undefined)
   }

@@ -1,5 +1,5 @@
 /** Whose work the event loop does, and how much of it lately. */
-/** Work counts half after so many milliseconds. */
+/** The half-life of work: after this time it counts half, in milliseconds. */
 const HALF_LIFE_MS = 1000
 
 /** An account, or the network of a client without one. Work is in milliseconds of the event loop. */

@@ -33,14 +33,14 @@ export interface Overload {
   refused(): void
 }
 
-/** So many late rounds in a row are no coincidence: a collection of garbage, a large body. */
+/** Refusing begins after this number of late rounds in a row. A garbage collection or a large body makes fewer. */
 const ROUNDS = 10
-/** What a late round adds to the pressure, and another one takes. */
+/** A late round adds RISE to the pressure, and a round in time subtracts FALL. */
 const RISE = 0.1
 const FALL = 0.05
 /** The part of requests that is refused at most. A few are always let in: they show when it is over. */
 const MAX_PRESSURE = 0.95
-/** An owner whose work has waited for so many acceptable delays gets no more of it, also when the loop is not overloaded. */
+/** New work is refused, overload or not, when the owner's oldest work has waited for this multiple of the acceptable delay. */
 const LONGEST_WAIT = 40
 
 export function createOverload({ mostMs, roundMs, cpuMs, slices, changed, refused }: OverloadOptions): Overload {

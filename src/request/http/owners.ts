@@ -1,5 +1,5 @@
 /** Whose work requests are: an account's, or that of the network from which a client without an account comes. */
-import { hash, randomUUID } from 'node:crypto'
+import { hash, randomInt } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { SliceQueue, slices, WorkOwner } from '#contract'
@@ -20,8 +20,7 @@ export class WorkOwners {
   readonly #accounts = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
   /** Many networks in one queue, by chance (stochastic fairness queueing): the queue stays short, whatever addresses come. */
   readonly #networks = Array.from({ length: NETWORKS }, () => new WorkOwner(this.#strangers))
-  readonly #salt = randomUUID()
-
+  readonly #seed = randomInt(2 ** 32)
   /** Whose credential it was, by its digest. */
   readonly #credentials = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS, ttl: CREDENTIAL_MS })
 
@@ -53,7 +52,11 @@ export class WorkOwners {
 
   /** @param network as `addressGroup` writes it */
   network(network: string): WorkOwner {
-    return this.#networks[Number.parseInt(hash('sha256', this.#salt + network).slice(0, 4), 16) % NETWORKS]!
+    // FNV-1a: a digest costs two microseconds, for each request of a public route.
+    let place = this.#seed
+    for (let at = 0; at < network.length; at++) place = Math.imul(place ^ network.charCodeAt(at), 0x01000193)
+    // Its upper bits differ most where addresses differ in their last part.
+    return this.#networks[(place >>> 24) % NETWORKS]!
   }
 }
 

@@ -61,7 +61,7 @@ export function migratePostgres(
   })
 }
 
-/** Without the lock, a process could read a schema of which another one has made only a part. */
+/** Without the lock, a process could read a schema that another process has not completed. */
 function locked<Result>(database: Database, onWait: TellWait, work: () => Result): Result {
   takeMigrationLock(database, onWait)
   try {
