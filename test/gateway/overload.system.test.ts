@@ -10,9 +10,11 @@ import { openRaw } from '../helpers/raw-client.ts'
 const CLIENTS = 300
 /** So little that the clients of this test are too many. */
 const EVENT_LOOP = '1ms'
-const BODY = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+const BODY = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi'.repeat(2000) }] })
+/** In chunks of one byte: they take the gateway longer than its clients, so that the gateway is what is overloaded. */
+const CHUNKS = `${[...BODY].map(byte => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`
 
-test('is told with 503 and Retry-After, spares /livez, and ends', async () => {
+test('answers some with 503 and Retry-After, spares /livez, and ends', async () => {
   await using provider = await startFakeProvider({ script: exact() })
   const gateway = await startGateway({
     yaml: {
@@ -30,7 +32,8 @@ test('is told with 503 and Retry-After, spares /livez, and ends', async () => {
     policies: { test: { steps: FIVE_STEPS } },
   })
   const { key } = await createAccount(gateway, { credit: '1000000' })
-  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${BODY.length}\r\n\r\n`
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer ${key}\r\n`
+  const inChunks = `${head}Transfer-Encoding: chunked\r\n\r\n${CHUNKS}`
   let goesOn = true
   const port = Number(new URL(gateway.url).port)
   const statuses = new Map<string, number>()
@@ -39,7 +42,7 @@ test('is told with 503 and Retry-After, spares /livez, and ends', async () => {
     while (goesOn) {
       const status = await new Promise<string>(resolve => {
         let text = ''
-        const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(head + BODY))
+        const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(inChunks))
         socket.on('data', bytes => {
           text += bytes.toString('latin1')
           socket.destroy()
@@ -62,7 +65,7 @@ test('is told with 503 and Retry-After, spares /livez, and ends', async () => {
     const probe = await openRaw(gateway.url)
     let refused = null
     while (refused === null) {
-      await probe.send(`${head}${BODY}`)
+      await probe.send(`${head}Content-Length: ${BODY.length}\r\n\r\n${BODY}`)
       const answer = await probe.readResponse()
       if (answer.status === 503) refused = answer
       await probe.send('GET /livez HTTP/1.1\r\nHost: gateway\r\n\r\n')
