@@ -150,8 +150,9 @@ const tool = kinds(
   typed('anthropic', 'anthropic', { anthropic: members('type name', { type: text, name: text }), cache_control }),
 )
 const named = members('name', { name: text })
+/** `validated` is Gemini's: GitHub Copilot sends it with every model whose name begins with gemini. */
 const toolChoice = wordOr(
-  ['none', 'auto', 'required'],
+  ['none', 'auto', 'required', 'validated'],
   kinds(
     'type',
     typed('function', 'function', { function: named }),
@@ -175,6 +176,8 @@ const responseFormat = kinds(
     }),
   }),
 )
+
+const effort = optional(oneOf('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'))
 
 /** Every parameter, in the order in which they are checked. */
 export const PARAMETERS: Readonly<Record<string, Schema>> = {
@@ -200,7 +203,7 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   functions: optional(list(members('name', functionMembers), { minItems: 1, maxItems: 128 })),
   function_call: wordOr(['none', 'auto'], named),
   response_format: optional(responseFormat),
-  reasoning_effort: optional(oneOf('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max')),
+  reasoning_effort: effort,
   verbosity: optional(oneOf('low', 'medium', 'high')),
   modalities: optional(list(oneOf('text', 'audio'))),
   audio: optional(
@@ -232,13 +235,33 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   prompt_cache_retention: optional(oneOf('in_memory', 'in-memory', '24h')),
 }
 
+/** Those of OpenRouter, which `openrouter.ts` reads. Where unknown fields pass, they are the provider's. */
+export const OPENROUTER: Readonly<Record<string, Schema>> = {
+  reasoning: optional(
+    members('', {
+      effort,
+      max_tokens: optional(integer(0)),
+      enabled: optional(boolean),
+      exclude: optional(boolean),
+      summary: optional(string),
+    }),
+  ),
+  include_reasoning: optional(boolean),
+  usage: optional(members('', { include: optional(boolean) })),
+  models: optional(list(string)),
+  provider: optional(object),
+  transforms: optional(list(string)),
+  route: optional(string),
+  plugins: optional(list(object)),
+}
+
 /** @param unknownFields What becomes of fields, parts and tools that are not in the list. */
 export function chatCompletionsSchema(unknownFields: 'refuse' | 'pass'): Schema {
   const schema = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     required: ['model', 'messages'],
-    properties: PARAMETERS,
+    properties: unknownFields === 'pass' ? PARAMETERS : { ...PARAMETERS, ...OPENROUTER },
     additionalProperties: unknownFields === 'pass',
   }
   return unknownFields === 'pass' ? (lenient(schema) as Schema) : schema

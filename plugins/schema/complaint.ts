@@ -27,10 +27,13 @@ function missing(param: string): Refusal {
   return refuse('missing_required_parameter', { message: `Missing required parameter: '${param}'.`, param })
 }
 
+const PASS_HINT = " An operator lets it pass to the provider with 'unknown_fields: pass' at the step 'schema'."
+
 function unknown(place: string, name: string, { properties = {} }: { readonly properties?: object }): Refusal {
   const known = Object.keys(properties)
   const param = join(place, name, false)
-  return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.${meant(name, known)}`, param })
+  const hint = meant(name, known) || PASS_HINT
+  return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.${hint}`, param })
 }
 
 const ARTICLES: Record<string, string> = {

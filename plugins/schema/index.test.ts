@@ -191,7 +191,7 @@ describe('bodies that the format does not allow', () => {
       `"funtion" is not one of 'function', 'custom', 'anthropic'. Did you mean 'function'?`,
     ],
     [{ tools: [{ type: 'function', function: {} }] }, 'missing_required_parameter', 'tools[0].function.name', 'name'],
-    [{ tool_choice: 'any' }, 'invalid_value', 'tool_choice', `"any" is not one of 'none', 'auto', 'required'.`],
+    [{ tool_choice: 'any' }, 'invalid_value', 'tool_choice', `"any" is not one of 'none', 'auto', 'required',`],
     [{ tool_choice: 5 }, 'invalid_type', 'tool_choice', 'expected a string or an object, but got 5 instead.'],
     [{ tool_choice: { type: 'x' } }, 'invalid_value', 'tool_choice.type', "'function', 'custom', 'allowed_tools'"],
     [

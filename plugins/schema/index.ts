@@ -17,6 +17,7 @@ import {
 } from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
 import { complain } from './complaint.ts'
+import { withoutOpenRouter } from './openrouter.ts'
 import { refusePriceFeatures, refuseUnfitSearch } from './price-features.ts'
 import { shortJson } from './words.ts'
 
@@ -60,10 +61,14 @@ export default definePlugin({
       const request = exchange.request()
       if (!validate(request.body)) throw complain(validate.errors![0]!, request.body)
       const model = findModel(catalog, request.body.model, exchange.key)
-      // Clients of the other formats ask every model to think; one that cannot answers without.
-      const isTranslated = exchange.route.kind !== 'chat'
-      const asked = { body: request.body, bytes: request.bytes, dropped: request.dropped ?? [] }
-      const fitting = isTranslated ? withoutVainEffort(asked, model) : asked
+      const sent = { body: request.body, bytes: request.bytes, dropped: request.dropped ?? [] }
+      const understood = unknown_fields === 'pass' ? null : withoutOpenRouter(request.body)
+      const asked = understood === null ? sent : { ...understood, bytes: bytesOf(understood.body) }
+      // Clients of other formats ask every model to think; one that cannot answers without.
+      const isTranslated = exchange.route.kind !== 'chat' || request.body.reasoning_effort == null
+      const fitting = isTranslated
+        ? withoutVainEffort(asked, model, understood === null ? 'reasoning_effort' : 'reasoning')
+        : asked
       refuseUnfit(fitting.body, model, cap_above_max)
       const chat = chatOf(fitting, model)
       if (chat.requestedCap !== null && chat.cap < chat.requestedCap) ctx.set(CAP_HEADER, String(chat.cap))
@@ -157,14 +162,17 @@ function refuseUnfitCap(
   throw refuse('invalid_value', { message, param })
 }
 
+const bytesOf = (body: object) => Buffer.from(JSON.stringify(body))
+
 type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped'>>
 
-function withoutVainEffort(asked: Asked, model: Model): Asked {
+/** @param name what the client calls it */
+function withoutVainEffort(asked: Asked, model: Model, name: string): Asked {
   if (asked.body.reasoning_effort == null || model.reasoning) return asked
   const { reasoning_effort: _, ...body } = asked.body
   // Not to think is what it does anyway.
-  const dropped = asked.body.reasoning_effort === 'none' ? asked.dropped : [...asked.dropped, 'reasoning_effort']
-  return { body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped }
+  const dropped = asked.body.reasoning_effort === 'none' ? asked.dropped : [...asked.dropped, name]
+  return { body: body as ChatRequest, bytes: bytesOf(body), dropped }
 }
 
 function chatOf({ body, bytes, dropped }: Asked, model: Model): Chat {

@@ -58,6 +58,17 @@ export function isAnthropicClientTool(type: unknown): boolean {
   return typeof type === 'string' && /^(?:bash|text_editor|memory)_\d{8}$/.test(type)
 }
 
+/** Budgets of at least so many tokens, and their efforts. Half of the models that think do not know the words beyond `high`. */
+const BUDGETS = [
+  { least: 16_384, effort: 'high' },
+  { least: 8192, effort: 'medium' },
+] as const
+
+/** The effort that thinks no longer than a budget of tokens allows. */
+export function effortWithin(budgetTokens: number): 'low' | 'medium' | 'high' {
+  return BUDGETS.find(({ least }) => budgetTokens >= least)?.effort ?? 'low'
+}
+
 /** One turn of the conversation. */
 export interface ChatMessage {
   readonly role: string

@@ -26,6 +26,7 @@ export const {
   dearestInput,
   decidedBy,
   definePlugin,
+  effortWithin,
   envelope,
   findProviderTool,
   firstLineOf,

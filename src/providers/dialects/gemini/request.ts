@@ -164,7 +164,7 @@ function toolsOf(tools: readonly Tool[], choice: ToolChoice | null): object {
   const some = choice.mode === 'required' && names ? { allowedFunctionNames: names } : {}
   return {
     tools: [{ functionDeclarations }],
-    toolConfig: { functionCallingConfig: { mode: MODES[choice.mode], ...some } },
+    toolConfig: { functionCallingConfig: { mode: choice.isValidated ? 'VALIDATED' : MODES[choice.mode], ...some } },
   }
 }
 

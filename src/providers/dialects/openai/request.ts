@@ -54,6 +54,8 @@ function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Cha
     [capField]: String(chat.cap),
     [otherField]: undefined,
   }
+  // Gemini's word.
+  if (chat.body['tool_choice'] === 'validated') changes['tool_choice'] = '"auto"'
   if (quirks?.streamOptions === false) changes['stream_options'] = undefined
   else if (chat.stream) changes['stream_options'] = JSON.stringify({ ...chat.body.stream_options, include_usage: true })
   return changes
@@ -66,7 +68,10 @@ function addQuirks(changes: Changes, original: ChatRequest, quirks: Quirks): str
   for (const refused of refuses) refuseIf(body, refused)
   const carried: string[] = []
   for (const [name, value] of Object.entries(body)) {
-    if (Object.hasOwn(changes, name)) continue
+    if (Object.hasOwn(changes, name)) {
+      carried.push(name)
+      continue
+    }
     const theirs = wordFor(renamed, name)
     if (leaves?.has(name) || (takes !== undefined && !takes.has(theirs))) {
       changes[name] = undefined

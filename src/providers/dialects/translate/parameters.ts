@@ -19,6 +19,8 @@ export interface ToolChoice {
   readonly mode: 'none' | 'auto' | 'required'
   /** When not null, only these may be called. */
   readonly names: readonly string[] | null
+  /** Gemini's mode VALIDATED: arguments are as the schemas say. For everyone else it is `auto`. */
+  readonly isValidated?: true
 }
 
 export type ResponseFormat =
@@ -125,6 +127,7 @@ export function toolRefusal(type: string | undefined, native: AnthropicTool | nu
 export function readToolChoice(body: ChatRequest): ToolChoice | null {
   const choice = body['tool_choice'] ?? body['function_call']
   if (choice == null) return null
+  if (choice === 'validated') return { mode: 'auto', names: null, isValidated: true }
   if (typeof choice === 'string') return { mode: choice as ToolChoice['mode'], names: null }
   const {
     function: named,

@@ -1,17 +1,9 @@
 /** Whether and how much to think: `thinking` and `output_config.effort` as `reasoning_effort`. */
+import { effortWithin } from '#contract'
 import { type Fields, fieldsIn, isUnsaid, missing, wrongType, wrongWord } from './fields.ts'
 
 const KINDS = ['enabled', 'adaptive', 'disabled']
 const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
-
-/**
- * Budgets from so many tokens on, and the effort they come to: the one that thinks no longer than the client allows. The
- * words beyond `high` are for those who say them: half of the models that think do not know them.
- */
-const BUDGETS = [
-  { least: 16_384, effort: 'high' },
-  { least: 8192, effort: 'medium' },
-] as const
 
 /**
  * The effort, or null where the client leaves it open. An effort that is said aloud counts for more than a budget; who
@@ -29,7 +21,7 @@ export function decodeEffort(thinking: unknown, config: Fields): string | null {
     case 'enabled':
       if (budget === undefined) throw missing('thinking.budget_tokens')
       if (typeof budget !== 'number') throw wrongType('thinking.budget_tokens', 'an integer', budget)
-      return said ?? BUDGETS.find(({ least }) => budget >= least)?.effort ?? 'low'
+      return said ?? effortWithin(budget)
     default:
       throw wrongWord('thinking.type', type, KINDS)
   }
