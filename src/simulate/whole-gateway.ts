@@ -300,8 +300,8 @@ async function inTime(work: Promise<unknown>, complaint: string): Promise<void> 
 }
 
 /** Between two tries at a provider: nothing happens before time has passed. */
-function isPausing({ client, phase, asking, attempts }: LiveExchange): boolean {
-  return client.isParting || (phase === 'sending' && asking === null && attempts.at(-1)?.code != null)
+function isPausing({ phase, asking, attempts }: LiveExchange): boolean {
+  return phase === 'sending' && asking === null && attempts.at(-1)?.code != null
 }
 
 function logInto(log: LogEntry[], step: string | null): Log {

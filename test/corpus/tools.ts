@@ -17,8 +17,6 @@ export interface Verdict {
   readonly failures: readonly string[]
 }
 
-const CUT_READER = new URL('cut-reader.ts', import.meta.url).href
-
 /** Between choosing a free port and listening on it another process may take it. */
 const TRIES = 5
 
@@ -42,7 +40,7 @@ export async function startReplay(corpusDir: string, set: string, mode: ChunkMod
 export async function check(corpusDir: string, set: string, gateway: string): Promise<Verdict> {
   const tool = join(corpusDir, 'tools/check.mjs')
   const args = ['--gateway', `${gateway}/v1`, '--set', set, '--verbose']
-  const child = spawn(process.execPath, ['--import', CUT_READER, tool, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [tool, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   let [stdout, stderr] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text

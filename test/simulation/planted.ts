@@ -110,8 +110,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'done-behind-error',
     'an answer that failed looks finished',
     STREAM,
-    'this.#client.breakStream(this.#format.fail(refusal))',
-    'this.#client.breakStream(Buffer.concat([this.#format.fail(refusal), DONE]))',
+    'this.#client.endStream(this.#format.fail(refusal))',
+    'this.#client.endStream(Buffer.concat([this.#format.fail(refusal), DONE]))',
   ),
   one(
     'finish-before-settle',
@@ -234,10 +234,10 @@ export const PLANTED: readonly PlantedBug[] = [
   ),
   one(
     'broken-stream-ends-cleanly',
-    'a stream that went wrong ends like one that went well',
-    CLIENT,
-    'this.#response.write(this.#withQueue(frame), () => this.#part())',
-    'this.#response.end(this.#withQueue(frame))',
+    'a stream that went wrong ends without a word',
+    STREAM,
+    'this.#client.endStream(this.#format.fail(refusal))',
+    'this.#client.endStream(Buffer.alloc(0))',
   ),
   one(
     'settle-of-the-hold',

@@ -33,14 +33,6 @@ const PIECE_BYTES = 256 * 1024
 /** So long when nobody can be waited for any more. */
 const HURRY_MS = 2_000
 
-/**
- * Between the last event of a broken stream and the cut. Readers that hold what they have not handed on (fetch) drop it when
- * the connection breaks, so they get time to hand on the event.
- */
-const PARTING_MS = 250
-/** The same before a reset, which also drops what is still on its way: this covers the round trip. */
-const RESET_PARTING_MS = 1_000
-
 /** Node takes about 500 bytes for a write, so what is shorter is not written by itself behind others. */
 const SMALL_BYTES = 4096
 
@@ -74,8 +66,6 @@ export class Client {
   #released = false
   #unsentBytes = 0
   #hurriedSince = 0
-  /** When the connection of a broken stream is cut; 0: it is not broken, or its last event has not left. */
-  #cutAt = 0
   #resume: (() => void) | null = null
   /** Frames behind a write that is on its way: they leave together when it is done. */
   #queue: ByteCollector | null = null
@@ -103,11 +93,6 @@ export class Client {
 
   get left(): boolean {
     return this.#left
-  }
-
-  /** Whether the last event of a broken stream has left, and its connection waits for the cut. */
-  get isParting(): boolean {
-    return this.#cutAt > 0
   }
 
   /** Whether the status has left: from then on a failure can only be told in the stream. */
@@ -210,22 +195,6 @@ export class Client {
     this.#response.end(this.#withQueue(frame))
   }
 
-  /**
-   * Ends a stream that went wrong: the last frame, and when that has left, the connection. The body never ends cleanly: a
-   * client that does not know the event takes a clean end for a whole answer.
-   */
-  breakStream(frame: Buffer): void {
-    if (this.#left || this.#ended) return
-    if (!this.#response.headersSent) this.writeHead(200, STREAM_HEAD)
-    this.#finish()
-    this.#response.write(this.#withQueue(frame), () => this.#part())
-  }
-
-  #part(): void {
-    const waitMs = this.#response.chunkedEncoding ? PARTING_MS : RESET_PARTING_MS
-    this.#cutAt = this.#options.deadlineClock.now() + waitMs
-  }
-
   /** Sends a whole answer. Throws when its head cannot be sent; then another one can still be given. */
   sendWhole(status: number, headers: Readonly<Record<string, string | number>>, body: Buffer | string): void {
     if (this.#left || this.#ended) return
@@ -309,7 +278,6 @@ export class Client {
     if (this.#response.socket === null) {
       if (this.#blockedSince > 0) this.#blockedSince = now
     } else if (this.#released) this.#lookAtKoa(now)
-    if (this.#cutAt > 0 && now >= this.#cutAt) this.#response.destroy()
     if (this.#blockedSince > 0) {
       if (now - this.#blockedSince > this.#stallMs) this.#response.destroy()
       return

@@ -153,11 +153,14 @@ export class StreamAnswer {
     this.#tail = null
   }
 
-  /** The end of one that did not: one error event, then the connection's end; no finish reason, no `[DONE]`. */
+  /**
+   * The end of one that did not: one error event; no finish reason, no `[DONE]`. The body ends properly behind it, as at OpenAI and
+   * Anthropic: clients whose connection breaks lose the event (Spring AI) or throw a second error (AI SDK).
+   */
   fail(refusal: Refusal): void {
     this.#isOver = true
     this.#tail = null
-    this.#client.breakStream(this.#format.fail(refusal))
+    this.#client.endStream(this.#format.fail(refusal))
   }
 
   /** Whether what is kept back has grown beyond reason. */

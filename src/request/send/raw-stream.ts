@@ -156,7 +156,7 @@ export class EventStream implements RawStream {
 
   /** By an event. */
   fail(refusal: Refusal): void {
-    this.#outlet.client.breakStream(failureFrame(refusal))
+    this.#outlet.client.endStream(failureFrame(refusal))
   }
 
   #event(event: Buffer, released: Buffer[]): void {

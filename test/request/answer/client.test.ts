@@ -66,7 +66,6 @@ describe('the client leaves', () => {
     await until(() => client.left)
     expect(client.writeStream(frame('b'))).toBe(true)
     client.endStream(frame('c'))
-    client.breakStream(frame('d'))
     client.sendWhole(200, {}, 'e')
     client.release()
     expect(left).toHaveLength(1)
@@ -95,7 +94,6 @@ describe('the client leaves', () => {
   test.each<[string, (client: ReturnType<typeof clientOn>['client']) => void]>([
     ['a whole answer', client => client.sendWhole(200, {}, '{}')],
     ['a stream', client => client.endStream(frame('[DONE]'))],
-    ['a broken stream', client => client.breakStream(frame('error'))],
     ['what Koa sends', client => client.release()],
   ])('after %s has ended nobody leaves', async (_name, end) => {
     await using wire = await openWire()
@@ -166,7 +164,6 @@ describe('a client that does not keep up', () => {
   test.each<[string, (client: ReturnType<typeof clientOn>['client'], body: Buffer) => void]>([
     ['a whole answer', (client, body) => client.sendWhole(200, { 'content-type': 'application/json' }, body)],
     ['a stream’s last events', (client, body) => client.endStream(body)],
-    ['a broken stream’s last event', (client, body) => client.breakStream(body)],
   ])('is cut also while %s wait for it', async (_name, send) => {
     await using wire = await openWire()
     const { client, deadlineClock, flushed } = clientOn(wire.response)
@@ -480,60 +477,24 @@ describe('an answer', () => {
     await flushed
   })
 
-  test('that breaks has its last event, and then no end but the connection’s', async () => {
+  test('that ends behind a write that is on its way has all its events, in their order', async () => {
     await using wire = await openWire()
-    const { client, deadlineClock, flushed } = clientOn(wire.response)
-    client.writeStream(frame('a'))
-    client.breakStream(frame('error'))
-    await wire.raw.readUntil('data: error\n\n')
-    await until(() => client.isParting)
-    deadlineClock.advance(249)
-    expect(wire.response.destroyed, 'its client may still read the event').toBe(false)
-    deadlineClock.advance(1)
-    const { end, text } = await wire.raw.readResponse()
-    expect([end, text()]).toEqual(['cut', 'data: a\n\ndata: error\n\n'])
-    expect(await wire.raw.closed).toBe('fin')
-    await flushed
-  })
-
-  test('that breaks over HTTP/1.0 ends in a reset, which no client takes for its end', async () => {
-    await using wire = await openWire('HTTP/1.0')
-    const { client, deadlineClock } = clientOn(wire.response)
-    client.writeStream(frame('a'))
-    client.breakStream(frame('error'))
-    await wire.raw.readUntil('data: error\n\n')
-    await until(() => client.isParting)
-    deadlineClock.advance(999)
-    expect(wire.response.destroyed, 'the reset must not overtake the event').toBe(false)
-    deadlineClock.advance(1)
-    const { end, text } = await wire.raw.readResponse()
-    expect([end, text()]).toEqual(['cut', 'data: a\n\ndata: error\n\n'])
-    expect(await wire.raw.closed).toBe('reset')
-  })
-
-  test('that breaks behind a write that is on its way has all its events, in their order', async () => {
-    await using wire = await openWire()
-    const { client, deadlineClock } = clientOn(wire.response)
+    const { client } = clientOn(wire.response)
     wire.raw.pause()
     await fill(client, wire.response)
     client.writeStream(frame('one before'))
-    client.breakStream(frame('error'))
-    expect(client.isParting, 'the event has not left').toBe(false)
-    deadlineClock.advance(59_999)
-    expect(wire.response.destroyed).toBe(false)
+    client.endStream(frame('error'))
     wire.raw.resume()
-    await until(() => client.isParting)
-    deadlineClock.advance(250)
     const { end, text } = await wire.raw.readResponse()
-    expect([end, text().slice(text().indexOf('data:'))]).toEqual(['cut', 'data: one before\n\ndata: error\n\n'])
+    expect([end, text().slice(text().indexOf('data:'))]).toEqual(['chunked', 'data: one before\n\ndata: error\n\n'])
   })
 
-  test('that breaks is not offered beyond its client’s time', async () => {
+  test('that ends is not offered beyond its client’s time', async () => {
     await using wire = await openWire('HTTP/1.0')
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     wire.raw.pause()
     await fill(client, wire.response)
-    client.breakStream(frame('error'))
+    client.endStream(frame('error'))
     deadlineClock.advance(60_001)
     await flushed
     wire.raw.resume()
@@ -560,16 +521,13 @@ describe('an answer', () => {
   test.each<[string, (client: ReturnType<typeof clientOn>['client']) => void]>([
     ['whole', client => client.sendWhole(200, {}, 'one')],
     ['a stream', client => client.endStream(frame('one'))],
-    ['a broken stream', client => client.breakStream(frame('one'))],
   ])('ends once: %s', async (_name, end) => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     end(client)
     client.sendWhole(500, {}, 'two')
     client.endStream(frame('two'))
-    client.breakStream(frame('two'))
-    await until(() => client.isParting || wire.response.writableFinished)
-    deadlineClock.advance(250)
+    await until(() => wire.response.writableFinished)
     const { status, text } = await wire.raw.readResponse()
     expect(status).toBe(200)
     expect(text()).toContain('one')

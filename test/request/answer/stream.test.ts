@@ -12,7 +12,7 @@ const counts = countsOf('corpus')
 
 /** A stream to a client that writes down what it gets. */
 function started(taps: readonly Tap[] = [], keepsUp = true) {
-  const sent = { text: '', end: null as 'ended' | 'broken' | null }
+  const sent = { text: '', end: null as 'ended' | null }
   const client = {
     writeStream(frame: Buffer) {
       sent.text += frame.toString()
@@ -21,10 +21,6 @@ function started(taps: readonly Tap[] = [], keepsUp = true) {
     endStream(frame: Buffer) {
       sent.text += frame.toString()
       sent.end = 'ended'
-    },
-    breakStream(frame: Buffer) {
-      sent.text += frame.toString()
-      sent.end = 'broken'
     },
   }
   const answer = new StreamAnswer(client as unknown as Client, taps)
@@ -147,7 +143,7 @@ describe('an answer that fails', () => {
     stream.put(...chunks)
     stream.answer.fail(refusal)
     expect(stream.seen()).toBe(seen)
-    expect(stream.sent.end).toBe('broken')
+    expect(stream.sent.end).toBe('ended')
     const last = parseSse(stream.sent.text).events.at(-1)!
     expect(JSON.parse(last.data)).toEqual({
       error: {
