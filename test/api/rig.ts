@@ -117,6 +117,9 @@ export interface Rig extends AsyncDisposable {
   token(name?: string): Promise<string>
 }
 
+/** On a slow machine a client may need minutes for what it sends. */
+const UNHURRIED = { headersTimeout: 0, requestTimeout: 0 }
+
 export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const clock = testClock()
   const store = await openStore({ url: 'memory', secret: SECRET, clock })
@@ -141,7 +144,7 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
   const servers = [
     createDashboardApp(around, api('dashboard'), (_, next) => next()),
     createAdminApp(around, api('admin'), createObservers(store, clock)),
-  ].map(app => createServer(app.callback()))
+  ].map(app => createServer(UNHURRIED, app.callback()))
   ;[ports.dashboard, ports.admin] = (await Promise.all(servers.map(listen))) as [number, number]
   const origin = origins()[0]!
   const agent = new Agent({ keepAlive: true })

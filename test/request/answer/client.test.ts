@@ -523,7 +523,7 @@ describe('an answer', () => {
     ['a stream', client => client.endStream(frame('one'))],
   ])('ends once: %s', async (_name, end) => {
     await using wire = await openWire()
-    const { client, deadlineClock } = clientOn(wire.response)
+    const { client } = clientOn(wire.response)
     end(client)
     client.sendWhole(500, {}, 'two')
     client.endStream(frame('two'))
