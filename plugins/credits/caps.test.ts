@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { formatMoney, retryHeaders } from '#contract'
 import { until } from '../../test/helpers/until.ts'
 import { holdFor } from './hold.ts'
+import { roundedDown, roundedUp } from './rounded.ts'
 import { answered, header, rig } from './test-rig.ts'
 import { chat, model, PRICE, usage } from './test-samples.ts'
 
@@ -11,13 +12,12 @@ const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
 
 describe('too little is left of the cap', () => {
   test('for even the smallest answer: 402, and client libraries do not try again', async () => {
-    const { run, store, id, balance, asked, sound } = await rig({ credit: '$1', cap: formatMoney(LEAST - 1n) })
-    const keyId = store.reads.listKeys(id)[0]!.id
+    const { run, balance, asked, sound } = await rig({ credit: '$1', cap: formatMoney(LEAST - 1n) })
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'spending_cap_reached', status: 402, type: 'insufficient_quota' })
     expect(refusal!.message).toBe(
-      `Of this key's spending cap $${formatMoney(LEAST - 1n)} is left, and $${formatMoney(LEAST)} must be set aside for this request. Raise the cap (tollgate key update ${keyId} --cap DOLLARS, or the dashboard's API keys), use another key, or ask for less with max_completion_tokens.`,
+      `Of this key's spending cap ${roundedDown(LEAST - 1n)} is left, and ${roundedUp(LEAST)} must be set aside for this request. Raise the cap (tollgate key update KEY --cap DOLLARS, or the dashboard's API keys), use another key, or ask for less with max_completion_tokens.`,
     )
     expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
     expect(balance()).toEqual({ posted: 1_000_000_000n, held: 0n })
@@ -32,7 +32,7 @@ describe('too little is left of the cap', () => {
     await store.changeKey({ id: key!.id, spendingCap: 1n })
     const { refusal } = await run()
     expect(refusal).toMatchObject({ code: 'spending_cap_reached' })
-    expect(refusal!.message).toContain('cap $0.000000000 is left')
+    expect(refusal!.message).toContain('cap $0.00 is left')
     sound()
   })
 
@@ -50,7 +50,7 @@ describe('too little is left of the cap', () => {
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000 })
     expect(refusal!.message).toContain(
-      `$0.000001000 of the key's spending cap is free and $${formatMoney(CHAT_HOLD)} is held for the key's open requests`,
+      `$0.000001 of the key's spending cap is free and ${roundedDown(CHAT_HOLD)} is held for the key's open requests`,
     )
     gate.resolve()
     expect((await first).refusal).toBeNull()

@@ -17,6 +17,7 @@ import { readSettings, type StepRequest } from '../../test/helpers/step.ts'
 import { until } from '../../test/helpers/until.ts'
 import { holdFor, promptCeiling } from './hold.ts'
 import credits from './index.ts'
+import { roundedDown, roundedUp } from './rounded.ts'
 import { answered, ends, header, rig } from './test-rig.ts'
 import { chat, model, PRICE, progress, usage } from './test-samples.ts'
 
@@ -62,9 +63,9 @@ describe('too little credit', () => {
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'insufficient_quota', status: 402, type: 'insufficient_quota' })
-    const least = formatMoney(holdFor(chat(), model(), PRICE, 64))
+    const least = roundedUp(holdFor(chat(), model(), PRICE, 64))
     expect(refusal!.message).toBe(
-      `The account has $0.000001000 of credit, and $${least} must be set aside for this request. Add credit.`,
+      `The account has $0.000001 of credit, and ${least} must be set aside for this request. Add credit.`,
     )
     expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
     expect(balance()).toEqual({ posted: dollars('$0.000001'), held: 0n })
@@ -114,7 +115,7 @@ describe('too little credit', () => {
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000, retryable: true })
-    expect(refusal!.message).toContain(`$0.000001000 is free and $${formatMoney(CHAT_HOLD)} is held`)
+    expect(refusal!.message).toContain(`$0.000001 is free and ${roundedDown(CHAT_HOLD)} is held`)
     expect(retryHeaders(refusal!)).toEqual({ 'retry-after': '1', 'retry-after-ms': '1000' })
     gate.resolve()
     expect((await first).refusal).toBeNull()
@@ -208,7 +209,7 @@ describe('too little credit', () => {
     const of = chat({}, 16_384)
     const { refusal, ctx } = await run({ facts: { chat: of } })
     expect(refusal).toMatchObject({ status: 402 })
-    expect(refusal!.message).toContain(formatMoney(holdFor(of, model(), PRICE, 16_384)))
+    expect(refusal!.message).toContain(roundedUp(holdFor(of, model(), PRICE, 16_384)))
     expect(of.cap).toBe(16_384)
     expect(header(ctx, 'x-tollgate-max-output-tokens')).toBe('')
     expect(asked).toEqual(['hold'])

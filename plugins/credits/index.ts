@@ -15,7 +15,6 @@ import {
   formatSpan,
   type HoldResult,
   isRefusal,
-  type Key,
   type Model,
   type NanoUsd,
   type OnDisconnect,
@@ -28,6 +27,7 @@ import {
 import { type Bounds, type Charge, chargeFor } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
 import { affordableCap, completionCeiling, holdFor, promptCeiling, rawCeilings, rawHold, smallestCap } from './hold.ts'
+import { roundedDown, roundedUp } from './rounded.ts'
 import { type Books, isUnavailable, settle } from './settle.ts'
 
 interface Settings {
@@ -213,7 +213,7 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
     chat.cap = affordableCap(chat, model, bill.price, result.available)
     if (chat.cap < before) ({ amount, result } = await tryHold())
   }
-  if (!result.held) throw refusalFor(result, bill, leastHold(bill, settings), account, key)
+  if (!result.held) throw refusalFor(result, bill, leastHold(bill, settings), account)
   if (chat && chat.cap < asked) {
     setHeader(CAP_HEADER, String(chat.cap))
     const what = [...short].map(of => (of === 'key' ? "the key's spending cap" : 'the balance')).join(' and ')
@@ -248,35 +248,29 @@ function canAskForLess({ chat, model, price }: Bill, available: NanoUsd): boolea
   return chat !== null && model !== null && holdFor(chat, model, price, 1) <= available
 }
 
-function refusalFor(
-  result: Exclude<HoldResult, { held: true }>,
-  bill: Bill,
-  needed: NanoUsd,
-  account: Account,
-  key: Key,
-) {
+function refusalFor(result: Exclude<HoldResult, { held: true }>, bill: Bill, needed: NanoUsd, account: Account) {
   if (result.reason !== 'short') {
     if (result.reason === 'frozen') return refuse('account_frozen')
     return refuse('invalid_api_key', { detail: `no account ${account.id}` })
   }
   // A cap that was set below what its key has spent and holds leaves less than nothing.
-  const available = formatMoney(result.available > 0n ? result.available : 0n)
+  const [available, aside] = [roundedDown(result.available), roundedUp(needed)]
   if (result.available + result.onHold >= needed) {
     const [free, whose] =
       result.of === 'key' ? ["of the key's spending cap is free", "key's"] : ['is free', "account's"]
     return refuse('credit_on_hold', {
       retryAfterMs: 1000,
-      message: `$${formatMoney(needed)} must be set aside for this request, $${available} ${free} and $${formatMoney(result.onHold)} is held for the ${whose} open requests. Try again when they are over.`,
+      message: `${aside} must be set aside for this request, ${available} ${free} and ${roundedDown(result.onHold)} is held for the ${whose} open requests. Try again when they are over.`,
     })
   }
   const less = canAskForLess(bill, result.available) ? ', or ask for less with max_completion_tokens' : ''
   if (result.of === 'key') {
     return refuse('spending_cap_reached', {
-      message: `Of this key's spending cap $${available} is left, and $${formatMoney(needed)} must be set aside for this request. Raise the cap (tollgate key update ${key.id} --cap DOLLARS, or the dashboard's API keys)${less === '' ? ' or' : ','} use another key${less}.`,
+      message: `Of this key's spending cap ${available} is left, and ${aside} must be set aside for this request. Raise the cap (tollgate key update KEY --cap DOLLARS, or the dashboard's API keys)${less === '' ? ' or' : ','} use another key${less}.`,
     })
   }
   return refuse('insufficient_quota', {
-    message: `The account has $${available} of credit, and $${formatMoney(needed)} must be set aside for this request. Add credit${less}.`,
+    message: `The account has ${available} of credit, and ${aside} must be set aside for this request. Add credit${less}.`,
   })
 }
 
