@@ -207,7 +207,7 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
     const problem = mediaTypeProblem(req)
     if (problem) throw problem
     if (!isStranger) noteKnown(req, THREAD_WORK.owners.account(owner))
-    const body = await readBody(req, res, limitBytes, (isStranger ? strangers : known).of(owner))
+    const body = await readBody(req, res, { bytes: limitBytes }, (isStranger ? strangers : known).of(owner))
     try {
       return parseJson(body.bytes)
     } finally {

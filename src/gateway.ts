@@ -58,6 +58,7 @@ const MIN_COST_MS = 0.2
 const MS_PER_BYTE = 3e-6
 /** A body of this size takes milliseconds to scan and as many to parse. */
 const LONG_BODY_BYTES = 512 * 1024
+const TOO_LARGE_ADVICE = ' The setting limits.body of the gateway has this limit.'
 
 export class Gateway {
   readonly #parts: GatewayParts
@@ -227,7 +228,8 @@ export class Gateway {
     const link = this.#arriving.add(exchange)
     exchange.arriving = link
     try {
-      return await readBody(ctx.req, ctx.res, bodyBytes, this.#host.memory.forBody(exchange))
+      const limit = { bytes: bodyBytes, advice: TOO_LARGE_ADVICE }
+      return await readBody(ctx.req, ctx.res, limit, this.#host.memory.forBody(exchange))
     } catch (error) {
       // It broke off because its client has gone, or the gateway is going.
       if (exchange.stopped) exchange.end({ outcome: exchange.stopped })

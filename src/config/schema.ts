@@ -30,7 +30,7 @@ const LIMITS = map('Limits on size, number and time.', {
     1_000_000,
     { default: 2000 },
   ),
-  body: measured('bytes', '1KiB', '32MiB')('The largest request body. Above it: 413.', '4MiB'),
+  body: measured('bytes', '1KiB', '32MiB')('The largest request body. Above it: 413.', '32MiB'),
   answer: measured(
     'bytes',
     '1KiB',

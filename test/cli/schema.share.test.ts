@@ -283,6 +283,6 @@ test('every key explains itself, and every setting of every plugin', async () =>
   expect(bare).toEqual([])
   expect(count).toBeGreaterThan(100)
   expect(written.definitions.gateway.properties.limits.properties.body.description).toBe(
-    'The largest request body. Above it: 413. Default: 4MiB. Written as 4MiB, 64KiB, 1000. From 1KiB to 32MiB.',
+    'The largest request body. Above it: 413. Default: 32MiB. Written as 4MiB, 64KiB, 1000. From 1KiB to 32MiB.',
   )
 })

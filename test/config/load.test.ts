@@ -181,7 +181,7 @@ test('everything has its default', async () => {
     hosts: null,
     limits: {
       maxInflight: 2000,
-      bodyBytes: 4 * 1024 * 1024,
+      bodyBytes: 32 * 1024 * 1024,
       answerBytes: 32 * 1024 * 1024,
       bodyBytesInflight: 256 * 1024 * 1024,
       keptResponseBytes: 1024 * 1024,

@@ -331,7 +331,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       )
       const answer = await client.readResponse()
       const { message } = await expectRefusal(answer, 'request_too_large')
-      expect(message).toContain(String(LARGEST_BODY))
+      expect(message).toContain(`${LARGEST_BODY} bytes. The setting limits.body`)
       expect(answer.header('connection')).toBe('close')
       await client.closed
       expect(client.received().toString()).toBe('')
@@ -436,7 +436,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
       ['a known key in capitals', chat(',"Stream":true'), 'unknown_parameter', 'Stream'],
       ['another', chat(',"MAX_TOKENS":1'), 'unknown_parameter', 'MAX_TOKENS'],
       ['__proto__', chat(',"__proto__":{"a":1}'), 'invalid_json', '__proto__'],
-      ['a key that nobody knows', chat(',"plugins":[]'), 'unknown_parameter', 'plugins'],
+      ['a key that nobody knows', chat(',"addons":[]'), 'unknown_parameter', 'addons'],
       ['constructor', chat(',"constructor":{"prototype":{}}'), 'unknown_parameter', 'constructor'],
       ['no messages', '{"model":"m"}', 'missing_required_parameter', 'messages'],
       ['a number beyond all', chat(',"max_tokens":1e999'), 'invalid_type', 'max_tokens'],
@@ -500,8 +500,12 @@ describe('by chance', () => {
       }
       const client = await connect()
       await client.send(bytes)
-      // Where a part seems to be missing, there is no answer until its time is over.
-      const answer = await Promise.race([client.readResponse(), pause(30, null)])
+      // Where a part seems to be missing, there is no answer until its time is over: two later requests have theirs.
+      const later = async () => {
+        for (let count = 0; count < 2; count++) await fetch(`${gateway.url}/livez`)
+        return pause(30, null)
+      }
+      const answer = await Promise.race([client.readResponse(), later()])
       if (answer?.status === 200) answered++
       else if (answer) {
         expect(Object.keys(JSON.parse(answer.text()).error), bytes).toEqual(['message', 'type', 'param', 'code'])
@@ -512,7 +516,10 @@ describe('by chance', () => {
     await gateway.chat()
     const sent = provider.requests.slice(dispatched)
     for (const { body } of sent) expect(body).toMatchObject({ model: 'upstream-model' })
-    expect(gateway.log.slice(logged).filter(line => Number(line['attempts']) > 0)).toHaveLength(sent.length)
+    const asked = gateway.log.slice(logged).filter(line => Number(line['attempts']) > 0)
+    // A client may leave before the provider has its request.
+    const stayed = asked.filter(line => line['outcome'] !== 'client_left')
+    expect([stayed.length <= sent.length, sent.length <= asked.length]).toEqual([true, true])
     expect(answered).toBeGreaterThan(rounds / 20)
     expect(gateway.log.filter(line => line['msg'] === 'an unexpected error')).toEqual([])
     expect((await gateway.chat()).status).toBe(200)

@@ -11,6 +11,12 @@ export interface ReadBody {
   release(): void
 }
 
+export interface BodyLimit {
+  readonly bytes: number
+  /** The end of the message of a refusal. */
+  readonly advice?: string
+}
+
 /**
  * Only bytes that have come are counted: what a client merely says that it will send takes nobody's room.
  *
@@ -22,13 +28,13 @@ export interface ReadBody {
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  limitBytes: number,
+  limit: BodyLimit,
   room: Room,
 ): Promise<ReadBody> {
   const early = earlyRefusal(request)
   if (early) throw early
   const declared = Number(request.headers['content-length'] ?? 0)
-  if (declared > limitBytes) throw tooLarge(limitBytes)
+  if (declared > limit.bytes) throw tooLarge(limit)
   if (request.headers.expect !== undefined) response.writeContinue()
   let taken = 0
   let released = false
@@ -45,7 +51,7 @@ export async function readBody(
     taken = bytes
   }
   try {
-    const bytes = await collect(request, limitBytes, hold)
+    const bytes = await collect(request, limit, hold)
     hold(bytes.length)
     return { bytes, release }
   } catch (error) {
@@ -55,7 +61,7 @@ export async function readBody(
 }
 
 /** @param hold called with the bytes that are kept now, before more are waited for; may throw */
-function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: number) => void): Promise<Buffer> {
+function collect(request: IncomingMessage, limit: BodyLimit, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // Node copies what its parser has found: a piece is nobody else's.
     const collected = new ByteCollector(true, Number(request.headers['content-length'] ?? 0))
@@ -69,7 +75,7 @@ function collect(request: IncomingMessage, limitBytes: number, hold: (bytes: num
     const onData = (piece: Buffer) => {
       try {
         collected.add(piece)
-        if (collected.size > limitBytes) throw tooLarge(limitBytes)
+        if (collected.size > limit.bytes) throw tooLarge(limit)
         hold(collected.held)
       } catch (error) {
         fail(error)
@@ -98,6 +104,6 @@ function brokenOff() {
   return refuse('bad_request', { message: 'The body broke off.' })
 }
 
-function tooLarge(limitBytes: number) {
-  return refuse('request_too_large', { message: `The body is larger than ${limitBytes} bytes.` })
+function tooLarge({ bytes, advice = '' }: BodyLimit) {
+  return refuse('request_too_large', { message: `The body is larger than ${bytes} bytes.${advice}` })
 }

@@ -37,7 +37,7 @@ async function reading(limitBytes: number, shared = roomOf()) {
   const requests: Request[] = []
   const listener = await listen((request, response) => {
     requests.push(request)
-    readBody(request, response, limitBytes, shared)
+    readBody(request, response, { bytes: limitBytes }, shared)
       .catch(error => {
         if (!isRefusal(error)) throw error
         return error.code
@@ -123,7 +123,7 @@ describe('a body is refused', () => {
     client.reset()
     await until(() => closed)
     const shared = roomOf()
-    await expect(readBody(gone[0]!, new ServerResponse(gone[0]!), 100, shared)).rejects.toMatchObject({
+    await expect(readBody(gone[0]!, new ServerResponse(gone[0]!), { bytes: 100 }, shared)).rejects.toMatchObject({
       code: 'bad_request',
     })
     expect(shared.bytes).toBe(0)
@@ -131,7 +131,7 @@ describe('a body is refused', () => {
 
   test('and its memory is freed at once', async () => {
     const request = new IncomingMessage(new Socket())
-    const refused = readBody(request, new ServerResponse(request), 2_000_000, roomOf(2_000_000))
+    const refused = readBody(request, new ServerResponse(request), { bytes: 2_000_000 }, roomOf(2_000_000))
     const pieces = [Buffer.allocUnsafeSlow(500_000), Buffer.allocUnsafeSlow(500_000)]
     for (const piece of pieces) request.push(piece)
     await until(() => request.readableLength === 0)
@@ -143,12 +143,12 @@ describe('a body is refused', () => {
   test('and says why', async () => {
     const request = new IncomingMessage(new Socket())
     request.headers['content-length'] = '101'
-    await expect(readBody(request, new ServerResponse(request), 100, roomOf())).rejects.toMatchObject({
+    await expect(readBody(request, new ServerResponse(request), { bytes: 100 }, roomOf())).rejects.toMatchObject({
       status: 413,
       message: 'The body is larger than 100 bytes.',
     })
     request.headers['content-length'] = '100'
-    const refused = readBody(request, new ServerResponse(request), 100, roomOf(99))
+    const refused = readBody(request, new ServerResponse(request), { bytes: 100 }, roomOf(99))
     request.push(Buffer.alloc(100))
     await expect(refused).rejects.toMatchObject({ status: 503, retryAfterMs: 1_000 })
   })
