@@ -190,6 +190,8 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   n: optional(integer(1, MAX_CHOICES)),
   temperature: optional(number(0, 2)),
   top_p: optional(number(0, 1)),
+  // Not of OpenAI's API. -1 and 0 mean no limit, in the words of vLLM.
+  top_k: optional(integer(-1)),
   frequency_penalty: optional(number(-2, 2)),
   presence_penalty: optional(number(-2, 2)),
   stop: { type: ['string', 'array', 'null'], items: string, maxItems: 4 },

@@ -171,6 +171,7 @@ describe('bodies that the format does not allow', () => {
     [{ max_completion_tokens: 0 }, 'invalid_value', 'max_completion_tokens', 'minimum of 1'],
     [{ stop: ['a', 'b', 'c', 'd', 'e'] }, 'invalid_value', 'stop', 'it has 5 items, and the maximum is 4.'],
     [{ stop: ['a', 5] }, 'invalid_type', 'stop[1]', 'expected a string, but got 5'],
+    [{ top_k: -2 }, 'invalid_value', 'top_k', 'minimum'],
     [{ seed: 1e20 }, 'invalid_value', 'seed', 'is more than'],
     [{ logit_bias: { 50256: 500 } }, 'invalid_value', 'logit_bias.50256', '500 is more than the maximum of 100.'],
     [{ logit_bias: { 'a/b~c': 'x' } }, 'invalid_type', 'logit_bias["a/b~c"]', 'expected a number'],
@@ -336,7 +337,7 @@ describe('bodies that the format does not allow', () => {
 describe('bodies that clients send', () => {
   test.each<[string, Record<string, unknown>]>([
     ['every parameter as null', Object.fromEntries([...CHAT_PARAMETERS].map(name => [name, null]))],
-    ['limits at their ends', { temperature: 2, top_p: 0, n: 128, frequency_penalty: -2, presence_penalty: 2 }],
+    ['ends of limits', { temperature: 2, top_p: 0, top_k: -1, n: 128, frequency_penalty: -2, presence_penalty: 2 }],
     ['one stop', { stop: '\n' }],
     ['deprecated functions', { functions: [{ name: 'f', parameters: {} }], function_call: { name: 'f' } }],
     [
@@ -424,8 +425,8 @@ describe('bodies that clients send', () => {
   })
 
   test('unknown names at the top pass when the settings say so, and nothing else does', async () => {
-    expect((await ask({ top_k: 5, enable_thinking: true }, passing)).passed).toBe(true)
-    expect((await ask({ top_k: 5, temperature: 3 }, passing)).refusal?.param).toBe('temperature')
+    expect((await ask({ min_p: 0.5, enable_thinking: true }, passing)).passed).toBe(true)
+    expect((await ask({ min_p: 0.5, temperature: 3 }, passing)).refusal?.param).toBe('temperature')
   })
 
   test('the byte scan knows the same parameters', () => {
@@ -627,7 +628,7 @@ describe('generated bodies', () => {
 
 describe('with unknown_fields: pass', () => {
   const extensions: [string, Record<string, unknown>][] = [
-    ['a field', { top_k: 5 }],
+    ['a field', { min_p: 0.5 }],
     ['a part of another kind', parts({ type: 'video_url', video_url: { url: 'https://a.example/v.mp4' } })],
     ['an image as text', parts({ type: 'image_url', image_url: 'https://a.example/i.png' })],
     ['thinking in the history', say({ role: 'assistant', content: [{ type: 'thinking', thinking: [] }] }, hello)],

@@ -19,7 +19,7 @@ export const CHAT_PARAMETERS: ReadonlySet<string> = new Set(
     'audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages ' +
     'metadata modalities model moderation n parallel_tool_calls prediction presence_penalty prompt_cache_key ' +
     'prompt_cache_options prompt_cache_retention reasoning_effort response_format safety_identifier seed ' +
-    'service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity ' +
+    'service_tier stop store stream stream_options temperature tool_choice tools top_k top_logprobs top_p user verbosity ' +
     'web_search_options'
   ).split(' '),
 )

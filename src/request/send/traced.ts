@@ -119,6 +119,7 @@ function askedIn({ body, stream, choices, cap }: Chat): Attributes {
 const NUMBERS: readonly (readonly [field: string, name: string])[] = [
   ['temperature', 'gen_ai.request.temperature'],
   ['top_p', 'gen_ai.request.top_p'],
+  ['top_k', 'gen_ai.request.top_k'],
   ['frequency_penalty', 'gen_ai.request.frequency_penalty'],
   ['presence_penalty', 'gen_ai.request.presence_penalty'],
   ['seed', 'gen_ai.request.seed'],

@@ -1,7 +1,7 @@
 /** A chat request as a request to the Messages API. */
 import type { Chat, ChatRequest } from '#contract'
 import { lostIn, readConversation } from '../translate/conversation.ts'
-import { droppedOf, numberOf, readEffort, readStop, refuseImpossible } from '../translate/parameters.ts'
+import { droppedOf, numberOf, readEffort, readStop, readTopK, refuseImpossible } from '../translate/parameters.ts'
 import { type Block, type MarkRule, withFitMarks } from './cache.ts'
 import { writeConversation } from './content.ts'
 import { planThinking } from './thinking.ts'
@@ -103,7 +103,7 @@ function sampling(body: ChatRequest, traits: Traits, thinks: boolean, dropped: s
     if (traits.sampling === 'none' || isTaken || (thinks && topP < 0.95)) dropped.push('top_p')
     else sent.top_p = topP
   }
-  const topK = numberOf(body, 'top_k')
+  const topK = readTopK(body)
   if (topK !== undefined) {
     if (traits.sampling === 'none' || thinks) dropped.push('top_k')
     else sent.top_k = topK

@@ -14,6 +14,7 @@ import {
   readStop,
   readToolChoice,
   readTools,
+  readTopK,
   refuseImpossible,
   type Tool,
   type ToolChoice,
@@ -140,8 +141,9 @@ function sampling(body: ChatRequest, traits: Traits, thinking: Thinking, lost: S
 
 /** Not a parameter of Converse, but of Claude. */
 function topK(body: ChatRequest, traits: Traits, { fixesSampling }: Thinking, lost: Set<string>) {
-  const value = numberOf(body, 'top_k')
-  if (traits.topK && traits.sampling !== 'neither' && !fixesSampling) return value === undefined ? {} : { top_k: value }
+  const value = readTopK(body)
+  if (value === undefined) return {}
+  if (traits.topK && traits.sampling !== 'neither' && !fixesSampling) return { top_k: value }
   lost.add('top_k')
   return {}
 }

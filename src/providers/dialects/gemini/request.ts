@@ -12,6 +12,7 @@ import {
   readStop,
   readToolChoice,
   readTools,
+  readTopK,
   refuseImpossible,
   shapeRefusal,
   type Tool,
@@ -179,7 +180,7 @@ function configOf({ body, cap, choices }: Chat, traits: Traits, platform: Platfo
     ...(choices > 1 ? { candidateCount: choices } : {}),
     ...given('temperature', numberOf(body, 'temperature')),
     ...given('topP', numberOf(body, 'top_p')),
-    ...given('topK', numberOf(body, 'top_k')),
+    ...given('topK', readTopK(body)),
     // 32 bits here, 64 there: what matters is that the same one stays the same.
     ...given('seed', seed === undefined ? undefined : seed | 0),
     ...(penalties ? given('presencePenalty', numberOf(body, 'presence_penalty')) : {}),

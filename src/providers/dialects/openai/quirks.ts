@@ -22,7 +22,7 @@ export interface Quirks {
   readonly refuses?: readonly Refused[]
   /** Wishes about tools in other words: `allowed_tools` as a shorter list of tools, and arguments for each of them. */
   readonly tools?: 'plain'
-  /** Nothing differs but what a conversation may have of the gateway's own (`messages.extensions`). */
+  /** Nothing differs but `leaves`, and what a conversation may have of the gateway's own (`messages.extensions`). */
   readonly isPlain?: true
   /** `kept`: it takes `cache_control` in parts and tools, which all others are not sent. */
   readonly cacheMarks?: 'kept'
@@ -106,23 +106,30 @@ const MISTRAL: Quirks = {
  * Of its own thinking it wants back what led to calls of tools (400 without it), and its first thinking models answer
  * 400 to any other.
  */
-const DEEPSEEK: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM, thoughts: 'called' } }
+const DEEPSEEK: Quirks = {
+  capField: 'max_tokens',
+  leaves: set('top_k'),
+  messages: { roles: SYSTEM, thoughts: 'called' },
+}
 
 /** Answers 400 to these, which its reference says, and to fields of messages that it does not know. */
 const GROQ: Quirks = {
-  leaves: set('logprobs top_logprobs logit_bias'),
+  leaves: set('logprobs top_logprobs logit_bias top_k'),
   messages: { leaves: set('name reasoning_content refusal annotations audio'), extensions: 'left' },
 }
 
-/** OpenAI itself, and Azure's way to it, answer 400 to fields of messages that they do not know. */
-export const OPENAI: Quirks = { isPlain: true, messages: { extensions: 'left' } }
+/** Parameters that OpenAI's own API answers 400 to. */
+const NOT_OPENAI = set('top_k')
+
+/** OpenAI itself, and Azure's way to it, answer 400 to fields that they do not know, those of messages too. */
+export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { extensions: 'left' } }
 
 /** Its streams say usage in every chunk, without being asked. */
 const PERPLEXITY: Quirks = { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM } }
 
 const TOGETHER: Quirks = { capField: 'max_tokens' }
 
-const ZAI: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM } }
+const ZAI: Quirks = { capField: 'max_tokens', leaves: set('top_k'), messages: { roles: SYSTEM } }
 
 /** Passes marks on to the makers that take them, and knows what the others do with them. */
 const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept' }
@@ -148,10 +155,12 @@ export const QUIRKS_BY_HOST: readonly (readonly [host: RegExp, quirks: Quirks])[
 /** OpenAI's own API at Azure, and its older ones that know all that it knows. */
 export const AZURE: Quirks = OPENAI
 
+const BEFORE_DEVELOPERS: Quirks = { leaves: NOT_OPENAI, messages: { roles: SYSTEM, extensions: 'left' } }
+
 /** What Azure's versions of OpenAI's API do not know yet, which they answer 400 to: of the rows the first that is newer. */
 export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])[] = [
-  ['2024-09-01', { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM, extensions: 'left' } }],
-  ['2024-12-01', { messages: { roles: SYSTEM, extensions: 'left' } }],
+  ['2024-09-01', { ...BEFORE_DEVELOPERS, capField: 'max_tokens', streamOptions: false }],
+  ['2024-12-01', BEFORE_DEVELOPERS],
 ]
 
 /** Foundry's API for models of all makers knows the cap by its older name only. */

@@ -26,10 +26,16 @@ export function encodeBody(
   refuseNativeBlocks(chat.body)
   const changes = ownChanges(chat, target, quirks)
   const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
-  const isPassed = quirks === undefined || (quirks.isPlain === true && !mayHaveExtensions(chat.bytes))
+  const isPassed = quirks === undefined || (quirks.isPlain === true && !hasLeft(chat, quirks))
   const dropped = isPassed ? NOTHING : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, quirks)
   if (left !== null) addUnmarked(changes, chat.body, left)
   return { body: spliced(chat, changes, spans), dropped }
+}
+
+/** Whether a request to an API that takes nearly everything has something that it does not take. */
+function hasLeft({ body, bytes }: Chat, { leaves }: Quirks): boolean {
+  if (leaves !== undefined) for (const name of leaves) if (body[name] !== undefined) return true
+  return mayHaveExtensions(bytes)
 }
 
 const NOTHING: readonly string[] = []

@@ -180,6 +180,12 @@ export function numberOf(body: ChatRequest, name: string): number | undefined {
   return typeof value === 'number' ? value : undefined
 }
 
+/** `top_k`, or undefined where it sets no limit: the providers that want a number from 1 on have no word for that. */
+export function readTopK(body: ChatRequest): number | undefined {
+  const value = numberOf(body, 'top_k')
+  return value !== undefined && value > 0 ? value : undefined
+}
+
 /** Carried by the gateway itself, or without any effect upstream: never named as dropped. */
 const OURS = [
   ...['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens'],

@@ -30,7 +30,7 @@ export interface DecodedRequest {
   readonly dropped: ReadonlyMap<string, string>
 }
 
-/** Carried as they are; the `schema` step checks them under the same names. `top_k` passes only where its settings say so. */
+/** Carried as they are; the `schema` step checks them under the same names. */
 const SAME = ['model', 'temperature', 'top_p', 'top_k'] as const
 
 /** Read below. */
