@@ -61,11 +61,12 @@ export default definePlugin({
       const request = exchange.request()
       if (!validate(request.body)) throw complain(validate.errors![0]!, request.body)
       const model = findModel(catalog, request.body.model, exchange.key)
-      const sent = { body: request.body, bytes: request.bytes, dropped: request.dropped ?? [] }
-      const understood = unknown_fields === 'pass' ? null : withoutOpenRouter(request.body)
-      const asked = understood === null ? sent : { ...understood, bytes: bytesOf(understood.body) }
+      const { body, bytes, dropped = [], hidesThoughts = false } = request
+      const sent = { body, bytes, dropped, hidesThoughts }
+      const understood = unknown_fields === 'pass' ? null : withoutOpenRouter(body)
+      const asked = understood === null ? sent : { ...sent, ...understood, bytes: bytesOf(understood.body) }
       // Clients of other formats ask every model to think; one that cannot answers without.
-      const isTranslated = exchange.route.kind !== 'chat' || request.body.reasoning_effort == null
+      const isTranslated = exchange.route.kind !== 'chat' || body.reasoning_effort == null
       const fitting = isTranslated
         ? withoutVainEffort(asked, model, understood === null ? 'reasoning_effort' : 'reasoning')
         : asked
@@ -164,7 +165,7 @@ function refuseUnfitCap(
 
 const bytesOf = (body: object) => Buffer.from(JSON.stringify(body))
 
-type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped'>>
+type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped' | 'hidesThoughts'>>
 
 /** @param name what the client calls it */
 function withoutVainEffort(asked: Asked, model: Model, name: string): Asked {
@@ -172,10 +173,10 @@ function withoutVainEffort(asked: Asked, model: Model, name: string): Asked {
   const { reasoning_effort: _, ...body } = asked.body
   // Not to think is what it does anyway.
   const dropped = asked.body.reasoning_effort === 'none' ? asked.dropped : [...asked.dropped, name]
-  return { body: body as ChatRequest, bytes: bytesOf(body), dropped }
+  return { ...asked, body: body as ChatRequest, bytes: bytesOf(body), dropped }
 }
 
-function chatOf({ body, bytes, dropped }: Asked, model: Model): Chat {
+function chatOf({ body, bytes, dropped, hidesThoughts }: Asked, model: Model): Chat {
   const requestedCap = body.max_completion_tokens ?? body.max_tokens ?? null
   return {
     body,
@@ -186,5 +187,6 @@ function chatOf({ body, bytes, dropped }: Asked, model: Model): Chat {
     requestedCap,
     cap: Math.min(requestedCap ?? model.defaultOutput, model.maxOutput),
     ...(dropped.length > 0 ? { dropped } : {}),
+    ...(hidesThoughts ? { hidesThoughts } : {}),
   }
 }

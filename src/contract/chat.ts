@@ -190,4 +190,6 @@ export interface Chat {
   cap: number
   /** Parameters of the request that were left out on purpose; told with those that the dialect cannot carry. */
   readonly dropped?: readonly string[]
+  /** Whether the client does not see thoughts: a provider that shows them on demand alone is not asked to. */
+  readonly hidesThoughts?: boolean
 }

@@ -252,7 +252,7 @@ export interface Exchange {
    * What is asked of a model, in the canonical format: the body itself on a chat route, its translation on a route of
    * another format (`messages`, `responses`). Throws the refusal for a bad one, in the client's own terms.
    */
-  request(): { readonly body: unknown; readonly bytes: Buffer; readonly dropped?: readonly string[] }
+  request(): AskedRequest
   /** Aborts when the client leaves, a deadline passes or shutdown cuts. Not for store calls after `next()`. */
   readonly signal: AbortSignal
 
@@ -319,3 +319,13 @@ export interface Exchange {
 
 /** An exchange in which the named facts are known to be there. */
 export type ExchangeWith<F extends FactName> = Exchange & Pick<Facts, F>
+
+/** A request in the canonical format. */
+export interface AskedRequest {
+  readonly body: unknown
+  readonly bytes: Buffer
+  /** Names of parameters that could not be translated. */
+  readonly dropped?: readonly string[]
+  /** Whether the client does not see thoughts. */
+  readonly hidesThoughts?: boolean
+}

@@ -93,6 +93,8 @@ export interface InboundRequest {
   readonly body: Readonly<Record<string, unknown>>
   /** What was left out of it: told to the client in `x-tollgate-dropped`. */
   readonly dropped?: readonly string[]
+  /** Whether the answer's thoughts are not shown: then a provider is not asked to show them. */
+  readonly hidesThoughts?: boolean
   encodeAnswer(completion: ChatCompletion): Buffer
   encodeStream(): StreamEncoder
   /**

@@ -2,6 +2,7 @@
 import type { Context } from 'koa'
 import {
   type Account,
+  type AskedRequest,
   type Attempt,
   type Chat,
   type ChatChanges,
@@ -254,7 +255,7 @@ export abstract class Exchange {
     this.#badJson = refusal
   }
 
-  request(): { readonly body: unknown; readonly bytes: Buffer; readonly dropped?: readonly string[] } {
+  request(): AskedRequest {
     const body = this.json()
     if (this.inbound === null) {
       this.inbound = this.translate(body)
@@ -263,8 +264,8 @@ export abstract class Exchange {
       if (refusal) throw refusal
     }
     this.#translated ??= Buffer.from(JSON.stringify(this.inbound.body))
-    const { body: asked, dropped = [] } = this.inbound
-    return { body: asked, bytes: this.#translated, dropped }
+    const { body: asked, dropped = [], hidesThoughts = false } = this.inbound
+    return { body: asked, bytes: this.#translated, dropped, hidesThoughts }
   }
 
   give<F extends FactName>({ id, plugin }: PlannedStep, name: F, value: Facts[F]): void {

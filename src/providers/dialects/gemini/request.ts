@@ -169,11 +169,12 @@ function toolsOf(tools: readonly Tool[], choice: ToolChoice | null): object {
   }
 }
 
-function configOf({ body, cap, choices }: Chat, traits: Traits, platform: Platform): object {
+function configOf(chat: Chat, traits: Traits, platform: Platform): object {
+  const { body, cap, choices } = chat
   const stop = readStop(body)
   const seed = numberOf(body, 'seed')
   const penalties = traits.penalties.includes(platform)
-  const thinking = thinkingConfig(traits, readEffort(body), cap)
+  const thinking = thinkingConfig(traits, readEffort(body), chat)
   return {
     // Thoughts are part of it.
     maxOutputTokens: cap,

@@ -2,6 +2,7 @@
  * What differs between Google's models, by their names. A name that nobody knows yet is taken for one of the newest kind.
  * Sources: the recorded traffic, Google's guides to thinking, and the errors that its API was reported to give.
  */
+import type { Chat } from '#contract'
 import type { Effort } from '../translate/parameters.ts'
 
 /** Google AI Studio's API (the Gemini API), or Vertex AI. */
@@ -95,18 +96,22 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
 }
 
 /**
- * `thinkingConfig` for an effort, or null to send none. Thoughts are always asked for where the model thinks: they are
- * billed, seen or not. A budget takes at most half of the cap, so that something is left for the answer.
+ * `thinkingConfig` for an effort, or null to send none. Thoughts are asked for where the model thinks, unless the client
+ * does not see them: they are billed, seen or not. A budget takes at most half of the cap, so that something is left for
+ * the answer.
  */
-export function thinkingConfig({ thinking }: Traits, effort: Effort | null, cap: number): object | null {
+export function thinkingConfig(
+  { thinking }: Traits,
+  effort: Effort | null,
+  { cap, hidesThoughts = false }: Pick<Chat, 'cap' | 'hidesThoughts'>,
+): object | null {
   if (thinking === null) return null
-  if (thinking.kind === 'levels') {
-    return { ...(effort === null ? {} : { thinkingLevel: levelOf(thinking.levels, effort) }), includeThoughts: true }
-  }
-  if (effort === null) return thinking.byDefault ? { includeThoughts: true } : null
+  const shown = hidesThoughts ? {} : { includeThoughts: true }
+  if (effort === null) return (thinking.kind === 'levels' || thinking.byDefault) && !hidesThoughts ? shown : null
+  if (thinking.kind === 'levels') return { thinkingLevel: levelOf(thinking.levels, effort), ...shown }
   const thinkingBudget = budgetOf(thinking, effort, cap)
   // Thoughts must not be asked for where none are made.
-  return thinkingBudget === 0 ? { thinkingBudget } : { thinkingBudget, includeThoughts: true }
+  return thinkingBudget === 0 ? { thinkingBudget } : { thinkingBudget, ...shown }
 }
 
 function levelOf(levels: readonly Level[], effort: Effort): Level {

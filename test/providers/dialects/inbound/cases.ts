@@ -40,13 +40,16 @@ export function requestOf(given: Case, more: Json = {}): InboundRequest {
 export function answerOf(given: Case): Json {
   const { choices, ...more } = given['completion'] as Json
   const completion = { ...HEAD, object: 'chat.completion', choices: choicesOf(choices), ...more }
-  const bytes = requestOf(given).encodeAnswer(completion as unknown as ChatCompletion)
+  const bytes = requestOf(given, shownThoughts(given)).encodeAnswer(completion as unknown as ChatCompletion)
   return JSON.parse(bytes.toString())
 }
 
+/** Clients of Messages see thoughts if they ask for them. */
+const shownThoughts = ({ dialect }: Case): Json => (dialect === 'messages' ? { thinking: { type: 'adaptive' } } : {})
+
 /** The whole body of a stream. */
 export function streamOf(given: Case): string {
-  const encoder = requestOf(given, { stream: true }).encodeStream()
+  const encoder = requestOf(given, { stream: true, ...shownThoughts(given) }).encodeStream()
   const bytes = (given['chunks'] as readonly Json[]).map(({ delta, finish, choices, ...more }) => {
     const all = choicesOf(delta === undefined ? (choices ?? []) : [{ delta, finish }])
     return encoder.chunk({ ...HEAD, object: 'chat.completion.chunk', choices: all, ...more } as unknown as Chunk)

@@ -10,6 +10,8 @@ export interface AnswerContext {
   /** The exchange's id. */
   readonly exchange: string
   readonly stopSequences: readonly unknown[]
+  /** Whether the client asked for thinking. */
+  readonly showsThoughts: boolean
   /** The client's own names of tools, by those that the provider knows; of the others both are the same. */
   readonly toolNames: ReadonlyMap<string, string>
 }
@@ -27,7 +29,7 @@ export interface Ending {
 
 export function encodeMessage(completion: ChatCompletion, context: AnswerContext): Buffer {
   const sink = new MessageSink()
-  const writer = new ContentWriter(sink, namerOf(context))
+  const writer = new ContentWriter(sink, namerOf(context), context.showsThoughts)
   // A client of this format asks for one choice.
   const choice = completion.choices.find(({ index }) => (index ?? 0) === 0) ?? completion.choices[0]
   if (choice) writer.add(choice.message, true)

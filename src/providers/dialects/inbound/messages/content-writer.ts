@@ -3,7 +3,15 @@ import type { AnthropicPiece, Delta, ToolCallDelta } from '#contract'
 import { BlockQueue, type BlockSink, type OpenBlock, type Piece, type SearchBlock } from './blocks.ts'
 import { Call } from './call.ts'
 import { type Fields, isFields } from './fields.ts'
-import { detailMark, fieldMark, googleMark, type ThoughtField } from './kept-thoughts.ts'
+import {
+  detailMark,
+  fieldMark,
+  googleMark,
+  idWith,
+  type KeptBlock,
+  readMark,
+  type ThoughtField,
+} from './kept-thoughts.ts'
 
 interface Thought extends OpenBlock {
   readonly kind: 'thought'
@@ -13,10 +21,15 @@ interface Thought extends OpenBlock {
 }
 
 interface Words extends OpenBlock {
-  readonly kind: 'text' | 'refusal' | 'sealed' | 'search'
+  readonly kind: 'text' | 'refusal' | 'search'
 }
 
-type AnyBlock = Thought | Call | Words
+interface Sealed extends OpenBlock {
+  readonly kind: 'sealed'
+  readonly block: { readonly type: 'redacted_thinking'; readonly data: string }
+}
+
+type AnyBlock = Thought | Sealed | Call | Words
 
 /** What the client knows calls by. */
 export interface CallNamer {
@@ -33,12 +46,19 @@ export class ContentWriter {
   /** Those that the client has seen: a provider that gives one twice must not make two calls look like one. */
   readonly #ids = new Set<string>()
   readonly #namer: CallNamer
+  readonly #showsThoughts: boolean
   #newest: AnyBlock | null = null
+  /** The thoughts since the last call, where they are not shown. */
+  #hidden: (Thought | Sealed)[] = []
+  /** The hidden thought that is going on. */
+  #newestHidden: Thought | Sealed | null = null
   #refusal = ''
 
-  constructor(sink: BlockSink, namer: CallNamer) {
+  /** @param showsThoughts whether the client asked for thinking */
+  constructor(sink: BlockSink, namer: CallNamer, showsThoughts: boolean) {
     this.#queue = new BlockQueue(sink)
     this.#namer = namer
+    this.#showsThoughts = showsThoughts
   }
 
   /** How many calls the client can run. */
@@ -145,7 +165,7 @@ export class ContentWriter {
     if (text === '') return
     const thought = this.#unsigned() ?? this.#beginThought(field)
     thought.text += text
-    thought.waiting.push({ type: 'thinking_delta', thinking: text })
+    if (this.#showsThoughts) thought.waiting.push({ type: 'thinking_delta', thinking: text })
   }
 
   /** @param said whether the text of unsigned pieces stands beside them */
@@ -164,7 +184,8 @@ export class ContentWriter {
 
   /** The thought that is going on, if it has no signature yet. */
   #unsigned(): Thought | null {
-    return this.#newest?.kind === 'thought' && this.#newest.signature === '' ? this.#newest : null
+    const newest = this.#showsThoughts ? this.#newest : this.#newestHidden
+    return newest?.kind === 'thought' && newest.signature === '' ? newest : null
   }
 
   #signedAlone(text: string): Thought {
@@ -201,6 +222,7 @@ export class ContentWriter {
 
   #words(kind: 'text' | 'refusal', text: string): void {
     if (text === '') return
+    this.#newestHidden = null
     const block =
       this.#newest?.kind === kind
         ? this.#newest
@@ -225,7 +247,8 @@ export class ContentWriter {
       (this.#unsigned() ?? this.#beginThought('reasoning_content')).signature = googleMark(call.signature)
     const id = this.#idOf(call)
     this.#ids.add(id)
-    call.begin(id, this.#namer.nameOf(call.name))
+    call.begin(idWith(id, this.#hidden.map(keptBlock)), this.#namer.nameOf(call.name))
+    this.#hidden = []
     this.#begin(call)
   }
 
@@ -237,6 +260,12 @@ export class ContentWriter {
   }
 
   #begin<B extends AnyBlock>(block: B): B {
+    if (!this.#showsThoughts && isThought(block)) {
+      this.#newestHidden = block
+      this.#hidden.push(block)
+      return block
+    }
+    this.#newestHidden = null
     this.#newest = block
     this.#queue.begin(block)
     return block
@@ -245,6 +274,17 @@ export class ContentWriter {
 
 /** Assistants of this format make no pictures; the reader shall know that there was one. */
 const PICTURE = '[The model made a picture, which this format cannot carry.]'
+
+function isThought(block: AnyBlock): block is Thought | Sealed {
+  return block.kind === 'thought' || block.kind === 'sealed'
+}
+
+/** Of what Google has signed only the signature goes back. */
+function keptBlock(block: Thought | Sealed): KeptBlock {
+  if (block.kind === 'sealed') return [block.block.data]
+  const signature = block.signature || fieldMark(block.field)
+  return [readMark(signature).kind === 'google' ? '' : block.text, signature]
+}
 
 const always = () => true
 const nothing = () => null

@@ -21,7 +21,7 @@ import {
   wrongValue,
   wrongWord,
 } from './fields.ts'
-import { readMark as readThoughtMark, type ThoughtField } from './kept-thoughts.ts'
+import { ownId, readMark as readThoughtMark, type ThoughtField, thoughtsIn } from './kept-thoughts.ts'
 import { shortName } from './names.ts'
 
 export type CanonicalMessage = Readonly<Record<string, unknown>>
@@ -115,7 +115,7 @@ function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, st
 
 /** A result is text, so what it shows besides follows as the user's words, which say where it comes from. */
 function toolResult(block: Fields, place: string, names: ReadonlyMap<string, string>) {
-  const id = textIn(block['tool_use_id'], `${place}.tool_use_id`)
+  const id = ownId(textIn(block['tool_use_id'], `${place}.tool_use_id`))
   const parts = readContent(block['content'], `${place}.content`)
   const texts = parts.flatMap(({ part }) => (part.type === 'text' ? [part.text] : []))
   const others = parts.filter(({ part }) => part.type !== 'text')
@@ -178,7 +178,7 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
         thoughts.sealed(textIn(block['data'], `${place}.data`))
         break
       case 'tool_use':
-        calls.push({ call: toolCall(block, place, names, thoughts.takeSignature()), place })
+        calls.push({ call: toolCall(block, place, names, thoughts), place })
         break
       default:
         throw foreignBlock(block['type'], place)
@@ -218,12 +218,15 @@ function quoted({ citations }: Fields): { readonly citations?: readonly unknown[
   return ofWeb.length > 0 ? { citations: ofWeb } : {}
 }
 
-function toolCall(block: Fields, place: string, names: Map<string, string>, signature: string | null): object {
-  const id = textIn(block['id'], `${place}.id`)
+function toolCall(block: Fields, place: string, names: Map<string, string>, thoughts: Thoughts): object {
+  const given = textIn(block['id'], `${place}.id`)
+  const id = ownId(given)
   const name = shortName(textIn(block['name'], `${place}.name`))
   const input = block['input'] ?? {}
   if (!isFields(input)) throw wrongType(`${place}.input`, 'an object', input)
   names.set(id, name)
+  thoughts.hidden(given)
+  const signature = thoughts.takeSignature()
   return {
     id,
     type: 'function',
@@ -250,6 +253,14 @@ class Thoughts {
     const mark = readThoughtMark(data)
     if (mark.kind === 'own') this.#details.push({ type: 'reasoning.encrypted', data })
     else if (mark.kind === 'detail') this.#details.push(mark.detail)
+  }
+
+  /** Those that the id of a call keeps. */
+  hidden(id: string): void {
+    for (const [text, signature] of thoughtsIn(id)) {
+      if (signature === undefined) this.sealed(text)
+      else this.thinking(text, signature)
+    }
   }
 
   /** Google's, for the call that comes next. */

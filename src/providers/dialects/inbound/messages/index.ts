@@ -19,11 +19,13 @@ export const messagesInbound: InboundDialect = {
 function decodeRequest(value: unknown, view: InboundView): InboundRequest {
   const request = decodeRequestBody(value, view)
   const { model, stop } = request.body as { readonly model?: unknown; readonly stop?: readonly unknown[] }
-  const context = { exchange: view.exchange, stopSequences: stop ?? [], toolNames: request.toolNames }
+  const { showsThoughts, toolNames } = request
+  const context = { exchange: view.exchange, stopSequences: stop ?? [], showsThoughts, toolNames }
   const asked = typeof model === 'string' ? model : ''
   return {
     body: request.body,
     dropped: [...request.dropped.keys()],
+    hidesThoughts: !showsThoughts,
     encodeAnswer: completion => encodeMessage(completion, context),
     encodeStream: () => new MessageStreamEncoder(context, asked, refusal => inClientsWords(refusal, request)),
     encodeError: refusal => errorBody(inClientsWords(refusal, request), view.exchange),

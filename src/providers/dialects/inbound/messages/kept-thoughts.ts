@@ -8,6 +8,9 @@
  * - `tollgate.field.NAME`: the provider signs nothing, the thought stood in the field NAME
  * - `tollgate.google.SIGNATURE`: Google's signature, which stood at the call that follows the block
  * - `tollgate.detail.BASE64URL`: in a redacted block: one of the `reasoning_details`, as JSON
+ *
+ * A client that did not ask for thinking gets no such blocks. Its turns with calls keep them in the id of the next call,
+ * `ID_tollgate_BASE64URL`, which comes back with the call and with its result.
  */
 import { type Fields, isFields } from './fields.ts'
 
@@ -44,7 +47,37 @@ export function readMark(text: string): Mark {
   const field = FIELDS.find(name => name === rest)
   if (kind === 'field' && field) return { kind, field }
   const detail = kind === 'detail' ? parsed(rest) : null
-  return detail ? { kind: 'detail', detail } : { kind: 'nothing' }
+  return isFields(detail) ? { kind: 'detail', detail } : { kind: 'nothing' }
+}
+
+/** A thinking block, or the data of a redacted one. */
+export type KeptBlock = readonly [thinking: string, signature: string] | readonly [data: string]
+
+const IN_ID = '_tollgate_'
+
+/** The id under which the client knows a call, with the thoughts that led to it. */
+export function idWith(id: string, thoughts: readonly KeptBlock[]): string {
+  if (thoughts.length === 0) return id
+  return `${id}${IN_ID}${Buffer.from(JSON.stringify(thoughts)).toString('base64url')}`
+}
+
+/** The call's own id. */
+export function ownId(id: string): string {
+  const at = id.lastIndexOf(IN_ID)
+  return at < 0 ? id : id.slice(0, at)
+}
+
+/** The thoughts in the id of a call; none where it has none, or was damaged. */
+export function thoughtsIn(id: string): readonly KeptBlock[] {
+  const at = id.lastIndexOf(IN_ID)
+  if (at < 0) return []
+  const blocks: unknown = parsed(id.slice(at + IN_ID.length))
+  return Array.isArray(blocks) ? blocks.filter(isKeptBlock) : []
+}
+
+function isKeptBlock(block: unknown): block is KeptBlock {
+  const isList = Array.isArray(block) && (block.length === 1 || block.length === 2)
+  return isList && block.every(text => typeof text === 'string')
 }
 
 function splitOnce(text: string): readonly [string, string] {
@@ -52,10 +85,9 @@ function splitOnce(text: string): readonly [string, string] {
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
 }
 
-function parsed(base64: string): Fields | null {
+function parsed(base64: string): unknown {
   try {
-    const value: unknown = JSON.parse(Buffer.from(base64, 'base64url').toString('utf8'))
-    return isFields(value) ? value : null
+    return JSON.parse(Buffer.from(base64, 'base64url').toString('utf8'))
   } catch {
     return null
   }

@@ -15,7 +15,7 @@ import {
   wrongValue,
   wrongWord,
 } from './fields.ts'
-import { decodeEffort } from './thinking.ts'
+import { decodeEffort, showsThoughts } from './thinking.ts'
 import { decodeTools, toolNamesOf } from './tools.ts'
 
 export interface DecodedRequest {
@@ -24,6 +24,8 @@ export interface DecodedRequest {
   readonly origins: readonly Origin[]
   /** Where the client asks for thinking: the place that `reasoning_effort` comes from. */
   readonly effortPlace: string
+  /** Whether the client asked for thinking. */
+  readonly showsThoughts: boolean
   /** The client's names of tools that the body calls otherwise, by those. */
   readonly toolNames: ReadonlyMap<string, string>
   /** What was left out, with its place. */
@@ -88,6 +90,7 @@ export function decodeRequestBody(value: unknown, { findModel }: Pick<InboundVie
     },
     origins,
     effortPlace: isUnsaid(config['effort']) ? 'thinking' : 'output_config.effort',
+    showsThoughts: showsThoughts(body['thinking']),
     toolNames: toolNamesOf(body['tools']),
     dropped,
   }

@@ -25,7 +25,7 @@ export class MessageStreamEncoder implements StreamEncoder {
     this.#context = context
     this.#model = model
     this.#explain = explain
-    this.#writer = new ContentWriter(this.#events, namerOf(context))
+    this.#writer = new ContentWriter(this.#events, namerOf(context), context.showsThoughts)
   }
 
   chunk(chunk: Chunk): Buffer {

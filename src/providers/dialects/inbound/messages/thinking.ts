@@ -1,6 +1,6 @@
 /** Whether and how much to think: `thinking` and `output_config.effort` as `reasoning_effort`. */
 import { effortWithin } from '#contract'
-import { type Fields, fieldsIn, isUnsaid, missing, wrongType, wrongWord } from './fields.ts'
+import { type Fields, fieldsIn, isFields, isUnsaid, missing, wrongType, wrongWord } from './fields.ts'
 
 const KINDS = ['enabled', 'adaptive', 'disabled']
 const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
@@ -25,6 +25,11 @@ export function decodeEffort(thinking: unknown, config: Fields): string | null {
     default:
       throw wrongWord('thinking.type', type, KINDS)
   }
+}
+
+/** Whether the client wants to see thoughts; without a word on thinking it does not. */
+export function showsThoughts(thinking: unknown): boolean {
+  return isFields(thinking) && thinking['type'] !== 'disabled'
 }
 
 function effortIn(effort: unknown): string | null {

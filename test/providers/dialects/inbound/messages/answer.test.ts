@@ -11,7 +11,9 @@ import {
   completionOf,
   eventsOf,
   folded,
+  HIDDEN,
   read,
+  SHOWN,
   streamed,
   USAGE,
 } from './support.ts'
@@ -30,7 +32,7 @@ test('arguments that the engine reads, and gives up writing', () => {
 })
 
 test('each piece leaves at once, and the end waits for the end', () => {
-  const encoder = read({ stream: true }).encodeStream()
+  const encoder = read({ stream: true, ...SHOWN }).encodeStream()
   const types = (bytes: Buffer) => eventsOf(bytes.toString()).map(({ type }) => type)
   expect(types(encoder.chunk(chunk({ role: 'assistant', content: '' })))).toEqual(['message_start'])
   expect(types(encoder.chunk(chunk({ reasoning_content: 'a' })))).toEqual([
@@ -68,7 +70,9 @@ describe('generated streams', () => {
   test('come to the same message as the whole answer, however they were cut', () => {
     fc.assert(
       fc.property(anyAnswer, chunks => {
-        expect(folded(streamed(chunks))).toEqual(answer(completionOf(chunks)))
+        for (const fields of [SHOWN, HIDDEN]) {
+          expect(folded(streamed(chunks, fields))).toEqual(answer(completionOf(chunks), fields))
+        }
       }),
       { numRuns: counts(75, 10_000) },
     )

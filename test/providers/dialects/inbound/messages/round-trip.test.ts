@@ -4,7 +4,19 @@ import { describe, expect, test } from 'vitest'
 import type { Chat, ChatRequest, Chunk, Dialect } from '#contract'
 import { anthropicDialect } from '../../../../../src/providers/dialects/anthropic/index.ts'
 import { geminiDialect } from '../../../../../src/providers/dialects/gemini/index.ts'
-import { answer, type Block, bodyOf, chunk, completion, completionOf, folded, HI, streamed } from './support.ts'
+import {
+  answer,
+  type Block,
+  bodyOf,
+  chunk,
+  completion,
+  completionOf,
+  folded,
+  HI,
+  HIDDEN,
+  SHOWN,
+  streamed,
+} from './support.ts'
 
 const TOOLS = [{ name: 'look', input_schema: { type: 'object', properties: { at: { type: 'string' } } } }]
 const ASKED = { role: 'user', content: 'Look twice.' }
@@ -54,11 +66,13 @@ function chunksOf(dialect: Dialect, body: string): Chunk[] {
 }
 
 /** The content that the client has in the end, from a stream and from a whole answer: the same. */
-function received(chunks: readonly Chunk[]): readonly Block[] {
-  const { content } = folded(streamed(chunks, { model: 'thinker' }))
-  expect(answer(completionOf(chunks)).content).toEqual(content)
+function received(chunks: readonly Chunk[], fields: object = SHOWN): readonly Block[] {
+  const { content } = folded(streamed(chunks, { model: 'thinker', ...fields }))
+  expect(answer(completionOf(chunks), fields).content).toEqual(content)
   return content
 }
+
+const idsOf = (content: readonly Block[]) => content.flatMap(({ id }) => id ?? [])
 
 test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('thoughts of %s', model => {
   const anthropic = anthropicDialect(() => 0)
@@ -91,6 +105,9 @@ test.each(['claude-sonnet-4-6', 'claude-sonnet-4-5'])('thoughts of %s', model =>
   const content = received(chunks)
   expect(content).toEqual(blocks)
   const { messages, thinking } = sentTo(anthropic, model, content, ['toolu_1', 'toolu_2'])
+  const hidden = received(chunks, HIDDEN)
+  expect(hidden.map(({ type }) => type)).toEqual(['text', 'tool_use', 'tool_use'])
+  expect(sentTo(anthropic, model, hidden, idsOf(hidden)).messages).toEqual(messages)
   expect(thinking).toMatchObject({ type: model.endsWith('5') ? 'enabled' : 'adaptive' })
   expect(messages).toEqual([
     { role: 'user', content: [{ type: 'text', text: 'Look twice.' }] },
@@ -114,10 +131,14 @@ describe('Google’s signatures', () => {
     ['alone', [call('a', 'sigA'), call('b', 'sigB')]],
   ])('of calls %s', (_name, parts) => {
     const event = { candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP', index: 0 }] }
-    const content = received(chunksOf(gemini, `data: ${JSON.stringify(event)}\r\n\r\n`))
-    const ids = content.flatMap(block => (block.type === 'tool_use' ? [block.id!] : []))
+    const chunks = chunksOf(gemini, `data: ${JSON.stringify(event)}\r\n\r\n`)
+    const content = received(chunks)
+    const ids = idsOf(content)
     expect(ids).toHaveLength(2)
     const { contents } = sentTo(gemini, 'gemini-3-pro', content, ids)
+    const hidden = received(chunks, HIDDEN)
+    expect(hidden.every(({ type }) => type === 'text' || type === 'tool_use')).toBe(true)
+    expect(sentTo(gemini, 'gemini-3-pro', hidden, idsOf(hidden)).contents).toEqual(contents)
     const back = contents[1].parts.map(({ functionCall, ...part }: Record<string, Record<string, unknown>>) =>
       functionCall ? { ...part, functionCall: { name: functionCall['name'], args: functionCall['args'] } } : part,
     )
@@ -131,18 +152,32 @@ describe('Google’s signatures', () => {
   })
 })
 
-test.each(['reasoning_content', 'reasoning'])('unsigned thoughts go back in their own field, %s', field => {
-  const content = received([
-    chunk({ [field]: 'a' }),
-    chunk({ [field]: 'b' }),
-    chunk({ tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }] }),
-  ])
+test.each([
+  ['reasoning_content', SHOWN],
+  ['reasoning', SHOWN],
+  ['reasoning_content', HIDDEN],
+  ['reasoning', HIDDEN],
+])('unsigned thoughts go back in their own field, %s %o', (field, fields) => {
+  const call = { index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }
+  const content = received([chunk({ [field]: 'a' }), chunk({ [field]: 'b' }), chunk({ tool_calls: [call] })], fields)
   expect(bodyOf({ messages: [ASKED, { role: 'assistant', content }] }).messages[1]).toEqual({
     role: 'assistant',
     content: null,
     [field]: 'ab',
     tool_calls: [{ id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }],
   })
+})
+
+test('a call that keeps thoughts in its id is answered under its own id, also where the rest was damaged', () => {
+  const use = (id: string) => [
+    ASKED,
+    { role: 'assistant', content: [{ type: 'tool_use', id, name: 'look', input: {} }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'seen' }] },
+  ]
+  for (const rest of ['', 'e30', 'WzFd', '%%%', 'W1sxLDJdXQ']) {
+    const { messages } = bodyOf({ messages: use(`c_tollgate_${rest}`) })
+    expect(messages).toEqual(bodyOf({ messages: use('c') }).messages)
+  }
 })
 
 test('a detail with more in it than this gateway gives out comes back as it was', () => {

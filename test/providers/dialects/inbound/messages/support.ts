@@ -6,6 +6,10 @@ export const VIEW = { exchange: 'req_01ab-7', createdAt: 1_790_000_000 }
 export const HI = [{ role: 'user', content: 'Hi' }]
 export const LEAST = { model: 'chat-small', max_tokens: 100, messages: HI }
 
+/** For a client that sees thoughts. */
+export const SHOWN = { thinking: { type: 'adaptive' } }
+export const HIDDEN = {}
+
 export const read = (fields: object, view: object = {}): InboundRequest =>
   messagesInbound.decodeRequest({ ...LEAST, ...fields }, { ...VIEW, ...view })
 
@@ -53,10 +57,11 @@ export interface Message {
 }
 
 /** The whole answer, read. */
-export const answer = (of: ChatCompletion): Message => JSON.parse(read({}).encodeAnswer(of).toString('utf8'))
+export const answer = (of: ChatCompletion, fields: object = SHOWN): Message =>
+  JSON.parse(read(fields).encodeAnswer(of).toString('utf8'))
 
 /** The bytes of a stream of these chunks. */
-export function streamed(chunks: readonly Chunk[], fields: object = {}): string {
+export function streamed(chunks: readonly Chunk[], fields: object = SHOWN): string {
   const encoder = read({ stream: true, ...fields }).encodeStream()
   return Buffer.concat([...chunks.map(one => encoder.chunk(one)), encoder.finish()]).toString('utf8')
 }
