@@ -3,7 +3,7 @@
  * a dialect, between that format and the canonical one. So every step, every price and every provider is the same for
  * all clients. No network, no clock, no Koa.
  */
-import type { ChatCompletion, Chunk } from './chat.ts'
+import type { ChatCompletion, Chunk, WireUsage } from './chat.ts'
 import type { Refusal } from './errors.ts'
 import type { Model } from './exchange.ts'
 import type { Sliced } from './slices.ts'
@@ -54,7 +54,7 @@ export interface KeptAnswers {
 }
 
 /** What a format must know of a model. */
-export type KnownModel = Pick<Model, 'maxOutput'> & Partial<Pick<Model, 'allow' | 'searches'>>
+export type KnownModel = Pick<Model, 'maxOutput'> & Partial<Pick<Model, 'allow' | 'searches' | 'context'>>
 
 /** What an inbound dialect may know of the exchange. */
 export interface InboundView {
@@ -68,6 +68,8 @@ export interface InboundView {
    * the `schema` step refuses a cap that is too high, and a search.
    */
   readonly findModel?: (id: string) => KnownModel | undefined
+  /** The gateway's estimate of the prompt, for an error that says how long it is. Left out: the error does not say. */
+  readonly promptTokens?: () => number
   /** Left out (a replay): nothing is sealed, and what comes back sealed is not looked into. */
   readonly boxes?: Boxes
   /** Left out: the route keeps no answers. */
@@ -96,7 +98,11 @@ export interface InboundRequest {
   /** Whether the answer's thoughts are not shown: then a provider is not asked to show them. */
   readonly hidesThoughts?: boolean
   encodeAnswer(completion: ChatCompletion): Buffer
-  encodeStream(): StreamEncoder
+  /**
+   * @param soFar the usage as far as it is known when the first chunk leaves: the provider's count of the prompt, or the
+   * gateway's estimate; null or left out: neither
+   */
+  encodeStream(soFar?: () => WireUsage | null): StreamEncoder
   /**
    * The JSON body of an error answer, in place of the dialect's own once the request was read: only the request knows
    * which place of the client's body a place of the canonical one came from.

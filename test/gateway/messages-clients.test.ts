@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Behaviour, type FakeProvider, speak, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { parseSse } from '../helpers/sse.ts'
 import { VOICES, type Voice } from '../helpers/voices/index.ts'
 
 /** By the provider's name, which is the model's too. */
@@ -51,8 +52,8 @@ afterAll(async () => {
 
 const HELLO = [{ role: 'user', content: 'Hello' }]
 
-function ask(model: string, body: object = {}): Promise<Response> {
-  return fetch(`${gateway.url}/v1/messages`, {
+function ask(model: string, body: object = {}, path = '/v1/messages'): Promise<Response> {
+  return fetch(gateway.url + path, {
     method: 'POST',
     headers: { 'x-api-key': gateway.key, 'content-type': 'application/json', 'anthropic-version': '2023-06-01' },
     body: JSON.stringify({ model, max_tokens: 1000, messages: HELLO, ...body }),
@@ -99,5 +100,81 @@ describe('thinking', () => {
       usage: { input_tokens: 10, output_tokens: 5, output_tokens_details: { thinking_tokens: 3 } },
     })
     expect(gateway.receipt(answer)).toMatchObject({ completionTokens: 5, reasoningTokens: 3 })
+  })
+})
+
+interface Counts {
+  readonly input_tokens: number
+  readonly output_tokens: number
+}
+
+/** The usage in the first event of a stream and in its last one. */
+async function streamedUsage(name: string): Promise<readonly [Counts, Counts]> {
+  provider.script(speak(voiceOf(name), 'stream'))
+  const events = parseSse(await (await ask(name, { stream: true })).text()).events.map(({ data }) => JSON.parse(data))
+  const first = events.find(({ type }) => type === 'message_start').message.usage
+  return [first, events.find(({ type }) => type === 'message_delta').usage]
+}
+
+describe('the first event of a stream has the tokens of the prompt', () => {
+  /** Their providers say them first. */
+  const EXACT = ['anthropic', 'bedrock-invoke', 'gemini', 'gemini-2']
+
+  test.each(NAMES)('%s', async name => {
+    const [first, last] = await streamedUsage(name)
+    expect(last).toMatchObject({ input_tokens: 10, output_tokens: 3 })
+    const counted = await ask('openai', {}, '/v1/messages/count_tokens')
+    const { input_tokens: estimate } = (await counted.json()) as Counts
+    expect(estimate).toBe(6)
+    expect(first).toMatchObject({ input_tokens: EXACT.includes(name) ? 10 : estimate, output_tokens: 0 })
+  })
+})
+
+describe('a prompt that does not fit is named in the words by which Claude Code shortens the conversation', () => {
+  const tooLong = (message: string) => ({
+    error: { type: 'invalid_request_error', code: 'context_length_exceeded', message },
+  })
+  const ask400 = async (name: string, words: string, body: object = {}) => {
+    provider.script(json(voiceOf(name).error(400, words).body, 400))
+    const answer = await ask(name, body)
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([400, 'application/json'])
+    return answer.json()
+  }
+
+  test.each(NAMES.flatMap(name => [false, true].map(stream => [name, stream] as const)))(
+    'by %s, in a stream: %s',
+    async (name, stream) => {
+      const numbers = "This model's maximum context length is 8192 tokens, and the request has 9000 tokens."
+      expect(await ask400(name, numbers, { stream })).toMatchObject(
+        tooLong('prompt is too long: 9000 tokens > 8192 maximum'),
+      )
+    },
+  )
+
+  test('without numbers by the estimate and the context of the model', async () => {
+    const words = 'Your input exceeds the context window of this model.'
+    expect(await ask400('openai', words)).toMatchObject(tooLong('prompt is too long: 200001 tokens > 200000 maximum'))
+    const long = { messages: [{ role: 'user', content: 'x'.repeat(1_000_000) }] }
+    expect(await ask400('openai', words, long)).toMatchObject(
+      tooLong('prompt is too long: 250004 tokens > 200000 maximum'),
+    )
+  })
+
+  test('but not a prompt that would fit with less output', async () => {
+    const words = 'input length and `max_tokens` exceed context limit: 150000 + 64000 > 200000, decrease them'
+    expect(await ask400('anthropic', words)).toMatchObject(tooLong(words))
+  })
+
+  test.each(NAMES)('also as the first event of a stream of %s', async name => {
+    const voice = voiceOf(name)
+    provider.script({
+      name: 'an error event',
+      async run(call) {
+        call.head(200, { 'content-type': voice.types.stream })
+        await call.end(voice.errorEvent(400, "This model's maximum context length is 8192 tokens, got 9000."))
+      },
+    })
+    const answer = await ask(name, { stream: true })
+    expect(await answer.json()).toMatchObject(tooLong('prompt is too long: 9000 tokens > 8192 maximum'))
   })
 })

@@ -4,6 +4,7 @@
  * table's sentence is used and the provider's words go to the log.
  */
 import { type ErrorCode, type UpstreamFailure, visible } from '#contract'
+import { OVERFLOW } from './overflow.ts'
 
 /** What was found in an error body, whatever its shape. */
 export interface ErrorDetails {
@@ -89,13 +90,6 @@ const RETRY_AFTER: ReadonlySet<ErrorCode> = new Set(['upstream_rate_limited', 'u
 /** Some client libraries take a 429 without Retry-After for final. */
 const WITHOUT_A_WORD_MS: Readonly<Partial<Record<ErrorCode, number>>> = { upstream_rate_limited: 1000 }
 
-/** In OpenAI's words and in those of Anthropic, xAI, llama.cpp, Z.ai, Moonshot, Alibaba and Together. */
-const CONTEXT = new RegExp(
-  'context.{0,20}length|maximum context|prompt is too long|too many (?:input )?tokens|input token count|' +
-    'exceeds? (?:the )?(?:available )?context (?:limit|size|window)|maximum prompt length is|prompt exceeds max length|' +
-    'exceeded model token limit|range of input length|inputs`? tokens \\+ `?max_new_tokens`? must be',
-  'i',
-)
 const CONTEXT_CODES: ReadonlySet<string> = new Set(['context_length_exceeded', 'exceed_context_size_error'])
 const QUOTA = /insufficient_quota|insufficient balance|billing/i
 /** xAI says 403 where others say 402. */
@@ -130,7 +124,7 @@ function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCod
   if (status === 413) return code === 'rate_limit_exceeded' ? 'upstream_rate_limited' : 'request_too_large'
   if (status === 400 || status === 422 || status === 409) {
     if (BAD_KEY.test(message ?? '')) return 'upstream_auth'
-    if (CONTEXT_CODES.has(code ?? '') || CONTEXT_CODES.has(type ?? '') || CONTEXT.test(message ?? '')) {
+    if (CONTEXT_CODES.has(code ?? '') || CONTEXT_CODES.has(type ?? '') || OVERFLOW.test(message ?? '')) {
       return 'context_length_exceeded'
     }
     if (namesNoModel(type, code) || NO_MODEL.test(message ?? '')) return 'model_not_found'

@@ -28,6 +28,8 @@ export class Meter implements Progress {
   #choices: ('begun' | 'finished' | undefined)[] = []
   /** The request that is being answered; null for raw routes. */
   chat: Chat | null = null
+  /** The estimate of its prompt, once it is needed. */
+  #promptTokens: number | null = null
   /** The output tokens that the target was allowed, over all choices. */
   outputCeiling = Number.POSITIVE_INFINITY
 
@@ -37,7 +39,7 @@ export class Meter implements Progress {
     this.outputCeiling = outputCeiling
     this.started = this.finished = this.#usageIsLast = this.#usageIsPartial = false
     this.#deltas = this.#bytes = this.#searches = 0
-    this.#usage = null
+    this.#usage = this.#promptTokens = null
     this.finish = null
     this.#choices = []
   }
@@ -56,8 +58,9 @@ export class Meter implements Progress {
   }
 
   get estimate(): Usage {
+    if (this.chat) this.#promptTokens ??= promptEstimate(this.chat)
     return {
-      promptTokens: this.chat ? promptEstimate(this.chat) : 0,
+      promptTokens: this.#promptTokens ?? 0,
       cachedTokens: 0,
       cacheWriteTokens: 0,
       completionTokens: this.countedTokens,
@@ -65,6 +68,12 @@ export class Meter implements Progress {
       ...searchesOf(this.#searches || undefined),
       source: 'estimated',
     }
+  }
+
+  /** The usage for the beginning of an answer: the provider's count of the prompt, or the estimate. */
+  get soFar(): WireUsage | null {
+    if (this.#usage !== null && countOr0(this.#usage.prompt_tokens) > 0) return this.#usage
+    return this.chat === null ? null : wireUsageOf(this.estimate)
   }
 
   /**

@@ -9,14 +9,18 @@ import { reportOf } from '../pipeline/step-report.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import type { End } from './reply.ts'
 
-/** The client's stream. */
-export function streamTo(exchange: LiveExchange, taps: readonly Tap[]): StreamAnswer {
+/**
+ * The client's stream.
+ * @param known what the answer used, if that is known before its first chunk
+ */
+export function streamTo(exchange: LiveExchange, taps: readonly Tap[], known: Usage | null = null): StreamAnswer {
   const { client, meter, inbound, host } = exchange
   const onContent = () => {
     meter.delivered = true
     exchange.firstTokenAtMs = host.deadlineClock.now()
   }
-  const stream = new StreamAnswer(client, taps, inbound?.encodeStream(), onContent)
+  const soFar = () => (known === null ? meter.soFar : wireUsageOf(known))
+  const stream = new StreamAnswer(client, taps, inbound?.encodeStream(soFar), onContent)
   exchange.stream = stream
   return stream
 }

@@ -45,7 +45,7 @@ const wholeEarly: Early = async (exchange, completion, taps, usage) => {
 
 const streamEarly: Early = async (exchange, completion, taps, usage) => {
   const { chat } = exchange
-  const answer = streamTo(exchange, taps)
+  const answer = streamTo(exchange, taps, usage)
   try {
     for (const chunk of chunksOf(completion, chat!.includeUsage)) {
       if (exchange.stopped) break

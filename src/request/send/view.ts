@@ -2,6 +2,7 @@
 
 import { type Boxes, type InboundView, isRefusal, slices } from '#contract'
 import type { Vault } from '../../store/store.ts'
+import { promptEstimate } from '../answer/meter.ts'
 import { ExchangeAnswers } from './exchange-answers.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
@@ -10,10 +11,12 @@ const THOUGHT = 'thought'
 
 export function viewOf(exchange: LiveExchange): InboundView {
   const { generation, account, host } = exchange
+  const promptTokens = () => (exchange.chat ? promptEstimate(exchange.chat) : 0)
   return {
     exchange: exchange.id,
     createdAt: Math.floor(exchange.startedAt / 1000),
     findModel: generation.catalog.find,
+    promptTokens,
     boxes: new AccountBoxes(host.store.vault, account?.id ?? ''),
     kept: keptOf(exchange) ?? undefined,
   }

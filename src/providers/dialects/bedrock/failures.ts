@@ -1,6 +1,7 @@
 /** AWS's errors: a type in a header (or in the body, or in a frame of a stream) and a body that is `{"message"}` only. */
 import type { UpstreamFailure } from '#contract'
 import { type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
+import { OVERFLOW } from '../overflow.ts'
 
 export interface AwsError {
   /** The HTTP status, or null in the middle of a stream. */
@@ -67,11 +68,10 @@ function meantStatus(status: number | null, type: string | null, message: string
 
 /** AWS says 400 where others say 404. */
 const NO_MODEL = /provided model identifier is invalid/i
-const TOO_LONG = /input tokens? exceeded|input is too long|too many tokens in the (?:input|prompt)/i
 
 function codeOf(message: string | null): string | null {
   if (message === null) return null
-  if (TOO_LONG.test(message)) return 'context_length_exceeded'
+  if (OVERFLOW.test(message)) return 'context_length_exceeded'
   return NO_MODEL.test(message) ? 'model_not_found' : null
 }
 

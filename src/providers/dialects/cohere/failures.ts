@@ -1,6 +1,7 @@
 /** What Cohere's errors mean: `{id, message}`, now and then with an `error_type`. */
 import type { UpstreamFailure } from '#contract'
 import { detailsOf, type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
+import { OVERFLOW } from '../overflow.ts'
 import { type Fields, isFields } from '../translate/value.ts'
 
 type Headers = Readonly<Record<string, string>>
@@ -25,8 +26,12 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
       const parsed = parse(body)
       return failure(status, headers, isFields(parsed) ? detailsIn(parsed) : errorDetails(body))
     },
-    inside: value => failure(value['error_type'] === TOO_LONG ? 400 : 500, {}, detailsIn(value)),
+    inside(value) {
+      const said = detailsIn(value)
+      return failure(said.type === TOO_LONG || OVERFLOW.test(said.message ?? '') ? 400 : 500, {}, said)
+    },
     ended(reason, error) {
+      if (typeof error === 'string' && OVERFLOW.test(error)) return failure(400, {}, detailsOf(error))
       const words = typeof error === 'string' ? `: ${redact(error.slice(0, MAX_READ)).slice(0, 1000)}` : ''
       return {
         code: reason === 'TIMEOUT' ? 'upstream_timeout' : 'upstream_error',

@@ -99,12 +99,14 @@ export class GeminiStream implements StreamDecoder {
       this.#writer.fail(this.#fail(statusIn(said), {}, said, parsed))
       return
     }
+    const isFirst = !this.#begun
     this.#begun = true
     this.#writer.identify(value['responseId'], value['modelVersion'])
     const blocked = blockedPrompt(value['promptFeedback'])
     const usage = usageOf(value['usageMetadata']) ?? (blocked === undefined ? null : NOTHING_USED)
-    // For the failure that reading may end in.
-    if (usage) this.#writer.usage(usage)
+    // For the failure that reading may end in, and for formats that tell the prompt's tokens first.
+    if (usage && isFirst) this.#writer.usageSoFar(usage)
+    else if (usage) this.#writer.usage(usage)
     this.#read(value['candidates'], blocked)
     // Behind what it counts: every piece has it, so an answer that breaks off is charged by the provider's own count.
     if (usage) this.#writer.usageSoFar(usage)

@@ -1,5 +1,6 @@
 /** Errors as the Messages API writes them, and places of the canonical body in the words of the client's own. */
 import { type Refusal, reworded } from '#contract'
+import { overflowIn } from '../../overflow.ts'
 import type { DecodedRequest } from './request.ts'
 
 /**
@@ -35,15 +36,35 @@ function typeOf({ status }: Refusal): string {
 
 type Places = Pick<DecodedRequest, 'origins' | 'effortPlace' | 'dropped'>
 
+/** What an error may say of the prompt and of the model. */
+export interface Sizes {
+  /** The gateway's estimate. */
+  readonly promptTokens: () => number
+  readonly context: number | undefined
+}
+
 /** The same refusal, saying of the client's body what it says of the canonical one. */
-export function inClientsWords(refusal: Refusal, request: Places): Refusal {
+export function inClientsWords(refusal: Refusal, request: Places, sizes: Sizes): Refusal {
   const { param, message } = refusal
+  if (refusal.code === 'context_length_exceeded') return reworded(refusal, { message: tooLong(message, sizes), param })
   const own = param === null ? null : placeOf(param, request)
   let said = message.replaceAll(MESSAGE_PLACE, place => placeOf(place, request))
   if (param !== null && own !== null && own !== param) said = said.replaceAll(`'${param}'`, `'${own}'`)
   // No everyday word: sentences name it without quotation marks, and without a `param`.
   said = said.replaceAll('max_completion_tokens', 'max_tokens')
   return reworded(refusal, { message: said, param: own })
+}
+
+/** Anthropic's words for a prompt that fits without its output. Claude Code reads the numbers and asks for less. */
+const WITH_OUTPUT = /input length and `max_tokens` exceed context limit: \d+ \+ \d+ > \d+/
+
+/** Anthropic's words, by which clients know that they must shorten the conversation: Claude Code then does so by itself. */
+function tooLong(said: string, { promptTokens, context }: Sizes): string {
+  if (WITH_OUTPUT.test(said)) return said
+  const { asked, limit } = overflowIn(said)
+  const most = limit ?? context
+  if (most === undefined) return 'prompt is too long'
+  return `prompt is too long: ${asked ?? Math.max(promptTokens(), most + 1)} tokens > ${most} maximum`
 }
 
 /** `messages[3].content[0].image_url.url`, wherever it stands in a sentence. */

@@ -3,7 +3,7 @@
  * of its parameters is said in request.ts, and how thoughts and their signatures survive the way to the client and back
  * in marks.ts.
  */
-import type { InboundDialect, InboundRequest, InboundView } from '#contract'
+import type { InboundDialect, InboundRequest, InboundView, Refusal } from '#contract'
 import { encodeMessage } from './answer.ts'
 import { errorBody, inClientsWords } from './errors.ts'
 import { decodeRequestBody } from './request.ts'
@@ -22,12 +22,14 @@ function decodeRequest(value: unknown, view: InboundView): InboundRequest {
   const { showsThoughts, toolNames } = request
   const context = { exchange: view.exchange, stopSequences: stop ?? [], showsThoughts, toolNames }
   const asked = typeof model === 'string' ? model : ''
+  const sizes = { promptTokens: view.promptTokens ?? (() => 0), context: view.findModel?.(asked)?.context }
+  const explain = (refusal: Refusal) => inClientsWords(refusal, request, sizes)
   return {
     body: request.body,
     dropped: [...request.dropped.keys()],
     hidesThoughts: !showsThoughts,
     encodeAnswer: completion => encodeMessage(completion, context),
-    encodeStream: () => new MessageStreamEncoder(context, asked, refusal => inClientsWords(refusal, request)),
-    encodeError: refusal => errorBody(inClientsWords(refusal, request), view.exchange),
+    encodeStream: soFar => new MessageStreamEncoder(context, asked, explain, soFar),
+    encodeError: refusal => errorBody(explain(refusal), view.exchange),
   }
 }

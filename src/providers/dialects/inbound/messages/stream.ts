@@ -4,11 +4,12 @@ import { type AnswerContext, endingOf, messageOf, namerOf } from './answer.ts'
 import type { Block, BlockSink, Piece } from './blocks.ts'
 import { ContentWriter } from './content-writer.ts'
 import { errorBody } from './errors.ts'
-import { messagesUsage, UNCOUNTED } from './usage.ts'
+import { firstUsage, messagesUsage } from './usage.ts'
 
 export class MessageStreamEncoder implements StreamEncoder {
   readonly #context: AnswerContext
   readonly #explain: (refusal: Refusal) => Refusal
+  readonly #soFar: () => WireUsage | null
   readonly #events = new EventSink()
   readonly #writer: ContentWriter
   #model: string
@@ -20,11 +21,18 @@ export class MessageStreamEncoder implements StreamEncoder {
   /**
    * @param model what the client asked for, until a chunk names the catalog's
    * @param explain says of the client's body what a refusal says of the canonical one
+   * @param soFar see `InboundRequest`
    */
-  constructor(context: AnswerContext, model: string, explain: (refusal: Refusal) => Refusal) {
+  constructor(
+    context: AnswerContext,
+    model: string,
+    explain: (refusal: Refusal) => Refusal,
+    soFar: () => WireUsage | null = () => null,
+  ) {
     this.#context = context
     this.#model = model
     this.#explain = explain
+    this.#soFar = soFar
     this.#writer = new ContentWriter(this.#events, namerOf(context), context.showsThoughts)
   }
 
@@ -60,7 +68,7 @@ export class MessageStreamEncoder implements StreamEncoder {
   #begin(): void {
     if (this.#isBegun) return
     this.#isBegun = true
-    const message = messageOf(this.#model, [], null, UNCOUNTED, this.#context)
+    const message = messageOf(this.#model, [], null, firstUsage(this.#soFar()), this.#context)
     this.#events.event({ type: 'message_start', message })
   }
 }

@@ -12,12 +12,20 @@ export interface Usage {
   readonly server_tool_use?: { readonly web_search_requests: number }
 }
 
-/** What a stream begins with: nobody has counted yet. The whole of it comes with the end. */
-export const UNCOUNTED: Usage = {
+const UNCOUNTED: Usage = {
   input_tokens: 0,
   cache_creation_input_tokens: 0,
   cache_read_input_tokens: 0,
   output_tokens: 0,
+}
+
+/**
+ * The usage at the beginning of a stream. The whole of it comes with the end, in place of this one. Some clients add up both
+ * outputs, so this one has none.
+ */
+export function firstUsage(soFar: WireUsage | null): Usage {
+  const { input_tokens, cache_creation_input_tokens, cache_read_input_tokens } = messagesUsage(soFar)
+  return { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens: 0 }
 }
 
 export function messagesUsage(usage: WireUsage | null | undefined): Usage {
