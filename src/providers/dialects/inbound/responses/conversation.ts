@@ -15,6 +15,16 @@ export interface ReadInput {
   readonly places: readonly MessagePlace[]
   /** Tools that the conversation brings along. */
   readonly toolLists: readonly ToolList[]
+  /** The last effort that an item sets, with its place; null: no item sets one. */
+  readonly effort: PlacedEffort | null
+  /** The names of settings of items that have no effect here, with their places. */
+  readonly unused: ReadonlyMap<string, string>
+}
+
+export interface PlacedEffort {
+  /** As the client wrote it: a later step checks it. */
+  readonly value: unknown
+  readonly place: string
 }
 
 export interface ReadThought {
@@ -53,6 +63,8 @@ export class Conversation {
   /** By the id of the call: what Google wants to have back with it. */
   readonly #signatures = new Map<string, Fields>()
   readonly #toolLists: ToolList[] = []
+  #effort: PlacedEffort | null = null
+  readonly #unused = new Map<string, string>()
 
   say(role: 'user' | 'system', parts: readonly PlacedPart[], place: string): void {
     this.#close()
@@ -100,6 +112,15 @@ export class Conversation {
     this.#toolLists.push(list)
   }
 
+  /** Applies to the whole request, wherever the item is: providers know one effort for a request. */
+  setEffort(effort: PlacedEffort | null): void {
+    this.#effort = effort
+  }
+
+  leaveOut(name: string, place: string): void {
+    this.#unused.set(name, place)
+  }
+
   /** Nobody but the user can show a picture in the canonical format. */
   picture(url: string, place: string): void {
     this.#flushTurn()
@@ -116,7 +137,8 @@ export class Conversation {
   end(): ReadInput {
     this.#close()
     this.#finish()
-    return { messages: this.#messages, places: this.#places, toolLists: this.#toolLists }
+    const [toolLists, effort, unused] = [this.#toolLists, this.#effort, this.#unused]
+    return { messages: this.#messages, places: this.#places, toolLists, effort, unused }
   }
 
   #answering(place: string): AnswerTurn {

@@ -7,7 +7,18 @@ import { type PlacedPart, readParts, readTexts } from './content-parts.ts'
 import { Conversation, type ReadInput } from './conversation.ts'
 import { earlierItems, itemBehind, keptForm } from './kept.ts'
 import { flatName, SEARCH } from './names.ts'
-import { at, type Fields, fieldsOf, listOf, missing, notOneOf, optionalTextOf, textOf, unsupported } from './read.ts'
+import {
+  at,
+  type Fields,
+  fieldsOf,
+  listOf,
+  missing,
+  notOneOf,
+  optionalFieldsOf,
+  optionalTextOf,
+  textOf,
+  unsupported,
+} from './read.ts'
 import { isKept } from './response.ts'
 import { unseal } from './sealed.ts'
 
@@ -26,6 +37,8 @@ export function readInput(asked: Fields, instructions: string | null, view: Inbo
   if (instructions)
     conversation.say('system', [{ part: { type: 'text', text: instructions }, place: 'instructions' }], '')
   for (const { item, place } of earlierItems(asked, kept)) readItem(item, place, conversation, boxes)
+  // The request is newer than the items of earlier turns.
+  if (optionalFieldsOf(asked['reasoning'], 'reasoning')?.['effort'] != null) conversation.setEffort(null)
   const items: Fields[] = []
   const { input } = asked
   if (typeof input === 'string') {
@@ -74,6 +87,9 @@ function readItem(item: Fields, place: string, conversation: Conversation, boxes
     case 'tool_search_output':
       conversation.tools({ tools: item['tools'], place: at(place, 'tools') })
       conversation.result(textOf(item['call_id'], at(place, 'call_id')), [FOUND], place)
+      break
+    case 'configuration_update':
+      readUpdate(item, place, conversation)
       break
     case 'image_generation_call':
       readPicture(item, place, conversation)
@@ -176,6 +192,26 @@ function readSearch(item: Fields, place: string): Call {
   const text = JSON.stringify(fieldsOf(item['arguments'], at(place, 'arguments')))
   const id = textOf(item['call_id'], at(place, 'call_id'))
   return { id, type: 'function', function: { name: SEARCH.name, arguments: text } }
+}
+
+const UPDATE = 'configuration_update'
+
+/** Codex repeats settings of the request in the conversation. The effort is the only one with an effect here. */
+function readUpdate(
+  { type: _, id: __, status: ___, ...settings }: Fields,
+  place: string,
+  conversation: Conversation,
+): void {
+  const { effort, ...others } = optionalFieldsOf(settings['reasoning'], at(place, 'reasoning')) ?? {}
+  if (effort != null) conversation.setEffort({ value: effort, place: at(place, 'reasoning.effort') })
+  leaveOut({ ...settings, reasoning: null }, UPDATE, place, conversation)
+  leaveOut(others, `${UPDATE}.reasoning`, at(place, 'reasoning'), conversation)
+}
+
+function leaveOut(settings: Fields, name: string, place: string, conversation: Conversation): void {
+  for (const [key, value] of Object.entries(settings)) {
+    if (value != null) conversation.leaveOut(`${name}.${key}`, at(place, key))
+  }
 }
 
 /** What a search found is among the tools from then on. */

@@ -20,7 +20,7 @@ import { type ReadTools, readToolChoice, readTools } from './tools.ts'
 export interface ReadRequest {
   /** The canonical body. */
   readonly body: Fields
-  /** The client's own, for the parameters that answers repeat. */
+  /** The client's own, with the effort of its items, for the parameters that answers repeat. */
   readonly asked: Fields
   /** Its own items, where they are to be kept. */
   readonly items: readonly Fields[]
@@ -38,11 +38,13 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
   checkUnused(value)
   if (value['input'] === undefined) throw missing('input')
   const instructions = optionalTextOf(value['instructions'], 'instructions')
-  const { messages, places, toolLists, items } = readInput(value, instructions, view)
+  const { messages, places, toolLists, items, effort, unused } = readInput(value, instructions, view)
   const model = typeof value['model'] === 'string' ? view.findModel?.(value['model']) : undefined
   const lists = [{ tools: value['tools'] ?? [], place: 'tools' }, ...toolLists]
   const read = readTools(lists, model !== undefined && takesSearch(model, 'openai'))
   const { names, dropped } = read
+  const said = optionalFieldsOf(value['reasoning'], 'reasoning')
+  const reasoning = effort ? { ...said, effort: effort.value } : said
   const body = {
     ...same(value),
     messages,
@@ -51,12 +53,14 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
     ...toolSettings(read, value),
     ...probabilities(value),
     ...textSettings(optionalFieldsOf(value['text'], 'text')),
-    ...thinking(optionalFieldsOf(value['reasoning'], 'reasoning')),
+    ...thinking(reasoning),
   }
-  const named = new Map(dropped)
+  const named = new Map([...dropped, ...unused])
+  if (effort) named.set('reasoning_effort', effort.place)
   if (read.search) named.set('web_search_options', read.search.place)
   const found = { messages: places, tools: read.places, named }
-  return { body, asked: value, items, places: found, names, dropped: [...dropped.keys()] }
+  const asked = effort ? { ...value, reasoning } : value
+  return { body, asked, items, places: found, names, dropped: [...dropped.keys(), ...unused.keys()] }
 }
 
 /** Of the same name and meaning in both formats. */

@@ -91,6 +91,17 @@ describe('a later request', () => {
     expect(messages({ input: [...references.map(({ id }) => ({ id })), RESULT] })).toEqual(LOOP)
   })
 
+  test('has the effort of an earlier item, unless it sets its own', () => {
+    const { answers, decode } = keeper()
+    const update = { type: 'configuration_update', reasoning: { effort: 'high' } }
+    decode({ input: [{ role: 'user', content: 'Hi' }, update] }).encodeAnswer(completion({ content: 'Hi' }))
+    expect(answers.get('resp_T1')!.input[1]).toEqual({ ...update, id: 'item_T1_i1' })
+    const effort = (more: Json) => decode({ previous_response_id: 'resp_T1', ...more }).body['reasoning_effort']
+    expect(effort({})).toBe('high')
+    expect(effort({ reasoning: { effort: 'low' } })).toBe('low')
+    expect(effort({ reasoning: { effort: 'low' }, input: [{ type: 'item_reference', id: 'item_T1_i1' }] })).toBe('high')
+  })
+
   test('has read ahead what it names, and of each answer no more', () => {
     const { ahead, decode } = begun()
     decode({ previous_response_id: 'resp_T1' }).encodeAnswer(completion({ content: 'Hi' }))

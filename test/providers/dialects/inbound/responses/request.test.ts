@@ -6,7 +6,7 @@ import type { Json } from '../../../../helpers/cases.ts'
 import { countsOf } from '../../../../helpers/counts.ts'
 import { seeded } from '../../../../helpers/seeded.ts'
 import { spoiler } from './chunks.ts'
-import { answered, MINIMAL, refusalOf, VIEW } from './helpers.ts'
+import { answered, completion, MINIMAL, refusalOf, VIEW } from './helpers.ts'
 
 const counts = countsOf('corpus')
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
@@ -192,6 +192,12 @@ const REFUSED: readonly Refused[] = [
     param: 'input[0].call_id',
   },
   {
+    name: 'an update with a text for an object',
+    more: { input: [{ type: 'configuration_update', reasoning: 'low' }] },
+    code: 'invalid_type',
+    param: 'input[0].reasoning',
+  },
+  {
     name: 'a thought that was changed',
     more: { input: [{ type: 'reasoning', summary: [], encrypted_content: 'tollgate2.AAAA' }] },
     code: 'invalid_value',
@@ -266,6 +272,15 @@ describe('errors of later steps', () => {
       param: theirs,
       code: 'invalid_value',
     })
+  })
+
+  test('an effort that an item sets has the place of that item, and the answer repeats it', () => {
+    const update = { type: 'configuration_update', reasoning: { effort: 'high' } }
+    const { encodeError, encodeAnswer } = responsesInbound.decodeRequest({ ...MINIMAL, input: [USER, update] }, VIEW)
+    const body = encodeError!(refuse('invalid_value', { message: 'No.', param: 'reasoning_effort' }))
+    expect(JSON.parse(body).error.param).toBe('input[1].reasoning.effort')
+    const { reasoning } = JSON.parse(encodeAnswer(completion({ content: 'Hi' })).toString())
+    expect(reasoning).toMatchObject({ effort: 'high' })
   })
 
   test('a path without quotation marks, and the dot behind it', () => {
@@ -350,6 +365,7 @@ const RICH: Json = {
     { type: 'tool_search_call', call_id: 'c3', execution: 'client', arguments: {} },
     { type: 'tool_search_output', call_id: 'c3', tools: [{ type: 'function', name: 'mail' }] },
     { type: 'image_generation_call', id: 'i', result: 'AAAA' },
+    { type: 'configuration_update', reasoning: { effort: 'low' } },
   ],
   tools: [
     { type: 'function', name: 'look', description: 'Looks.', parameters: { type: 'object' }, strict: true },
