@@ -51,6 +51,8 @@ class AnswerTurn {
   }
 }
 
+const NO_CALLS: ReadonlySet<string> = new Set()
+
 /** Takes what the client's items say, one after the other, and puts the canonical messages together. */
 export class Conversation {
   readonly #messages: Message[] = []
@@ -63,6 +65,10 @@ export class Conversation {
   /** By the id of the call: what Google wants to have back with it. */
   readonly #signatures = new Map<string, Fields>()
   readonly #toolLists: ToolList[] = []
+  /** Of the last message that is not a result. */
+  #calls: ReadonlySet<string> = NO_CALLS
+  /** Whether each result follows the message with its call, or another result of it, as chat providers demand. */
+  #isInOrder = true
   #effort: PlacedEffort | null = null
   readonly #unused = new Map<string, string>()
 
@@ -101,6 +107,7 @@ export class Conversation {
   /** A result is text in the canonical format; what else it holds is shown by the user, right behind the results. */
   result(callId: string, parts: readonly PlacedPart[], place: string): void {
     this.#flushTurn()
+    this.#isInOrder &&= this.#calls.has(callId)
     const texts = parts.map(one => (one.part.type === 'text' ? one : { ...one, part: this.#show(one, callId) }))
     this.#push(
       { role: 'tool', tool_call_id: callId, content: texts.length === 0 ? '' : contentOf(texts) },
@@ -136,6 +143,7 @@ export class Conversation {
 
   end(): ReadInput {
     this.#close()
+    if (!this.#isInOrder) this.#moveResults()
     this.#finish()
     const [toolLists, effort, unused] = [this.#toolLists, this.#effort, this.#unused]
     return { messages: this.#messages, places: this.#places, toolLists, effort, unused }
@@ -190,8 +198,33 @@ export class Conversation {
   }
 
   #push(message: Message, place: MessagePlace): void {
+    if (message['role'] !== 'tool') {
+      const calls = message['tool_calls'] as readonly Call[] | undefined
+      this.#calls = calls ? new Set(calls.map(({ id }) => id)) : NO_CALLS
+    }
     this.#messages.push(message)
     this.#places.push(place)
+  }
+
+  /** Moves each result behind the message with its call, and the results before it. A result without a call stays. */
+  #moveResults(): void {
+    const groups: { readonly message: Message; readonly place: MessagePlace }[][] = []
+    const byCall = new Map<string, (typeof groups)[number]>()
+    for (const [index, message] of this.#messages.entries()) {
+      const placed = { message, place: this.#places[index]! }
+      const group = byCall.get(message['tool_call_id'] as string)
+      if (group) {
+        group.push(placed)
+        continue
+      }
+      const own = [placed]
+      groups.push(own)
+      for (const { id } of (message['tool_calls'] ?? []) as readonly Call[]) byCall.set(id, own)
+    }
+    for (const [index, { message, place }] of groups.flat().entries()) {
+      this.#messages[index] = message
+      this.#places[index] = place
+    }
   }
 
   /**

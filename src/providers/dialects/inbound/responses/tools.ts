@@ -68,7 +68,7 @@ function addNamespace(tool: Fields, place: string, isLater: boolean, read: Readi
     name: textOf(tool['name'], at(place, 'name')),
     description: optionalTextOf(tool['description'], at(place, 'description')),
   }
-  for (const [index, entry] of listOf(tool['tools'], at(place, 'tools')).entries()) {
+  for (const [index, entry] of listOf(tool['tools'] ?? [], at(place, 'tools')).entries()) {
     const where = `${place}.tools[${index}]`
     addTool(fieldsOf(entry, where), where, space, isLater, read)
   }
