@@ -114,7 +114,9 @@ const DEEPSEEK: Quirks = {
 
 /** Answers 400 to these, which its reference says, and to fields of messages that it does not know. */
 const GROQ: Quirks = {
-  leaves: set('logprobs top_logprobs logit_bias top_k'),
+  leaves: set(
+    'logprobs top_logprobs logit_bias top_k verbosity prompt_cache_key prompt_cache_options prompt_cache_retention',
+  ),
   messages: { leaves: set('name reasoning_content refusal annotations audio'), extensions: 'left' },
 }
 
