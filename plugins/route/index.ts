@@ -49,7 +49,7 @@ export default definePlugin({
         enum: ['tell', 'refuse_tools', 'refuse'],
         default: 'refuse_tools',
         description:
-          'What a target cannot carry: tell leaves it out and names it in x-tollgate-dropped; refuse passes the target over; refuse_tools passes it over for a tool and tells of parameters.',
+          'What a target cannot carry: tell leaves it out and names it in x-tollgate-dropped; refuse passes the target over; refuse_tools passes it over for a tool that the client runs, and does the former for the rest.',
       },
     },
   },

@@ -307,8 +307,8 @@ export interface Exchange {
   attemptsAtMost: number
   /**
    * Set before `next()` by the same step: whether a target that cannot carry every parameter is asked without them, which a
-   * header tells, or passed over (`refuse`). `refuse_tools` does the latter for tools and the former for the rest. Default:
-   * refuse_tools.
+   * header tells, or passed over (`refuse`). `refuse_tools` does the latter for tools that the client runs and the former for the
+   * rest. Default: refuse_tools.
    */
   onDropped: 'tell' | 'refuse_tools' | 'refuse'
   /** Set before `next()` by the step that knows what an abandoned answer is worth. Default: cancel. */

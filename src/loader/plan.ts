@@ -147,5 +147,5 @@ function refusesTools(steps: readonly PlannedStep[]): boolean {
   const words = steps
     .filter(({ plugin }) => plugin.gives?.includes('targets'))
     .map(({ settings }) => (settings as { readonly on_dropped?: unknown } | null | undefined)?.on_dropped)
-  return words.length > 0 && words.every(word => typeof word === 'string' && word !== 'tell')
+  return words.length > 0 && words.every(word => word === 'refuse')
 }

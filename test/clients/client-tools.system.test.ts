@@ -159,7 +159,7 @@ describe('Anthropic’s', () => {
   })
 
   test('a tool that Anthropic runs is refused', async () => {
-    await expect(ask('claude', [{ type: 'web_search_20250305', name: 'web_search' }])).rejects.toMatchObject({
+    await expect(ask('claude', [{ type: 'web_fetch_20250910', name: 'web_fetch' }])).rejects.toMatchObject({
       status: 400,
       error: { error: { code: 'unsupported_parameter', param: 'tools[0].type' } },
     })

@@ -289,7 +289,6 @@ describe("in the formats' own terms", () => {
     ['messages', 'a stream that is none', { model: 'm', messages: HELLO, stream: 'yes' }, 'stream'],
     ['messages', 'a cap that is none', { model: 'm', messages: HELLO, max_tokens: 0 }, 'max_tokens'],
     ['responses', 'a tool that no target takes', { model: 'claude', input: 'x', tools: [PATCH] }, 'tools[0].type'],
-    ['responses', 'a search that nobody carries', { model: 'm', input: 'x', tools: [{ type: 'web_search' }] }, 'tools'],
     ['responses', 'an unknown parameter', { model: 'm', input: 'x', promt: 1 }, 'promt'],
     ['responses', 'a stream that is none', { model: 'm', input: 'x', stream: 'yes' }, 'stream'],
   ])('%s refuses %s alike, counted and answered', async (format, _name, body, param) => {

@@ -398,7 +398,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: 'a tool that Anthropic runs',
-    request: { tools: [{ type: 'web_search_20250305', name: 'web_search' }] },
+    request: { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] },
     status: 400,
     type: 'invalid_request_error',
     code: 'unsupported_parameter',

@@ -84,7 +84,7 @@ beforeAll(async () => {
   const price = { ...PRICE, web_search: '$0.01' }
   gateway = await startInProcess({
     provider: provider.baseUrl,
-    policies: { tell: [...FIVE_STEPS.slice(0, -1), { use: 'route', with: { on_dropped: 'tell' } }] },
+    policies: { strict: [...FIVE_STEPS.slice(0, -1), { use: 'route', with: { on_dropped: 'refuse' } }] },
     yaml: {
       providers: {
         a: { dialect: 'anthropic', base_url: provider.baseUrl },
@@ -107,7 +107,7 @@ beforeAll(async () => {
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },
         { path: '/v1/messages', policy: 'test' },
-        { path: '/tell/v1/messages', policy: 'tell' },
+        { path: '/strict/v1/messages', policy: 'strict' },
       ],
     },
   })
@@ -203,7 +203,7 @@ test('a target of another maker is passed over', async () => {
   expect(provider.requests.at(-1)!.path).toBe('/v1/messages')
 })
 
-describe("is refused before anything is held, at the client's own place", () => {
+describe("is refused by on_dropped: refuse before anything is held, at the client's own place", () => {
   const post = (path: string, body: object) =>
     fetch(`${gateway.url}${path}`, {
       method: 'POST',
@@ -217,7 +217,7 @@ describe("is refused before anything is held, at the client's own place", () => 
     ['a model of another maker', 'other'],
   ])('%s', async (_name, model) => {
     const asked = sent()
-    const refused = await post('/v1/messages', ask({ model }))
+    const refused = await post('/strict/v1/messages', ask({ model }))
     expect(refused.status).toBe(400)
     expect(await refused.json()).toMatchObject({
       error: {
@@ -229,8 +229,8 @@ describe("is refused before anything is held, at the client's own place", () => 
     // Nothing was held: there is no receipt.
     expect(gateway.receipt(refused)).toBeUndefined()
     expect(sent()).toBe(asked)
-    const told = await post('/tell/v1/messages', ask({ model: 'forbidden' }))
-    expect([told.status, told.headers.get('x-tollgate-dropped')]).toEqual([200, 'tools.web_search_20250305'])
+    const left = await post('/v1/messages', ask({ model: 'forbidden' }))
+    expect([left.status, left.headers.get('x-tollgate-dropped')]).toEqual([200, 'tools.web_search_20250305'])
     expect(provider.requests.at(-1)!.body).not.toHaveProperty('tools')
   })
 

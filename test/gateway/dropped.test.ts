@@ -82,12 +82,12 @@ function ask(path: string, more: object) {
 }
 
 test.each([
-  ['/v1/responses', 'web_search', 'Send the request without it (in Codex\'s config.toml: web_search = "disabled").'],
-  ['/v1/responses', 'web_search_preview', 'Send the request without it. Or ask the operator'],
-  ['/strict/v1/responses', 'web_search', "Or ask the operator for 'on_dropped: tell' at the step 'route'"],
-])('a tool that the gateway does not carry is an error, at %s: %s', async (path, type, says) => {
+  ['web_search', 'Send the request without it (in Codex\'s config.toml: web_search = "disabled").'],
+  ['web_search_preview', "Or ask the operator for 'on_dropped: tell' at the step 'route'"],
+  ['image_generation', 'Send the request without it. Or ask the operator'],
+])('on_dropped: refuse makes a tool that a provider would run an error: %s', async (type, says) => {
   const before = provider.requests.length
-  const refused = await ask(path, { tools: [{ type }] })
+  const refused = await ask('/strict/v1/responses', { tools: [{ type }] })
   expect(refused.status).toBe(400)
   expect(await refused.json()).toMatchObject({
     error: { code: 'unsupported_parameter', param: 'tools[0].type', message: expect.stringContaining(says) },
@@ -97,9 +97,11 @@ test.each([
   expect(gateway.receipt(refused)).toBeUndefined()
 })
 
-test('it is left out and told where the policy says on_dropped: tell', async () => {
-  const told = await ask('/tell/v1/responses', { tools: [{ type: 'web_search' }] })
-  expect([told.status, told.headers.get('x-tollgate-dropped')]).toEqual([200, 'tools.web_search'])
+test.each(['', '/tell'])('it is left out and listed without on_dropped, and with tell: %s', async prefix => {
+  const tools = [{ type: 'web_search', external_web_access: false }, { type: 'image_generation' }]
+  const answer = await ask(`${prefix}/v1/responses`, { tools })
+  const dropped = 'tools.web_search, tools.image_generation'
+  expect([answer.status, answer.headers.get('x-tollgate-dropped')]).toEqual([200, dropped])
 })
 
 test('an effort of thinking is a habit of clients, and no tool', async () => {

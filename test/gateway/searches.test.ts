@@ -1,7 +1,7 @@
 /** Searches of the web that a provider makes: which pass, and what they cost. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
-import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
+import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 
 const ANSWER = {
   id: 'chatcmpl-1',
@@ -40,6 +40,7 @@ beforeAll(async () => {
   const model = { targets: [{ provider: 'p', model: 'searching' }], context: 8192, max_output: 1024 }
   gateway = await startInProcess({
     provider: provider.baseUrl,
+    policies: { strict: [...FIVE_STEPS.slice(0, -1), { use: 'route', with: { on_dropped: 'refuse' } }] },
     yaml: {
       providers: {
         p: { dialect: 'openai', base_url: provider.baseUrl },
@@ -48,6 +49,7 @@ beforeAll(async () => {
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },
         { path: '/v1/responses', policy: 'test' },
+        { path: '/strict/v1/responses', policy: 'strict' },
       ],
       models: {
         m: { ...model, price: PRICE },
@@ -99,8 +101,8 @@ test('a model that does not list web_search takes none', async () => {
 })
 
 describe('the tool of Responses', () => {
-  const ask = (body: object) =>
-    fetch(`${gateway.url}/v1/responses`, {
+  const ask = (body: object, prefix = '') =>
+    fetch(`${gateway.url}${prefix}/v1/responses`, {
       method: 'POST',
       headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
       body: JSON.stringify({ input: 'Hi', max_output_tokens: 100, tools: [{ type: 'web_search' }], ...body }),
@@ -133,9 +135,9 @@ describe('the tool of Responses', () => {
       'tools[0].filters',
       'which have no such setting',
     ],
-  ])('is refused before anything is held: %s', async (_name, body, param, says) => {
+  ])('is refused before anything is held, with on_dropped: refuse: %s', async (_name, body, param, says) => {
     const before = provider.requests.length
-    const refused = await ask(body)
+    const refused = await ask(body, '/strict')
     expect(refused.status).toBe(400)
     expect(await refused.json()).toMatchObject({
       error: { code: 'unsupported_parameter', param, message: expect.stringContaining(says) },

@@ -7,7 +7,8 @@ const TOOL = /^(?:tools|functions)$|^tools\.(?!function\.)/
 /**
  * Why a request must not go without what is left out of it; null when it may.
  * A parameter that was left out on the way into the canonical format (an effort of thinking for a model that has none) is a
- * habit of clients. A tool is offered to be called.
+ * habit of clients. Tools that a provider would run are a habit too, and only `refuse` refuses them; a choice that forces
+ * one was refused before. A tool that the client runs is offered to be called.
  */
 export function refusalOfLost(
   { dropped: before = [] }: Pick<Chat, 'dropped'>,
@@ -16,7 +17,8 @@ export function refusalOfLost(
 ): Refusal | null {
   if (onDropped === 'tell' || (before.length === 0 && dropped.length === 0)) return null
   const isTool = (name: string) => TOOL.test(name)
-  const tool = before.find(isTool) ?? dropped.find(isTool)
+  const hosted = onDropped === 'refuse' ? before.find(isTool) : undefined
+  const tool = hosted ?? dropped.find(isTool)
   if (tool !== undefined) return toolRefusal(tool)
   const [lost] = dropped
   if (lost === undefined || onDropped === 'refuse_tools') return null

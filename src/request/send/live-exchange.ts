@@ -189,9 +189,9 @@ export class LiveExchange extends Exchange implements ClientOwner {
     return this.format ? this.format.decodeRequest(body, this.host.view(this)) : null
   }
 
-  /** A tool that no target can make good is refused before credit is held. */
+  /** Where the policy refuses a tool that no target can make good, it does so before credit is held. */
   protected override refusalOfLost(dropped: readonly string[]): Refusal | null {
     if (!this.plan.refusesTools || this.live.config.counts) return null
-    return refusalOfLost({ dropped }, { dropped: [] }, 'refuse_tools')
+    return refusalOfLost({ dropped }, { dropped: [] }, 'refuse')
   }
 }

@@ -193,8 +193,9 @@ function streaming(stream: unknown): Fields {
 }
 
 /** Providers refuse settings for tools where there are none, and clients send them all the same. */
-function toolSettings({ tools, search }: ReadTools, asked: Fields): Fields {
-  const choice = readToolChoice(asked['tool_choice'], search !== null)
+function toolSettings(read: ReadTools, asked: Fields): Fields {
+  const { tools, search } = read
+  const choice = readToolChoice(asked['tool_choice'], read)
   const searching = search === null || choice === 'none' ? {} : { web_search_options: search.options }
   if (tools.length === 0) {
     const isKept = choice === null || choice === 'none' || (search !== null && choice === 'required')

@@ -32,8 +32,8 @@ export interface ToolList {
 }
 
 /**
- * Throws a refusal for every tool that somebody else than the client would have to run. But for a search of the web: clients
- * offer it unasked (Codex does), so where the model makes none a policy may have it left out (`on_dropped`).
+ * Leaves out each tool that the provider would have to run: clients offer such tools unasked (Codex, Cline). A search of the web
+ * goes to models that make one.
  * @param searches whether the model searches the web as chat completions ask for it
  */
 export function readTools(lists: readonly ToolList[], searches = false): ReadTools {
@@ -86,7 +86,11 @@ function addTool(tool: Fields, place: string, space: Namespace | null, isLater: 
     addClientTool(type as ClientTool, place, isLater, read)
     return
   }
-  if (type !== 'function' && type !== 'custom' && !isSearch) throw refusedType(type, at(place, 'type'))
+  if (type !== 'function' && type !== 'custom' && !isSearch) {
+    if (!isHosted(type)) throw notOneOf(at(place, 'type'), type, TAKEN)
+    read.dropped.set(`tools.${type}`, at(place, 'type'))
+    return
+  }
   const namespace = space?.name ?? null
   const named = isSearch ? SEARCH : { name: textOf(tool['name'], at(place, 'name')), namespace }
   if (isLater && read.names.has(named)) return
@@ -132,13 +136,9 @@ function functionTool({ parameters, strict }: Fields, common: Fields): Fields {
 const TAKEN = ['function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch']
 /** What OpenAI runs, some with a date in the name; a shell and the search for tools may run here or there. */
 const HOSTED =
-  /^(?:file_search|code_interpreter|image_generation|computer|computer_use_preview|mcp|tool_search|shell)(?:_\d[\d_]*)?$/
+  /^(?:file_search|code_interpreter|image_generation|computer|computer_use_preview|mcp|tool_search|shell)(?:[-_]\d[\d_-]*)?$/
 
-function refusedType(type: string, param: string) {
-  if (!HOSTED.test(type)) return notOneOf(param, type, TAKEN)
-  const message = `${param} is '${type}', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom', 'namespace', 'shell', 'local_shell' and 'apply_patch'. Leave it out.`
-  return unsupported(param, message)
-}
+const isHosted = (type: string): boolean => HOSTED.test(type) || isWebSearch(type)
 
 /** Of a custom tool's input: any text, or text by a grammar. */
 function readFormat(value: unknown, place: string): Fields | null {
@@ -148,34 +148,51 @@ function readFormat(value: unknown, place: string): Fields | null {
   return { type: 'grammar', grammar: { definition, syntax } }
 }
 
-/**
- * Null when it says no more than the default does.
- * @param searches whether there is a search: it is made whatever the choice
- */
-export function readToolChoice(value: unknown, searches = false): string | Fields | null {
+/** Null when it says no more than the default does. Throws for one that forces a tool that was left out. */
+export function readToolChoice(value: unknown, read: ReadTools): string | Fields | null {
   if (value == null || value === 'auto') return null
+  const isEmpty = read.tools.length === 0 && read.search === null && read.dropped.size > 0
+  if (value === 'required' && isEmpty) throw forcedRefusal('tool_choice', 'only tools')
   if (typeof value === 'string') return value
   const choice = fieldsOf(value, 'tool_choice')
-  if (searches && isWebSearch(choice['type'])) return null
+  // A model that searches does so whatever the choice.
+  const isMade = (tool: Fields) => read.search !== null && isWebSearch(tool['type'])
+  if (isMade(choice)) return null
   const type = textOf(choice['type'], 'tool_choice.type')
-  if (type === 'allowed_tools') {
-    const tools = listOf(choice['tools'], 'tool_choice.tools')
-    const named = tools.map((tool, index) => {
-      const place = `tool_choice.tools[${index}]`
-      return readNamed(fieldsOf(tool, place), place)
-    })
-    return { type, allowed_tools: { mode: choice['mode'], tools: named } }
-  }
-  return readNamed(choice, 'tool_choice')
+  if (type !== 'allowed_tools') return readForced(choice, type, read)
+  const { mode } = choice
+  const tools = listOf(choice['tools'], 'tool_choice.tools').map((each, index) => {
+    const place = `tool_choice.tools[${index}]`
+    const tool = fieldsOf(each, place)
+    return isMade(tool) ? null : readNamed(tool, place, read)
+  })
+  const named = tools.filter(tool => tool !== null)
+  if (named.length > 0 || tools.length === 0) return { type, allowed_tools: { mode, tools: named } }
+  if (mode === 'required' || read.search !== null) throw forcedRefusal('tool_choice.tools', 'only tools')
+  return 'none'
 }
 
-function readNamed(tool: Fields, place: string): Fields {
+/** Null for a tool that was left out. */
+function readNamed(tool: Fields, place: string, { dropped }: ReadTools): Fields | null {
   const type = textOf(tool['type'], at(place, 'type'))
+  if (dropped.has(`tools.${type}`)) return null
   if (isClientTool(tool)) return { type: 'function', function: { name: type } }
+  if (isHosted(type)) return null
   if (type !== 'function' && type !== 'custom') throw notOneOf(at(place, 'type'), type, ['function', 'custom'])
   const name = flatName({
     name: textOf(tool['name'], at(place, 'name')),
     namespace: optionalTextOf(tool['namespace'], at(place, 'namespace')),
   })
   return { type, [type]: { name } }
+}
+
+function readForced(choice: Fields, type: string, read: ReadTools): Fields {
+  const named = readNamed(choice, 'tool_choice', read)
+  if (named === null) throw forcedRefusal('tool_choice.type', `'${type}', a tool`)
+  return named
+}
+
+function forcedRefusal(param: string, what: string) {
+  const message = `${param} forces ${what} that the provider would run, which this gateway does not carry. Name a tool that the client runs, or leave 'tool_choice' out.`
+  return unsupported(param, message)
 }

@@ -14,6 +14,19 @@ const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const USER = { role: 'user', content: 'Hi' }
 const FUNCTION = { type: 'function', name: 'look', parameters: { type: 'object', properties: {} }, strict: true }
 
+const CONTAINER = { type: 'shell', environment: { type: 'container_auto' } }
+const HOSTED_TOOLS = [
+  ...[
+    'web_search',
+    'web_search_preview_2025_03_11',
+    'file_search',
+    'code_interpreter',
+    'code_interpreter_20260825',
+    'mcp',
+  ],
+  ...['image_generation', 'tool_search', 'computer', 'computer_use_preview'],
+].map(type => ({ type }))
+
 interface Refused {
   readonly name: string
   /** Beside model and input; or the whole body. */
@@ -64,21 +77,6 @@ const REFUSED: readonly Refused[] = [
   { name: 'a store that is a word', more: { store: 'yes' }, code: 'invalid_type', param: 'store' },
   { name: 'metadata with a number', more: { metadata: { a: 1 } }, code: 'invalid_type', param: 'metadata["a"]' },
   { name: 'an unknown include', more: { include: ['everything'] }, code: 'invalid_value', param: 'include[0]' },
-  {
-    name: 'a hosted tool',
-    more: { tools: [FUNCTION, { type: 'file_search', vector_store_ids: [] }] },
-    code: 'unsupported_parameter',
-    param: 'tools[1].type',
-    says: "tools[1].type is 'file_search', a tool that the provider would run. This gateway takes tools that the client runs: 'function', 'custom', 'namespace', 'shell', 'local_shell' and 'apply_patch'. Leave it out.",
-  },
-  ...['file_search', 'code_interpreter', 'mcp', 'image_generation', 'tool_search', 'computer_use_preview'].map(
-    type => ({
-      name: type,
-      more: { tools: [{ type }] },
-      code: 'unsupported_parameter',
-      param: 'tools[0].type',
-    }),
-  ),
   ...['funtion', 'toString', 'mcpp'].map(type => ({
     name: `a tool of the type ${type}`,
     more: { tools: [FUNCTION, { type, name: 'look' }] },
@@ -86,12 +84,6 @@ const REFUSED: readonly Refused[] = [
     param: 'tools[1].type',
     says: `Invalid value for 'tools[1].type': "${type}" is not one of 'function', 'custom', 'namespace', 'tool_search', 'shell', 'local_shell', 'apply_patch'.${type === 'funtion' ? " Did you mean 'function'?" : ''}`,
   })),
-  {
-    name: 'a shell in a container of the provider',
-    more: { tools: [{ type: 'shell', environment: { type: 'container_auto' } }] },
-    code: 'unsupported_parameter',
-    param: 'tools[0].type',
-  },
   {
     name: 'a shell beside a function of its name',
     more: { tools: [{ ...FUNCTION, name: 'shell' }, { type: 'shell' }] },
@@ -112,12 +104,6 @@ const REFUSED: readonly Refused[] = [
   },
   { name: 'a tool without a type', more: { tools: [{}] }, code: 'missing_required_parameter', param: 'tools[0].type' },
   {
-    name: 'a hosted tool that the conversation brings',
-    more: { input: [{ type: 'additional_tools', tools: [FUNCTION, { type: 'file_search' }] }] },
-    code: 'unsupported_parameter',
-    param: 'input[0].tools[1].type',
-  },
-  {
     name: 'two tools of one name',
     more: {
       tools: [
@@ -128,7 +114,34 @@ const REFUSED: readonly Refused[] = [
     code: 'invalid_value',
     param: 'tools[1].tools[0].name',
   },
-  { name: 'a hosted choice', more: { tool_choice: { type: 'mcp' } }, code: 'invalid_value', param: 'tool_choice.type' },
+  ...HOSTED_TOOLS.map(({ type }) => ({
+    name: `a choice that forces ${type}`,
+    more: { tools: [FUNCTION, { type }], tool_choice: { type } },
+    code: 'unsupported_parameter',
+    param: 'tool_choice.type',
+  })),
+  {
+    name: 'a choice that forces a shell in a container',
+    more: { tools: [FUNCTION, CONTAINER], tool_choice: { type: 'shell' } },
+    code: 'unsupported_parameter',
+    param: 'tool_choice.type',
+  },
+  {
+    name: 'a choice that demands a call, among hosted tools alone',
+    more: { tools: [{ type: 'mcp' }], tool_choice: 'required' },
+    code: 'unsupported_parameter',
+    param: 'tool_choice',
+  },
+  {
+    name: 'a choice that demands one of some hosted tools',
+    more: {
+      tools: [FUNCTION, { type: 'mcp' }],
+      tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ type: 'mcp', server_label: 'x' }] },
+    },
+    code: 'unsupported_parameter',
+    param: 'tool_choice.tools',
+  },
+  { name: 'an unknown choice', more: { tool_choice: { type: 'x' } }, code: 'invalid_value', param: 'tool_choice.type' },
   {
     name: 'a reference',
     more: { input: [{ type: 'item_reference', id: 'msg_1' }] },
@@ -292,6 +305,18 @@ describe('errors of later steps', () => {
       message: 'Wrong: input[3]. Verbosity and messages are not names here.',
       param: null,
     })
+  })
+
+  test.each([...HOSTED_TOOLS, CONTAINER])('a hosted tool that was left out has its place: $type', tool => {
+    const { body, dropped, encodeError } = responsesInbound.decodeRequest(
+      { ...MINIMAL, tools: [FUNCTION, tool], input: [{ type: 'additional_tools', tools: [tool] }, USER] },
+      VIEW,
+    )
+    expect(body['tools']).toMatchObject([{ type: 'function', function: { name: 'look' } }])
+    const param = `tools.${tool.type}`
+    expect(dropped).toEqual([param])
+    const refused = JSON.parse(encodeError!(refuse('unsupported_parameter', { message: 'No.', param })))
+    expect(refused.error.param).toBe('input[0].tools[0].type')
   })
 
   // Web searches that the gateway leaves out: because of a setting, or of the model.
