@@ -8,7 +8,7 @@ import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
 import { parseJson } from './providers/dialects/json-parse.ts'
-import { headProblem, mediaTypeProblem, wantsUpgrade } from './request/http/ambiguous.ts'
+import { headProblem, mediaTypeProblem, wantsUpgrade, wantsWebSocket } from './request/http/ambiguous.ts'
 import { dropUnread, noteKnown, requestOwner, watchArrivals } from './request/http/arrivals.ts'
 import { readBody } from './request/http/body.ts'
 import { clientAddress } from './request/http/client-address.ts'
@@ -227,10 +227,9 @@ function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.
     const serve = async (ctx: Koa.ParameterizedContext, id: string) => {
       ctx.state['kind'] = route.config.kind
       if (!methods.includes(ctx.method) && !(takesOptions && ctx.method === 'OPTIONS')) {
-        throw refuse('method_not_allowed', {
-          message: `${ctx.method} is not for ${path}; use ${methods.join(' or ')}.`,
-          headers: { allow: methods.join(', ') },
-        })
+        if (asksModel(route.config.kind) && wantsWebSocket(ctx.req)) throw refuse('not_supported')
+        const message = `${ctx.method} is not for ${path}; use ${methods.join(' or ')}.`
+        throw refuse('method_not_allowed', { message, headers: { allow: methods.join(', ') } })
       }
       if (ctx.method === 'POST' && asksModel(route.config.kind)) {
         const problem = mediaTypeProblem(ctx.req)

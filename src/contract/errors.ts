@@ -42,6 +42,7 @@ export const ERRORS = {
   method_not_allowed: row(405, 'invalid_request_error', false, 'This URL does not take that method.'),
   request_too_large: row(413, 'invalid_request_error', false, 'The request body is too large.'),
   unsupported_media_type: row(415, 'invalid_request_error', false, 'The body must be application/json, not encoded.'),
+  not_supported: row(426, 'invalid_request_error', false, 'WebSockets are not supported here. Use HTTP.'),
   headers_too_large: row(431, 'invalid_request_error', false, 'The request has too many or too large headers.'),
   invalid_json: row(400, 'invalid_request_error', false, 'The body is not valid JSON.'),
   request_too_complex: row(400, 'invalid_request_error', false, 'The body is nested too deeply or has too many parts.'),

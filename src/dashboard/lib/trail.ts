@@ -101,6 +101,7 @@ const REASONS: Readonly<Record<string, string>> = {
   method_not_allowed: 'that address does not take this method',
   request_too_large: 'the request is too large',
   unsupported_media_type: 'the request is not JSON',
+  not_supported: 'WebSockets are not supported',
   headers_too_large: 'the headers are too large',
   invalid_json: 'the request is not valid JSON',
   request_too_complex: 'the request is nested too deeply or has too many parts',

@@ -92,6 +92,11 @@ function isUtf8(parameter: string): boolean {
   return ['utf-8', '"utf-8"'].includes(value.trim().toLowerCase())
 }
 
+/** Codex tries a WebSocket first, and falls back to HTTP at once only where the status is 426. */
+export function wantsWebSocket(request: IncomingMessage): boolean {
+  return request.method === 'GET' && wantsUpgrade(request) && /^websocket$/i.test(request.headers.upgrade!)
+}
+
 /** As the parser sees it (RFC 9110, 7.8): both headers. */
 export function wantsUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
