@@ -46,6 +46,8 @@ export interface AnswerView {
   readonly createdAt: number
   /** Whether the client offered its tools as `functions`, the older parameter: it looks for `function_call` then. */
   readonly functions?: boolean
+  /** The names of the custom tools that the request offers: a provider that has functions only calls one as a function. */
+  readonly customTools?: ReadonlySet<string> | undefined
   /** Whether the request has Anthropic's search of the web: what it did is told in `anthropic_content` then. */
   readonly searches?: boolean
   /** Where the dialect notes what the provider calls its answer, as far as it sees that; null or left out: nobody asks. */

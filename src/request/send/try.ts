@@ -11,6 +11,7 @@ import {
 import type { DeadlineClock } from '../../common/clock.ts'
 import { type AttemptOptions, startAttempt } from '../../providers/attempt.ts'
 import { blameCredential } from '../../providers/credentials.ts'
+import { customToolsOf } from '../../providers/dialects/translate/custom-tools.ts'
 import type { TrackedAttempt } from '../../providers/health.ts'
 import type { UpstreamRequest } from '../../providers/transport.ts'
 import type { Signed, Upstream } from '../../runtime/generation.ts'
@@ -171,6 +172,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
       exchange: exchange.id,
       createdAt: Math.floor(exchange.startedAt / 1000),
       functions: chat.body['functions'] != null && !chat.body.tools?.length,
+      customTools: customToolsOf(chat.body),
       searches,
       identity: exchange.answerRecord,
     }

@@ -51,7 +51,11 @@ const FRAMES: Readonly<Record<string, (event: Json) => Buffer | string>> = {
 
 const dialectOf = ({ dialect, place, host }: Case) =>
   createDialect(dialect as DialectName, () => NOW, undefined, place as AzurePlace, host as string).dialect
-const viewOf = (given: Case): AnswerView => ({ ...view(given['usage'] === true), ...(given['view'] as object) })
+const viewOf = (given: Case): AnswerView => {
+  const { customTools, ...more } = (given['view'] ?? {}) as Json
+  const custom = customTools === undefined ? {} : { customTools: new Set(customTools as readonly string[]) }
+  return { ...view(given['usage'] === true), ...more, ...custom }
+}
 
 /** `text`: the request as the client wrote it. Then the case has the text that goes upstream too, not only its JSON. */
 testCases(FOLDER, 'request.json', given => {

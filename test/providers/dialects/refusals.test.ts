@@ -48,7 +48,7 @@ const ROWS: readonly Row[] = [
   { asks: 'for a search', fields: { web_search_options: {} }, param: 'web_search_options' },
   {
     asks: 'with a tool of another kind',
-    fields: { tools: [{ type: 'custom', custom: { name: 'x' } }] },
+    fields: { tools: [{ type: 'anthropic', anthropic: { type: 'bash_20250124', name: 'bash' } }] },
     param: 'tools[0].type',
   },
   {

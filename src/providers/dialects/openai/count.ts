@@ -6,6 +6,7 @@
 import type { ChatRequest, TokenCounting } from '#contract'
 import { argumentsText, bodyOf } from '../translate/body.ts'
 import { type Part, readConversation, type Source, type Turn } from '../translate/conversation.ts'
+import { customToolsOf } from '../translate/custom-tools.ts'
 import { readEffort, readResponseFormat, readTools } from '../translate/parameters.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -13,6 +14,8 @@ type Fields = Readonly<Record<string, unknown>>
 export const openAiCounting: TokenCounting = {
   encodeRequest({ body }, { model }) {
     const { system, turns } = readConversation(body)
+    // Such a tool is a function here, and would count as another one.
+    if (customToolsOf(body) !== undefined) return null
     // It counts no sound.
     if (turns.some(({ parts }) => parts.some(({ kind }) => kind === 'audio'))) return null
     const effort = readEffort(body)

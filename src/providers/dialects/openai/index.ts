@@ -8,6 +8,7 @@ import { errorDetails, failureOf, type Redact } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
 import { openAiCounting } from './count.ts'
+import { callsBack } from './custom-calls.ts'
 import { OPENAI, QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
 import { encodeBody } from './request.ts'
@@ -59,8 +60,8 @@ function dialectOf(
       headers: { ...headers, accept: chat.stream ? 'text/event-stream' : 'application/json' },
       ...encodeBody(chat, target, quirks, spans),
     }),
-    decodeAnswer: (body, view) => decodeAnswer(body, view, fail),
-    decodeStream: view => decodeOpenAiStream(view, fail),
+    decodeAnswer: (body, view) => decodeAnswer(body, view, fail, quirks),
+    decodeStream: view => decodeOpenAiStream(view, fail, quirks?.customTools && view.customTools),
     decodeError: (status, answered, body) => fail(status, answered, errorDetails(body)),
   }
 }
@@ -69,6 +70,7 @@ function decodeAnswer(
   bytes: Buffer,
   view: AnswerView,
   fail: Fail,
+  quirks: Quirks | undefined,
 ): DecodedAnswer | { readonly failure: UpstreamFailure } {
   const body = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
   const invalid = (detail: string) => ({ failure: { code: 'upstream_invalid' as const, detail } })
@@ -88,8 +90,9 @@ function decodeAnswer(
   const completion = parsed as ChatCompletion
   if (view.identity) Object.assign(view.identity, { id: completion.id, model: completion.model })
   const repaired = repairCompletion(completion)
+  const isCustom = quirks?.customTools !== undefined && callsBack(completion, view)
   completion.model = view.model
-  const spans = repaired ? null : scanTopLevel(body)
+  const spans = repaired || isCustom ? null : scanTopLevel(body)
   return { completion, raw: spans ? setMembers(body, spans, { model: JSON.stringify(view.model) }) : null }
 }
 

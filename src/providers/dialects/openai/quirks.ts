@@ -22,6 +22,8 @@ export interface Quirks {
   readonly refuses?: readonly Refused[]
   /** Wishes about tools in other words: `allowed_tools` as a shorter list of tools, and arguments for each of them. */
   readonly tools?: 'plain'
+  /** `functions`: it has no custom tools, so each is a function towards it. */
+  readonly customTools?: 'functions'
   /** Nothing differs but `leaves`, and what a conversation may have of the gateway's own (`messages.extensions`). */
   readonly isPlain?: true
   /** `kept`: it takes `cache_control` in parts and tools, which all others are not sent. */
@@ -77,6 +79,7 @@ const MISTRAL: Quirks = {
     reasoning_effort: { minimal: 'none', low: 'high', medium: 'high', xhigh: 'high', max: 'high' },
   },
   tools: 'plain',
+  customTools: 'functions',
   takes: set(
     'model messages temperature top_p max_tokens stream stop random_seed metadata response_format tools tool_choice ' +
       'presence_penalty frequency_penalty n prediction parallel_tool_calls prompt_mode reasoning_effort ' +
@@ -109,11 +112,13 @@ const MISTRAL: Quirks = {
 const DEEPSEEK: Quirks = {
   capField: 'max_tokens',
   leaves: set('top_k'),
+  customTools: 'functions',
   messages: { roles: SYSTEM, thoughts: 'called' },
 }
 
 /** Answers 400 to these, which its reference says, and to fields of messages that it does not know. */
 const GROQ: Quirks = {
+  customTools: 'functions',
   leaves: set(
     'logprobs top_logprobs logit_bias top_k verbosity prompt_cache_key prompt_cache_options prompt_cache_retention',
   ),
@@ -127,11 +132,21 @@ const NOT_OPENAI = set('top_k')
 export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { extensions: 'left' } }
 
 /** Its streams say usage in every chunk, without being asked. */
-const PERPLEXITY: Quirks = { capField: 'max_tokens', streamOptions: false, messages: { roles: SYSTEM } }
+const PERPLEXITY: Quirks = {
+  capField: 'max_tokens',
+  streamOptions: false,
+  customTools: 'functions',
+  messages: { roles: SYSTEM },
+}
 
-const TOGETHER: Quirks = { capField: 'max_tokens' }
+const TOGETHER: Quirks = { capField: 'max_tokens', customTools: 'functions' }
 
-const ZAI: Quirks = { capField: 'max_tokens', leaves: set('top_k'), messages: { roles: SYSTEM } }
+const ZAI: Quirks = {
+  capField: 'max_tokens',
+  leaves: set('top_k'),
+  customTools: 'functions',
+  messages: { roles: SYSTEM },
+}
 
 /** Passes marks on to the makers that take them, and knows what the others do with them. */
 const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept' }

@@ -7,6 +7,7 @@ import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { refuseNativeBlocks } from '../translate/native.ts'
 import { droppedOf, toolRefusal } from '../translate/parameters.ts'
 import { mayHaveMarks, withoutMarks } from './cache-marks.ts'
+import { withoutCustomTools } from './custom-calls.ts'
 import { mayHaveExtensions } from './extensions.ts'
 import { adaptMessages, wordFor } from './messages.ts'
 import type { Quirks, Refused } from './quirks.ts'
@@ -69,7 +70,8 @@ function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Cha
 
 /** Adds what a relative wants otherwise, as far as the body has it. */
 function addQuirks(changes: Changes, original: ChatRequest, quirks: Quirks): string[] {
-  const body = quirks.tools === 'plain' ? plainTools(original) : original
+  const called = quirks.customTools === 'functions' ? withoutCustomTools(original) : original
+  const body = quirks.tools === 'plain' ? plainTools(called) : called
   const { renamed = {}, words = {}, takes, leaves, refuses = [] } = quirks
   for (const refused of refuses) refuseIf(body, refused)
   const carried: string[] = []

@@ -3,6 +3,7 @@ import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, Wir
 import { detailsOf, type ErrorDetails } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
+import { CustomCalls } from './custom-calls.ts'
 import { TextPattern } from './pattern.ts'
 import { type CallPlaces, repairChunk } from './repair.ts'
 
@@ -11,10 +12,20 @@ const NONE: readonly StreamItem[] = []
 /** What a status, headers with lower-case names and an error's details mean. */
 export type Fail = (status: number, headers: Readonly<Record<string, string>>, details: ErrorDetails) => UpstreamFailure
 
-/** @param fail makes the failure of an error in the middle of the stream */
-export function decodeOpenAiStream(view: AnswerView, fail: Fail): StreamDecoder {
+/**
+ * @param fail makes the failure of an error in the middle of the stream
+ * @param customTools that the provider calls as functions
+ */
+export function decodeOpenAiStream(view: AnswerView, fail: Fail, customTools?: ReadonlySet<string>): StreamDecoder {
   const reader = new SseReader()
-  const reading = { view, modelJson: JSON.stringify(view.model), fail, places: new Map(), pattern: new TextPattern() }
+  const reading = {
+    view,
+    modelJson: JSON.stringify(view.model),
+    fail,
+    places: new Map(),
+    customCalls: customTools === undefined ? null : new CustomCalls(customTools),
+    pattern: new TextPattern(),
+  }
   const items = (events: readonly SseEvent[]): readonly StreamItem[] => {
     if (events.length === 0) return NONE
     if (events.length === 1) {
@@ -37,6 +48,7 @@ interface Reading {
   readonly modelJson: string
   readonly fail: Fail
   readonly places: CallPlaces
+  readonly customCalls: CustomCalls | null
   readonly pattern: TextPattern
 }
 
@@ -67,7 +79,8 @@ function itemOf({ event, data }: SseEvent, reading: Reading): StreamItem | null 
 }
 
 /** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
-function chunkItem(chunk: Chunk, data: Buffer, { view, modelJson, places }: Reading): StreamItem | null {
+function chunkItem(chunk: Chunk, data: Buffer, reading: Reading): StreamItem | null {
+  const { view, modelJson, places, customCalls } = reading
   const usage = usageIn(chunk)
   // Azure's first, with what its filters say of the prompt: it has neither an id nor a kind, and readers of schemas refuse it.
   if (usage === null && chunk.choices.length === 0 && chunk.object === '') return null
@@ -76,6 +89,7 @@ function chunkItem(chunk: Chunk, data: Buffer, { view, modelJson, places }: Read
     view.identity.model = chunk.model
   }
   const repaired = repairChunk(chunk, places)
+  const isCustom = customCalls?.change(chunk) === true
   const changes: Record<string, string | undefined> = {}
   if (chunk.model !== view.model) {
     chunk.model = view.model
@@ -88,7 +102,7 @@ function chunkItem(chunk: Chunk, data: Buffer, { view, modelJson, places }: Read
     changes['usage'] = undefined
   }
   // A line break would end the event early: such JSON is encoded again, on one line.
-  const spans = repaired || data.includes(10) || data.includes(13) ? null : scanTopLevel(data)
+  const spans = repaired || isCustom || data.includes(10) || data.includes(13) ? null : scanTopLevel(data)
   return { kind: 'chunk', chunk, raw: spans && setMembers(data, spans, changes), usage }
 }
 

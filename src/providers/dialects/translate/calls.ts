@@ -1,6 +1,7 @@
 /** Calls of earlier turns and what came of them: which result answers which call, also where clients name neither. */
 import { type ChatMessage, type ChatRequest, refuse } from '#contract'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
+import { argumentsFor, type WireCustomCall } from './custom-tools.ts'
 
 export interface ToolCall {
   readonly kind: 'call'
@@ -22,7 +23,7 @@ interface WireCall {
   readonly id: string
   readonly type?: string
   readonly function?: { readonly name: string; readonly arguments: string }
-  readonly custom?: { readonly name: string; readonly input: string }
+  readonly custom?: WireCustomCall
   readonly extra_content?: unknown
 }
 
@@ -40,8 +41,7 @@ export class CallBook {
   }
 
   /**
-   * The calls of an assistant's message. Throws a refusal for one of a custom tool, and for arguments that are JSON but no
-   * object.
+   * The calls of an assistant's message. Throws a refusal for arguments that are JSON but no object.
    * @param index the message's: what is made up of it stays the same while the conversation grows
    */
   read(message: ChatMessage, index: number): ToolCall[] {
@@ -105,16 +105,12 @@ function callsOf(message: ChatMessage): readonly WireCall[] {
 }
 
 function readCall(call: WireCall, id: string, place: string): ToolCall {
-  if (!call.function) {
-    const message = `${place} is a call of a custom tool, which this model's provider does not have.`
-    throw refuse('unsupported_parameter', { message, param: place })
-  }
-  const { name, arguments: text } = call.function
+  const { custom, function: called } = call
   return {
     kind: 'call',
     id,
-    name,
-    arguments: readArguments(text ?? '', `${place}.function.arguments`),
+    name: (custom ?? called!).name,
+    arguments: custom ? argumentsFor(custom) : readArguments(called!.arguments ?? '', `${place}.function.arguments`),
     signature: signatureIn(call),
     ...markedWith(cacheMarkOf(call)),
   }

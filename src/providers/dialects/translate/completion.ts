@@ -16,6 +16,7 @@ import type {
   UpstreamFailure,
   WireUsage,
 } from '#contract'
+import { InputReader, inputOf } from './custom-tools.ts'
 
 /** `function_call` is what clients of the older `functions` are told in place of `tool_calls`: dialects never say it. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
@@ -135,8 +136,9 @@ function messageOf(choice: TranslatedChoice, at: number, view: AnswerView): Delt
 function callsFor(calls: readonly TranslatedCall[], at: number, view: AnswerView): Partial<Delta> {
   const made = calls.map(({ id, name, arguments: text, signature }, index) => ({
     id: id || inventedId(view, index, at),
-    type: 'function',
-    function: { name, arguments: text || '{}' },
+    ...(view.customTools?.has(name)
+      ? { type: 'custom', custom: { name, input: inputOf(text) } }
+      : { type: 'function', function: { name, arguments: text || '{}' } }),
     ...signed(signature),
   }))
   return view.functions ? { function_call: functionCall(made[0]!) } : { tool_calls: made }
@@ -179,6 +181,8 @@ export class ChunkWriter {
   #hasText = false
   /** Of each call, in their order: whether any arguments came. */
   readonly #argued: boolean[] = []
+  /** Of calls of custom tools, by their indexes. */
+  #inputs: Map<number, InputReader> | null = null
   #usage: WireUsage | null = null
 
   constructor(view: AnswerView) {
@@ -250,12 +254,15 @@ export class ChunkWriter {
 
   /** A call begins; returns its index, by which its arguments follow. A call that comes whole brings them along. */
   call({ id, name, arguments: text, signature }: TranslatedCall): number {
-    const index = this.#argued.push(text !== '') - 1
+    const input = this.#view.customTools?.has(name) ? new InputReader() : null
+    const index = this.#argued.push(input !== null || text !== '') - 1
+    if (input !== null) (this.#inputs ??= new Map()).set(index, input)
     const call: ToolCallDelta = {
       index,
       id: id || inventedId(this.#view, index),
-      type: 'function',
-      function: { name, arguments: text },
+      ...(input === null
+        ? { type: 'function', function: { name, arguments: text } }
+        : { type: 'custom', custom: { name, input: input.push(text) } }),
       ...signed(signature),
     }
     this.#callChunk(call)
@@ -264,8 +271,17 @@ export class ChunkWriter {
 
   callArguments(index: number, text: string): void {
     if (text === '') return
+    const input = this.#inputs?.get(index)
+    if (input !== undefined) {
+      this.#inputChunk(index, input.push(text))
+      return
+    }
     this.#argued[index] = true
     this.#callChunk({ index, function: { arguments: text } })
+  }
+
+  #inputChunk(index: number, input: string): void {
+    if (input !== '') this.#callChunk({ index, custom: { input } })
   }
 
   #callChunk(call: ToolCallDelta): void {
@@ -276,6 +292,8 @@ export class ChunkWriter {
   /** A call has all that it will get: one without arguments gets an empty object, which clients can parse. */
   callEnd(index: number): void {
     if (this.#argued[index] === false) this.callArguments(index, '{}')
+    const input = this.#inputs?.get(index)
+    if (input !== undefined) this.#inputChunk(index, input.end())
   }
 
   /** @param stopReason see `TranslatedChoice` */

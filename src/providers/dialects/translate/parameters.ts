@@ -1,6 +1,7 @@
 /** The canonical parameters as other formats need them: old names and new ones read as one, defaults filled in. */
 import { type AnthropicTool, anthropicToolIn, type Chat, type ChatRequest, refuse } from '#contract'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
+import { functionFor, type WireCustomTool } from './custom-tools.ts'
 
 export interface Tool {
   readonly name: string
@@ -35,6 +36,12 @@ interface WireFunction {
   readonly description?: string | null
   readonly parameters?: Readonly<Record<string, unknown>> | null
   readonly strict?: boolean | null
+}
+
+interface WireTool {
+  readonly type?: string
+  readonly function?: WireFunction
+  readonly custom?: WireCustomTool
 }
 
 const NO_ARGUMENTS = { type: 'object', properties: {} } as const
@@ -91,13 +98,14 @@ export function prefillRefusal(place: string) {
 }
 
 /**
- * `tools`, or the older `functions`. Throws a refusal for a tool that is no function.
+ * `tools`, or the older `functions`. Throws a refusal for a tool that is neither a function nor a custom one.
  * @param takesNative whether the provider has the tools that Anthropic defines
  */
 export function readTools(body: ChatRequest, takesNative = false): Tool[] {
-  const tools = (body.tools ?? []) as readonly { readonly type?: string; readonly function?: WireFunction }[]
+  const tools = (body.tools ?? []) as readonly WireTool[]
   const offered = tools.map((tool, index) => {
     if (tool.function) return toolOf(tool.function, cacheMarkOf(tool))
+    if (tool.custom) return toolOf(functionFor(tool.custom), cacheMarkOf(tool))
     const native = anthropicToolIn(tool)
     if (native === null || !takesNative) throw toolRefusal(tool.type, native, index)
     // A mark of its own would be beyond the marks that are counted.
@@ -129,26 +137,20 @@ export function readToolChoice(body: ChatRequest): ToolChoice | null {
   if (choice == null) return null
   if (choice === 'validated') return { mode: 'auto', names: null, isValidated: true }
   if (typeof choice === 'string') return { mode: choice as ToolChoice['mode'], names: null }
-  const {
-    function: named,
-    name,
-    allowed_tools: allowed,
-  } = choice as {
-    readonly function?: { readonly name: string }
+  const { name, allowed_tools: allowed } = choice as {
     readonly name?: string
-    readonly allowed_tools?: {
-      readonly mode: 'auto' | 'required'
-      readonly tools: readonly { readonly function?: { readonly name: string } }[]
-    }
+    readonly allowed_tools?: { readonly mode: 'auto' | 'required'; readonly tools: readonly NamedTool[] }
   }
-  if (allowed) {
-    return { mode: allowed.mode, names: allowed.tools.flatMap(tool => (tool.function ? [tool.function.name] : [])) }
-  }
-  const only = named?.name ?? name
-  if (only !== undefined) return { mode: 'required', names: [only] }
-  const message = "'tool_choice' names a custom tool, which this model's provider does not have."
-  throw refuse('unsupported_parameter', { message, param: 'tool_choice' })
+  if (allowed) return { mode: allowed.mode, names: allowed.tools.flatMap(tool => nameOf(tool) ?? []) }
+  return { mode: 'required', names: [(nameOf(choice) ?? name)!] }
 }
+
+interface NamedTool {
+  readonly function?: { readonly name: string }
+  readonly custom?: { readonly name: string }
+}
+
+const nameOf = ({ function: called, custom }: NamedTool): string | undefined => (called ?? custom)?.name
 
 export function readResponseFormat(body: ChatRequest): ResponseFormat {
   const format = body['response_format'] as

@@ -65,7 +65,6 @@ test.each<
   ['words to continue', said({ content: 'It' }), 'unsupported_parameter', 'messages[1]', NEW],
   ['several choices', { n: 2 }, 'unsupported_parameter', 'n'],
   ['an answer with sound', { modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities'],
-  ['a custom tool', { tools: [{ type: 'custom', custom: { name: 'a' } }] }, 'unsupported_parameter', 'tools[0].type'],
   ['a tool that fetches pages', own('web_fetch_20250910'), 'unsupported_parameter', 'tools[0].type'],
   // Code calls this version, unless the tool says otherwise.
   ['a search that code calls', own('web_search_20260209'), 'unsupported_parameter', 'tools[0].type'],

@@ -85,13 +85,6 @@ test.each<[name: string, body: object, code: string, param: string, message: str
     'It takes: pdf, csv,',
   ],
   [
-    'a custom tool',
-    { tools: [{ type: 'custom', custom: { name: 'x' } }] },
-    'unsupported_parameter',
-    'tools[0].type',
-    "'custom'",
-  ],
-  [
     'a tool with a dot in its name',
     { tools: [WEATHER, { type: 'function', function: { name: 'a.b' } }] },
     'invalid_value',

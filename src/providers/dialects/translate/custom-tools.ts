@@ -1,0 +1,146 @@
+/**
+ * Custom tools, whose input is text, for providers that have functions only: towards them each is a function with one text,
+ * `input`. Calls come back as calls of the custom tool.
+ */
+import type { ChatRequest } from '#contract'
+
+type Fields = Readonly<Record<string, unknown>>
+
+export interface WireCustomTool {
+  readonly name: string
+  readonly description?: string | null
+  readonly format?: {
+    readonly type: string
+    readonly grammar?: { readonly syntax?: string; readonly definition?: string } | null
+  } | null
+}
+
+export interface WireCustomCall {
+  readonly name: string
+  readonly input: string
+}
+
+const PARAMETERS = {
+  type: 'object',
+  properties: { input: { type: 'string', description: 'The whole input of the tool, as text.' } },
+  required: ['input'],
+} as const
+
+/** The function in place of a tool. Providers cannot enforce its grammar, so the model reads it. */
+export function functionFor({ name, description, format }: WireCustomTool) {
+  const { syntax = 'lark', definition } = format?.grammar ?? {}
+  const rule = definition === undefined ? '' : `The input must match this grammar (${syntax}):\n${definition}`
+  return { name, description: [description, rule].filter(Boolean).join('\n\n') || null, parameters: PARAMETERS }
+}
+
+/** The arguments of the function in place of a call. */
+export const argumentsFor = ({ input }: WireCustomCall) => ({ input })
+
+/** The names of the custom tools that a request offers; undefined: it offers none. */
+export function customToolsOf({ tools }: Pick<ChatRequest, 'tools'>): ReadonlySet<string> | undefined {
+  let names: Set<string> | undefined
+  // By index: an iterator would be made for each request.
+  for (let index = 0; index < (tools?.length ?? 0); index++) {
+    const custom = (tools![index] as { readonly custom?: WireCustomTool } | null | undefined)?.custom
+    if (custom) (names ??= new Set()).add(custom.name)
+  }
+  return names
+}
+
+/** The input in whole arguments. A model may name it otherwise, write plain text, or be cut. */
+export function inputOf(text: string): string {
+  const value = parsed(text)
+  if (typeof value === 'string') return value
+  if (value === undefined) {
+    const reader = new InputReader()
+    const input = reader.push(text)
+    return reader.hasBegun ? input + reader.end() : text
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return text
+  const { input = Object.keys(value).length === 1 ? Object.values(value)[0] : undefined } = value as Fields
+  if (typeof input === 'string') return input
+  return Object.keys(value).length === 0 ? '' : text
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The text before the input where a model writes it first, as nearly all do. */
+const HEAD = /^\s*\{\s*"input"\s*:\s*"/
+/** Arguments that begin otherwise are read when they are whole. */
+const MAX_HEAD = 256
+
+const ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
+
+/** Reads the input out of arguments that come in pieces. */
+export class InputReader {
+  /** Before the input: all that has come. In it: an escape, or half of a pair of surrogates, that is not whole yet. */
+  #rest = ''
+  #isOver = false
+  hasBegun = false
+
+  /** The part of the input in a piece. */
+  push(piece: string): string {
+    if (this.#isOver) return ''
+    const seen = this.#rest.length
+    this.#rest += piece
+    if (!this.hasBegun) {
+      const head = seen > MAX_HEAD ? null : HEAD.exec(this.#rest)
+      if (head === null) return ''
+      this.hasBegun = true
+      this.#rest = this.#rest.slice(head[0].length)
+    }
+    return this.#decoded()
+  }
+
+  /** The whole input, where it could not be read in pieces; otherwise nothing. */
+  end(): string {
+    if (this.#isOver) return ''
+    this.#isOver = true
+    // Half of an escape of a call that was cut says nothing.
+    return this.hasBegun ? '' : inputOf(this.#rest)
+  }
+
+  #decoded(): string {
+    const text = this.#rest
+    let input = ''
+    let at = 0
+    for (;;) {
+      const next = nextSpecial(text, at)
+      input += text.slice(at, next)
+      at = next
+      if (next === text.length) break
+      if (text[next] === '"') {
+        this.#isOver = true
+        return input
+      }
+      const kind = text[next + 1]
+      const length = kind === 'u' ? 6 : 2
+      if (kind === undefined || next + length > text.length) break
+      input +=
+        kind === 'u'
+          ? String.fromCharCode(Number.parseInt(text.slice(next + 2, next + 6), 16))
+          : (ESCAPES[kind] ?? kind)
+      at = next + length
+    }
+    // JSON parsers of some clients refuse half of a pair.
+    const isHalf = /[\ud800-\udbff]$/.test(input)
+    const half = isHalf ? `\\u${input.charCodeAt(input.length - 1).toString(16)}` : ''
+    this.#rest = half + text.slice(at)
+    return isHalf ? input.slice(0, -1) : input
+  }
+}
+
+/** The next quote or backslash, or the end. */
+function nextSpecial(text: string, from: number): number {
+  for (let at = from; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22 || code === 0x5c) return at
+  }
+  return text.length
+}

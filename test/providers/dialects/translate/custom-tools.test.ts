@@ -1,0 +1,57 @@
+/** Inputs of custom tools, read out of the arguments of functions, however these are cut. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { InputReader, inputOf } from '../../../../src/providers/dialects/translate/custom-tools.ts'
+
+/** Every character as an escape where one in two is drawn. */
+const jsonOf = (text: string, escaped: readonly boolean[]): string =>
+  [...text]
+    .flatMap(character => character.split(''))
+    .map((unit, index) => {
+      const code = unit.charCodeAt(0)
+      const isPlain = code >= 0x20 && unit !== '"' && unit !== '\\' && (code < 0xd800 || code > 0xdfff)
+      return isPlain && !escaped[index % (escaped.length || 1)] ? unit : `\\u${code.toString(16).padStart(4, '0')}`
+    })
+    .join('')
+
+test('in pieces of any size, the pieces of the input make the input, and none is half a character', () => {
+  const text = fc.string({ unit: fc.constantFrom('a', '"', '\\', '/', '\n', '\u0000', 'ä', '😀') })
+  fc.assert(
+    fc.property(text, fc.array(fc.boolean()), fc.array(fc.integer({ min: 1, max: 9 })), (input, escaped, sizes) => {
+      const json = `{ "input" : "${jsonOf(input, escaped)}" }`
+      expect(inputOf(json)).toBe(input)
+      const reader = new InputReader()
+      const read: string[] = []
+      for (let at = 0, turn = 0; at < json.length; turn++) {
+        const size = sizes[turn % (sizes.length || 1)] ?? 1
+        read.push(reader.push(json.slice(at, at + size)))
+        at += size
+      }
+      read.push(reader.end())
+      expect(read.join('')).toBe(input)
+      expect(read.every(piece => piece.isWellFormed())).toBe(true)
+    }),
+  )
+})
+
+test.each([
+  ['', ''],
+  ['{}', ''],
+  ['plain text', 'plain text'],
+  ['"a text"', 'a text'],
+  ['{"patch":"x"}', 'x'],
+  ['{"a":"x","b":"y"}', '{"a":"x","b":"y"}'],
+  ['{"a":"x","input":"y"}', 'y'],
+  ['[1]', '[1]'],
+  ['null', 'null'],
+  ['{"input":"a\nb"}', 'a\nb'],
+  ['{"input":"cut \\u00', 'cut '],
+  ['{"input":"cut \\', 'cut '],
+  ['{"inp', '{"inp'],
+  ['{"input":"\\/\\b\\f\\n\\r\\t\\"\\\\"}', '/\b\f\n\r\t"\\'],
+])('%j is %j, whole and in pieces', (json, input) => {
+  expect(inputOf(json)).toBe(input)
+  const reader = new InputReader()
+  expect([...json].map(piece => reader.push(piece)).join('') + reader.end()).toBe(input)
+  expect(reader.push('x') + reader.end()).toBe('')
+})
