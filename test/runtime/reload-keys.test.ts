@@ -317,14 +317,16 @@ const ROWS: Readonly<Record<string, Row>> = {
   'limits.event_loop': {
     yaml: { limits: { event_loop: '10s' } },
     change: LIMIT('event_loop', '1ms'),
-    // The clients of this test keep the loop busy for more than a millisecond at a stretch.
     async sees(gateway, isChanged) {
-      const until = performance.now() + (isChanged ? LONG_MS : 300)
+      // The processor's time of the thread counts: so the loop is late on any machine.
+      const busy = setInterval(() => burn(60), 10)
+      const until = performance.now() + (isChanged ? Number.POSITIVE_INFINITY : 300)
       const seen = new Set<number>()
       while (performance.now() < until && !seen.has(503)) {
-        for (const answer of await Promise.all(Array.from({ length: 100 }, () => gateway.chat())))
+        for (const answer of await Promise.all(Array.from({ length: 10 }, () => gateway.chat())))
           seen.add(answer.status)
       }
+      clearInterval(busy)
       return seen.has(503)
     },
     before: false,
@@ -443,6 +445,16 @@ function keysOf({ properties }: { readonly properties: object }): string[] {
 test('the table has every key', () => {
   expect(Object.keys(ROWS).toSorted()).toEqual(keysOf(GATEWAY_SCHEMA).toSorted())
 })
+
+/** Uses the processor for so many milliseconds. */
+function burn(ms: number): void {
+  const began = process.threadCpuUsage()
+  const used = () => {
+    const { user, system } = process.threadCpuUsage(began)
+    return (user + system) / 1000
+  }
+  while (used() < ms);
+}
 
 test.each(Object.entries(ROWS))('%s', async (key, row) => {
   provider.script(exact())
