@@ -4,10 +4,10 @@
  */
 import { type ChatCompletion, envelope, type InboundDialect, type InboundRequest, type InboundView } from '#contract'
 import { keepAnswer, readAhead } from './kept.ts'
-import { Output } from './output.ts'
+import { outputFor } from './output.ts'
 import { inTheirTerms } from './places.ts'
 import { type ReadRequest, readRequest } from './request.ts'
-import { cutOf, keyOf, responseOf, sealingOf } from './response.ts'
+import { cutOf, responseOf, statusOf } from './response.ts'
 import { logprobsOf, ResponseEvents } from './stream.ts'
 
 export const responsesInbound: InboundDialect = {
@@ -32,13 +32,14 @@ function decodeRequest(body: unknown, view: InboundView): InboundRequest {
 /** Like a stream with one piece, of which only the end is told. */
 function encodeAnswer(completion: ChatCompletion, request: ReadRequest, view: InboundView): Buffer {
   const { model, usage, service_tier: serviceTier } = completion
-  const output = new Output(keyOf(view), request.names, sealingOf(request.asked, view), () => {})
+  const output = outputFor(request, view, () => {})
   const choice = completion.choices.find(choice => (choice?.index ?? 0) === 0)
   if (choice?.message) output.add(choice.message, logprobsOf(choice))
   const cut = cutOf(choice?.finish_reason)
+  const items = output.end(cut !== null)
   const response = responseOf(request.asked, view, {
-    status: cut === null ? 'completed' : 'incomplete',
-    output: output.end(cut !== null),
+    status: statusOf(cut, items),
+    output: items,
     model,
     usage: usage ?? null,
     cut,

@@ -2,6 +2,7 @@
 
 import type { Boxes, InboundView } from '#contract'
 import { readClientItem } from './client-tools.ts'
+import { promptAt, readCompaction } from './compaction.ts'
 import type { Call } from './content-parts.ts'
 import { type PlacedPart, readParts, readTexts } from './content-parts.ts'
 import { Conversation, type ReadInput } from './conversation.ts'
@@ -25,6 +26,8 @@ import { unseal } from './sealed.ts'
 export interface ReadItems extends ReadInput {
   /** The request's own items, references replaced by what they name; empty where nothing is to be kept. */
   readonly items: readonly Fields[]
+  /** Whether the answer is a summary of the conversation. */
+  readonly compacts: boolean
 }
 
 /**
@@ -36,10 +39,13 @@ export function readInput(asked: Fields, instructions: string | null, view: Inbo
   const conversation = new Conversation()
   if (instructions)
     conversation.say('system', [{ part: { type: 'text', text: instructions }, place: 'instructions' }], '')
-  for (const { item, place } of earlierItems(asked, kept)) readItem(item, place, conversation, boxes)
+  for (const { item, place } of earlierItems(asked, kept)) {
+    if (item['type'] !== TRIGGER) readItem(item, place, conversation, boxes)
+  }
   // The request is newer than the items of earlier turns.
   if (optionalFieldsOf(asked['reasoning'], 'reasoning')?.['effort'] != null) conversation.setEffort(null)
   const items: Fields[] = []
+  let trigger: string | null = null
   const { input } = asked
   if (typeof input === 'string') {
     conversation.say('user', [{ part: { type: 'text', text: input }, place: 'input' }], '')
@@ -50,12 +56,16 @@ export function readInput(asked: Fields, instructions: string | null, view: Inbo
       const said = fieldsOf(value, place)
       const isReference = kindOf(said, place) === 'item_reference'
       const item = isReference ? itemBehind(textOf(said['id'], at(place, 'id')), place, kept) : said
-      readItem(item, place, conversation, boxes)
+      if (item['type'] === TRIGGER) trigger = place
+      else readItem(item, place, conversation, boxes)
       items.push(item)
     }
   }
-  return { ...conversation.end(), items: isKept(asked, view) ? items.map(keptForm) : [] }
+  if (trigger !== null) conversation.say('user', promptAt(trigger, boxes), trigger)
+  return { ...conversation.end(), items: isKept(asked, view) ? items.map(keptForm) : [], compacts: trigger !== null }
 }
+
+const TRIGGER = 'compaction_trigger'
 
 function readItem(item: Fields, place: string, conversation: Conversation, boxes: Boxes | undefined): void {
   const type = kindOf(item, place)
@@ -87,6 +97,10 @@ function readItem(item: Fields, place: string, conversation: Conversation, boxes
     case 'tool_search_output':
       conversation.tools({ tools: item['tools'], place: at(place, 'tools') })
       conversation.result(textOf(item['call_id'], at(place, 'call_id')), [FOUND], place)
+      break
+    case 'compaction':
+    case 'compaction_summary':
+      conversation.say('user', readCompaction(item, place, boxes), place)
       break
     case 'configuration_update':
       readUpdate(item, place, conversation)

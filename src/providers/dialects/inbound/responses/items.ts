@@ -323,6 +323,9 @@ function argumentsOf(text: string): unknown {
 
 const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
+/** Takes each event: its type and what it carries beside `sequence_number`. */
+export type Emit = (type: string, event: Fields) => void
+
 export type OutputItem = Readonly<Record<string, unknown>>
 
 /** An item under way. */

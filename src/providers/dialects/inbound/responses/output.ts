@@ -3,23 +3,30 @@
  * that is an event. A whole answer is the same with one large piece, so both ways lead to the same items.
  */
 
-import type { Delta, ToolCallDelta } from '#contract'
-import type { ItemPlace, OpenItem, OutputItem } from './items.ts'
+import type { Delta, InboundView, ToolCallDelta } from '#contract'
+import { CompactionOutput } from './compaction.ts'
+import type { Emit, ItemPlace, OpenItem, OutputItem } from './items.ts'
 import { CallItem, MessageItem, PictureItem, picturesOf, ReasoningItem, type Sealing } from './items.ts'
 import type { ToolNames } from './names.ts'
-import { type Fields, isFields } from './read.ts'
+import { isFields } from './read.ts'
+import type { ReadRequest } from './request.ts'
+import { keyOf, sealingOf } from './response.ts'
 import { extraOf } from './sealed.ts'
 import { citationsOf } from './searches.ts'
 
-/** Is told each event: its type and what it carries beside `sequence_number`. */
-export type Emit = (type: string, event: Fields) => void
+/** How the answer to a request is written. */
+export function outputFor(request: ReadRequest, view: InboundView, emit: Emit): Output | CompactionOutput {
+  const key = keyOf(view)
+  if (request.compacts) return new CompactionOutput(key, view.boxes!, emit)
+  return new Output(key, request.names, sealingOf(request.asked, view), emit)
+}
 
 interface Slot {
   readonly item: OpenItem
   done: OutputItem | null
 }
 
-export class Output {
+class Output {
   readonly #key: string
   readonly #names: ToolNames
   readonly #sealing: Sealing

@@ -24,6 +24,8 @@ export interface ReadRequest {
   readonly asked: Fields
   /** Its own items, where they are to be kept. */
   readonly items: readonly Fields[]
+  /** Whether the answer is a summary of the conversation. */
+  readonly compacts: boolean
   readonly places: Places
   readonly names: ToolNames
   /** What was left out, for the client to be told. */
@@ -38,7 +40,7 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
   checkUnused(value)
   if (value['input'] === undefined) throw missing('input')
   const instructions = optionalTextOf(value['instructions'], 'instructions')
-  const { messages, places, toolLists, items, effort, unused } = readInput(value, instructions, view)
+  const { messages, places, toolLists, items, effort, unused, compacts } = readInput(value, instructions, view)
   const model = typeof value['model'] === 'string' ? view.findModel?.(value['model']) : undefined
   const lists = [{ tools: value['tools'] ?? [], place: 'tools' }, ...toolLists]
   const read = readTools(lists, model !== undefined && takesSearch(model, 'openai'))
@@ -50,9 +52,9 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
     messages,
     ...renamed('max_completion_tokens', value['max_output_tokens']),
     ...streaming(value['stream']),
-    ...toolSettings(read, value),
+    ...(compacts ? toolsAtRest(read) : toolSettings(read, value)),
     ...probabilities(value),
-    ...textSettings(optionalFieldsOf(value['text'], 'text')),
+    ...textSettings(compacts ? null : optionalFieldsOf(value['text'], 'text')),
     ...thinking(reasoning),
   }
   const named = new Map([...dropped, ...unused])
@@ -60,7 +62,7 @@ export function readRequest(value: unknown, view: InboundView): ReadRequest {
   if (read.search) named.set('web_search_options', read.search.place)
   const found = { messages: places, tools: read.places, named }
   const asked = effort ? { ...value, reasoning } : value
-  return { body, asked, items, places: found, names, dropped: [...dropped.keys(), ...unused.keys()] }
+  return { body, asked, items, compacts, places: found, names, dropped: [...dropped.keys(), ...unused.keys()] }
 }
 
 /** Of the same name and meaning in both formats. */
@@ -208,6 +210,9 @@ function toolSettings(read: ReadTools, asked: Fields): Fields {
     ...(asked['parallel_tool_calls'] === false ? { parallel_tool_calls: false } : {}),
   }
 }
+
+/** Providers demand the tools beside earlier calls. */
+const toolsAtRest = ({ tools }: ReadTools): Fields => (tools.length === 0 ? {} : { tools, tool_choice: 'none' })
 
 function probabilities({ top_logprobs: top, include }: Fields): Fields {
   const isIncluded = Array.isArray(include) && include.includes('message.output_text.logprobs')

@@ -16,6 +16,10 @@ const CUTS: ReadonlyMap<unknown, string> = new Map([
 /** Why an answer is incomplete, or null for one that is whole. */
 export const cutOf = (finishReason: unknown): string | null => CUTS.get(finishReason) ?? null
 
+/** An answer without any item is not whole either: only a compaction without a summary is one. */
+export const statusOf = (cut: string | null, items: readonly OutputItem[]) =>
+  cut === null && items.length > 0 ? 'completed' : 'incomplete'
+
 export interface Answered {
   readonly status: Status
   readonly output: readonly OutputItem[]

@@ -1,16 +1,16 @@
 /** A streamed answer: events with their type in the `event:` line and dense sequence numbers; no `[DONE]` at the end. */
 import { type Chunk, envelope, type InboundView, type Refusal, type StreamEncoder, type WireUsage } from '#contract'
 import { keepAnswer } from './kept.ts'
-import { Output } from './output.ts'
+import { outputFor } from './output.ts'
 import { inTheirTerms } from './places.ts'
 import type { Fields } from './read.ts'
 import type { ReadRequest } from './request.ts'
-import { type Answered, cutOf, keyOf, responseOf, type Status, sealingOf } from './response.ts'
+import { type Answered, cutOf, responseOf, type Status, statusOf } from './response.ts'
 
 export class ResponseEvents implements StreamEncoder {
   readonly #request: ReadRequest
   readonly #view: InboundView
-  readonly #output: Output
+  readonly #output: ReturnType<typeof outputFor>
   #frames: string[] = []
   #sequence = 0
   #hasBegun = false
@@ -23,8 +23,7 @@ export class ResponseEvents implements StreamEncoder {
     this.#request = request
     this.#view = view
     this.#model = String(request.asked['model'] ?? '')
-    const sealing = sealingOf(request.asked, view)
-    this.#output = new Output(keyOf(view), request.names, sealing, (type, event) => this.#event(type, event))
+    this.#output = outputFor(request, view, (type, event) => this.#event(type, event))
   }
 
   chunk({ model, choices, usage, service_tier: tier }: Chunk): Buffer {
@@ -45,7 +44,7 @@ export class ResponseEvents implements StreamEncoder {
     this.#begin()
     const cut = cutOf(this.#finishReason)
     const output = this.#output.end(cut !== null)
-    const status = cut === null ? 'completed' : 'incomplete'
+    const status = statusOf(cut, output)
     const answered = { status, output, cut, usage: this.#usage, serviceTier: this.#serviceTier } as const
     const response = this.#tell(`response.${status}`, answered)
     keepAnswer(this.#request, this.#view, response)

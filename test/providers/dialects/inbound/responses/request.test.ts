@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { isRefusal, refuse } from '#contract'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
+import { boxesOf } from '../../../../helpers/boxes.ts'
 import type { Json } from '../../../../helpers/cases.ts'
 import { countsOf } from '../../../../helpers/counts.ts'
 import { seeded } from '../../../../helpers/seeded.ts'
@@ -161,7 +162,7 @@ const REFUSED: readonly Refused[] = [
     code: 'missing_required_parameter',
     param: 'input[0].type',
   },
-  ...['web_search_call', 'shell_call_outputs', 'compaction', 'mcp_call'].map(type => ({
+  ...['web_search_call', 'shell_call_outputs', 'mcp_call'].map(type => ({
     name: type,
     more: { input: [USER, { type }] },
     code: 'unsupported_parameter',
@@ -204,6 +205,20 @@ const REFUSED: readonly Refused[] = [
     code: 'missing_required_parameter',
     param: 'input[0].call_id',
   },
+  ...['compaction', 'compaction_summary'].flatMap(type => [
+    {
+      name: `${type} without its content`,
+      more: { input: [{ type }] },
+      code: 'missing_required_parameter',
+      param: 'input[0].encrypted_content',
+    },
+    ...['gAAAA', 'tollgate-compaction1.AAAA', `tollgate-compaction1.${boxesOf('acct_2').seal('x')}`].map(box => ({
+      name: `${type} that another one made: ${box.slice(0, 24)}`,
+      more: { input: [{ type, encrypted_content: box }] },
+      code: 'invalid_value',
+      param: 'input[0].encrypted_content',
+    })),
+  ]),
   {
     name: 'an update with a text for an object',
     more: { input: [{ type: 'configuration_update', reasoning: 'low' }] },

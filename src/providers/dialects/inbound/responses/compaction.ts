@@ -1,0 +1,70 @@
+/**
+ * Compaction: the model sums the conversation up, and the client sends the summary in place of the conversation from then on.
+ * Codex asks for it by an item `compaction_trigger` at the end of the input, and needs exactly one item `compaction` in a
+ * completed answer: it has no other way to go on.
+ */
+import type { Boxes, Delta } from '#contract'
+import type { PlacedPart } from './content-parts.ts'
+import type { Emit, OutputItem } from './items.ts'
+import { at, type Fields, textOf, unsupported, wrongValue } from './read.ts'
+
+/** The number is that of the format. */
+const MARK = 'tollgate-compaction1.'
+
+const PROMPT =
+  'Summarize the conversation so far. Another model will continue the work with your summary alone. Include the wishes of the user, what was done and decided, the exact names of files, commands and values that matter, open problems, and the next steps. Answer with the summary only, and call no tools.'
+
+const PREFACE = 'This is a summary of the conversation so far, which it replaces:\n\n'
+
+const textAt = (text: string, place: string): PlacedPart[] => [{ part: { type: 'text', text }, place }]
+
+/** The last message of a request that asks for a summary. */
+export function promptAt(place: string, boxes: Boxes | undefined): PlacedPart[] {
+  if (boxes) return textAt(PROMPT, place)
+  throw unsupported(at(place, 'type'), `${place} asks for a compaction, which this gateway cannot encrypt.`)
+}
+
+/** The summary in an item. Throws a refusal for one that was not made here: without it the conversation would be lost. */
+export function readCompaction(item: Fields, place: string, boxes: Boxes | undefined): PlacedPart[] {
+  const param = at(place, 'encrypted_content')
+  const box = textOf(item['encrypted_content'], param)
+  const summary = box.startsWith(MARK) ? (boxes?.open(box.slice(MARK.length)) ?? null) : null
+  if (summary !== null) return textAt(PREFACE + summary, place)
+  throw wrongValue(
+    param,
+    'it was changed, or another service or account made it; send the conversation itself in its place',
+  )
+}
+
+/** The answer to such a request, in place of `Output`. */
+export class CompactionOutput {
+  readonly #id: string
+  readonly #boxes: Boxes
+  readonly #emit: Emit
+  #summary = ''
+  #items: readonly OutputItem[] = []
+
+  constructor(key: string, boxes: Boxes, emit: Emit) {
+    this.#id = `cmp_${key}_0`
+    this.#boxes = boxes
+    this.#emit = emit
+  }
+
+  add({ content }: Delta): void {
+    if (typeof content === 'string') this.#summary += content
+  }
+
+  /** No item where there is no whole summary: the client keeps its conversation then. */
+  end(isCut: boolean): readonly OutputItem[] {
+    if (isCut || this.#summary.trim() === '' || this.#items.length > 0) return this.#items
+    const item = { id: this.#id, type: 'compaction', encrypted_content: MARK + this.#boxes.seal(this.#summary) }
+    this.#emit('response.output_item.added', { output_index: 0, item })
+    this.#emit('response.output_item.done', { output_index: 0, item })
+    this.#items = [item]
+    return this.#items
+  }
+
+  items(): readonly OutputItem[] {
+    return this.#items
+  }
+}
