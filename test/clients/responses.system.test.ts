@@ -245,11 +245,11 @@ const ROWS: readonly Row[] = [
     param: 'previous_response_id',
   },
   {
-    name: 'a hosted tool',
-    request: { tools: [{ type: 'file_search', vector_store_ids: ['v'] }] },
+    name: 'a choice that forces a hosted tool',
+    request: { tools: [{ type: 'file_search', vector_store_ids: ['v'] }], tool_choice: { type: 'file_search' } },
     status: 400,
     code: 'unsupported_parameter',
-    param: 'tools[0].type',
+    param: 'tool_choice.type',
   },
   {
     name: 'an effort that nobody knows',
