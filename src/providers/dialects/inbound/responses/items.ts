@@ -10,8 +10,10 @@ type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 /** How thoughts are sealed in one answer. */
 export interface Sealing {
   readonly boxes: Boxes | undefined
-  /** Also those that nobody has signed, because the client asked for it. */
+  /** Also those without a signature, because the client asked for it or gets no summary. */
   readonly withText: boolean
+  /** Whether the client asked for summaries. */
+  readonly isShown: boolean
 }
 
 /** A thought: its words as the summary, which clients show, and what providers want back in `encrypted_content`. */
@@ -29,6 +31,10 @@ export class ReasoningItem implements OpenItem {
   }
 
   text(text: string): void {
+    if (!this.#sealing.isShown) {
+      this.#text += text
+      return
+    }
     if (this.#text === '') {
       this.#place.emit('response.reasoning_summary_part.added', { summary_index: 0, part: summaryOf('') })
     }
@@ -49,20 +55,20 @@ export class ReasoningItem implements OpenItem {
   }
 
   close(): void {
-    if (this.#text === '') return
+    if (this.#text === '' || !this.#sealing.isShown) return
     this.#place.emit('response.reasoning_summary_text.done', { summary_index: 0, text: this.#text })
     this.#place.emit('response.reasoning_summary_part.done', { summary_index: 0, part: summaryOf(this.#text) })
   }
 
   current(): OutputItem {
-    const { boxes, withText } = this.#sealing
+    const { boxes, withText, isShown } = this.#sealing
     const details = joinDetails(this.#details)
     const text = withText ? this.#text : null
     const box = seal({ details, extra: this.#extra, calls: this.#calls, text }, boxes)
     return {
       id: this.#place.id,
       type: 'reasoning',
-      summary: this.#text === '' ? [] : [summaryOf(this.#text)],
+      summary: this.#text === '' || !isShown ? [] : [summaryOf(this.#text)],
       ...(box === null ? {} : { encrypted_content: box }),
     }
   }

@@ -242,7 +242,7 @@ function responseFormat(format: Fields): Fields | null {
   }
 }
 
-/** How thoughts are summed up (`summary`) is the model's affair: what it gives is shown. */
+/** How thoughts are summed up (`summary`) is up to the model: the client sees what it gives, if it asks for any. */
 function thinking(reasoning: Fields | null): Fields {
   const mode = reasoning?.['mode']
   if (mode != null && mode !== 'standard') {

@@ -56,7 +56,10 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
     parallel_tool_calls: said('parallel_tool_calls', true),
     previous_response_id: said('previous_response_id'),
     prompt_cache_key: said('prompt_cache_key'),
-    reasoning: { effort: reasoning['effort'] ?? null, summary: reasoning['summary'] ?? null },
+    reasoning: {
+      effort: reasoning['effort'] ?? null,
+      summary: reasoning['summary'] ?? reasoning['generate_summary'] ?? null,
+    },
     safety_identifier: said('safety_identifier'),
     service_tier: serviceTier ?? said('service_tier'),
     store: isKept(asked, view),
@@ -73,9 +76,17 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
   }
 }
 
-/** `include` with `reasoning.encrypted_content` promises a box for each thought, whether a provider has signed it or not. */
-export function sealingOf({ include }: Fields, { boxes }: InboundView): Sealing {
-  return { boxes, withText: Array.isArray(include) && include.includes('reasoning.encrypted_content') }
+/**
+ * `include` with `reasoning.encrypted_content` promises a box for each thought, whether a provider has signed it or not. A thought
+ * without a summary has one too: some providers refuse the next turn without the thought, and the client has it nowhere else.
+ */
+export function sealingOf(asked: Fields, view: InboundView): Sealing {
+  const { include, reasoning } = asked
+  const { summary, generate_summary: older } = isFields(reasoning) ? reasoning : {}
+  const wish = summary ?? older ?? 'none'
+  const isShown = wish !== 'none'
+  const isIncluded = Array.isArray(include) && include.includes('reasoning.encrypted_content')
+  return { boxes: view.boxes, withText: isIncluded || !isShown, isShown }
 }
 
 /** Whether this answer is to be kept. */

@@ -140,7 +140,8 @@ describe.each(CLIENTS)('%s', (_client, keep) => {
 /** The thoughts of a model of OpenAI's format that shows them, and does not sign them. */
 describe('thoughts without a signature', () => {
   const CALL = { id: 'c1', type: 'function', function: { name: 'weather', arguments: '{}' } }
-  const BOXED = { include: ['reasoning.encrypted_content'] }
+  const SHOWN = { reasoning: { summary: 'auto' } }
+  const BOXED = { ...SHOWN, include: ['reasoning.encrypted_content'] }
   const RESULT = { type: 'function_call_output', call_id: 'c1', output: 'rain' }
 
   const whole = (request: Json): Json[] =>
@@ -174,8 +175,28 @@ describe('thoughts without a signature', () => {
         { role: 'tool' },
       ])
     }
-    expect(answer({})[0]).not.toHaveProperty('encrypted_content')
-    expect(answer({ include: ['message.output_text.logprobs'] })[0]).not.toHaveProperty('encrypted_content')
+    expect(answer(SHOWN)[0]).not.toHaveProperty('encrypted_content')
+    expect(answer({ ...SHOWN, include: ['message.output_text.logprobs'] })[0]).not.toHaveProperty('encrypted_content')
+  })
+
+  test.each([
+    ['nothing about them', {}],
+    ['no summary', { reasoning: { effort: 'high', summary: null } }],
+    ['the summary none', { reasoning: { summary: 'none' } }],
+    ['encrypted content alone', { include: ['reasoning.encrypted_content'] }],
+  ])('the client asks for %s: no summary is shown, and the provider gets them back', (_name, request) => {
+    for (const answer of [whole, stream]) {
+      const [thought, call] = answer(request) as [Json, Json]
+      expect(thought).toMatchObject({ type: 'reasoning', summary: [], encrypted_content: expect.any(String) })
+      expect(messagesOf(turn(thought, call))).toMatchObject([{}, { reasoning_content: 'Hm. 🤔' }, {}])
+    }
+    const events = eventsOf(streamed([chunk({ reasoning_content: 'Hm.' }), chunk({ content: 'Hi' }, 'stop')], request))
+    expect(events.filter(({ type }) => type.includes('reasoning_summary'))).toEqual([])
+  })
+
+  test('the older name asks for a summary too', () => {
+    const [thought] = whole({ reasoning: { generate_summary: 'detailed' } })
+    expect(thought).toMatchObject({ summary: [{ text: 'Hm. 🤔' }] })
   })
 
   test("a box that was changed, or is another account's, is an error that names its place", () => {
