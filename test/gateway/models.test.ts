@@ -68,18 +68,31 @@ async function ids(key: string, of: InProcess = gateway): Promise<string[]> {
 }
 
 describe('for Anthropic’s clients', () => {
+  const LIMITS = { max_input_tokens: 8192, max_tokens: 1000 }
+
   test('are listed with x-api-key, in the fields of their format', async () => {
     const page = await json(await getAsAnthropic('/v1/models', await newKey()))
     expect(page).toMatchObject({ has_more: false, first_id: 'm', last_id: 'free' })
     const data = page['data'] as { readonly id: string }[]
     expect(data.map(({ id }) => id)).toEqual(PUBLIC)
-    expect(data[0]).toMatchObject({ type: 'model', display_name: 'm', created_at: '2026-03-04T00:00:00.000Z' })
+    expect(data[0]).toMatchObject({
+      type: 'model',
+      display_name: 'm',
+      created_at: '2026-03-04T00:00:00.000Z',
+      ...LIMITS,
+    })
   })
 
   test('one by its id', async () => {
     const key = await newKey()
     const one = await json(await getAsAnthropic('/v1/models/m', key))
-    expect(one).toMatchObject({ id: 'm', type: 'model', display_name: 'm', created_at: '2026-03-04T00:00:00.000Z' })
+    expect(one).toMatchObject({
+      id: 'm',
+      type: 'model',
+      display_name: 'm',
+      created_at: '2026-03-04T00:00:00.000Z',
+      ...LIMITS,
+    })
     // Its fields for other clients stay.
     expect(one).toMatchObject(await json(await get('/v1/models/m', key)))
   })

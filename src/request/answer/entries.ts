@@ -43,7 +43,8 @@ export function anthropicModels(models: readonly Model[]): object {
 /** A model with the fields of both: the times differ in their form and in their names. */
 export function anthropicModel(model: Model): object {
   const created_at = new Date(model.created * 1000).toISOString()
-  return { ...modelEntry(model), type: 'model', display_name: model.id, created_at }
+  const limits = { max_input_tokens: model.context, max_tokens: model.maxOutput }
+  return { ...modelEntry(model), type: 'model', display_name: model.id, created_at, ...limits }
 }
 
 /** Dollars per million tokens, per request, and per search of the web, as exact strings. */
