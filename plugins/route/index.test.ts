@@ -159,6 +159,26 @@ describe('settings', () => {
     expect((await order(settings, targets, latencies)).order).toBe(expected)
   })
 
+  test('a conversation is the same with and without marks of caches', () => {
+    const cache_control = { type: 'ephemeral' }
+    const part = (text: string) => ({ type: 'text', text })
+    const said = (...content: object[]) =>
+      [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content },
+      ] as const
+    const plain = conversationOf([
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Hello' },
+    ])
+    expect(conversationOf(said({ ...part('Hello'), cache_control }) as never)).toBe(plain)
+    expect(conversationOf(said({ ...part('Hullo'), cache_control }) as never)).not.toBe(plain)
+    const image = { type: 'image_url', image_url: { url: 'https://a.example/i.png' } }
+    expect(conversationOf(said(part('a'), { ...image, cache_control }) as never)).toBe(
+      conversationOf(said(part('a'), image) as never),
+    )
+  })
+
   test.each([
     [{}, 3],
     [{ attempts: 1 }, 1],

@@ -53,8 +53,17 @@ export function byLatency(targets: readonly Target[], latencyMs: (target: string
 
 /** What stays the same while a conversation goes on, and is the beginning of every prompt of it: its first two messages. */
 export function conversationOf(messages: readonly ChatMessage[]): string {
-  return hash('sha256', JSON.stringify(messages.slice(0, 2)))
+  return hash('sha256', JSON.stringify(messages.slice(0, 2).map(unmarked), withoutMark))
 }
+
+/** Marks of caches move from turn to turn. A text with one is a list of parts, and without one mostly a string. */
+function unmarked(message: ChatMessage): ChatMessage {
+  const { content } = message
+  if (typeof content === 'string' || !content?.every(part => part.type === 'text')) return message
+  return { ...message, content: content.map(({ text = '' }) => text).join('') }
+}
+
+const withoutMark = (name: string, value: unknown) => (name === 'cache_control' ? undefined : value)
 
 function byScore(targets: readonly Target[], score: (target: Target) => number): readonly Target[] {
   return targets

@@ -178,3 +178,54 @@ describe('a prompt that does not fit is named in the words by which Claude Code 
     expect(await answer.json()).toMatchObject(tooLong('prompt is too long: 9000 tokens > 8192 maximum'))
   })
 })
+
+describe('Claude Code’s prompts begin with the same bytes in each turn', () => {
+  const tools = [{ name: 'look', description: 'Looks.', input_schema: { type: 'object', properties: {} } }]
+  const cache_control = { type: 'ephemeral' }
+  const system = (cch: string) => [
+    {
+      type: 'text',
+      text: `x-anthropic-billing-header: cc_version=2.1.332.a3f; cc_entrypoint=sdk-cli; cch=${cch};`,
+    },
+    { type: 'text', text: 'You are Claude Code.', cache_control },
+    { type: 'text', text: 'Be brief.', cache_control },
+  ]
+  const said = (text: string, mark: object = {}) => ({ type: 'text', text, ...mark })
+  const first = (mark: object) => [{ role: 'user', content: [said('A reminder.'), said('Look at it.', mark)] }]
+  const second = [
+    ...first({}),
+    { role: 'assistant', content: [{ type: 'tool_use', id: 'toolu_1', name: 'look', input: { at: 1 } }] },
+    {
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'Seen.', cache_control }],
+    },
+  ]
+  /** The request without the end of its list of messages, and without the mark of the newest one. */
+  const prefixOf = (text: string) => text.slice(0, text.indexOf('Look at it.'))
+
+  test.each(NAMES)('%s', async name => {
+    const one = await sent(name, { system: system('36ee5'), tools, messages: first({ cache_control }) })
+    const two = await sent(name, { system: system('0aaa9'), tools, messages: second })
+    expect(prefixOf(one)).toContain('A reminder.')
+    expect(prefixOf(two)).toBe(prefixOf(one))
+    for (const text of [one, two]) expect(text).not.toContain('x-anthropic-billing-header')
+  })
+
+  test('the marks stay at the ends of their texts', async () => {
+    const ends = (text: string) => [...text.matchAll(/"text":"([^"]*)","cache_control"/g)].map(([, words]) => words)
+    const one = await sent('anthropic', { system: system('36ee5'), tools, messages: first({ cache_control }) })
+    expect(ends(one)).toEqual(['You are Claude Code.', '\\n\\nBe brief.', 'Look at it.'])
+    const two = await sent('anthropic', { system: system('0aaa9'), tools, messages: second })
+    expect(ends(two)).toEqual(['You are Claude Code.', '\\n\\nBe brief.'])
+    expect(two).toContain('"content":"Seen.","cache_control"')
+  })
+
+  test.each<[unknown, string | undefined]>([
+    ['x-anthropic-billing-header: cch=1;', undefined],
+    ['x-anthropic-billing-header: cch=1;\nYou are Claude Code.', 'You are Claude Code.'],
+    [[said('x-anthropic-billing-header: cch=1;')], undefined],
+    ['Say x-anthropic-billing-header: cch=1;', 'Say x-anthropic-billing-header: cch=1;'],
+  ])('system %j', async (given, wanted) => {
+    expect(JSON.parse(await sent('anthropic', { system: given })).system).toBe(wanted)
+  })
+})

@@ -52,7 +52,7 @@ export function decodeConversation(
   searches = false,
 ): { readonly messages: readonly CanonicalMessage[]; readonly origins: readonly Origin[] } {
   const written: Written[] = []
-  if (!isUnsaid(system)) written.push({ message: systemOf(system, 'system'), origin: { at: 'system' } })
+  if (!isUnsaid(system)) written.push(...instructions(system))
   const turns = listIn(messages, 'messages')
   if (turns.length === 0) throw wrongValue('messages', 'it has 0 items, and the minimum is 1')
   /** Names of the tools that were called, by the ids of the calls. */
@@ -68,7 +68,7 @@ export function decodeConversation(
         written.push(assistantTurn(turn, at, names, searches))
         break
       case 'system':
-        written.push({ message: systemOf(turn['content'], `${at}.content`), origin: { at } })
+        written.push({ message: systemOf(readTexts(turn['content'], `${at}.content`)), origin: { at } })
         break
       default:
         throw wrongWord(`${at}.role`, turn['role'], ['user', 'assistant', 'system'])
@@ -77,10 +77,25 @@ export function decodeConversation(
   return { messages: written.map(({ message }) => message), origins: written.map(({ origin }) => origin) }
 }
 
+/** The instructions before the conversation; none where they are the client's line about itself alone. */
+function instructions(system: unknown): Written[] {
+  const texts = readTexts(system, 'system')
+  const own = texts.map(part => ({ ...part, text: part.text.replace(BILLING, '') }))
+  const left = own.filter(({ text }, index) => text !== '' || texts[index]!.text === '')
+  return left.length === 0 ? [] : [{ message: systemOf(left), origin: { at: 'system' } }]
+}
+
+/**
+ * Claude Code's first line, about itself: it says something else in each request, so no provider would find the beginning of
+ * the prompt in its cache. It is left out everywhere: to a model it means nothing, and Claude Code has a setting that does the
+ * same.
+ */
+const BILLING = /^x-anthropic-billing-header:[^\n]*\n*/
+
 /** One text, with a blank line between blocks: they are written as paragraphs. Behind a mark another part begins. */
-function systemOf(content: unknown, place: string): CanonicalMessage {
+function systemOf(blocks: readonly TextPart[]): CanonicalMessage {
   const parts: TextPart[] = []
-  for (const [index, { text, ...mark }] of readTexts(content, place).entries()) {
+  for (const [index, { text, ...mark }] of blocks.entries()) {
     const said = index === 0 ? text : `\n\n${text}`
     const open = parts.at(-1)
     if (open === undefined || open.cache_control !== undefined) parts.push({ ...mark, text: said })
