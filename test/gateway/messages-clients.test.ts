@@ -229,3 +229,43 @@ describe('Claude Code’s prompts begin with the same bytes in each turn', () =>
     expect(JSON.parse(await sent('anthropic', { system: given })).system).toBe(wanted)
   })
 })
+
+describe('an answer that ended at a sequence says at which', () => {
+  const MESSAGE = { role: 'assistant', content: [{ type: 'text', text: 'Hello' }] }
+  const tokens = { input_tokens: 10, output_tokens: 3 }
+  const ended = { stop_reason: 'stop_sequence', stop_sequence: 'END' }
+  test.each<[string, object]>([
+    ['anthropic', { type: 'message', ...MESSAGE, ...ended, usage: tokens }],
+    [
+      'bedrock',
+      {
+        output: { message: { role: 'assistant', content: [{ text: 'Hello' }] } },
+        stopReason: 'stop_sequence',
+        usage: { inputTokens: 10, outputTokens: 3 },
+      },
+    ],
+    ['cohere', { id: 'c', message: MESSAGE, finish_reason: 'STOP_SEQUENCE', usage: { tokens } }],
+  ])('%s', async (name, answer) => {
+    provider.script(json(answer))
+    expect(await (await ask(name, { stop_sequences: ['END'] })).json()).toMatchObject(ended)
+  })
+
+  test('in a stream of anthropic', async () => {
+    const stream = voiceOf('anthropic')
+      .stream({}, provider.requests[0]!)
+      .map(({ bytes }) =>
+        bytes
+          .toString()
+          .replace(/"stop_reason":"end_turn"(?:,"stop_sequence":null)?/, JSON.stringify(ended).slice(1, -1)),
+      )
+    provider.script({
+      name: 'ends at a sequence',
+      async run(call) {
+        call.head(200, { 'content-type': 'text/event-stream' })
+        await call.end(stream.join(''))
+      },
+    })
+    const answer = await (await ask('anthropic', { stream: true, stop_sequences: ['END', 'STOP'] })).text()
+    expect(answer).toContain(JSON.stringify(ended).slice(1, -1))
+  })
+})

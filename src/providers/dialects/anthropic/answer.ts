@@ -9,7 +9,7 @@ import {
 } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './errors.ts'
-import { finishOf, refusalOf } from './finish-reason.ts'
+import { finishOf, refusalOf, stopReasonOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { usageOf } from './usage.ts'
 
@@ -71,14 +71,11 @@ function translated(message: Fields, blocks: readonly Fields[], view: AnswerView
     calls,
     native,
     finish: finishOf(stopReason, calls.length),
-    ...(view.searches && stopReason === PAUSE ? { stopReason: PAUSE } : {}),
+    stopReason: stopReasonOf(stopReason, message['stop_sequence'], view.searches === true),
   }
   const identity = { id: textIn(message['id']) || null, model: message['model'] }
   return translatedAnswer(view, identity, [choice], isFields(usage) ? usageOf(usage) : null)
 }
-
-/** The end of a turn that the provider goes on with when it gets it back. */
-export const PAUSE = 'pause_turn'
 
 /** What a search did, whole, in a block of its own. */
 export function isSearchBlock({ type, name }: Fields): boolean {

@@ -5,9 +5,9 @@
 import type { AnthropicPiece } from '#contract'
 import type { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
-import { argumentsOf, isSearchBlock, isWebCitation, PAUSE, textPiece } from './answer.ts'
+import { argumentsOf, isSearchBlock, isWebCitation, textPiece } from './answer.ts'
 import type { ErrorReader } from './errors.ts'
-import { finishOf, refusalOf } from './finish-reason.ts'
+import { finishOf, refusalOf, stopReasonOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { laterUsage, usageOf } from './usage.ts'
 
@@ -37,6 +37,7 @@ export class MessageEvents {
   /** From then on it is told where each text ends. */
   #hasSearched = false
   #stopReason: unknown = null
+  #stopSequence: unknown = null
   #refusal = ''
 
   /** @param tellsSearches whether the client asked for Anthropic's search of the web */
@@ -209,6 +210,7 @@ export class MessageEvents {
     this.#count(usage)
     if (!isFields(delta)) return
     this.#stopReason = delta['stop_reason'] ?? this.#stopReason
+    this.#stopSequence = delta['stop_sequence'] ?? this.#stopSequence
     this.#refusal ||= refusalOf(delta['stop_reason'], delta['stop_details'])
   }
 
@@ -227,8 +229,8 @@ export class MessageEvents {
     for (const block of this.#blocks.values()) this.#stop(block)
     if (!this.#isCounted) this.#uncount()
     this.#writer.refusal(this.#refusal)
-    const isPaused = this.#tellsSearches && this.#stopReason === PAUSE
-    this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls), isPaused ? PAUSE : undefined)
+    const stopReason = stopReasonOf(this.#stopReason, this.#stopSequence, this.#tellsSearches)
+    this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls), stopReason)
     this.#writer.done()
   }
 

@@ -1,6 +1,7 @@
 /** A whole answer of Converse, and what its stream shares with it: why it ended, what it used. */
 import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
 import {
+  AT_A_SEQUENCE,
   countOf,
   type FinishReason,
   type ReasoningDetail,
@@ -39,7 +40,7 @@ function translated(parsed: unknown, view: AnswerView): DecodedAnswer | { readon
   return translatedAnswer(
     view,
     { id: null },
-    [{ text, reasoning, details, calls, finish: ended }],
+    [{ text, reasoning, details, calls, finish: ended, stopReason: stopReasonOf(parsed['stopReason']) }],
     usageOf(parsed['usage']),
   )
 }
@@ -118,6 +119,11 @@ export function finishOf(stopReason: unknown, hasCalls: boolean, hasText: boolea
   }
   const finish = Object.hasOwn(FINISHES, stopReason) ? FINISHES[stopReason] : undefined
   return finish ?? (hasCalls ? 'tool_calls' : 'stop')
+}
+
+/** Whether it ended at a sequence: AWS does not say at which. */
+export function stopReasonOf(stopReason: unknown): string | undefined {
+  return stopReason === AT_A_SEQUENCE ? AT_A_SEQUENCE : undefined
 }
 
 /** AWS counts what came from or went to a cache apart from the input. */

@@ -5,7 +5,7 @@
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { ByteCollector } from '../../../common/bytes.ts'
 import { ChunkWriter } from '../translate/completion.ts'
-import { finishOf, isClientCall, isJson, type Json, usageOf } from './answer.ts'
+import { finishOf, isClientCall, isJson, type Json, stopReasonOf, usageOf } from './answer.ts'
 import { EventStreamBroken, type EventStreamMessage, EventStreamReader } from './event-stream.ts'
 import type { AwsError, FailAws } from './failures.ts'
 import { ANSWER_TOOL } from './request.ts'
@@ -165,7 +165,7 @@ class ConverseStream {
     for (const at of [...this.#blocks.keys()]) this.#stop(at)
     const finish = finishOf(stopReason, this.#writer.calls > 0, this.#writer.hasText)
     if (typeof finish !== 'string') this.#writer.fail(finish)
-    else this.#writer.finish(finish)
+    else this.#writer.finish(finish, stopReasonOf(stopReason))
     if (this.#hasUsage) this.#writer.done()
   }
 

@@ -1,6 +1,7 @@
 /** A whole answer of Cohere's as a chat completion, and what whole answers and streams have in common. */
 import type { AnswerView, WireUsage } from '#contract'
 import {
+  AT_A_SEQUENCE,
   countOf,
   type Decoded,
   type FinishReason,
@@ -36,6 +37,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
     reasoning: [thought, textIn(message['tool_plan'])].filter(piece => piece !== '').join(BETWEEN),
     calls,
     finish,
+    stopReason: stopReasonOf(reason),
   }
   return translatedAnswer(view, { id: textIn(id) || null }, [choice], usageOf(usage))
 }
@@ -66,6 +68,11 @@ export function isNothing(args: string): boolean {
 
 function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
+}
+
+/** Whether it ended at a sequence: the provider does not say at which. */
+export function stopReasonOf(reason: unknown): string | undefined {
+  return reason === 'STOP_SEQUENCE' ? AT_A_SEQUENCE : undefined
 }
 
 /** How an answer ended, in OpenAI's words; null: the provider failed. */

@@ -3,7 +3,7 @@ import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { type SseEvent, SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
-import { BETWEEN, finishOf, isNothing, usageOf } from './answer.ts'
+import { BETWEEN, finishOf, isNothing, stopReasonOf, usageOf } from './answer.ts'
 import type { ErrorReader } from './failures.ts'
 
 const NONE: readonly StreamItem[] = []
@@ -155,7 +155,7 @@ export class CohereStream implements StreamDecoder {
     const finish = finishOf(reason, this.#writer.calls)
     if (finish === null) this.#writer.fail(this.#errors.ended(String(reason), error))
     else {
-      this.#writer.finish(finish)
+      this.#writer.finish(finish, stopReasonOf(reason))
       this.#writer.done()
     }
   }

@@ -25,6 +25,9 @@ export type ReasoningDetail =
   | { readonly type: 'reasoning.text'; readonly text: string; readonly signature: string }
   | { readonly type: 'reasoning.encrypted'; readonly data: string }
 
+/** The word for an end at one of the request's sequences, where the provider does not say at which. */
+export const AT_A_SEQUENCE = 'stop_sequence'
+
 /** What decoding a whole answer comes to. */
 export type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
 
@@ -53,7 +56,7 @@ export interface TranslatedChoice {
   readonly native?: readonly AnthropicPiece[]
   readonly finish: FinishReason
   /** The provider's own word for the end, where the canonical one does not say all. */
-  readonly stopReason?: string
+  readonly stopReason?: string | undefined
 }
 
 /** Tokens on OpenAI's counting: `prompt` holds what was cached, `completion` what was thought. */

@@ -1,5 +1,6 @@
 /** A whole answer as a message, and what of a message a stream says at its beginning and its end. */
 import type { ChatCompletion } from '#contract'
+import { AT_A_SEQUENCE } from '../../translate/completion.ts'
 import type { Block, BlockSink, Piece } from './blocks.ts'
 import { type CallNamer, ContentWriter } from './content-writer.ts'
 import { isFields } from './fields.ts'
@@ -89,9 +90,10 @@ export function endingOf(
   if (stopped === 'pause_turn' && calls === 0) return ending(stopped)
   // Some providers say `stop` although there are calls; without any there is nothing that the client could run.
   if (calls > 0) return ending('tool_use')
-  if (typeof stopped === 'string' && stopSequences.includes(stopped)) {
-    return { ...ending('stop_sequence'), stop_sequence: stopped }
-  }
+  // Where the provider does not say at which it stopped, one alone is known.
+  const only = stopped === AT_A_SEQUENCE && stopSequences.length === 1 ? stopSequences[0] : null
+  const sequence = stopSequences.includes(stopped) ? stopped : only
+  if (typeof sequence === 'string') return { ...ending('stop_sequence'), stop_sequence: sequence }
   return ending('end_turn')
 }
 
