@@ -21,6 +21,7 @@ import { answerMalformed, answerUnserved, refuseBody } from './request/http/malf
 import type { Overload } from './request/http/overload.ts'
 import { THREAD_WORK } from './request/http/owners.ts'
 import { Shares } from './request/http/shares.ts'
+import { refusalOfUnknown } from './request/http/unknown-url.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
 import type { Generation } from './runtime/generation.ts'
 
@@ -72,8 +73,10 @@ export function createClientApp(parts: ClientAppParts): Koa {
   app.use(async ctx => {
     const isAsked = ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD')
     const about = isAsked ? await parts.about?.() : undefined
-    if (about === undefined)
-      throw refuse('unknown_url', { message: unknownUrl(ctx.method, ctx.path, parts.generation()) })
+    if (about === undefined) {
+      const paths = parts.generation().routes.map(route => route.config.path)
+      throw refusalOfUnknown(ctx.method, ctx.path, paths)
+    }
     ctx.set('cache-control', 'no-store')
     ctx.body = welcome(about)
   })
@@ -227,7 +230,7 @@ function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.
     const serve = async (ctx: Koa.ParameterizedContext, id: string) => {
       ctx.state['kind'] = route.config.kind
       if (!methods.includes(ctx.method) && !(takesOptions && ctx.method === 'OPTIONS')) {
-        if (asksModel(route.config.kind) && wantsWebSocket(ctx.req)) throw refuse('not_supported')
+        if (asksModel(route.config.kind) && wantsWebSocket(ctx.req)) throw refuse('websocket_not_supported')
         const message = `${ctx.method} is not for ${path}; use ${methods.join(' or ')}.`
         throw refuse('method_not_allowed', { message, headers: { allow: methods.join(', ') } })
       }
@@ -266,14 +269,6 @@ async function answerHealth(
   const { ready: isReady, reason, configuration } = state
   const known = configuration && ((await isForOperators(ctx)) ? configuration : REFUSED_RELOAD)
   ctx.body = isReady ? { status: 'ok', ...(known ? { configuration: known } : {}) } : { status: 'not ready', reason }
-}
-
-function unknownUrl(method: string, path: string, generation: Generation): string {
-  const withPrefix = generation.routes.find(route => route.config.path === `/v1${path}`)
-  if (path === '/metrics') return `There is nothing at ${method} /metrics here. Metrics are on the \`admin\` listener.`
-  const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
-  if (withPrefix) return `There is nothing at ${shown}. The base URL must end in /v1: try ${withPrefix.config.path}`
-  return `There is nothing at ${shown}.`
 }
 
 export interface Listener {

@@ -34,7 +34,7 @@ test.each([
   expect([answer.status, answer.header('connection')]).toEqual([426, 'close'])
   expect(answer.header('upgrade')).toBeUndefined()
   const { error } = JSON.parse(answer.text())
-  expect(error).toMatchObject({ code: 'not_supported', type: 'invalid_request_error', param: null })
+  expect(error).toMatchObject({ code: 'websocket_not_supported', type: 'invalid_request_error', param: null })
   expect((await client.readToEnd()).toString()).toBe('')
   client.socket.destroy()
 })

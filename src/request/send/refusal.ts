@@ -26,14 +26,15 @@ const MESSAGES_PATH = /^[^?#]*\/v1\/messages(?:[/?#]|$)/
 
 /**
  * Whether the client speaks Anthropic's API: it asks below the path of Messages, whatever the route there is, or says a
- * version of that API where both makers have the same path.
+ * version of that API where both makers have the same path or there is no route.
  */
 export function isForAnthropic(
   { url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>,
   kind: RouteKind | undefined,
 ): boolean {
-  if (kind === 'models' || kind === 'model') return headers['anthropic-version'] !== undefined
-  return MESSAGES_PATH.test(url)
+  const saysVersion = headers['anthropic-version'] !== undefined
+  if (kind === 'models' || kind === 'model') return saysVersion
+  return MESSAGES_PATH.test(url) || (kind === undefined && saysVersion)
 }
 
 /**

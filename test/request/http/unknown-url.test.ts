@@ -1,0 +1,51 @@
+/** What a client gets where there is no route: a hint at the route that it meant, or what the gateway does not have. */
+import { expect, test } from 'vitest'
+import { refusalOfUnknown } from '../../../src/request/http/unknown-url.ts'
+
+const ROUTES = [
+  '/v1/chat/completions',
+  '/v1/messages',
+  '/v1/responses',
+  '/v1/models',
+  '/v1/models/{id}',
+  '/free/v1/chat/completions',
+]
+const refusal = (path: string, method = 'POST') => refusalOfUnknown(method, path, ROUTES)
+
+test.each([
+  ['/chat/completions', 'The base URL must end in /v1: try /v1/chat/completions'],
+  ['/messages', 'The base URL must end in /v1: try /v1/messages'],
+  ['/v1/v1/messages', 'a part too many: try /v1/messages'],
+  ['/v1/v1/models/some/model', 'a part too many: try /v1/models/some/model'],
+  ['/v1/v1/models', 'a part too many: try /v1/models'],
+  ['/openai/v1/chat/completions', 'a part too many: try /v1/chat/completions'],
+  ['/api/v1/free/v1/chat/completions', 'a part too many: try /free/v1/chat/completions'],
+  ['/v1/chat/completions/', 'a part too many: try /v1/chat/completions'],
+  ['/v1//chat/completions', 'There is nothing at POST /v1//chat/completions.'],
+  ['/metrics', 'Metrics are on the `admin` listener.'],
+  ['/else', 'There is nothing at POST /else.'],
+  ['/v1/else', 'There is nothing at POST /v1/else.'],
+  [`/${'x'.repeat(5000)}`, `There is nothing at POST /${'x'.repeat(98)}….`],
+  [`${'/v1'.repeat(5000)}/messages`, 'There is nothing at POST'],
+])('%.60s: nothing is there', (path, words) => {
+  expect(refusal(path)).toMatchObject({ code: 'unknown_url', status: 404, message: expect.stringContaining(words) })
+})
+
+test.each([
+  ['/v1/conversations', "Send the whole conversation in 'input'"],
+  ['/v1/conversations/conv_1/items', "Send the whole conversation in 'input'"],
+  ['/v1/batches', 'Send each request by itself'],
+  ['/v1/messages/batches', 'Send each request by itself'],
+  ['/v1/files', 'Send a file as a part of the request'],
+  ['/free/v1/uploads', 'Send a file as a part of the request'],
+  ['/v1/vector_stores/vs_1/search', 'Search in your own'],
+  ['/v1/realtime/sessions', 'Use a chat route'],
+  ['/v1/threads/thread_1/runs', 'Use /v1/responses'],
+  ['/v1/chat/completions/chatcmpl-1', 'stores no chat completions'],
+  ['/v1/fine_tuning/jobs', 'Call the provider itself'],
+  ['/v1/embeddings', 'a route of kind raw'],
+  ['/v1beta/models/some:generateContent', 'formats of OpenAI and Anthropic'],
+  ['/api/chat', 'formats of OpenAI and Anthropic'],
+])('%s: a part of an API that the gateway does not have', (path, words) => {
+  expect(refusal(path)).toMatchObject({ code: 'not_supported', status: 404, message: expect.stringContaining(words) })
+})
