@@ -1,7 +1,7 @@
 /** Custom tools of Codex (Responses) and Copilot (chat completions) towards a provider that has functions only. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
-import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { parseSse } from '../helpers/sse.ts'
 
 const INPUT = '*** Begin Patch\n+"ä"\n'
@@ -24,6 +24,8 @@ function streamOf(): string {
     .join('')
 }
 
+const MODEL = { price: PRICE, context: 8192, max_output: 1024 }
+
 let provider: FakeProvider
 let gateway: InProcess
 
@@ -41,7 +43,11 @@ beforeAll(async () => {
   gateway = await startInProcess({
     provider: provider.baseUrl,
     yaml: {
-      providers: { p: { dialect: 'anthropic', base_url: provider.url } },
+      providers: { p: { dialect: 'anthropic', base_url: provider.url }, d: { dialect: 'demo', pace: '1ms' } },
+      models: {
+        m: { ...MODEL, targets: [{ provider: 'p', model: 'claude-sonnet-4-5' }] },
+        demo: { ...MODEL, targets: [{ provider: 'd', model: 'demo-small' }] },
+      },
       routes: ['/v1/chat/completions', '/v1/responses'].map(path => ({ path, policy: 'test' })),
     },
   })
@@ -105,4 +111,12 @@ test('chat completions, whole and streamed', async () => {
   const deltas = chunks.flatMap(chunk => chunk.choices[0]?.delta.tool_calls ?? [])
   expect(deltas[0]).toMatchObject({ index: 0, id: 'toolu_1', type: 'custom', custom: { name: 'apply_patch' } })
   expect(deltas.map(({ custom }) => custom.input).join('')).toBe(INPUT)
+})
+
+test('the demo calls it too', async () => {
+  const tools = [{ type: 'custom', name: 'apply_patch' }]
+  const { output } = JSON.parse(
+    await post('/v1/responses', { model: 'demo', input: 'Hi', tools, tool_choice: 'required' }),
+  )
+  expect(output).toMatchObject([{ type: 'custom_tool_call', name: 'apply_patch', input: expect.any(String) }])
 })

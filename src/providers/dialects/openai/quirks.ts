@@ -151,6 +151,9 @@ const ZAI: Quirks = {
 /** Passes marks on to the makers that take them, and knows what the others do with them. */
 const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept' }
 
+/** The embedded demo: it calls functions only. */
+const DEMO: Quirks = { isPlain: true, customTools: 'functions' }
+
 /** By the name of the dialect. */
 export const QUIRKS = {
   mistral: MISTRAL,
@@ -167,6 +170,7 @@ export type RelativeName = keyof typeof QUIRKS
 export const QUIRKS_BY_HOST: readonly (readonly [host: RegExp, quirks: Quirks])[] = [
   [/^(?:[a-z0-9-]+\.)?openrouter\.ai$/, OPENROUTER],
   [/^(?:[a-z0-9-]+\.)?api\.openai\.com$/, OPENAI],
+  [/^demo$/, DEMO],
 ]
 
 /** OpenAI's own API at Azure, and its older ones that know all that it knows. */

@@ -27,19 +27,21 @@ export function encodeBody(
   refuseNativeBlocks(chat.body)
   const changes = ownChanges(chat, target, quirks)
   const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
-  const isPassed = quirks === undefined || (quirks.isPlain === true && !hasLeft(chat, quirks))
+  const isPassed = quirks === undefined || (quirks.isPlain === true && !mayDiffer(chat, quirks))
   const dropped = isPassed ? NOTHING : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, quirks)
   if (left !== null) addUnmarked(changes, chat.body, left)
   return { body: spliced(chat, changes, spans), dropped }
 }
 
-/** Whether a request to an API that takes nearly everything has something that it does not take. */
-function hasLeft({ body, bytes }: Chat, { leaves }: Quirks): boolean {
-  if (leaves !== undefined) for (const name of leaves) if (body[name] !== undefined) return true
-  return mayHaveExtensions(bytes)
-}
-
 const NOTHING: readonly string[] = []
+
+/** Whether a request may have something that a provider with few quirks does not take, or takes otherwise. */
+function mayDiffer({ body, bytes }: Chat, { leaves, customTools, messages }: Quirks): boolean {
+  if (leaves !== undefined) for (const name of leaves) if (body[name] !== undefined) return true
+  return (
+    (messages !== undefined && mayHaveExtensions(bytes)) || (customTools !== undefined && bytes.includes('"custom"'))
+  )
+}
 
 /** What else it does not know is the provider's to refuse: it may have become a tool there. */
 function refuseAnthropicTools(tools: readonly unknown[]): void {
