@@ -174,7 +174,7 @@ function countingRoutes(routes: readonly PlannedRoute[], paths: ReadonlyMap<stri
 }
 
 function methodsOf(kind: RouteKind): string[] {
-  if (kind === 'response') return ['GET', 'DELETE']
+  if (kind === 'response') return ['GET', 'DELETE', 'POST']
   return asksModel(kind) || kind === 'raw' ? ['POST'] : ['GET']
 }
 

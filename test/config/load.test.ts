@@ -670,7 +670,7 @@ test('a route that keeps responses brings the one on which they are read, behind
     ['/v1/responses', 'responses', 'standard', ['POST'], null],
     ['/office/v1/responses', 'responses', 'standard', ['POST'], 1_800_000],
     ['/home/v1/responses', 'responses', 'standard', ['POST'], 2_592_000_000],
-    ['/home/v1/responses/{id}', 'response', 'standard-read', ['GET', 'DELETE'], null],
-    ['/office/v1/responses/{id}', 'response', 'catalog', ['GET', 'DELETE'], null],
+    ['/home/v1/responses/{id}', 'response', 'standard-read', ['GET', 'DELETE', 'POST'], null],
+    ['/office/v1/responses/{id}', 'response', 'catalog', ['GET', 'DELETE', 'POST'], null],
   ])
 })

@@ -55,19 +55,29 @@ export function keepForOthers(exchange: LiveExchange): Promise<void> {
   })
 }
 
-/** `GET` and `DELETE /v1/responses/{id}`, and `GET /v1/responses/{id}/input_items`: of the key's own account. */
+/** The method for each part of a response; another one has nothing there. */
+const METHODS: Readonly<Record<string, readonly string[]>> = {
+  '': ['GET', 'DELETE'],
+  input_items: ['GET'],
+  cancel: ['POST'],
+}
+
+/** `GET` and `DELETE /v1/responses/{id}`, `GET …/input_items` and `POST …/cancel`: of the key's own account. */
 export async function sendKept(exchange: LiveExchange, path: string): Promise<Reply> {
   const { ctx } = exchange
   const { store } = exchange.host
   const [id, part, ...more] = path.split('/') as [string, string?, ...string[]]
-  if (more.length > 0 || (part !== undefined && (part !== 'input_items' || ctx.method === 'DELETE'))) {
-    throw refuse('unknown_url')
-  }
+  const methods = Object.hasOwn(METHODS, part ?? '') ? METHODS[part ?? '']! : []
+  if (more.length > 0 || !methods.includes(ctx.method)) throw refuse('unknown_url')
   const account = exchange.account?.id ?? ''
   const body = ctx.method === 'DELETE' ? await remove(id) : await slices.run(read(id), exchange.signal)
   return jsonReply(exchange, body)
 
   function* read(id: string): Sliced<object> {
+    if (part === 'cancel') {
+      yield* readPart(id, 'rest')
+      throw refuse('bad_request', { message: 'Cannot cancel a synchronous response.' })
+    }
     if (part !== undefined) return page(((yield* readPart(id, 'input')) as Asked).input, ctx.query)
     const rest = yield* readPart(id, 'rest')
     if (ctx.query['stream'] === 'true') {

@@ -1,0 +1,45 @@
+/** Parts of a kept response that the gateway does not have answer as api.openai.com does, or as what does not exist. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+
+let gateway: InProcess
+let id: string
+
+const send = (method: string, path: string, body?: object) =>
+  fetch(`${gateway.url}/v1/responses${path}`, {
+    method,
+    headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  })
+
+beforeAll(async () => {
+  gateway = await startInProcess({
+    provider: 'http://127.0.0.1:9/v1',
+    yaml: {
+      providers: { p: { dialect: 'demo', pace: '1ms' } },
+      routes: [{ path: '/v1/responses', policy: 'test', keep_responses: '1h' }],
+    },
+  })
+  const answer = (await (await send('POST', '', { model: 'm', input: 'Hi' })).json()) as { readonly id: string }
+  id = answer.id
+})
+afterAll(() => gateway.stop())
+
+test.each<[method: string, path: () => string, body: object | undefined, status: number, code: string | null]>([
+  ['POST', () => `/${id}/cancel`, undefined, 400, 'bad_request'],
+  ['POST', () => `/${id}/cancel`, {}, 400, 'bad_request'],
+  ['POST', () => '/resp_unknown/cancel', {}, 404, 'response_not_found'],
+  ['POST', () => '/compact', { model: 'm', input: 'x' }, 404, 'unknown_url'],
+  ['POST', () => `/${id}`, {}, 404, 'unknown_url'],
+  ['POST', () => `/${id}/input_items`, {}, 404, 'unknown_url'],
+  ['GET', () => `/${id}/cancel`, undefined, 404, 'unknown_url'],
+  ['GET', () => `/${id}/toString`, undefined, 404, 'unknown_url'],
+  ['PUT', () => `/${id}`, {}, 405, 'method_not_allowed'],
+  ['GET', () => `/${id}/input_items`, undefined, 200, null],
+  ['GET', () => `/${id}`, undefined, 200, null],
+  ['DELETE', () => `/${id}`, undefined, 200, null],
+])('%s %s with %j', async (method, path, body, status, code) => {
+  const answer = await send(method, path(), body)
+  const { error } = (await answer.json()) as { readonly error?: { readonly code: string } }
+  expect([answer.status, error?.code ?? null]).toEqual([status, code])
+})
