@@ -457,3 +457,36 @@ test('a route that nobody charges for has no receipts: its own users read what b
   expect(await json(receipt)).toMatchObject({ object: 'exchange', outcome: 'answered', charged: '0.000000000' })
   expect(unmetered.balance()).toMatchObject({ posted: 10_000_000_000n, held: 0n })
 })
+
+describe('models of raw routes', () => {
+  const raw = { kind: 'raw', policy: 'catalog', provider: 'p', price: 'free' }
+  const routes = [
+    { path: '/v1/chat/completions', policy: 'test' },
+    { ...raw, path: '/v1/embeddings', models: ['embed-small', 'embed-large', 'm'] },
+    { ...raw, path: '/v1/audio/speech', models: ['speaker', 'embed-small'] },
+    { ...raw, path: '/v1/images/generations' },
+  ]
+
+  test('are listed behind the others, each once, for keys that may use them', async () => {
+    await using own = await startInProcess({
+      provider: provider.baseUrl,
+      yaml: { routes },
+      policies: { catalog: [{ use: 'api-key' }] },
+    })
+    expect(await ids(own.key, own)).toEqual(['m', 'embed-small', 'embed-large', 'speaker'])
+    expect(await json(await get('/v1/models/speaker', own.key, own))).toEqual({
+      id: 'speaker',
+      object: 'model',
+      created: 0,
+      owned_by: 'p',
+    })
+    const some = { account: own.accountId, name: 'some', models: ['embed-large'] }
+    const { token } = await own.running.store.createKey(some)
+    expect(await ids(token, own)).toEqual(['embed-large'])
+    await expectRefusal(await get('/v1/models/speaker', token, own), 'model_not_found')
+    const anthropic = await fetch(`${own.url}/v1/models`, {
+      headers: { 'x-api-key': own.key, 'anthropic-version': '2023-06-01' },
+    })
+    expect(((await anthropic.json()) as { data: { id: string }[] }).data.map(({ id }) => id)).toEqual(['m'])
+  })
+})

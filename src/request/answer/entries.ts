@@ -15,8 +15,45 @@ export function listedModels(catalog: Catalog, key: Key | undefined): Model[] {
   return catalog.list().filter(model => mayUse(model, key))
 }
 
-export function modelList(models: readonly Model[]): object {
-  return { object: 'list', data: models.map(modelEntry) }
+/** A model of raw routes only: what else there is to know of it, its provider knows. */
+export interface RawModel {
+  readonly id: string
+  readonly provider: string
+}
+
+/** Of a route's configuration. */
+interface RawRoute {
+  readonly public: boolean
+  readonly raw: { readonly models: readonly string[] | null; readonly provider: { readonly name: string } } | null
+}
+
+/**
+ * The models that raw routes list (`models`) and that this caller may send there: embeddings, speech, images. A model of the catalog
+ * is not among them.
+ */
+export function listedRawModels(
+  routes: readonly { readonly config: RawRoute }[],
+  catalog: Catalog,
+  key: Key | undefined,
+): RawModel[] {
+  const found = new Map<string, RawModel>()
+  for (const { config } of routes) {
+    if (key === undefined && !config.public) continue
+    for (const id of config.raw?.models ?? []) {
+      const isAllowed = key?.models == null || key.models.includes(id)
+      if (isAllowed && !found.has(id) && !catalog.find(id)) found.set(id, { id, provider: config.raw!.provider.name })
+    }
+  }
+  return [...found.values()]
+}
+
+export function modelList(models: readonly Model[], rawModels: readonly RawModel[] = []): object {
+  return { object: 'list', data: [...models.map(modelEntry), ...rawModels.map(rawModelEntry)] }
+}
+
+/** OpenAI's four fields. When a provider has made its model is not known here. */
+export function rawModelEntry({ id, provider }: RawModel): object {
+  return { id, object: 'model', created: 0, owned_by: provider }
 }
 
 /** OpenAI's four fields first; what follows are the names that tools already read elsewhere. */

@@ -1,4 +1,4 @@
-/** Requests for which there is no route: the route that was probably meant, or the part of an API that the gateway does not have. */
+/** Requests without a route: a hint at the route that was probably meant, or the part of an API that the gateway does not have. */
 import { type Refusal, refuse } from '#contract'
 
 /** Parts of the APIs of OpenAI and Anthropic, behind `/v1/`, and what to do without them. */

@@ -5,8 +5,10 @@ import {
   anthropicModel,
   anthropicModels,
   listedModels,
+  listedRawModels,
   modelEntry,
   modelList,
+  rawModelEntry,
   receiptEntry,
 } from '../answer/entries.ts'
 import type { Reply } from '../finish.ts'
@@ -16,14 +18,19 @@ import { jsonReply } from './reply.ts'
 
 /** `GET /v1/models`; for Anthropic's clients the fields of their API stand beside the others. */
 export function sendModels(exchange: LiveExchange): Reply {
-  const models = listedModels(exchange.generation.catalog, exchange.key)
-  return jsonReply(exchange, isForAnthropic(exchange.ctx.req, 'models') ? anthropicModels(models) : modelList(models))
+  const { generation, key, ctx } = exchange
+  const models = listedModels(generation.catalog, key)
+  if (isForAnthropic(ctx.req, 'models')) return jsonReply(exchange, anthropicModels(models))
+  return jsonReply(exchange, modelList(models, listedRawModels(generation.routes, generation.catalog, key)))
 }
 
 /** `GET /v1/models/{id}`; ids may contain slashes, encoded or not. */
 export function sendModel(exchange: LiveExchange, id: string): Reply {
-  const model = exchange.generation.catalog.find(id)
+  const { catalog, routes } = exchange.generation
+  const model = catalog.find(id)
   if (!model || !mayUse(model, exchange.key)) {
+    const raw = listedRawModels(routes, catalog, exchange.key).find(each => each.id === id)
+    if (raw !== undefined) return jsonReply(exchange, rawModelEntry(raw))
     throw refuse('model_not_found', { param: 'model' })
   }
   return jsonReply(exchange, isForAnthropic(exchange.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))

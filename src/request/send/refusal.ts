@@ -26,7 +26,7 @@ const MESSAGES_PATH = /^[^?#]*\/v1\/messages(?:[/?#]|$)/
 
 /**
  * Whether the client speaks Anthropic's API: it asks below the path of Messages, whatever the route there is, or says a
- * version of that API where both makers have the same path or there is no route.
+ * version of that API where both makers have the same path, or without a route.
  */
 export function isForAnthropic(
   { url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>,

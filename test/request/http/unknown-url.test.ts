@@ -1,4 +1,4 @@
-/** What a client gets where there is no route: a hint at the route that it meant, or what the gateway does not have. */
+/** Answers to requests without a route: a hint at the route that was meant, or the part of an API that is missing. */
 import { expect, test } from 'vitest'
 import { refusalOfUnknown } from '../../../src/request/http/unknown-url.ts'
 
