@@ -13,6 +13,7 @@ import { dropUnread, noteKnown, requestOwner, watchArrivals } from './request/ht
 import { readBody } from './request/http/body.ts'
 import { clientAddress } from './request/http/client-address.ts'
 import { Connections } from './request/http/connections.ts'
+import { allowOrigins } from './request/http/cors.ts'
 import { CutResponse } from './request/http/cut-response.ts'
 import { guardAnswerAfterNext, leaveOwnAnswersAlone } from './request/http/koa.ts'
 import { ClientRequest } from './request/http/leftover.ts'
@@ -63,12 +64,17 @@ export interface ClientAppParts extends HealthParts {
 export function createClientApp(parts: ClientAppParts): Koa {
   const app = createApp(parts)
   let router: { readonly generation: Generation; readonly routes: Koa.Middleware } | null = null
+  let cors: Koa.Middleware | null = null
   app.use((ctx, next) => {
     const generation = parts.generation()
-    const { hosts } = generation.configuration
+    const { hosts, corsOrigins } = generation.configuration
     if (hosts && !hosts.includes(ctx.hostname.toLowerCase())) throw refuse('unknown_host')
-    if (router?.generation !== generation) router = { generation, routes: createRoutes(parts, generation) }
-    return router.routes(ctx as never, next)
+    if (router?.generation !== generation) {
+      router = { generation, routes: createRoutes(parts, generation) }
+      cors = allowOrigins(corsOrigins)
+    }
+    const { routes } = router
+    return cors === null ? routes(ctx as never, next) : cors(ctx, () => routes(ctx as never, next))
   })
   app.use(async ctx => {
     const isAsked = ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD')

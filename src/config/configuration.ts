@@ -191,6 +191,8 @@ export interface Configuration {
   readonly trustProxy: number
   /** Host names served, lower-case without port; null: all. */
   readonly hosts: readonly string[] | null
+  /** The origins whose pages may call from a browser, or `*`; null: none. */
+  readonly corsOrigins: readonly string[] | null
   readonly limits: Limits
   /** Plans whose accounts have four times the weight of others while the event loop is busy. */
   readonly preferredPlans: readonly string[]

@@ -112,6 +112,7 @@ export interface GatewayShape {
   readonly secret?: string
   readonly trust_proxy: number
   readonly hosts?: readonly string[]
+  readonly cors?: { readonly origins: readonly string[] }
   readonly overload?: { readonly prefer?: readonly string[] }
   readonly limits: {
     readonly max_inflight: number

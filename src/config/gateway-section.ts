@@ -23,6 +23,7 @@ type Server = Pick<
   | 'secret'
   | 'trustProxy'
   | 'hosts'
+  | 'corsOrigins'
   | 'limits'
   | 'preferredPlans'
   | 'drainMs'
@@ -47,6 +48,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
   if (source.sound('/state') && shape.state !== undefined) checkState(source, shape.state)
   if (source.sound('/secret') && shape.secret !== undefined) checkSecret(source, shape.secret)
   const hosts = source.sound('/hosts') && shape.hosts ? hostsOf(source, shape.hosts) : null
+  const corsOrigins = source.sound('/cors') && shape.cors ? originsOf(source, shape.cors.origins) : null
   if (source.sound('/heartbeat') && shape.heartbeat.every < 1000) {
     source.report('/heartbeat/every', 'heartbeat every must be at least 1s', { rule: 'out-of-bounds' })
   }
@@ -68,6 +70,7 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     secret: shape.secret ?? null,
     trustProxy: shape.trust_proxy,
     hosts,
+    corsOrigins,
     limits: {
       maxInflight: limits.max_inflight,
       bodyBytes: limits.body,
@@ -227,6 +230,17 @@ function checkSecret(source: Source, secret: string): void {
   if (problem !== null) {
     source.report('/secret', `the secret ${problem}`, { suggestion: `make one with: ${SECRET_MADE_BY}` })
   }
+}
+
+function originsOf(source: Source, origins: readonly string[]): readonly string[] {
+  for (const [i, origin] of origins.entries()) {
+    if (origin === '*' || (URL.canParse(origin) && /^https?:/.test(origin) && new URL(origin).origin === origin))
+      continue
+    const at = `/cors/origins/${i}`
+    const suggestion = 'write it as browsers do: scheme, host and port, without a path, in lower case'
+    source.report(at, `${source.show(at, origin)} is not an origin such as https://app.example.com`, { suggestion })
+  }
+  return origins
 }
 
 function hostsOf(source: Source, hosts: readonly string[]): string[] {

@@ -338,6 +338,18 @@ export const GATEWAY_SCHEMA = map(
       description: 'The host names that Tollgate serves. Default: all.',
       items: { type: 'string', minLength: 1, description: 'A host name without a port.' },
     },
+    cors: {
+      ...map('Pages that may call the gateway from a browser. Every user of such a page can read its key.', {
+        origins: {
+          type: 'array',
+          minItems: 1,
+          uniqueItems: true,
+          description: 'Their origins, such as https://app.example.com, or * for every page.',
+          items: { type: 'string', minLength: 1, description: 'An origin: scheme, host and port.' },
+        },
+      }),
+      required: ['origins'],
+    },
     limits: { ...LIMITS, default: {} },
     overload: map('Who waits, and who is refused, when the event loop has more work than time.', {
       prefer: {

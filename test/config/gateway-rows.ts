@@ -89,6 +89,7 @@ const TOP: Row[] = [
     { more: 'hosts: [ api.example.com, ▸"api.example.com:8080" ]' },
     'is not a host name; write it without',
   ],
+  ['an origin with a path', { more: 'cors: { origins: [ "*", ▸https://a.example/ ] }' }, 'is not an origin such as'],
   ['a host twice', { more: 'hosts: [ a.example, ▸A.example ]' }, 'the host "A.example" is here twice'],
   [
     'an unknown limit',

@@ -159,6 +159,7 @@ test('everything has its default', async () => {
     secret,
     trustProxy,
     hosts,
+    corsOrigins,
     limits,
     drainMs,
     heartbeat,
@@ -171,7 +172,19 @@ test('everything has its default', async () => {
     publicUrl: null,
     registration: { mode: 'invitation', credit: 0n, plan: 'default' },
   })
-  expect({ listen, admin, metrics, telemetry, secret, trustProxy, hosts, limits, drainMs, heartbeat }).toEqual({
+  expect({
+    listen,
+    admin,
+    metrics,
+    telemetry,
+    secret,
+    trustProxy,
+    hosts,
+    corsOrigins,
+    limits,
+    drainMs,
+    heartbeat,
+  }).toEqual({
     listen: { host: '127.0.0.1', port: 8080 },
     admin: null,
     metrics: 'open',
@@ -179,6 +192,7 @@ test('everything has its default', async () => {
     secret: null,
     trustProxy: 0,
     hosts: null,
+    corsOrigins: null,
     limits: {
       maxInflight: 2000,
       bodyBytes: 32 * 1024 * 1024,
@@ -213,6 +227,7 @@ secret: \${file:secrets/hmac}
 trust_proxy: \${HOPS}
 hosts: [ API.example.com, localhost ]
 limits: { max_inflight: 5, body: 1MiB, answer: 64MiB, bodies_in_flight: 2MiB, event_loop: 70ms, headers: 1s, request: 2s, stall: 3s }
+cors: { origins: [https://app.example.com, '*'] }
 overload: { prefer: [pro] }
 drain: 90s
 heartbeat: { first: 1s, every: 2s }`,
@@ -249,6 +264,7 @@ heartbeat: { first: 1s, every: 2s }`,
       requestMs: 2000,
       stallMs: 3000,
     },
+    corsOrigins: ['https://app.example.com', '*'],
     preferredPlans: ['pro'],
     drainMs: 90_000,
     heartbeat: { firstMs: 1000, everyMs: 2000 },

@@ -40,6 +40,7 @@ limits:
   headers: 5s
   request: 20s
   stall: 30s
+cors: { origins: [ https://app.example.com, "http://localhost:3000" ] }
 overload: { prefer: [ pro, enterprise ] }
 drain: 5m
 heartbeat: { first: 5s, every: 10s }

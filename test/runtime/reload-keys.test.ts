@@ -332,6 +332,15 @@ const ROWS: Readonly<Record<string, Row>> = {
     before: false,
     after: true,
   },
+  'cors.origins': {
+    change: SET('cors', { origins: ['https://app.example.com'] }),
+    async sees(gateway) {
+      const answer = await gateway.chat({}, { headers: { origin: 'https://app.example.com' } })
+      return answer.headers.get('access-control-allow-origin')
+    },
+    before: null,
+    after: 'https://app.example.com',
+  },
   'overload.prefer': {
     change: SET('overload', { prefer: ['default'] }),
     async sees(gateway) {

@@ -1,0 +1,21 @@
+/** Pages of other origins that may call the clients' listener from a browser (WHATWG Fetch, "CORS protocol"). */
+import koaCors from '@koa/cors'
+import type { Middleware } from 'koa'
+
+/** How long a browser remembers that it may call. No browser remembers for longer than two hours (Chrome) or a day (Firefox). */
+const MAX_AGE_SECONDS = 7200
+
+/** @param origins `https://app.example.com`, or `*` for every page; null: no page of another origin may call */
+export function allowOrigins(origins: readonly string[] | null): Middleware | null {
+  if (origins === null) return null
+  const isAny = origins.includes('*')
+  return koaCors({
+    origin: ({ headers: { origin = '' } }) => (isAny ? '*' : origins.includes(origin) ? origin : ''),
+    allowMethods: ['GET', 'POST', 'DELETE'],
+    // Requests bring a key in a header and no cookie, so the star means all headers.
+    exposeHeaders: '*',
+    maxAge: MAX_AGE_SECONDS,
+    // The boundary of the application keeps the headers itself.
+    keepHeadersOnError: false,
+  })
+}
