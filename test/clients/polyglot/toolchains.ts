@@ -54,12 +54,14 @@ export const python: Prepare = async client => {
   const folder = join(CACHE, 'python', client)
   const command = join(folder, 'bin/python')
   const requirements = join(SOURCES, 'python/requirements', `${client}.txt`)
-  await once(folder, readFileSync(requirements, 'utf8'), async () => {
-    await run(process.env['TOLLGATE_PYTHON'] ?? found('python3'), ['-m', 'venv', '--clear', folder], ROOT)
-    const options = ['--quiet', '--no-input', '--disable-pip-version-check', '--prefer-binary']
-    await run(command, ['-m', 'pip', 'install', ...options, '--requirement', requirements], ROOT)
-  })
+  await once(folder, readFileSync(requirements, 'utf8'), () => venv(folder, ['--requirement', requirements]))
   return { command, args: [join(SOURCES, 'python', `${client.replaceAll('-', '_')}_client.py`)] }
+}
+
+async function venv(folder: string, packages: readonly string[]): Promise<void> {
+  await run(process.env['TOLLGATE_PYTHON'] ?? found('python3'), ['-m', 'venv', '--clear', folder], ROOT)
+  const options = ['--quiet', '--no-input', '--disable-pip-version-check', '--prefer-binary']
+  await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', ...options, ...packages], ROOT)
 }
 
 /** A program for Node.js that starts the command for each feature. */
@@ -73,6 +75,25 @@ export const claudeCode: Prepare = async () => {
     args: [join(folder, 'main.mjs')],
     env: { CLAUDE_CODE: join(folder, 'node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs') },
   }
+}
+
+/** A program of npm; resolves with its command. */
+export async function npmPackage(name: string, version: string, bin: string): Promise<string> {
+  const folder = join(CACHE, 'npm', bin)
+  const manifest = JSON.stringify({ private: true, dependencies: { [name]: version } })
+  await once(folder, manifest, async () => {
+    writeFileSync(join(folder, 'package.json'), manifest)
+    await run(found('npm'), ['install', '--no-audit', '--no-fund', '--no-package-lock'], folder)
+  })
+  return join(folder, 'node_modules/.bin', bin)
+}
+
+/** A package of pip, in an environment of its own; resolves with its command, or Python. */
+export async function pipPackage(name: string, version: string, bin: string, environment = bin): Promise<string> {
+  const folder = join(CACHE, 'python', environment)
+  const requirement = `${name}==${version}`
+  await once(folder, requirement, () => venv(folder, [requirement]))
+  return join(folder, 'bin', bin)
 }
 
 /**

@@ -1,0 +1,88 @@
+/** The programs: where they come from, how they are pointed at the gateway, and which of their tools the provider calls. */
+import type { Dialect } from './provider.ts'
+import type { Tool } from './rig.ts'
+
+/** The values of one turn. */
+export interface Launch {
+  /** The gateway's address without `/v1`. */
+  readonly url: string
+  readonly key: string
+  readonly model: string
+  readonly prompt: string
+  /** Goes on with the last conversation. */
+  readonly resume: boolean
+  readonly home: string
+}
+
+export interface Program {
+  /** The package, its version and its command. */
+  readonly from: 'npm' | 'pip'
+  readonly name: string
+  readonly version: string
+  readonly bin: string
+  /** Empty: it has none. */
+  readonly tools: readonly Tool[]
+  /** The names that its requests use for the model; the program may know the name. Default: one that it cannot know. */
+  readonly models?: Readonly<Partial<Record<Dialect, string>>>
+  /** Requests that the gateway refuses and the program does not need: `METHOD PATH`. */
+  readonly refused?: readonly string[]
+  launch(launch: Launch): {
+    readonly args: readonly string[]
+    readonly env: Readonly<Record<string, string>>
+    /** In the home folder. */
+    readonly files?: Readonly<Record<string, string>>
+    /** A run of the command that configures it, before the first prompt. */
+    readonly before?: readonly string[]
+  }
+}
+
+/** A program that is installed. */
+export interface Ready {
+  readonly command: string
+}
+
+const shell = (name: string, more: object = {}): Tool => [name, at => ({ command: `echo hello-${at}`, ...more })]
+
+/** By the name of the table's row. */
+export const PROGRAMS: Readonly<Record<string, Program>> = {
+  'Codex CLI': {
+    from: 'npm',
+    name: '@openai/codex',
+    version: '0.171.0',
+    bin: 'codex',
+    tools: [['exec_command', at => ({ cmd: `echo hello-${at}` })]],
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: [
+        'exec',
+        ...(resume ? ['resume', '--last'] : []),
+        '--skip-git-repo-check',
+        '--dangerously-bypass-approvals-and-sandbox',
+        prompt,
+      ],
+      env: { TOLLGATE_KEY: key },
+      files: {
+        '.codex/config.toml': `model = "${model}"
+model_provider = "tollgate"
+web_search = "disabled"
+[model_providers.tollgate]
+name = "Tollgate"
+base_url = "${url}/v1"
+env_key = "TOLLGATE_KEY"
+`,
+      },
+    }),
+  },
+  'Claude Code': {
+    from: 'npm',
+    name: '@anthropic-ai/claude-code',
+    version: '2.1.332',
+    bin: 'claude',
+    tools: [shell('Bash', { description: 'Say hello' })],
+    // It asks whether it is online, and goes on.
+    refused: ['HEAD /api/hello'],
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: [...(resume ? ['-c'] : []), '-p', prompt, '--allowedTools', 'Bash'],
+      env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key, ANTHROPIC_MODEL: model },
+    }),
+  },
+}

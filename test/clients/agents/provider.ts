@@ -1,0 +1,282 @@
+/** Answers of the scripted provider to an agent: a call of one of its tools or a text, in the form of each dialect. */
+
+import { sendJsonHead, sendStreamHead, sse } from '../../helpers/answers.ts'
+import type { Behaviour, Call, ProviderRequest } from '../../helpers/fake-provider.ts'
+import { event } from '../../providers/dialects/bedrock/frames.ts'
+
+export const DIALECTS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
+export type Dialect = (typeof DIALECTS)[number]
+
+/** One call of a tool, or a text. */
+export type Answer = { readonly text: string } | ToolCall
+
+export interface ToolCall {
+  readonly tool: string
+  readonly args: object
+  readonly id: string
+  /** Its one argument is the text `input`, and the dialect has such tools. */
+  readonly isCustom: boolean
+}
+
+type Json = Record<string, unknown>
+
+interface Speech {
+  /** The tools that a request declares, by name. */
+  tools(body: Json): string[]
+  /** The parts before the messages (tools, system), and each message. A provider's cache reads them in this order. */
+  prompt(body: Json): unknown[]
+  messages(body: Json): unknown[]
+  whole(said: Answer, model: string): object
+  /** The events of a stream: the head and the first token, then the rest. */
+  stream(said: Answer, model: string): (Buffer | string)[]
+  overflow(): object
+}
+
+/** The tokens of each answer. */
+export const USAGE = { input: 1200, output: 7 }
+
+const listOf = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[]) : [])
+const namesOf = (tools: unknown, inner?: string): string[] =>
+  listOf(tools).flatMap(tool => {
+    const name = (inner === undefined ? tool : (tool[inner] as Json | undefined))?.['name']
+    return typeof name === 'string' ? [name] : []
+  })
+
+const openai: Speech = {
+  tools: body => [...namesOf(body['tools'], 'function'), ...namesOf(body['tools'], 'custom')],
+  prompt: body => [body['tools']],
+  messages: body => listOf(body['messages']),
+  whole(said, model) {
+    const message = 'text' in said ? { content: said.text } : { content: null, tool_calls: [callOf(said)] }
+    const choice = { index: 0, message: { role: 'assistant', ...message }, finish_reason: openAiFinish(said) }
+    return {
+      id: 'chatcmpl-1',
+      object: 'chat.completion',
+      created: 1_790_000_000,
+      model,
+      choices: [choice],
+      usage: openAiUsage(),
+    }
+  },
+  stream(said, model) {
+    const chunk = (choices: object[], usage?: object) =>
+      sse({
+        id: 'chatcmpl-1',
+        object: 'chat.completion.chunk',
+        created: 1_790_000_000,
+        model,
+        choices,
+        ...(usage ? { usage } : {}),
+      })
+    const delta = 'text' in said ? { content: said.text } : { tool_calls: [{ index: 0, ...callOf(said) }] }
+    return [
+      chunk([{ index: 0, delta: { role: 'assistant', ...delta }, finish_reason: null }]),
+      chunk([{ index: 0, delta: {}, finish_reason: openAiFinish(said) }]),
+      chunk([], openAiUsage()),
+      sse('[DONE]'),
+    ]
+  },
+  overflow: () => ({
+    error: {
+      message:
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+      type: 'invalid_request_error',
+      param: 'messages',
+      code: 'context_length_exceeded',
+    },
+  }),
+}
+
+const anthropic: Speech = {
+  tools: body => namesOf(body['tools']),
+  prompt: body => [body['tools'], body['system']],
+  messages: body => listOf(body['messages']),
+  whole(said, model) {
+    const block = 'text' in said ? { type: 'text', text: said.text } : { ...toolUse(said), input: said.args }
+    return {
+      ...message(model),
+      content: [block],
+      stop_reason: anthropicStop(said),
+      usage: { input_tokens: USAGE.input, output_tokens: USAGE.output },
+    }
+  },
+  stream(said, model) {
+    const named = (value: { type: string; [more: string]: unknown }) => `event: ${value.type}\n${sse(value)}`
+    const block = 'text' in said ? { type: 'text', text: '' } : { ...toolUse(said), input: {} }
+    const delta =
+      'text' in said
+        ? { type: 'text_delta', text: said.text }
+        : { type: 'input_json_delta', partial_json: JSON.stringify(said.args) }
+    const start = { ...message(model), usage: { input_tokens: USAGE.input, output_tokens: 1 } }
+    return [
+      named({ type: 'message_start', message: start }) +
+        named({ type: 'content_block_start', index: 0, content_block: block }) +
+        named({ type: 'content_block_delta', index: 0, delta }),
+      named({ type: 'content_block_stop', index: 0 }),
+      named({
+        type: 'message_delta',
+        delta: { stop_reason: anthropicStop(said), stop_sequence: null },
+        usage: { output_tokens: USAGE.output },
+      }),
+      named({ type: 'message_stop' }),
+    ]
+  },
+  overflow: () => ({
+    type: 'error',
+    error: { type: 'invalid_request_error', message: 'prompt is too long: 210000 tokens > 200000 maximum' },
+  }),
+}
+
+const gemini: Speech = {
+  tools: body => listOf(body['tools']).flatMap(tool => namesOf(tool['functionDeclarations'])),
+  prompt: body => [body['tools'], body['systemInstruction']],
+  messages: body => listOf(body['contents']),
+  whole: said => geminiAnswer(said, true),
+  stream: said => [sse(geminiAnswer(said, false)), sse(geminiAnswer({ text: '' }, true))],
+  overflow: () => ({
+    error: {
+      code: 400,
+      message: 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).',
+      status: 'INVALID_ARGUMENT',
+    },
+  }),
+}
+
+const bedrock: Speech = {
+  tools: body => namesOf((body['toolConfig'] as Json | undefined)?.['tools'], 'toolSpec'),
+  prompt: body => [body['toolConfig'], body['system']],
+  messages: body => listOf(body['messages']),
+  whole(said) {
+    const block =
+      'text' in said ? { text: said.text } : { toolUse: { toolUseId: said.id, name: said.tool, input: said.args } }
+    return {
+      output: { message: { role: 'assistant', content: [block] } },
+      stopReason: anthropicStop(said),
+      usage: bedrockUsage(),
+      metrics: { latencyMs: 100 },
+    }
+  },
+  stream(said) {
+    const at = { contentBlockIndex: 0 }
+    const block =
+      'text' in said
+        ? [event('contentBlockDelta', { ...at, delta: { text: said.text } })]
+        : [
+            event('contentBlockStart', { ...at, start: { toolUse: { toolUseId: said.id, name: said.tool } } }),
+            event('contentBlockDelta', { ...at, delta: { toolUse: { input: JSON.stringify(said.args) } } }),
+          ]
+    return [
+      Buffer.concat([event('messageStart', { role: 'assistant' }), ...block]),
+      event('contentBlockStop', at),
+      event('messageStop', { stopReason: anthropicStop(said) }),
+      event('metadata', { usage: bedrockUsage(), metrics: { latencyMs: 100 } }),
+    ]
+  },
+  overflow: () => ({ message: 'Input is too long for requested model.' }),
+}
+
+/** Whether a request declares a tool as one whose argument is a text. */
+export function isCustom(body: Json, tool: string): boolean {
+  return namesOf(body['tools'], 'custom').includes(tool)
+}
+
+export const SPEECH: Readonly<Record<Dialect, Speech>> = { openai, anthropic, gemini, bedrock }
+
+/** Answers as the request asks: whole or as a stream. */
+export function say(dialect: Dialect, said: Answer): Behaviour {
+  return {
+    name: 'says',
+    async run(call) {
+      const speech = SPEECH[dialect]
+      const model = modelOf(call.request)
+      if (!isStream(dialect, call.request)) {
+        const text = JSON.stringify(speech.whole(said, model))
+        sendJsonHead(call, 200, text)
+        return call.end(text)
+      }
+      streamHead(dialect, call)
+      for (const part of speech.stream(said, model)) if (!(await call.write(part))) return
+      await call.end()
+    },
+  }
+}
+
+/** Sends the first token and then nothing until the other side leaves. */
+export function sayNoMore(dialect: Dialect, said: Answer): Behaviour {
+  return {
+    name: 'says no more',
+    async run(call) {
+      streamHead(dialect, call)
+      await call.write(SPEECH[dialect].stream(said, modelOf(call.request))[0]!)
+      await call.step(async () => {})
+    },
+  }
+}
+
+/** The provider's words for a conversation that is too long. */
+export function overflow(dialect: Dialect): Behaviour {
+  return {
+    name: 'overflow',
+    async run(call) {
+      const text = JSON.stringify(SPEECH[dialect].overflow())
+      sendJsonHead(call, 400, text, dialect === 'bedrock' ? { 'x-amzn-errortype': 'ValidationException' } : {})
+      await call.end(text)
+    },
+  }
+}
+
+function streamHead(dialect: Dialect, call: Call): void {
+  if (dialect === 'bedrock') call.head(200, { 'content-type': 'application/vnd.amazon.eventstream' })
+  else sendStreamHead(call)
+}
+
+function isStream(dialect: Dialect, { path, body }: ProviderRequest): boolean {
+  return dialect === 'gemini' || dialect === 'bedrock' ? /stream/i.test(path) : body?.['stream'] === true
+}
+
+function modelOf({ body }: ProviderRequest): string {
+  return String(body?.['model'] ?? 'upstream-model')
+}
+
+function callOf({ id, tool, args, isCustom }: ToolCall) {
+  if (isCustom) return { id, type: 'custom', custom: { name: tool, ...args } }
+  return { id, type: 'function', function: { name: tool, arguments: JSON.stringify(args) } }
+}
+
+function toolUse({ id, tool }: ToolCall) {
+  return { type: 'tool_use', id, name: tool }
+}
+
+function message(model: string) {
+  return { id: 'msg_1', type: 'message', role: 'assistant', model, content: [], stop_reason: null, stop_sequence: null }
+}
+
+function openAiFinish(said: Answer): string {
+  return 'text' in said ? 'stop' : 'tool_calls'
+}
+
+function anthropicStop(said: Answer): string {
+  return 'text' in said ? 'end_turn' : 'tool_use'
+}
+
+function openAiUsage() {
+  return { prompt_tokens: USAGE.input, completion_tokens: USAGE.output, total_tokens: USAGE.input + USAGE.output }
+}
+
+function bedrockUsage() {
+  return { inputTokens: USAGE.input, outputTokens: USAGE.output, totalTokens: USAGE.input + USAGE.output }
+}
+
+function geminiAnswer(said: Answer, isLast: boolean): object {
+  const part = 'text' in said ? { text: said.text } : { functionCall: { name: said.tool, args: said.args } }
+  return {
+    candidates: [{ content: { role: 'model', parts: [part] }, ...(isLast ? { finishReason: 'STOP' } : {}), index: 0 }],
+    usageMetadata: {
+      promptTokenCount: USAGE.input,
+      candidatesTokenCount: USAGE.output,
+      totalTokenCount: USAGE.input + USAGE.output,
+    },
+    modelVersion: 'upstream-model',
+    responseId: 'resp_1',
+  }
+}

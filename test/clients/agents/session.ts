@@ -1,0 +1,116 @@
+/** One session of a program: several turns with tools, a resumed conversation, a full context, an interrupt. */
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { ProviderRequest } from '../../helpers/fake-provider.ts'
+import { cleanEnvironment } from '../polyglot/toolchains.ts'
+import type { Launch, Program, Ready } from './programs.ts'
+import { SPEECH } from './provider.ts'
+import type { AgentRig } from './rig.ts'
+
+export interface Home extends Disposable {
+  readonly folder: string
+}
+
+/** The output of a program, and its exit code or signal. */
+export interface Ended {
+  readonly output: string
+  readonly code: number | string | null
+}
+
+/** An empty home folder of one session. */
+export function newHome(): Home {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-agent-'))
+  mkdirSync(join(folder, 'work'))
+  return {
+    folder,
+    [Symbol.dispose]() {
+      endProcessesOf(folder)
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
+    },
+  }
+}
+
+/** Linux alone says which environment a process has. */
+function endProcessesOf(home: string): void {
+  if (!existsSync('/proc/self/environ')) return
+  for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
+    try {
+      const environment = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+      if (environment.includes(`HOME=${home}`)) process.kill(Number(pid), 'SIGKILL')
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+}
+
+/** Starts a program with one prompt; `interrupt` sends it what Ctrl-C sends. */
+export async function start(
+  program: Program,
+  { command }: Ready,
+  rig: AgentRig,
+  { folder }: Home,
+  turn: Pick<Launch, 'prompt' | 'resume'>,
+) {
+  const { url, key, model } = rig
+  const { args, env: own, files = {}, before } = program.launch({ ...turn, url, key, model, home: folder })
+  for (const [name, text] of Object.entries(files)) {
+    const file = join(folder, name)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, text)
+  }
+  const machine = Object.entries(cleanEnvironment()).filter(
+    ([name]) => !/_proxy$|^(COPILOT|GITHUB|GH|QWEN|XDG)/i.test(name),
+  )
+  const options: SpawnOptions = {
+    cwd: join(folder, 'work'),
+    env: { ...Object.fromEntries(machine), HOME: folder, TERM: 'dumb', CI: 'true', ...own },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  }
+  if (before && !turn.resume) await endOf(spawn(command, before, options), folder)
+  const child = spawn(command, args, options)
+  return { ended: endOf(child, folder), interrupt: () => child.kill('SIGINT') }
+}
+
+/** A daemon that the program leaves has its pipes, so it is ended too. */
+function endOf(child: ChildProcess, home: string): Promise<Ended> {
+  let output = ''
+  for (const pipe of [child.stdout!, child.stderr!])
+    pipe.setEncoding('utf8').on('data', (text: string) => void (output += text))
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', () => endProcessesOf(home))
+    child.once('close', (code, signal) => resolve({ output, code: code ?? signal }))
+  })
+}
+
+/** Where a request breaks the prefix of the one before it that a provider has in its cache. */
+export interface Break {
+  /** The index of the later request, and of the first message that differs; -1: what comes before the messages. */
+  readonly request: number
+  readonly message: number
+}
+
+/**
+ * Compares each request of the conversation with the one before it. Marks of the cache move on with the conversation and are
+ * no part of its prefix.
+ */
+export function prefixBreaks(rig: AgentRig): Break[] {
+  const speech = SPEECH[rig.dialect]
+  const turns = rig.provider.requests.filter(({ body }) => speech.tools(body!).length > 0)
+  const partsOf = ({ body }: ProviderRequest) => [speech.prompt(body!), ...speech.messages(body!)].map(withoutMarks)
+  return turns.slice(1).flatMap((turn, at) => {
+    const before = partsOf(turns[at]!)
+    const now = partsOf(turn)
+    const first = before.findIndex((part, index) => part !== now[index])
+    return first === -1 ? [] : [{ request: turn.index, message: first - 1 }]
+  })
+}
+
+function withoutMarks(part: unknown): string {
+  return JSON.stringify(part, (name, value) => {
+    if (name === 'cache_control') return undefined
+    return Array.isArray(value) ? value.filter(item => item?.cachePoint === undefined) : value
+  })
+}
