@@ -56,9 +56,14 @@ describeWith(onlyFull('clients'), 'agents', () => {
 
   afterAll(() => {
     if (!UPDATE) return
-    const rows = [...ran].map(
-      ([name, dialects]) => [name, [PROGRAMS[name]!.version, [...dialects].join(', ')]] as const,
-    )
+    const before = readRows('programs')
+    const rows = [...ran].map(([name, dialects]) => {
+      const { version } = PROGRAMS[name]!
+      // A run of some dialects adds to those that this version has run with.
+      const [earlier, had = ''] = before.get(name) ?? []
+      const all = DIALECTS.filter(each => dialects.has(each) || (earlier === version && had.split(', ').includes(each)))
+      return [name, [version, all.join(', ')]] as const
+    })
     writeRows('programs', Object.keys(PROGRAMS), new Map(rows))
   })
 })
@@ -93,7 +98,8 @@ async function session(program: Program, ready: Ready, dialect: Dialect): Promis
   rig.plan.overflows = 1
   const full = await run('One more time', true)
   // It compacts and goes on, or it says why it cannot.
-  if (!full.output.includes(ANSWER)) expect(full.output).toMatch(/context|too long|room|compact/i)
+  if (!full.output.includes(ANSWER) && !program.isSilentWhenFull)
+    expect(full.output).toMatch(/context|too long|room|compact|maximum number of tokens/i)
   const refused = (await rig.exchanges()).filter(({ outcome }) => outcome !== 'answered')
   expect(refused.map(({ code }) => code)).toEqual(['context_length_exceeded'])
   await settled(rig)

@@ -26,13 +26,13 @@ export interface Program {
   readonly models?: Readonly<Partial<Record<Dialect, string>>>
   /** Requests that the gateway refuses and the program does not need: `METHOD PATH`. */
   readonly refused?: readonly string[]
+  /** With a full context it looks for something to compact, finds the conversation too short, and ends without a word. */
+  readonly isSilentWhenFull?: boolean
   launch(launch: Launch): {
     readonly args: readonly string[]
     readonly env: Readonly<Record<string, string>>
     /** In the home folder. */
     readonly files?: Readonly<Record<string, string>>
-    /** A run of the command that configures it, before the first prompt. */
-    readonly before?: readonly string[]
   }
 }
 
@@ -83,6 +83,30 @@ env_key = "TOLLGATE_KEY"
     launch: ({ url, key, model, prompt, resume }) => ({
       args: [...(resume ? ['-c'] : []), '-p', prompt, '--allowedTools', 'Bash'],
       env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key, ANTHROPIC_MODEL: model },
+    }),
+  },
+  pi: {
+    from: 'npm',
+    name: '@earendil-works/pi-coding-agent',
+    version: '1.6.0',
+    bin: 'pi',
+    tools: [shell('bash')],
+    isSilentWhenFull: true,
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: [...(resume ? ['-c'] : []), '--model', `tollgate/${model}`, '-p', prompt],
+      env: { TOLLGATE_KEY: key, PI_OFFLINE: '1' },
+      files: {
+        '.pi/agent/models.json': JSON.stringify({
+          providers: {
+            tollgate: {
+              baseUrl: `${url}/v1`,
+              api: 'openai-completions',
+              apiKey: '$TOLLGATE_KEY',
+              models: [{ id: model }],
+            },
+          },
+        }),
+      },
     }),
   },
 }

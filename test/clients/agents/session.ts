@@ -54,7 +54,7 @@ export async function start(
   turn: Pick<Launch, 'prompt' | 'resume'>,
 ) {
   const { url, key, model } = rig
-  const { args, env: own, files = {}, before } = program.launch({ ...turn, url, key, model, home: folder })
+  const { args, env: own, files = {} } = program.launch({ ...turn, url, key, model, home: folder })
   for (const [name, text] of Object.entries(files)) {
     const file = join(folder, name)
     mkdirSync(dirname(file), { recursive: true })
@@ -68,7 +68,6 @@ export async function start(
     env: { ...Object.fromEntries(machine), HOME: folder, TERM: 'dumb', CI: 'true', ...own },
     stdio: ['ignore', 'pipe', 'pipe'],
   }
-  if (before && !turn.resume) await endOf(spawn(command, before, options), folder)
   const child = spawn(command, args, options)
   return { ended: endOf(child, folder), interrupt: () => child.kill('SIGINT') }
 }
@@ -94,18 +93,34 @@ export interface Break {
 
 /**
  * Compares each request of the conversation with the one before it. Marks of the cache move on with the conversation and are
- * no part of its prefix.
+ * no part of its prefix. Where the program itself changes what it sent before (Copilot after a resume), the gateway has no prefix to keep.
  */
 export function prefixBreaks(rig: AgentRig): Break[] {
   const speech = SPEECH[rig.dialect]
-  const turns = rig.provider.requests.filter(({ body }) => speech.tools(body!).length > 0)
-  const partsOf = ({ body }: ProviderRequest) => [speech.prompt(body!), ...speech.messages(body!)].map(withoutMarks)
-  return turns.slice(1).flatMap((turn, at) => {
-    const before = partsOf(turns[at]!)
-    const now = partsOf(turn)
-    const first = before.findIndex((part, index) => part !== now[index])
-    return first === -1 ? [] : [{ request: turn.index, message: first - 1 }]
+  const asked = rig.recorder.requests.filter(
+    ({ method, path }) => method === 'POST' && /\/(chat\/completions|messages|responses)(\?|$)/.test(path),
+  )
+  const isTurn = ({ body }: ProviderRequest) => speech.tools(body!).length > 0
+  const turns = rig.provider.requests.flatMap((request, at) =>
+    isTurn(request) ? [{ request, own: JSON.parse(asked[at]!.body) as Record<string, unknown> }] : [],
+  )
+  return turns.slice(1).flatMap(({ request, own }, at) => {
+    const before = turns[at]!
+    if (firstChange(ownParts(before.own), ownParts(own)) !== -1) return []
+    const parts = ({ body }: ProviderRequest) => [speech.prompt(body!), ...speech.messages(body!)]
+    const first = firstChange(parts(before.request), parts(request))
+    return first === -1 ? [] : [{ request: request.index, message: first - 1 }]
   })
+}
+
+/** The same of a request in any of the three formats for clients. */
+function ownParts({ tools, system, instructions, messages, input }: Record<string, unknown>): unknown[] {
+  return [[tools, system, instructions], ...((messages ?? input) as unknown[])]
+}
+
+/** The index of the first part that a later request does not have at its place; -1: it has all of them. */
+function firstChange(before: readonly unknown[], now: readonly unknown[]): number {
+  return before.findIndex((part, index) => withoutMarks(part) !== withoutMarks(now[index]))
 }
 
 function withoutMarks(part: unknown): string {
