@@ -85,6 +85,25 @@ env_key = "TOLLGATE_KEY"
       env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key, ANTHROPIC_MODEL: model },
     }),
   },
+  'Continue CLI': {
+    from: 'npm',
+    name: '@continuedev/cli',
+    version: '1.5.47',
+    bin: 'cn',
+    tools: [shell('Bash')],
+    launch: ({ url, key, model, prompt, resume, home }) => ({
+      args: ['--config', `${home}/.continue/config.yaml`, '--auto', ...(resume ? ['--resume'] : []), '-p', prompt],
+      env: {},
+      files: {
+        '.continue/config.yaml': `name: Tollgate
+version: 1.0.0
+schema: v1
+models:
+  - { name: tollgate, provider: openai, model: ${model}, apiBase: ${url}/v1, apiKey: ${key}, roles: [chat] }
+`,
+      },
+    }),
+  },
   pi: {
     from: 'npm',
     name: '@earendil-works/pi-coding-agent',
