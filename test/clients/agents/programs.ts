@@ -85,6 +85,17 @@ env_key = "TOLLGATE_KEY"
       env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key, ANTHROPIC_MODEL: model },
     }),
   },
+  'Copilot CLI': {
+    from: 'npm',
+    name: '@github/copilot',
+    version: '1.0.102',
+    bin: 'copilot',
+    tools: [shell('bash', { description: 'Say hello' })],
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: [...(resume ? ['--continue'] : []), '-p', prompt, '--allow-all-tools'],
+      env: { COPILOT_PROVIDER_BASE_URL: `${url}/v1`, COPILOT_PROVIDER_API_KEY: key, COPILOT_MODEL: model },
+    }),
+  },
   'Continue CLI': {
     from: 'npm',
     name: '@continuedev/cli',
