@@ -15,6 +15,7 @@ import { PAGE, readRows, UPDATE, writeRows } from './table.ts'
 /** The package, its version, and what the sample imports. */
 const LIBRARIES: Readonly<Record<string, readonly [name: string, version: string, module: string]>> = {
   LangChain: ['langchain-openai', '1.7.4', 'langchain_openai'],
+  LlamaIndex: ['llama-index-llms-openai-like', '0.8.1', 'llama_index'],
   'pydantic-ai': ['pydantic-ai-slim[openai]', '2.68.0', 'pydantic_ai'],
   DSPy: ['dspy', '3.4.1', 'dspy'],
   smolagents: ['smolagents[openai]', '1.26.0', 'smolagents'],
