@@ -139,4 +139,18 @@ models:
       },
     }),
   },
+  aider: {
+    from: 'pip',
+    name: 'aider-chat',
+    version: '0.86.2',
+    bin: 'aider',
+    tools: [],
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: [
+        ...['--model', `openai/${model}`, '--message', prompt, ...(resume ? ['--restore-chat-history'] : [])],
+        ...['--yes-always', '--no-git', '--no-check-update', '--no-show-model-warnings', '--no-analytics'],
+      ],
+      env: { OPENAI_API_BASE: `${url}/v1`, OPENAI_API_KEY: key },
+    }),
+  },
 }
