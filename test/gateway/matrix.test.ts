@@ -7,7 +7,7 @@ import { FAULTS, startFakeProvider } from '../helpers/fake-provider.ts'
 import { startInProcess } from '../helpers/in-process.ts'
 import { parseSse, textOf } from '../helpers/sse.ts'
 import { sampleCells } from './matrix-cells.ts'
-import { checkEnvelope } from './matrix-checks.ts'
+import { checkErrorEvent } from './matrix-checks.ts'
 import { testMatrix } from './matrix-suite.ts'
 import { plainClient } from './plain-client.ts'
 
@@ -26,7 +26,7 @@ test('after a heartbeat the status has been sent, so the error is an event; it s
   const { comments, events, done, rest } = parseSse(await textOf(response))
   expect(comments).toContain('ping')
   expect(events).toHaveLength(1)
-  checkEnvelope(JSON.parse(events[0]!.data), 'upstream_timeout')
+  checkErrorEvent(events[0]!.data, 'upstream_timeout')
   expect({ done, rest }).toEqual({ done: false, rest: '' })
   expect(gateway.receipt(response)).toMatchObject({ charged: 0n, outcome: 'failed' })
 })

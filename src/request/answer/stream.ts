@@ -30,9 +30,13 @@ const CHAT_FORMAT: StreamFormat = {
   fail: failureFrame,
 }
 
-/** The last event of a stream that went wrong. */
+/**
+ * The last event of a stream that went wrong. Some typed clients (Spring AI, langchain4j) do not know `error` in a chunk, and take an
+ * answer that ends there for a whole one. So `created`, a number in every chunk, is the message here: those clients fail with it.
+ */
 export function failureFrame(refusal: Refusal): Buffer {
-  return frameOf(Buffer.from(JSON.stringify(envelope(refusal))))
+  const { error } = envelope(refusal)
+  return frameOf(Buffer.from(JSON.stringify({ error, created: error.message })))
 }
 
 /** More than this behind a finish reason is no tail but an attack. */

@@ -152,6 +152,7 @@ describe('an answer that fails', () => {
         param: null,
         code: 'upstream_truncated',
       },
+      created: "The model provider's answer broke off before its end.",
     })
   })
 
