@@ -86,7 +86,7 @@ describe('the most tokens that a prompt can have', () => {
     ['text parts', { messages: [{ role: 'user', content: [{ type: 'text', text: 'a' }] }] }, 16],
     ['a refusal', { messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 'a' }] }] }, 16],
     ['tools: the overhead', { tools: [{ type: 'function', function: { name: 'a' } }] }, 16 + 1_024],
-    ['custom tools', { tools: [{ type: 'custom' }] }, 16 + 1_024],
+    ['custom tools', { tools: [{ type: 'custom' }] }, 16 + 1_024 + 192],
     ['tools without a type', { tools: [{ function: { name: 'a' } }] }, 16 + 1_024],
     ['functions, as they were', { functions: [{ name: 'a' }] }, 16 + 1_024],
     ['no tools', { tools: [], functions: [] }, 16],

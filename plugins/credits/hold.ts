@@ -38,11 +38,16 @@ export function promptCeiling(chat: Chat, model: Model, { passes }: Searching = 
 
 /** What the model reads of a tool that Anthropic defines: 700 tokens for its text editor, which has most. */
 const TOKENS_PER_NATIVE_TOOL = 1024
+/** What a custom tool has more as a function: a schema of 115 bytes, and a sentence before its grammar. */
+const TOKENS_PER_CUSTOM_TOOL = 192
 
 function unseenIn(tools: ChatRequest['tools']): number {
   if (!tools) return 0
   let tokens = 0
-  for (const tool of tools) if (anthropicToolIn(tool) !== null) tokens += TOKENS_PER_NATIVE_TOOL
+  for (const tool of tools) {
+    if (anthropicToolIn(tool) !== null) tokens += TOKENS_PER_NATIVE_TOOL
+    else if ((tool as { readonly type?: unknown } | null)?.type === 'custom') tokens += TOKENS_PER_CUSTOM_TOOL
+  }
   return tokens
 }
 

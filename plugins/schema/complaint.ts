@@ -32,7 +32,7 @@ const PASS_HINT = " An operator lets it pass to the provider with 'unknown_field
 function unknown(place: string, name: string, { properties = {} }: { readonly properties?: object }): Refusal {
   const known = Object.keys(properties)
   const param = join(place, name, false)
-  const hint = meant(name, known) || PASS_HINT
+  const hint = meant(name, known) || (place === '' ? PASS_HINT : '')
   return refuse('unknown_parameter', { message: `Unknown parameter: '${param}'.${hint}`, param })
 }
 

@@ -64,7 +64,15 @@ export default definePlugin({
       const { body, bytes, dropped = [], hidesThoughts = false } = request
       const sent = { body, bytes, dropped, hidesThoughts }
       const understood = unknown_fields === 'pass' ? null : withoutOpenRouter(body)
-      const asked = understood === null ? sent : { ...sent, ...understood, bytes: bytesOf(understood.body) }
+      const asked =
+        understood === null
+          ? sent
+          : {
+              ...sent,
+              body: understood.body,
+              bytes: bytesOf(understood.body),
+              dropped: [...dropped, ...understood.dropped],
+            }
       // Clients of other formats ask every model to think; one that cannot answers without.
       const isTranslated = exchange.route.kind !== 'chat' || body.reasoning_effort == null
       const fitting = isTranslated

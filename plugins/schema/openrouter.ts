@@ -7,7 +7,7 @@ import { type ChatRequest, effortWithin } from '#contract'
 
 /** What changes nothing here. */
 const LEFT_OUT = ['models', 'provider', 'transforms', 'route', 'plugins', 'include_reasoning'] as const
-const NAMES = ['reasoning', 'usage', ...LEFT_OUT] as const
+const NAMES: readonly string[] = ['reasoning', 'usage', ...LEFT_OUT]
 
 interface Reasoning {
   readonly effort?: string | null
@@ -26,12 +26,12 @@ export interface Understood {
 /** The same request in chat completions; null where it has none of these parameters. */
 export function withoutOpenRouter(asked: ChatRequest): Understood | null {
   if (!NAMES.some(name => asked[name] !== undefined)) return null
-  const { reasoning, usage, models: _m, provider: _p, transforms: _t, route: _r, plugins: _l, ...rest } = asked
-  const { include_reasoning: _, ...body } = rest
+  const { reasoning, usage } = asked
+  const body = Object.fromEntries(Object.entries(asked).filter(([name]) => !NAMES.includes(name))) as ChatRequest
   const thinking = readReasoning((reasoning ?? {}) as Reasoning, asked.reasoning_effort ?? null)
   return {
     body: {
-      ...(body as ChatRequest),
+      ...body,
       ...(thinking.effort === null ? {} : { reasoning_effort: thinking.effort }),
       ...(asksUsage(usage) && asked.stream === true
         ? { stream_options: { ...asked.stream_options, include_usage: true } }
@@ -49,10 +49,11 @@ const asksUsage = (usage: unknown): boolean => (usage as { readonly include?: un
 
 /** @param said `reasoning_effort`, which counts for more */
 function readReasoning({ effort, max_tokens, enabled, ...others }: Reasoning, said: string | null) {
-  const meant =
-    effort ??
-    (enabled === false ? 'none' : max_tokens != null ? effortWithin(max_tokens) : enabled === true ? 'medium' : null)
   const dropped = Object.keys(others).filter(name => others[name] != null && others[name] !== false)
+  const isOff = enabled === false || max_tokens === 0
+  const within = max_tokens == null ? null : effortWithin(max_tokens)
+  const meant = isOff ? 'none' : (effort ?? within ?? (enabled === true ? 'medium' : null))
+  if (!isOff && effort != null && within !== null) dropped.push('max_tokens')
   if (said !== null && meant !== null && meant !== said) dropped.push('effort')
   return { effort: said ?? meant, dropped: dropped.map(name => `reasoning.${name}`) }
 }

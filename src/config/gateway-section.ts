@@ -73,7 +73,8 @@ export function buildServer(source: Source, shape: GatewayShape): Server | null 
     corsOrigins,
     limits: {
       maxInflight: limits.max_inflight,
-      bodyBytes: limits.body,
+      // A larger one would never have room.
+      bodyBytes: Math.min(limits.body, limits.bodies_in_flight),
       answerBytes: limits.answer,
       bodyBytesInflight: limits.bodies_in_flight,
       keptResponseBytes: limits.kept_response,

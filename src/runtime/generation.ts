@@ -237,8 +237,7 @@ function createUpstream(
       upstream: {
         provider,
         // The demo speaks OpenAI's format; only its road is another: there is no network on it.
-        dialect: createDialect('openai', clock.now, redact, undefined, provider.dialect === 'demo' ? 'demo' : '')
-          .dialect,
+        dialect: createDialect('openai', clock.now, redact).dialect,
         transport: dispatch,
         rawProxy,
         sign: request => ({ headers: request.headers, ...NOBODY }),

@@ -4,6 +4,9 @@ import { type Chat, type EncodedRequest, type Exchange, type Refusal, refuse } f
 /** A tool as such. `tools.function.strict` is a part of one. */
 const TOOL = /^(?:tools|functions)$|^tools\.(?!function\.)/
 
+/** Parameters of OpenRouter that say which models and providers may answer: `provider` may ask for one that keeps no data. */
+const OPENROUTER: ReadonlySet<string> = new Set(['models', 'provider', 'transforms', 'route', 'plugins'])
+
 /**
  * Why a request must not go without what is left out of it; null when it may.
  * A parameter that was left out on the way into the canonical format (an effort of thinking for a model that has none) is a
@@ -20,7 +23,7 @@ export function refusalOfLost(
   const hosted = onDropped === 'refuse' ? before.find(isTool) : undefined
   const tool = hosted ?? dropped.find(isTool)
   if (tool !== undefined) return toolRefusal(tool)
-  const [lost] = dropped
+  const lost = (onDropped === 'refuse' ? before.find(name => OPENROUTER.has(name)) : undefined) ?? dropped[0]
   if (lost === undefined || onDropped === 'refuse_tools') return null
   const message = `This model's provider does not take '${lost}'. Leave it out.`
   return refuse('unsupported_parameter', { message, param: lost })

@@ -11,7 +11,8 @@ export function allowOrigins(origins: readonly string[] | null): Middleware | nu
   const isAny = origins.includes('*')
   return koaCors({
     origin: ({ headers: { origin = '' } }) => (isAny ? '*' : origins.includes(origin) ? origin : ''),
-    allowMethods: ['GET', 'POST', 'DELETE'],
+    // Raw routes may take all of them.
+    allowMethods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
     // Requests bring a key in a header and no cookie, so the star means all headers.
     exposeHeaders: '*',
     maxAge: MAX_AGE_SECONDS,

@@ -3,20 +3,27 @@ import { type Refusal, refuse } from '#contract'
 
 /** Parts of the APIs of OpenAI and Anthropic, behind `/v1/`, and what to do without them. */
 const MISSING: readonly (readonly [path: RegExp, advice: string])[] = [
-  [/^conversations/, "The gateway stores no conversations. Send the whole conversation in 'input'."],
-  [/^(?:messages\/)?batches/, 'The gateway has no batches. Send each request by itself.'],
-  [/^(?:files|uploads)/, 'The gateway stores no files. Send a file as a part of the request that needs it.'],
-  [/^vector_stores/, 'The gateway has no vector stores. Search in your own, and send what you find with the request.'],
-  [/^realtime/, 'The gateway has no realtime sessions. Use a chat route with stream: true.'],
-  [/^(?:assistants|threads)/, 'The gateway has no assistants. Use /v1/responses or /v1/chat/completions.'],
-  [/^chat\/completions\/./, 'The gateway stores no chat completions.'],
-  [/^responses\/compact/, 'The gateway does not shorten conversations on this path. Send the item compaction_trigger.'],
+  [/^conversations(?:\/|$)/, "The gateway stores no conversations. Send the whole conversation in 'input'."],
+  [/^(?:messages\/)?batches(?:\/|$)/, 'The gateway has no batches. Send each request by itself.'],
+  [/^(?:files|uploads)(?:\/|$)/, 'The gateway stores no files. Send a file as a part of the request that needs it.'],
   [
-    /^(?:fine_tuning|evals|graders|containers|videos|chatkit|skills|organizations?|agents|sessions|environments)/,
+    /^vector_stores(?:\/|$)/,
+    'The gateway has no vector stores. Search in your own, and send what you find with the request.',
+  ],
+  [/^realtime(?:\/|$)/, 'The gateway has no realtime sessions. Use a chat route with stream: true.'],
+  [/^(?:assistants|threads)(?:\/|$)/, 'The gateway has no assistants. Use /v1/responses or /v1/chat/completions.'],
+  [/^chat\/completions\/./, 'The gateway stores no chat completions.'],
+  [
+    /^responses\/compact(?:\/|$)/,
+    'The gateway does not shorten conversations on this path. Send the item compaction_trigger.',
+  ],
+  [/^responses\/./, 'Responses are kept only where the route has keep_responses.'],
+  [
+    /^(?:fine_tuning|evals|graders|containers|videos|chatkit|skills|organizations?|agents|sessions|environments)(?:\/|$)/,
     'Call the provider itself for this part of its API.',
   ],
   [
-    /^(?:embeddings|moderations|completions|complete|rerank|audio|images|ocr|fim)/,
+    /^(?:embeddings|moderations|completions|complete|rerank|audio|images|ocr|fim)(?:\/|$)/,
     'An operator can add a route of kind raw for it.',
   ],
 ]
@@ -35,7 +42,7 @@ export function refusalOfUnknown(method: string, path: string, routes: readonly 
   const meant = routes.find(route => route === `/v1${path}`)
   if (meant !== undefined) return nothing(` The base URL must end in /v1: try ${meant}`)
   const lean = leanPath(path, routes)
-  if (lean !== null) return nothing(` The base URL has a part too many: try ${lean}`)
+  if (lean !== null) return nothing(` Did you mean ${lean}? Check the base URL of the client.`)
   const advice = adviceFor(path)
   if (advice !== null) return refuse('not_supported', { message: `The gateway has no ${shown}. ${advice}` })
   return nothing('')

@@ -3,6 +3,7 @@
 import { type KeptAnswer, refuse, type Sliced, slices } from '#contract'
 import { StoreUnavailable } from '../../store/store.ts'
 import type { Reply } from '../finish.ts'
+import { refusalOfUnknown } from '../http/unknown-url.ts'
 import type { Asked, Fields, KeptParts } from './exchange-answers.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
@@ -67,8 +68,12 @@ export async function sendKept(exchange: LiveExchange, path: string): Promise<Re
   const { ctx } = exchange
   const { store } = exchange.host
   const [id, part, ...more] = path.split('/') as [string, string?, ...string[]]
-  const methods = Object.hasOwn(METHODS, part ?? '') ? METHODS[part ?? '']! : []
-  if (more.length > 0 || !methods.includes(ctx.method)) throw refuse('unknown_url')
+  const methods = Object.hasOwn(METHODS, part ?? '') ? METHODS[part ?? '']! : null
+  if (more.length > 0 || methods === null) throw refuse('unknown_url')
+  if (!methods.includes(ctx.method)) {
+    if (id === 'compact') throw refusalOfUnknown(ctx.method, ctx.path, [])
+    throw refuse('method_not_allowed', { headers: { allow: methods.join(', ') } })
+  }
   const account = exchange.account?.id ?? ''
   const body = ctx.method === 'DELETE' ? await remove(id) : await slices.run(read(id), exchange.signal)
   return jsonReply(exchange, body)

@@ -29,7 +29,9 @@ export function sendModel(exchange: LiveExchange, id: string): Reply {
   const { catalog, routes } = exchange.generation
   const model = catalog.find(id)
   if (!model || !mayUse(model, exchange.key)) {
-    const raw = listedRawModels(routes, catalog, exchange.key).find(each => each.id === id)
+    const raw = isForAnthropic(exchange.ctx.req, 'model')
+      ? undefined
+      : listedRawModels(routes, catalog, exchange.key).find(each => each.id === id)
     if (raw !== undefined) return jsonReply(exchange, rawModelEntry(raw))
     throw refuse('model_not_found', { param: 'model' })
   }

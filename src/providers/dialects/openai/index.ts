@@ -9,7 +9,7 @@ import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
 import { openAiCounting } from './count.ts'
 import { callsBack } from './custom-calls.ts'
-import { OPENAI, QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
+import { OPENAI, OTHERS, QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
 import { encodeBody } from './request.ts'
 import { decodeOpenAiStream, type Fail, failureInside, isBareError } from './stream.ts'
@@ -33,7 +33,7 @@ interface Manners {
  * @param host of the provider, by which a relative may be known
  */
 export function openAiDialect(now: () => number, redact?: Redact, host = ''): Dialect {
-  const quirks = QUIRKS_BY_HOST.find(([pattern]) => pattern.test(host))?.[1]
+  const quirks = QUIRKS_BY_HOST.find(([pattern]) => pattern.test(host))?.[1] ?? OTHERS
   const dialect = dialectOf(now, redact, { name: 'openai', quirks })
   return quirks === OPENAI ? { ...dialect, counting: openAiCounting } : dialect
 }

@@ -1,6 +1,6 @@
 /**
  * What relatives of the OpenAI dialect take differently in a request, as data: a row for each name under which a provider
- * can be configured. A relative without a row takes what OpenAI takes (xAI, OpenRouter, Cerebras, vLLM, ...): `openai` is
+ * can be configured. A relative without a row takes what OpenAI takes but for custom tools (xAI, Cerebras, vLLM, ...): `openai` is
  * its dialect. What relatives answer differently is read leniently for all of them, see repair.ts.
  *
  * Facts as of November 2026, from recorded traffic, the providers' references, and the errors that their users report.
@@ -149,10 +149,10 @@ const ZAI: Quirks = {
 }
 
 /** Passes marks on to the makers that take them, and knows what the others do with them. */
-const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept' }
+const OPENROUTER: Quirks = { isPlain: true, cacheMarks: 'kept', customTools: 'functions' }
 
-/** The embedded demo: it calls functions only. */
-const DEMO: Quirks = { isPlain: true, customTools: 'functions' }
+/** Everyone else (xAI, Cerebras, vLLM, llama.cpp, the demo ...) takes what OpenAI takes, except its custom tools. */
+export const OTHERS: Quirks = { isPlain: true, customTools: 'functions' }
 
 /** By the name of the dialect. */
 export const QUIRKS = {
@@ -170,7 +170,6 @@ export type RelativeName = keyof typeof QUIRKS
 export const QUIRKS_BY_HOST: readonly (readonly [host: RegExp, quirks: Quirks])[] = [
   [/^(?:[a-z0-9-]+\.)?openrouter\.ai$/, OPENROUTER],
   [/^(?:[a-z0-9-]+\.)?api\.openai\.com$/, OPENAI],
-  [/^demo$/, DEMO],
 ]
 
 /** OpenAI's own API at Azure, and its older ones that know all that it knows. */
@@ -185,7 +184,11 @@ export const AZURE_BEFORE: readonly (readonly [version: string, quirks: Quirks])
 ]
 
 /** Foundry's API for models of all makers knows the cap by its older name only. */
-export const FOUNDRY: Quirks = { capField: 'max_tokens', messages: { roles: SYSTEM, extensions: 'left' } }
+export const FOUNDRY: Quirks = {
+  capField: 'max_tokens',
+  customTools: 'functions',
+  messages: { roles: SYSTEM, extensions: 'left' },
+}
 
 /** Finish reasons that OpenAI has another word for (Mistral). One that is not here reaches the client as it is. */
 export const FINISHES: Readonly<Record<string, string>> = { model_length: 'length', eos: 'stop' }

@@ -38,9 +38,8 @@ const NOTHING: readonly string[] = []
 /** Whether a request may have something that a provider with few quirks does not take, or takes otherwise. */
 function mayDiffer({ body, bytes }: Chat, { leaves, customTools, messages }: Quirks): boolean {
   if (leaves !== undefined) for (const name of leaves) if (body[name] !== undefined) return true
-  return (
-    (messages !== undefined && mayHaveExtensions(bytes)) || (customTools !== undefined && bytes.includes('"custom"'))
-  )
+  if (messages !== undefined && mayHaveExtensions(bytes)) return true
+  return customTools !== undefined && body.tools != null && bytes.includes('"custom"')
 }
 
 /** What else it does not know is the provider's to refuse: it may have become a tool there. */
