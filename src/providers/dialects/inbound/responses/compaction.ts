@@ -18,6 +18,8 @@ const PREFACE = 'This is a summary of the conversation so far, which it replaces
 
 const textAt = (text: string, place: string): PlacedPart[] => [{ part: { type: 'text', text }, place }]
 
+export const isCompaction = ({ type }: Fields): boolean => type === 'compaction' || type === 'compaction_summary'
+
 /** The last message of a request that asks for a summary. */
 export function promptAt(place: string, boxes: Boxes | undefined): PlacedPart[] {
   if (boxes) return textAt(PROMPT, place)

@@ -4,6 +4,7 @@
  */
 
 import { type InboundView, type KeptAnswer, type KeptAnswers, refuse, type Sliced } from '#contract'
+import { isCompaction } from './compaction.ts'
 import type { OutputItem } from './items.ts'
 import { type Fields, optionalTextOf, shown, unsupported, wrongValue } from './read.ts'
 import { isKept, keyOf, responseId } from './response.ts'
@@ -22,7 +23,10 @@ const PREVIOUS = 'previous_response_id'
 const REMEDY =
   'ask with store: false, as the AI SDK does with providerOptions: { openai: { store: false } }. The operator can set keep_responses on this route'
 
-/** The items before the client's own: of each earlier response what was asked, then what was answered. */
+/**
+ * The items before the client's own: of each earlier response what was asked, then what was answered. Where one has a summary,
+ * the responses before it are not wanted.
+ */
 export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): PlacedItem[] {
   const previous = optionalTextOf(asked[PREVIOUS], PREVIOUS)
   if (previous === null) return []
@@ -40,8 +44,15 @@ export function earlierItems(asked: Fields, kept: KeptAnswers | undefined): Plac
       throw refuse('previous_response_not_found', { message: notFound(id, previous), param: PREVIOUS })
     }
     chain.push(found)
+    if (found.output.some(isCompaction) || found.input.some(isCompaction)) break
   }
-  return chain.reverse().flatMap(({ input, output }) => [...input, ...output].map(item => ({ item, place: PREVIOUS })))
+  return chain.reverse().flatMap(turn => itemsOf(turn).map(item => ({ item, place: PREVIOUS })))
+}
+
+/** A summary in the answer replaces all before it. The client that sends one says itself what stays beside it. */
+function itemsOf({ input, output }: KeptAnswer): readonly Fields[] {
+  const summary = output.findLastIndex(isCompaction)
+  return summary === -1 ? [...input, ...output] : output.slice(summary)
 }
 
 /** A request needs all that came before the response that it names. */

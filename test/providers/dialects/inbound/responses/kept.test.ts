@@ -116,6 +116,33 @@ describe('a later request', () => {
     expect(ahead({ previous_response_id: 'resp_T9' })).toEqual(['resp_T9 output', 'resp_T9 input'])
   })
 
+  test('begins at the last summary, and needs no response before it', () => {
+    const { answers, decode, messages } = begun()
+    const trigger = { type: 'compaction_trigger' }
+    const compacted = decode({ input: [RESULT, trigger], previous_response_id: 'resp_T1' })
+    expect(compacted.body['messages']).toMatchObject([
+      { role: 'user' },
+      { role: 'assistant' },
+      { role: 'tool' },
+      { role: 'user' },
+    ])
+    compacted.encodeAnswer(completion({ content: 'It was seen.' }))
+    answers.delete('resp_T1')
+    const summary = { role: 'user', content: expect.stringContaining('It was seen.') }
+    const go = { role: 'user', content: 'Go on.' }
+    expect(messages({ input: 'Go on.', previous_response_id: 'resp_T2' })).toEqual([summary, go])
+    // A client may send the summary itself, beside what it does not want to lose.
+    const input = [go, ...answers.get('resp_T2')!.output]
+    decode({ input, previous_response_id: 'resp_T2' }).encodeAnswer(completion({ content: 'Done.' }))
+    answers.delete('resp_T2')
+    expect(messages({ input: 'Go on.', previous_response_id: 'resp_T4' })).toEqual([
+      go,
+      summary,
+      { role: 'assistant', content: 'Done.' },
+      go,
+    ])
+  })
+
   test('keeps what references stood for', () => {
     const { answers, decode, messages } = begun()
     const input = [{ type: 'item_reference', id: 'fc_T1_1' }, RESULT]
