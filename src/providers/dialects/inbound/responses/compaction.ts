@@ -6,7 +6,7 @@
 import type { Boxes, Delta } from '#contract'
 import type { PlacedPart } from './content-parts.ts'
 import type { Emit, OutputItem } from './items.ts'
-import { at, type Fields, textOf, unsupported, wrongValue } from './read.ts'
+import { at, type Fields, textOf, wrongValue } from './read.ts'
 
 /** The number is that of the format. */
 const MARK = 'tollgate-compaction1.'
@@ -21,16 +21,17 @@ const textAt = (text: string, place: string): PlacedPart[] => [{ part: { type: '
 export const isCompaction = ({ type }: Fields): boolean => type === 'compaction' || type === 'compaction_summary'
 
 /** The last message of a request that asks for a summary. */
-export function promptAt(place: string, boxes: Boxes | undefined): PlacedPart[] {
-  if (boxes) return textAt(PROMPT, place)
-  throw unsupported(at(place, 'type'), `${place} asks for a compaction, which this gateway cannot encrypt.`)
-}
+export const promptAt = (place: string): PlacedPart[] => textAt(PROMPT, place)
+
+/** In place of a summary in a replay, which opens no boxes. */
+const SEALED = '(The summary is encrypted.)'
 
 /** The summary in an item. Throws a refusal for one that was not made here: without it the conversation would be lost. */
 export function readCompaction(item: Fields, place: string, boxes: Boxes | undefined): PlacedPart[] {
   const param = at(place, 'encrypted_content')
   const box = textOf(item['encrypted_content'], param)
-  const summary = box.startsWith(MARK) ? (boxes?.open(box.slice(MARK.length)) ?? null) : null
+  if (!boxes) return textAt(PREFACE + SEALED, place)
+  const summary = box.startsWith(MARK) ? boxes.open(box.slice(MARK.length)) : null
   if (summary !== null) return textAt(PREFACE + summary, place)
   throw wrongValue(
     param,
@@ -41,12 +42,12 @@ export function readCompaction(item: Fields, place: string, boxes: Boxes | undef
 /** The answer to such a request, in place of `Output`. */
 export class CompactionOutput {
   readonly #id: string
-  readonly #boxes: Boxes
+  readonly #boxes: Boxes | undefined
   readonly #emit: Emit
   #summary = ''
   #items: readonly OutputItem[] = []
 
-  constructor(key: string, boxes: Boxes, emit: Emit) {
+  constructor(key: string, boxes: Boxes | undefined, emit: Emit) {
     this.#id = `cmp_${key}_0`
     this.#boxes = boxes
     this.#emit = emit
@@ -59,7 +60,8 @@ export class CompactionOutput {
   /** No item where there is no whole summary: the client keeps its conversation then. */
   end(isCut: boolean): readonly OutputItem[] {
     if (isCut || this.#summary.trim() === '' || this.#items.length > 0) return this.#items
-    const item = { id: this.#id, type: 'compaction', encrypted_content: MARK + this.#boxes.seal(this.#summary) }
+    const box = this.#boxes?.seal(this.#summary) ?? ''
+    const item = { id: this.#id, type: 'compaction', encrypted_content: MARK + box }
     this.#emit('response.output_item.added', { output_index: 0, item })
     this.#emit('response.output_item.done', { output_index: 0, item })
     this.#items = [item]

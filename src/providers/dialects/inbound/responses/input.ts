@@ -61,7 +61,7 @@ export function readInput(asked: Fields, instructions: string | null, view: Inbo
       items.push(item)
     }
   }
-  if (trigger !== null) conversation.say('user', promptAt(trigger, boxes), trigger)
+  if (trigger !== null) conversation.say('user', promptAt(trigger), trigger)
   return { ...conversation.end(), items: isKept(asked, view) ? items.map(keptForm) : [], compacts: trigger !== null }
 }
 

@@ -17,7 +17,7 @@ import { citationsOf } from './searches.ts'
 /** How the answer to a request is written. */
 export function outputFor(request: ReadRequest, view: InboundView, emit: Emit): Output | CompactionOutput {
   const key = keyOf(view)
-  if (request.compacts) return new CompactionOutput(key, view.boxes!, emit)
+  if (request.compacts) return new CompactionOutput(key, view.boxes, emit)
   return new Output(key, request.names, sealingOf(request.asked, view), emit)
 }
 

@@ -2,7 +2,18 @@
 import { describe, expect, test } from 'vitest'
 import { responsesInbound } from '../../../../../src/providers/dialects/inbound/responses/index.ts'
 import type { Json } from '../../../../helpers/cases.ts'
-import { answered, canonical, chunk, eventsOf, MINIMAL, messagesOf, streamed, usageChunk, VIEW } from './helpers.ts'
+import {
+  answered,
+  canonical,
+  chunk,
+  completion,
+  eventsOf,
+  MINIMAL,
+  messagesOf,
+  streamed,
+  usageChunk,
+  VIEW,
+} from './helpers.ts'
 
 const TALK = [
   { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Hi' }] },
@@ -72,6 +83,19 @@ describe('the answer', () => {
     const { done, last } = lastOf([chunk({ content: SUMMARY }), chunk({}, 'length')], REQUEST)
     expect([done, last.type]).toEqual([[], 'response.incomplete'])
   })
+})
+
+test('a replay, which has no boxes, asks for a summary and takes one', () => {
+  const { boxes: _, ...view } = VIEW
+  const item = { type: 'compaction', encrypted_content: whole({ content: SUMMARY }).output[0]!.encrypted_content }
+  const user = { role: 'user', content: 'Go on.' }
+  const later = responsesInbound.decodeRequest({ ...MINIMAL, input: [item, user] }, view)
+  expect(later.body['messages']).toEqual([{ role: 'user', content: expect.not.stringContaining(SUMMARY) }, user])
+  const trigger = responsesInbound.decodeRequest({ ...MINIMAL, ...REQUEST }, view)
+  expect(trigger.body['messages']).toEqual(canonical(REQUEST)['messages'])
+  const { output, status } = JSON.parse(trigger.encodeAnswer(completion({ content: SUMMARY })).toString())
+  expect([output, status]).toMatchObject([[{ type: 'compaction' }], 'completed'])
+  expect(JSON.stringify(output)).not.toContain(SUMMARY)
 })
 
 test('a kept trigger asks for nothing again', () => {
