@@ -76,6 +76,10 @@ export function callsBack({ choices }: ChatCompletion, { customTools }: AnswerVi
   return isChanged
 }
 
+interface CallsDelta {
+  tool_calls?: readonly ToolCallDelta[] | null
+}
+
 /** The same for a stream. */
 export class CustomCalls {
   readonly #names: ReadonlySet<string>
@@ -89,16 +93,39 @@ export class CustomCalls {
   change({ choices }: Chunk): boolean {
     let isChanged = false
     for (const { index = 0, delta, finish_reason: finish } of choices) {
-      for (const call of callsIn(delta.tool_calls)) if (this.#change(call, `${index} ${call.index}`)) isChanged = true
+      if (this.#changeCalls(index, delta)) isChanged = true
       if (finish && this.#finish(index, delta)) isChanged = true
     }
     return isChanged
   }
 
-  #change(call: ToolCallDelta, key: string): boolean {
+  #changeCalls(choice: number, delta: CallsDelta): boolean {
+    let isChanged = false
+    let ended: { readonly before: ToolCallDelta; readonly input: string }[] | undefined
+    for (const call of callsIn(delta.tool_calls)) {
+      const key = `${choice} ${call.index}`
+      const isNew = this.#isNew(call, key)
+      // Some providers give all calls one index: what is left of the call before has to go first.
+      const input = isNew ? (this.#open.get(key)?.reader.end() ?? '') : ''
+      if (input !== '') (ended ??= []).push({ before: call, input })
+      if (this.#change(call, key, isNew)) isChanged = true
+    }
+    if (ended === undefined) return isChanged
+    delta.tool_calls = delta.tool_calls!.flatMap(call => {
+      const input = ended.find(({ before }) => before === call)?.input
+      return input === undefined ? [call] : [{ index: call.index, custom: { input } }, call]
+    })
+    return true
+  }
+
+  #isNew({ id, function: { name } = {} }: ToolCallDelta, key: string): boolean {
+    const open = this.#open.get(key)
+    return Boolean(name) && (open === undefined || (Boolean(id) && id !== open.id))
+  }
+
+  #change(call: ToolCallDelta, key: string, isNew: boolean): boolean {
     const { id, function: { name, arguments: text = '' } = {} } = call
     let open = this.#open.get(key)
-    const isNew = Boolean(name) && (open === undefined || (Boolean(id) && id !== open.id))
     if (isNew && this.#names.has(name!)) {
       open = { id, reader: new InputReader() }
       this.#open.set(key, open)
@@ -112,7 +139,7 @@ export class CustomCalls {
   }
 
   /** Adds inputs that could not be read before they were whole. */
-  #finish(choice: number, delta: { tool_calls?: readonly ToolCallDelta[] | null }): boolean {
+  #finish(choice: number, delta: CallsDelta): boolean {
     const rest: ToolCallDelta[] = []
     for (const [key, { reader }] of this.#open) {
       const [its, index] = key.split(' ').map(Number) as [number, number]
