@@ -54,7 +54,7 @@ export function inputOf(text: string): string {
   if (value === undefined) {
     const reader = new InputReader()
     const input = reader.push(text)
-    return reader.hasBegun ? input + reader.end() : text
+    return reader.hasBegun && reader.isPlausible ? input + reader.end() : text
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return text
   const { input = Object.keys(value).length === 1 ? Object.values(value)[0] : undefined } = value as Fields
@@ -75,14 +75,38 @@ const HEAD = /^\s*\{\s*"input"\s*:\s*"/
 /** Arguments that begin otherwise are read when they are whole. */
 const MAX_HEAD = 256
 
-const ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
+const ESCAPES: Readonly<Record<string, string>> = {
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  '"': '"',
+  '\\': '\\',
+  '/': '/',
+}
+
+const UNIT = /^[\da-f]{4}$/i
+/** The beginning of an escape that may become one of UNIT. */
+const HALF_UNIT = /^\\(?:u[\da-f]{0,3})?$/i
+
+/** What may follow the input: anything else says that a quote in it was not escaped. */
+const BEHIND = /^\s*(?:$|\}|,\s*(?:"|$))/
 
 /** Reads the input out of arguments that come in pieces. */
 export class InputReader {
-  /** Before the input: all that has come. In it: an escape, or half of a pair of surrogates, that is not whole yet. */
+  /**
+   * Before the input: all that has come. In it: an escape, or half of a pair of surrogates, that is not whole yet. After it: the
+   * remainder of the piece in which it ended.
+   */
   #rest = ''
   #isOver = false
   hasBegun = false
+
+  /** Whether what follows the input looks like its end. */
+  get isPlausible(): boolean {
+    return !this.#isOver || BEHIND.test(this.#rest)
+  }
 
   /** The part of the input in a piece. */
   push(piece: string): string {
@@ -117,16 +141,16 @@ export class InputReader {
       if (next === text.length) break
       if (text[next] === '"') {
         this.#isOver = true
+        this.#rest = text.slice(next + 1)
         return input
       }
-      const kind = text[next + 1]
-      const length = kind === 'u' ? 6 : 2
-      if (kind === undefined || next + length > text.length) break
-      input +=
-        kind === 'u'
-          ? String.fromCharCode(Number.parseInt(text.slice(next + 2, next + 6), 16))
-          : (ESCAPES[kind] ?? kind)
-      at = next + length
+      if (text.length < next + 6 && HALF_UNIT.test(text.slice(next))) break
+      const kind = text[next + 1]!
+      const unit = kind === 'u' ? text.slice(next + 2, next + 6) : ''
+      const isUnit = UNIT.test(unit)
+      // An escape that JSON does not know, as of a regular expression, is meant as it is written.
+      input += isUnit ? String.fromCharCode(Number.parseInt(unit, 16)) : (ESCAPES[kind] ?? `\\${kind}`)
+      at = next + (isUnit ? 6 : 2)
     }
     // JSON parsers of some clients refuse half of a pair.
     const isHalf = /[\ud800-\udbff]$/.test(input)

@@ -49,9 +49,19 @@ test.each([
   ['{"input":"cut \\', 'cut '],
   ['{"inp', '{"inp'],
   ['{"input":"\\/\\b\\f\\n\\r\\t\\"\\\\"}', '/\b\f\n\r\t"\\'],
+  ['{"input":"a\\d+ b"}', 'a\\d+ b'],
+  ['{"input":"\\u00zz \\u0"}', '\\u00zz \\u0'],
+  ['{"input":"a\\d", "b":1}', 'a\\d'],
+  ['{"input":"a\\d"', 'a\\d'],
+  ['{"input":"a\\d",', 'a\\d'],
 ])('%j is %j, whole and in pieces', (json, input) => {
   expect(inputOf(json)).toBe(input)
   const reader = new InputReader()
   expect([...json].map(piece => reader.push(piece)).join('') + reader.end()).toBe(input)
   expect(reader.push('x') + reader.end()).toBe('')
+})
+
+test('whole arguments with quotes that are not escaped are the input themselves', () => {
+  const text = '{"input":"print("hi")"}'
+  expect(inputOf(text)).toBe(text)
 })
