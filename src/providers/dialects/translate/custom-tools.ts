@@ -30,7 +30,8 @@ const PARAMETERS = {
 export function functionFor({ name, description, format }: WireCustomTool) {
   const { syntax = 'lark', definition } = format?.grammar ?? {}
   const rule = definition === undefined ? '' : `The input must match this grammar (${syntax}):\n${definition}`
-  return { name, description: [description, rule].filter(Boolean).join('\n\n') || null, parameters: PARAMETERS }
+  const text = [description, rule].filter(Boolean).join('\n\n')
+  return { name, ...(text === '' ? {} : { description: text }), parameters: PARAMETERS }
 }
 
 /** The arguments of the function in place of a call. */

@@ -1,7 +1,7 @@
 /** Calls of custom tools in streams of providers that have functions only. */
 import { expect, test } from 'vitest'
 import type { Chunk } from '#contract'
-import { CustomCalls } from '../../../../src/providers/dialects/openai/custom-calls.ts'
+import { CustomCalls, withoutCustomTools } from '../../../../src/providers/dialects/openai/custom-calls.ts'
 
 function changed(calls: readonly (readonly [name: string, id: string, text: string])[], isOneChunk: boolean) {
   const reader = new CustomCalls(new Set(['patch']))
@@ -15,6 +15,13 @@ function changed(calls: readonly (readonly [name: string, id: string, text: stri
     return chunk.choices[0]!.delta.tool_calls ?? []
   })
 }
+
+test('a tool without a description has none as a function either', () => {
+  const tools = [null, undefined, ''].map(description => ({ type: 'custom', custom: { name: 'patch', description } }))
+  const body = withoutCustomTools({ model: 'm', messages: [], tools } as never)
+  const made = { type: 'function', function: { name: 'patch', parameters: expect.any(Object) } }
+  expect(body.tools).toStrictEqual([made, made, made])
+})
 
 const UNUSUAL = '{"a":"x","input":"first"}'
 
