@@ -15,7 +15,7 @@ import {
   unsupported,
   wrongType,
 } from './read.ts'
-import { type ReadTools, readToolChoice, readTools } from './tools.ts'
+import { type ReadTools, readToolChoice, readTools, SEARCH_ONLY } from './tools.ts'
 
 export interface ReadRequest {
   /** The canonical body. */
@@ -198,6 +198,7 @@ function streaming(stream: unknown): Fields {
 function toolSettings(read: ReadTools, asked: Fields): Fields {
   const { tools, search } = read
   const choice = readToolChoice(asked['tool_choice'], read)
+  if (choice === SEARCH_ONLY) return { web_search_options: search!.options }
   const searching = search === null || choice === 'none' ? {} : { web_search_options: search.options }
   if (tools.length === 0) {
     const isKept = choice === null || choice === 'none' || (search !== null && choice === 'required')

@@ -148,6 +148,9 @@ function readFormat(value: unknown, place: string): Fields | null {
   return { type: 'grammar', grammar: { definition, syntax } }
 }
 
+/** The choice of a search alone: the functions are left out then, as the canonical choice names functions only. */
+export const SEARCH_ONLY: Fields = { type: 'web_search' }
+
 /** Null when it says no more than the default does. Throws for one that forces a tool that was left out. */
 export function readToolChoice(value: unknown, read: ReadTools): string | Fields | null {
   if (value == null || value === 'auto') return null
@@ -164,17 +167,20 @@ export function readToolChoice(value: unknown, read: ReadTools): string | Fields
   const tools = listOf(choice['tools'], 'tool_choice.tools').map((each, index) => {
     const place = `tool_choice.tools[${index}]`
     const tool = fieldsOf(each, place)
-    return isMade(tool) ? null : readNamed(tool, place, read)
+    return isMade(tool) ? SEARCH_ONLY : readNamed(tool, place, read)
   })
-  const named = tools.filter(tool => tool !== null)
+  const named = tools.filter(tool => tool !== null && tool !== SEARCH_ONLY)
   if (named.length > 0 || tools.length === 0) return { type, allowed_tools: { mode, tools: named } }
+  if (tools.includes(SEARCH_ONLY)) return SEARCH_ONLY
   if (mode === 'required' || read.search !== null) throw forcedRefusal('tool_choice.tools', 'only tools')
   return 'none'
 }
 
 /** Null for a tool that was left out. */
-function readNamed(tool: Fields, place: string, { dropped }: ReadTools): Fields | null {
+function readNamed(tool: Fields, place: string, { dropped, names }: ReadTools): Fields | null {
   const type = textOf(tool['type'], at(place, 'type'))
+  // The client may have a shell beside one that was left out.
+  if (names.find(type).clientTool === type && isClientTool(tool)) return { type: 'function', function: { name: type } }
   if (dropped.has(`tools.${type}`)) return null
   if (isClientTool(tool)) return { type: 'function', function: { name: type } }
   if (isHosted(type)) return null

@@ -7,7 +7,7 @@ import type { Json } from '../../../../helpers/cases.ts'
 import { countsOf } from '../../../../helpers/counts.ts'
 import { seeded } from '../../../../helpers/seeded.ts'
 import { spoiler } from './chunks.ts'
-import { answered, completion, MINIMAL, refusalOf, VIEW } from './helpers.ts'
+import { answered, canonical, completion, MINIMAL, refusalOf, VIEW } from './helpers.ts'
 
 const counts = countsOf('corpus')
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
@@ -363,10 +363,35 @@ describe('errors of later steps', () => {
     })
   })
 
+  test.each(['auto', 'required'])('a search alone that is allowed is kept, without the functions: %s', mode => {
+    const tools = [{ type: 'function', name: 'look' }, { type: 'web_search' }]
+    const choose = (...allowed: Json[]) =>
+      searching({ tools, tool_choice: { type: 'allowed_tools', mode, tools: allowed } }, ['openai']).body
+    const alone = choose({ type: 'web_search' })
+    expect(alone).toMatchObject({ web_search_options: {} })
+    expect(alone).not.toHaveProperty('tools')
+    expect(alone).not.toHaveProperty('tool_choice')
+    const look = { type: 'function', name: 'look' }
+    expect(choose({ type: 'web_search' }, look)).toMatchObject({
+      web_search_options: {},
+      tools: [{}],
+      tool_choice: { allowed_tools: { mode, tools: [{ function: { name: 'look' } }] } },
+    })
+  })
+
   function searching(more: Json, searches: readonly string[]) {
     const findModel = () => ({ maxOutput: 10, allow: ['web_search'], searches }) as never
     return responsesInbound.decodeRequest({ ...MINIMAL, ...more }, { ...VIEW, findModel })
   }
+})
+
+test('a shell of the client can be chosen beside one in a container', () => {
+  const tools = [CONTAINER, { type: 'shell', environment: { type: 'local' } }]
+  const named = { type: 'function', function: { name: 'shell' } }
+  const shell = { type: 'shell' }
+  expect(canonical({ tools, tool_choice: shell })['tool_choice']).toEqual(named)
+  const choice = { type: 'allowed_tools', mode: 'required', tools: [shell] }
+  expect(canonical({ tools, tool_choice: choice })['tool_choice']).toMatchObject({ allowed_tools: { tools: [named] } })
 })
 
 /** Of everything that a request may hold, something. */
