@@ -208,18 +208,18 @@ export class Conversation {
 
   /** Moves each result behind the message with its call, and the results before it. A result without a call stays. */
   #moveResults(): void {
-    const groups: { readonly message: Message; readonly place: MessagePlace }[][] = []
+    const groups = this.#messages.map((message, index) => [{ message, place: this.#places[index]! }])
     const byCall = new Map<string, (typeof groups)[number]>()
+    const enter = (index: number) => {
+      const calls = (this.#messages[index]!['tool_calls'] ?? []) as readonly Call[]
+      for (const { id } of calls) byCall.set(id, groups[index]!)
+    }
+    // Backwards, for results before their calls: those belong to the first call of their id.
+    for (let index = groups.length - 1; index >= 0; index--) enter(index)
     for (const [index, message] of this.#messages.entries()) {
-      const placed = { message, place: this.#places[index]! }
       const group = byCall.get(message['tool_call_id'] as string)
-      if (group) {
-        group.push(placed)
-        continue
-      }
-      const own = [placed]
-      groups.push(own)
-      for (const { id } of (message['tool_calls'] ?? []) as readonly Call[]) byCall.set(id, own)
+      if (group) group.push(...groups[index]!.splice(0))
+      else enter(index)
     }
     for (const [index, { message, place }] of groups.flat().entries()) {
       this.#messages[index] = message

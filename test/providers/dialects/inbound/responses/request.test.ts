@@ -7,7 +7,7 @@ import type { Json } from '../../../../helpers/cases.ts'
 import { countsOf } from '../../../../helpers/counts.ts'
 import { seeded } from '../../../../helpers/seeded.ts'
 import { spoiler } from './chunks.ts'
-import { answered, canonical, completion, MINIMAL, refusalOf, VIEW } from './helpers.ts'
+import { answered, canonical, completion, MINIMAL, messagesOf, refusalOf, VIEW } from './helpers.ts'
 
 const counts = countsOf('corpus')
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
@@ -392,6 +392,24 @@ test('a shell of the client can be chosen beside one in a container', () => {
   expect(canonical({ tools, tool_choice: shell })['tool_choice']).toEqual(named)
   const choice = { type: 'allowed_tools', mode: 'required', tools: [shell] }
   expect(canonical({ tools, tool_choice: choice })['tool_choice']).toMatchObject({ allowed_tools: { tools: [named] } })
+})
+
+test('a result before its call moves behind it', () => {
+  const result = { type: 'function_call_output', call_id: 'c1', output: 'seen' }
+  const call = { type: 'function_call', call_id: 'c1', name: 'look', arguments: '{}' }
+  const unknown = { ...result, call_id: 'c2' }
+  const said = messagesOf([USER, unknown, result, USER, call, USER])
+  expect(said).toMatchObject([
+    { role: 'user' },
+    { tool_call_id: 'c2' },
+    { role: 'user' },
+    { tool_calls: [{ id: 'c1' }] },
+    { tool_call_id: 'c1' },
+    { role: 'user' },
+  ])
+  // An id that comes again belongs to the call before it.
+  const roles = (messagesOf([call, result, USER, call, USER, result]) as Json[]).map(({ role }) => role)
+  expect(roles).toEqual(['assistant', 'tool', 'user', 'assistant', 'tool', 'user'])
 })
 
 /** Of everything that a request may hold, something. */
