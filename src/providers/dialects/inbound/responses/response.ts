@@ -47,7 +47,8 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
     status,
     background: false,
     error,
-    incomplete_details: cut === null ? null : { reason: cut },
+    // The API has no reason of its own for a summary that is empty.
+    incomplete_details: status === 'incomplete' ? { reason: cut ?? 'max_output_tokens' } : null,
     instructions: said('instructions'),
     max_output_tokens: said('max_output_tokens'),
     max_tool_calls: said('max_tool_calls'),
