@@ -1,5 +1,5 @@
 /** The programs: where they come from, how they are pointed at the gateway, and which of their tools the provider calls. */
-import type { Dialect } from './provider.ts'
+import { DIALECTS, type Dialect } from './provider.ts'
 import type { Tool } from './rig.ts'
 
 /** The values of one turn. */
@@ -33,6 +33,8 @@ export interface Program {
     readonly env: Readonly<Record<string, string>>
     /** In the home folder. */
     readonly files?: Readonly<Record<string, string>>
+    /** A run of the command that configures it, before the first prompt. */
+    readonly before?: { readonly args: readonly string[]; readonly input?: string }
   }
 }
 
@@ -43,33 +45,54 @@ export interface Ready {
 
 const shell = (name: string, more: object = {}): Tool => [name, at => ({ command: `echo hello-${at}`, ...more })]
 
+const CODEX = { from: 'npm', name: '@openai/codex', version: '0.171.0', bin: 'codex' } as const
+
+const codexArgs = (prompt: string, resume: boolean): string[] => [
+  'exec',
+  ...(resume ? ['resume', '--last'] : []),
+  '--skip-git-repo-check',
+  '--dangerously-bypass-approvals-and-sandbox',
+  prompt,
+]
+
+const modelEverywhere = (name: string) => Object.fromEntries(DIALECTS.map(dialect => [dialect, name]))
+
 /** By the name of the table's row. */
 export const PROGRAMS: Readonly<Record<string, Program>> = {
   'Codex CLI': {
-    from: 'npm',
-    name: '@openai/codex',
-    version: '0.171.0',
-    bin: 'codex',
+    ...CODEX,
     tools: [['exec_command', at => ({ cmd: `echo hello-${at}` })]],
     launch: ({ url, key, model, prompt, resume }) => ({
-      args: [
-        'exec',
-        ...(resume ? ['resume', '--last'] : []),
-        '--skip-git-repo-check',
-        '--dangerously-bypass-approvals-and-sandbox',
-        prompt,
-      ],
+      args: codexArgs(prompt, resume),
       env: { TOLLGATE_KEY: key },
       files: {
         '.codex/config.toml': `model = "${model}"
 model_provider = "tollgate"
-web_search = "disabled"
 [model_providers.tollgate]
 name = "Tollgate"
 base_url = "${url}/v1"
 env_key = "TOLLGATE_KEY"
 `,
       },
+    }),
+  },
+  'Codex CLI, `openai_base_url`': {
+    ...CODEX,
+    // Codex knows this name: its one tool takes a program as text.
+    models: modelEverywhere('gpt-6.2-sol'),
+    tools: [
+      [
+        'functions__exec',
+        at => ({ input: `const { output } = await tools.exec_command({ cmd: "echo hello-${at}" }); text(output)` }),
+      ],
+    ],
+    // It tries a WebSocket first.
+    refused: ['GET /v1/responses'],
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: codexArgs(prompt, resume),
+      env: {},
+      files: { '.codex/config.toml': `model = "${model}"\nopenai_base_url = "${url}/v1"\n` },
+      before: { args: ['login', '--with-api-key'], input: key },
     }),
   },
   'Claude Code': {

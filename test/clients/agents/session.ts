@@ -54,7 +54,7 @@ export async function start(
   turn: Pick<Launch, 'prompt' | 'resume'>,
 ) {
   const { url, key, model } = rig
-  const { args, env: own, files = {} } = program.launch({ ...turn, url, key, model, home: folder })
+  const { args, env: own, files = {}, before } = program.launch({ ...turn, url, key, model, home: folder })
   for (const [name, text] of Object.entries(files)) {
     const file = join(folder, name)
     mkdirSync(dirname(file), { recursive: true })
@@ -67,6 +67,11 @@ export async function start(
     cwd: join(folder, 'work'),
     env: { ...Object.fromEntries(machine), HOME: folder, TERM: 'dumb', CI: 'true', ...own },
     stdio: ['ignore', 'pipe', 'pipe'],
+  }
+  if (before && !turn.resume) {
+    const first = spawn(command, before.args, { ...options, stdio: 'pipe' })
+    first.stdin.end(before.input ?? '')
+    await endOf(first, folder)
   }
   const child = spawn(command, args, options)
   return { ended: endOf(child, folder), interrupt: () => child.kill('SIGINT') }
