@@ -26,6 +26,8 @@ export interface Program {
   readonly models?: Readonly<Partial<Record<Dialect, string>>>
   /** Requests that the gateway refuses and the program does not need: `METHOD PATH`. */
   readonly refused?: readonly string[]
+  /** Default: yes. It may need a terminal for that. */
+  readonly resumes?: boolean
   /** With a full context it looks for something to compact, finds the conversation too short, and ends without a word. */
   readonly isSilentWhenFull?: boolean
   launch(launch: Launch): {
@@ -160,6 +162,19 @@ models:
           },
         }),
       },
+    }),
+  },
+  Cline: {
+    from: 'npm',
+    name: 'cline',
+    version: '3.0.65',
+    bin: 'cline',
+    tools: [['run_commands', at => ({ commands: [`echo hello-${at}`] })]],
+    resumes: false,
+    launch: ({ url, key, model, prompt }) => ({
+      args: ['-P', 'openai', '-m', model, prompt],
+      env: {},
+      before: { args: ['auth', '-p', 'openai', '-k', key, '-m', model, '-b', `${url}/v1`] },
     }),
   },
   aider: {
