@@ -163,6 +163,11 @@ describe('a prompt that does not fit is named in the words by which Claude Code 
   test('but not a prompt that would fit with less output', async () => {
     const words = 'input length and `max_tokens` exceed context limit: 150000 + 64000 > 200000, decrease them'
     expect(await ask400('anthropic', words)).toMatchObject(tooLong(words))
+    const parts =
+      'maximum context length is 4096 tokens, you requested 5000 (1000 in the messages, 4000 in the completion)'
+    expect(await ask400('openai', parts)).toMatchObject(
+      tooLong('input length and `max_tokens` exceed context limit: 1000 + 4000 > 4096'),
+    )
   })
 
   test.each(NAMES)('also as the first event of a stream of %s', async name => {

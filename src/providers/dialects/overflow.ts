@@ -11,12 +11,15 @@ export const OVERFLOW = new RegExp(
 
 /** Tokens; null: the sentence does not say. */
 export interface Overflow {
+  /** Of the prompt; or of all that was asked for, where the sentence names no parts. */
   readonly asked: number | null
+  /** Of the answer, where the prompt alone fits. */
+  readonly output: number | null
   readonly limit: number | null
 }
 
-/** A count of two digits or more, also with commas; no part of a name, a version or a date. */
-const COUNT = String.raw`(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d{2,9})(?![\w-]|[.,]\d)`
+/** A count of two digits or more, also with commas; no part of a name, a version or a date, and no difference. */
+const COUNT = String.raw`(?<!\bby )(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d{2,9})(?![\w-]|[.,]\d)`
 const ALL = new RegExp(COUNT, 'g')
 
 /** Words beside the limit: of the rows the first that fits. */
@@ -29,18 +32,31 @@ const LIMITS: readonly RegExp[] = [
   String.raw`\bcontext\b\D{0,80}?${COUNT}`,
 ].map(pattern => new RegExp(pattern, 'i'))
 
-/** The smallest context of a model. A lone number below it is by how much the prompt is too long. */
-const SMALLEST_CONTEXT = 256
+const PART = String.raw`${COUNT} (?:tokens )?(?:(?:in|of|from|for) (?:(?:the|your) )?(?:\w+ )?)?`
+/** Some name several: messages and functions, text and tools. */
+const INPUTS = new RegExp(`${PART}\`?(?:inputs?|prompt|messages|functions|tools)\\b`, 'gi')
+const OUTPUTS: readonly RegExp[] = [
+  `${PART}\`?(?:completion|output|max_(?:new_|completion_)?tokens)\\b`,
+  `max_(?:completion_)?tokens['"\`]? is too large: ${COUNT}`,
+].map(pattern => new RegExp(pattern, 'i'))
 
 export function overflowIn(sentence: string): Overflow {
-  const counts = [...sentence.matchAll(ALL)].map(([, text]) => numberOf(text!))
-  const found = LIMITS.map(pattern => pattern.exec(sentence)?.[1]).find(text => text !== undefined)
-  const limit = found === undefined ? null : numberOf(found)
-  if (limit === null || (counts.length === 1 && limit < SMALLEST_CONTEXT)) return { asked: null, limit: null }
-  const others = counts.filter(count => count !== limit)
-  // Some name the whole of what was asked for, others its parts.
-  const sizes = [Math.max(0, ...others), others.reduce((sum, count) => sum + count, 0)]
-  return { asked: sizes.find(size => size > limit) ?? null, limit }
+  const limit = firstOf(LIMITS, sentence)
+  if (limit === null) return { asked: null, output: null, limit }
+  const output = firstOf(OUTPUTS, sentence)
+  const input = countsOf(INPUTS, sentence, limit).reduce((sum, count) => sum + count, 0)
+  if (output !== null && input > 0) return { asked: input, output: input > limit ? null : output, limit }
+  const most = Math.max(...countsOf(ALL, sentence, limit))
+  return { asked: most > limit ? most : null, output: null, limit }
+}
+
+function firstOf(patterns: readonly RegExp[], sentence: string): number | null {
+  const found = patterns.map(pattern => pattern.exec(sentence)?.[1]).find(text => text !== undefined)
+  return found === undefined ? null : numberOf(found)
+}
+
+function countsOf(pattern: RegExp, sentence: string, limit: number): readonly number[] {
+  return [...sentence.matchAll(pattern)].map(([, text]) => numberOf(text!)).filter(count => count !== limit)
 }
 
 const numberOf = (text: string) => Number(text.replaceAll(',', ''))

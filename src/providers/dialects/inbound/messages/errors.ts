@@ -61,7 +61,8 @@ const WITH_OUTPUT = /input length and `max_tokens` exceed context limit: \d+ \+ 
 /** Anthropic's words, by which clients know that they must shorten the conversation: Claude Code then does so by itself. */
 function tooLong(said: string, { promptTokens, context }: Sizes): string {
   if (WITH_OUTPUT.test(said)) return said
-  const { asked, limit } = overflowIn(said)
+  const { asked, output, limit } = overflowIn(said)
+  if (output !== null) return `input length and \`max_tokens\` exceed context limit: ${asked} + ${output} > ${limit}`
   const most = limit ?? context
   if (most === undefined) return 'prompt is too long'
   return `prompt is too long: ${asked ?? Math.max(promptTokens(), most + 1)} tokens > ${most} maximum`
