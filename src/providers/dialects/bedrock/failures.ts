@@ -20,7 +20,7 @@ export function awsFailures(now: () => number, redact?: Redact): FailAws {
     const name = type === null ? null : nameOf(type)
     const details: ErrorDetails = { message, type: name, code: null, param: null }
     const meant = meantStatus(status, name, message)
-    const failure = failureOf(meant, headers, { ...details, code: codeOf(message) }, now(), redact)
+    const failure = failureOf(meant, headers, { ...details, code: codeOf(meant, message) }, now(), redact)
     if (meant === status) return failure
     return { ...failure, detail: failure.detail.replace(`status ${meant}`, `status ${status ?? 'in the stream'}`) }
   }
@@ -69,9 +69,10 @@ function meantStatus(status: number | null, type: string | null, message: string
 /** AWS says 400 where others say 404. */
 const NO_MODEL = /provided model identifier is invalid/i
 
-function codeOf(message: string | null): string | null {
+function codeOf(meant: number, message: string | null): string | null {
   if (message === null) return null
-  if (OVERFLOW.test(message)) return 'context_length_exceeded'
+  // A throttle says `Too many tokens` too.
+  if (meant === 400 && OVERFLOW.test(message)) return 'context_length_exceeded'
   return NO_MODEL.test(message) ? 'model_not_found' : null
 }
 

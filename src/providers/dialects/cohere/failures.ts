@@ -28,10 +28,11 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
     },
     inside(value) {
       const said = detailsIn(value)
-      return failure(said.type === TOO_LONG || OVERFLOW.test(said.message ?? '') ? 400 : 500, {}, said)
+      return failure(said.type === TOO_LONG ? 400 : (statusIn(said.message ?? '') ?? 500), {}, said)
     },
     ended(reason, error) {
-      if (typeof error === 'string' && OVERFLOW.test(error)) return failure(400, {}, detailsOf(error))
+      const status = typeof error === 'string' ? statusIn(error) : null
+      if (status !== null) return failure(status, {}, detailsOf(error))
       const words = typeof error === 'string' ? `: ${redact(error.slice(0, MAX_READ)).slice(0, 1000)}` : ''
       return {
         code: reason === 'TIMEOUT' ? 'upstream_timeout' : 'upstream_error',
@@ -49,6 +50,15 @@ const TOO_LONG = 'TOO_MANY_TOKENS'
 /** A status that only Cohere has: a word on its list of forbidden ones, in the request or in the answer. */
 const FORBIDDEN_WORD = 498
 const MONTHLY = /\bcalls? ?\/ ?month\b|\bper month\b/i
+
+/** Sentences that pass by waiting. */
+const THROTTLED = /\bper (?:second|minute|hour|day)\b|\/ ?min(?:ute)?\b|\brate limit|\bwait\b|\btry again later\b/i
+
+/** The status that a sentence about tokens would have had; null: it is about something else. */
+function statusIn(sentence: string): number | null {
+  if (!OVERFLOW.test(sentence)) return null
+  return THROTTLED.test(sentence) ? 429 : 400
+}
 
 function meaningOf(status: number, { message, type }: ErrorDetails): { status: number; code?: string } {
   if (status === FORBIDDEN_WORD) return { status: 400, code: 'content_filter' }
