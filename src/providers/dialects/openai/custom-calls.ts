@@ -113,9 +113,8 @@ export class CustomCalls {
     if (ended === undefined) return isChanged
     delta.tool_calls = delta.tool_calls!.flatMap(call => {
       const input = ended.find(({ before }) => before === call)?.input
-      return input === undefined
-        ? [call]
-        : [{ ...(call.index === undefined ? {} : { index: call.index }), custom: { input } }, call]
+      const { index } = call
+      return input === undefined ? [call] : [{ ...(index === undefined ? {} : { index }), custom: { input } }, call]
     })
     return true
   }

@@ -91,7 +91,7 @@ const UNIT = /^[\da-f]{4}$/i
 /** The beginning of an escape that may become one of UNIT. */
 const HALF_UNIT = /^\\(?:u[\da-f]{0,3})?$/i
 
-/** What may follow the input: anything else says that a quote in it was not escaped. */
+/** A likely text behind the input. Another one means that a quote in the input was not escaped. */
 const BEHIND = /^\s*(?:$|\}|,\s*(?:"|$))/
 
 /** Reads the input out of arguments that come in pieces. */
