@@ -16,6 +16,7 @@ import { type Account, shareGateways, startInProcess } from '../../test/helpers/
 import { chunksOf, contentOf, parseSse, readSse, textOf } from '../../test/helpers/sse.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import cache from './index.ts'
+import { keyOf } from './key.ts'
 
 const counts = countsOf('corpus')
 
@@ -375,6 +376,14 @@ describe('what a hit costs', () => {
       expect(gateway.balance().held).toBe(0n)
     }
   })
+})
+
+test('who sees no thoughts shares no answer with who sees them', () => {
+  const body = { model: 'm', messages: [] }
+  const question = { owner: 'o', modelId: 'm', cap: 1, choices: 1, body, bytes: Buffer.from('') }
+  const key = keyOf(question)
+  expect(keyOf({ ...question, hidesThoughts: false })).toBe(key)
+  expect(keyOf({ ...question, hidesThoughts: true })).not.toBe(key)
 })
 
 test('nobody gets what another account was answered', async () => {

@@ -24,12 +24,12 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
  * Members of the body, and of each message, count in whichever order they were sent; below that the order stands as it
  * is: a model answers in the order of the schema that it was given.
  */
-export function keyOf({ owner, modelId, cap, choices, body }: Question): string {
+export function keyOf({ owner, modelId, cap, choices, hidesThoughts = false, body }: Question): string {
   const members = Object.entries(body)
     .filter(([name, value]) => !WITHOUT_EFFECT.has(name) && value !== null && value !== undefined)
     .map(([name, value]) => [name, name === 'messages' ? body.messages.map(sorted) : value] as const)
     .sort(byName)
-  return hash('sha256', JSON.stringify([owner, modelId, cap, choices, members]), 'base64url')
+  return hash('sha256', JSON.stringify([owner, modelId, cap, choices, hidesThoughts, members]), 'base64url')
 }
 
 function sorted(message: object): (readonly [string, unknown])[] {

@@ -8,7 +8,7 @@ export type Scope = 'account' | 'key' | 'everybody'
 export type Skippable = 'tools' | 'choices'
 
 /** What an answer is kept under. */
-export interface Question extends Pick<Chat, 'body' | 'bytes' | 'cap' | 'choices'> {
+export interface Question extends Pick<Chat, 'body' | 'bytes' | 'cap' | 'choices' | 'hidesThoughts'> {
   readonly modelId: string
   readonly owner: string
 }
