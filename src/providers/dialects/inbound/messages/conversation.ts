@@ -21,7 +21,7 @@ import {
   wrongValue,
   wrongWord,
 } from './fields.ts'
-import { ownId, readMark as readThoughtMark, type ThoughtField, thoughtsIn } from './kept-thoughts.ts'
+import { type KeptBlock, readId, readMark as readThoughtMark, type ThoughtField } from './kept-thoughts.ts'
 import { shortName } from './names.ts'
 
 export type CanonicalMessage = Readonly<Record<string, unknown>>
@@ -130,7 +130,7 @@ function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, st
 
 /** A result is text, so what it shows besides follows as the user's words, which say where it comes from. */
 function toolResult(block: Fields, place: string, names: ReadonlyMap<string, string>) {
-  const id = ownId(textIn(block['tool_use_id'], `${place}.tool_use_id`))
+  const { own: id } = readId(textIn(block['tool_use_id'], `${place}.tool_use_id`))
   const parts = readContent(block['content'], `${place}.content`)
   const texts = parts.flatMap(({ part }) => (part.type === 'text' ? [part.text] : []))
   const others = parts.filter(({ part }) => part.type !== 'text')
@@ -234,13 +234,12 @@ function quoted({ citations }: Fields): { readonly citations?: readonly unknown[
 }
 
 function toolCall(block: Fields, place: string, names: Map<string, string>, thoughts: Thoughts): object {
-  const given = textIn(block['id'], `${place}.id`)
-  const id = ownId(given)
+  const { own: id, thoughts: kept } = readId(textIn(block['id'], `${place}.id`))
   const name = shortName(textIn(block['name'], `${place}.name`))
   const input = block['input'] ?? {}
   if (!isFields(input)) throw wrongType(`${place}.input`, 'an object', input)
   names.set(id, name)
-  thoughts.hidden(given)
+  thoughts.hidden(kept)
   const signature = thoughts.takeSignature()
   return {
     id,
@@ -271,8 +270,8 @@ class Thoughts {
   }
 
   /** Those that the id of a call keeps. */
-  hidden(id: string): void {
-    for (const [text, signature] of thoughtsIn(id)) {
+  hidden(kept: readonly KeptBlock[]): void {
+    for (const [text, signature] of kept) {
       if (signature === undefined) this.sealed(text)
       else this.thinking(text, signature)
     }

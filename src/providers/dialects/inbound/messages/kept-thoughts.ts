@@ -10,7 +10,8 @@
  * - `tollgate.detail.BASE64URL`: in a redacted block: one of the `reasoning_details`, as JSON
  *
  * A client that did not ask for thinking gets no such blocks. Its turns with calls keep them in the id of the next call,
- * `ID_tollgate_BASE64URL`, which comes back with the call and with its result.
+ * `ID_tollgate_BASE64URL`, which comes back with the call and with its result. An id that has such a part already (another
+ * gateway's) gets one of its own in any case: each gateway takes off one.
  */
 import { type Fields, isFields } from './fields.ts'
 
@@ -57,22 +58,17 @@ const IN_ID = '_tollgate_'
 
 /** The id under which the client knows a call, with the thoughts that led to it. */
 export function idWith(id: string, thoughts: readonly KeptBlock[]): string {
-  if (thoughts.length === 0) return id
+  if (thoughts.length === 0 && !id.includes(IN_ID)) return id
   return `${id}${IN_ID}${Buffer.from(JSON.stringify(thoughts)).toString('base64url')}`
 }
 
-/** The call's own id. */
-export function ownId(id: string): string {
+/** The call's own id, and the thoughts that the client's id for it keeps. */
+export function readId(id: string): { readonly own: string; readonly thoughts: readonly KeptBlock[] } {
   const at = id.lastIndexOf(IN_ID)
-  return at < 0 ? id : id.slice(0, at)
-}
-
-/** The thoughts in the id of a call; none where it has none, or was damaged. */
-export function thoughtsIn(id: string): readonly KeptBlock[] {
-  const at = id.lastIndexOf(IN_ID)
-  if (at < 0) return []
-  const blocks: unknown = parsed(id.slice(at + IN_ID.length))
-  return Array.isArray(blocks) ? blocks.filter(isKeptBlock) : []
+  const blocks: unknown = at < 0 ? null : parsed(id.slice(at + IN_ID.length))
+  // Anything else is a part of the client's own id.
+  if (!Array.isArray(blocks) || !blocks.every(isKeptBlock)) return { own: id, thoughts: [] }
+  return { own: id.slice(0, at), thoughts: blocks }
 }
 
 function isKeptBlock(block: unknown): block is KeptBlock {

@@ -168,16 +168,37 @@ test.each([
   })
 })
 
-test('a call that keeps thoughts in its id is answered under its own id, also where the rest was damaged', () => {
-  const use = (id: string) => [
-    ASKED,
-    { role: 'assistant', content: [{ type: 'tool_use', id, name: 'look', input: {} }] },
-    { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'seen' }] },
-  ]
-  for (const rest of ['', 'e30', 'WzFd', '%%%', 'W1sxLDJdXQ']) {
-    const { messages } = bodyOf({ messages: use(`c_tollgate_${rest}`) })
-    expect(messages).toEqual(bodyOf({ messages: use('c') }).messages)
+/** The ids of a call and of its result. */
+function ownIdsOf(id: string): readonly unknown[] {
+  const { messages } = bodyOf({
+    messages: [
+      ASKED,
+      { role: 'assistant', content: [{ type: 'tool_use', id, name: 'look', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'seen' }] },
+    ],
+  })
+  const [{ id: called }] = messages[1]!['tool_calls'] as [{ id: string }]
+  return [called, messages[2]!['tool_call_id']]
+}
+
+const tailOf = (value: unknown) => `_tollgate_${Buffer.from(JSON.stringify(value)).toString('base64url')}`
+
+test('a call that keeps thoughts in its id is answered under its own id', () => {
+  for (const kept of [[], [['data']], [['thought', 'tollgate.field.reasoning']]]) {
+    expect(ownIdsOf(`c${tailOf(kept)}`)).toEqual(['c', 'c'])
   }
+})
+
+test('an id of the client’s own stays as it is, whatever it has in it', () => {
+  const own = ['_tollgate_', '_tollgate_1', '_tollgate_2', '_tollgate_%%%', tailOf({}), tailOf([1]), tailOf([[1, 2]])]
+  for (const id of own.map(tail => `agent${tail}`)) expect(ownIdsOf(id)).toEqual([id, id])
+})
+
+test('of two gateways each takes its own part off the id', () => {
+  const inner = `c${tailOf([['data']])}`
+  const call = { index: 0, id: inner, type: 'function', function: { name: 'look', arguments: '{}' } }
+  const content = received([chunk({ tool_calls: [call] })])
+  expect(ownIdsOf(idsOf(content)[0]!)).toEqual([inner, inner])
 })
 
 test('a detail with more in it than this gateway gives out comes back as it was', () => {
