@@ -397,12 +397,15 @@ const ROWS: readonly Row[] = [
     param: 'temprature',
   },
   {
-    name: 'a tool that Anthropic runs',
-    request: { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] },
+    name: 'a forced tool that Anthropic runs',
+    request: {
+      tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }],
+      tool_choice: { type: 'tool', name: 'web_fetch' },
+    },
     status: 400,
     type: 'invalid_request_error',
     code: 'unsupported_parameter',
-    param: 'tools[0].type',
+    param: 'tool_choice.name',
   },
   {
     name: 'a value that the schema step refuses',

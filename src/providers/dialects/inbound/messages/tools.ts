@@ -26,20 +26,25 @@ export interface DecodedTools {
 
 /**
  * Every tool is one that the client runs: its own, or one that Anthropic defines, whose declaration goes as it is to providers
- * of that format. So does a search of the web, to models that make one. What else a tool may carry (`input_examples`,
+ * of that format. So does a search of the web, to models that make one. Others that Anthropic runs are left out: clients
+ * offer them unasked. What else a tool may carry (`input_examples`,
  * `defer_loading`, `eager_input_streaming`) does not change what it is.
  * @param searches whether the model searches the web in this form
  */
 export function decodeTools(tools: unknown, choice: unknown, searches: boolean): DecodedTools {
   const dropped = new Map<string, string>()
+  const names = new Set<unknown>()
   if (isUnsaid(tools)) return { fields: withoutTools(choice), dropped }
   const decoded = listIn(tools, 'tools').flatMap((value, index) => {
     const place = `tools[${index}]`
     const tool = fieldsIn(value, place)
-    if (searches || !isAnthropicSearchType(tool['type'])) return [decodeTool(tool, place)]
-    dropped.set(`tools.${tool['type']}`, `${place}.type`)
+    const { type, name } = tool
+    if (isAnthropicSearchType(type) ? searches : !isHosted(type)) return [decodeTool(tool, place)]
+    dropped.set(`tools.${type}`, `${place}.type`)
+    names.add(name)
     return []
   })
+  refuseForced(choice, names)
   if (decoded.length === 0) return { fields: withoutTools(choice), dropped }
   return { fields: { tools: decoded, ...(isUnsaid(choice) ? {} : decodeChoice(choice)) }, dropped }
 }
@@ -75,13 +80,21 @@ function decodeTool(tool: Fields, place: string) {
 
 const TAKEN = ['custom', 'bash_YYYYMMDD', 'text_editor_YYYYMMDD', 'memory_YYYYMMDD']
 /** What else the Messages API has: computer use, and what Anthropic runs. */
-const NOT_CARRIED =
-  /^(?:(?:web_fetch|code_execution|computer|advisor)_\d{8}|tool_search_tool_(?:regex|bm25)(?:_\d{8})?|mcp_toolset)$/
+const HOSTED = /^(?:(?:web_fetch|code_execution|computer|advisor)_\d{8}|tool_search_tool_(?:regex|bm25)(?:_\d{8})?)$/
+
+const isHosted = (type: unknown): boolean => typeof type === 'string' && HOSTED.test(type)
 
 function refusedType(type: string, place: string) {
-  if (!NOT_CARRIED.test(type)) return wrongWord(`${place}.type`, type, TAKEN)
-  const message = `${place} has the type ${shown(type)}: of the tools that Anthropic runs the gateway carries web_search alone, and it carries no computer use. Send tools that the client runs: those with an 'input_schema', and bash, text_editor and memory.`
+  if (type !== 'mcp_toolset') return wrongWord(`${place}.type`, type, TAKEN)
+  const message = `${place} has the type ${shown(type)}, whose tools Anthropic calls, not this gateway. Let the client call them, and send their tools.`
   return unsupported(`${place}.type`, message)
+}
+
+/** @param names of the tools that were left out */
+function refuseForced(choice: unknown, names: ReadonlySet<unknown>): void {
+  if (!isFields(choice) || choice['type'] !== 'tool' || !names.has(choice['name'])) return
+  const message = `tool_choice.name forces ${shown(String(choice['name']))}, a tool that this gateway does not carry. Name another tool, or leave 'tool_choice' out.`
+  throw unsupported('tool_choice.name', message)
 }
 
 /** What a search can cost must be known before it is made. */

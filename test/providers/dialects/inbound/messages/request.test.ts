@@ -21,6 +21,9 @@ function refusalOf(run: () => unknown): Refusal {
   throw new Error('nothing was refused')
 }
 
+/** No model searches. */
+const NO_SEARCH = { findModel: () => ({ maxOutput: 1000, allow: [], searches: [] }) }
+
 const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }
 const tool = { name: 'look', description: 'Looks.', input_schema: { type: 'object', properties: {} } }
 const user = (...content: object[]) => ({ role: 'user', content })
@@ -95,12 +98,6 @@ describe('what is refused, with its place', () => {
     ],
     [{ system: [image] }, 'invalid_value', 'system[0].type', `"image" is not one of 'text'`],
     [{ system: 5 }, 'invalid_type', 'system', 'expected an array, but got a number'],
-    [
-      { tools: [{ type: 'web_fetch_20250910', name: 'web_fetch' }] },
-      'unsupported_parameter',
-      'tools[0].type',
-      `tools[0] has the type "web_fetch_20250910": of the tools that Anthropic runs the gateway carries web_search alone`,
-    ],
     [{ tools: [{ type: 'mcp_toolset' }] }, 'unsupported_parameter', 'tools[0].type', 'has the type "mcp_toolset"'],
     ...['funtion', 'bsh_20250124', 'bash'].map((type): [object, string, string, string] => [
       { tools: [tool, { ...tool, type }] },
@@ -189,12 +186,35 @@ describe('what is refused, with its place', () => {
     }
   })
 
+  test.each(['web_search_20250305', 'web_fetch_20250910'])('a forced %s, which was left out', type => {
+    const tools = [tool, { type, name: 'web' }]
+    const ask = (name: string) => bodyOf({ tools, tool_choice: { type: 'tool', name } }, NO_SEARCH)
+    const refused = { code: 'unsupported_parameter', param: 'tool_choice.name' }
+    expect(refusalOf(() => ask('web'))).toMatchObject(refused)
+    expect(ask(tool.name)['tool_choice']).toEqual({ type: 'function', function: { name: tool.name } })
+  })
+
   test('blocks of a search, for a model that has no such blocks', () => {
-    const view = { findModel: () => ({ maxOutput: 1000, allow: [], searches: [] }) }
     const used = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
-    const refusal = refusalOf(() => bodyOf({ messages: [...HI, assistant(text, used), ...HI] }, view))
+    const refusal = refusalOf(() => bodyOf({ messages: [...HI, assistant(text, used), ...HI] }, NO_SEARCH))
     expect(refusal).toMatchObject({ param: 'messages[1].content[1].type' })
   })
+})
+
+test.each([
+  'web_fetch_20250910',
+  'code_execution_20250825',
+  'computer_20250124',
+  'advisor_20260301',
+  'tool_search_tool_regex_20251119',
+  'tool_search_tool_bm25',
+])('%s is left out', type => {
+  const { body, dropped } = messagesInbound.decodeRequest(
+    { model: 'm', max_tokens: 9, messages: HI, tools: [tool, { type, name: 'x' }] },
+    VIEW,
+  )
+  expect(body['tools']).toHaveLength(1)
+  expect(dropped).toEqual([`tools.${type}`])
 })
 
 describe('generated requests', () => {
