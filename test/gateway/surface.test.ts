@@ -244,7 +244,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
   })
 
   describe('what is not served', () => {
-    test.each([
+    test.each<[method: string, path: string, code?: 'not_supported']>([
       ['PUT', '/'],
       ['GET', '/v1'],
       ['GET', '/v1/'],
@@ -264,15 +264,15 @@ describe('refused: no row in the ledger, nothing sent', () => {
       ['GET', '/__proto__'],
       ['GET', `/${'x'.repeat(5_000)}`],
       ['POST', '/v1/chat/completions/'],
-      ['POST', '/v1/chat/completions/x'],
+      ['POST', '/v1/chat/completions/x', 'not_supported'],
       ['POST', '/v1/Chat/completions'],
-      ['POST', '/v1/embeddings'],
-      ['DELETE', '/v1/files/1'],
+      ['POST', '/v1/embeddings', 'not_supported'],
+      ['DELETE', '/v1/files/1', 'not_supported'],
       ['PROPFIND', '/'],
-    ])('%s %s', async (method, path) => {
+    ])('%s %s', async (method, path, code = 'unknown_url') => {
       const client = await connect()
       await client.send(`${method} ${path} HTTP/1.1\r\nHost: gateway\r\n\r\n${good()}`)
-      const error = await expectRefusal(await client.readResponse(), 'unknown_url')
+      const error = await expectRefusal(await client.readResponse(), code)
       expect(error.message.length).toBeLessThan(200)
       await expectGood(client)
     })
