@@ -244,7 +244,7 @@ describe('refused: no row in the ledger, nothing sent', () => {
   })
 
   describe('what is not served', () => {
-    test.each<[method: string, path: string, code?: 'not_supported']>([
+    test.each<[method: string, path: string, code?: 'not_supported' | 'unknown_url']>([
       ['PUT', '/'],
       ['GET', '/v1'],
       ['GET', '/v1/'],
