@@ -125,7 +125,7 @@ test('one for which there is no room now: the client is told to try again, and t
     steps: STEPS,
     policies: { raw: [{ use: 'api-key' }, { use: 'credits' }] },
     yaml: {
-      limits: { bodies_in_flight: '40MiB' },
+      limits: { bodies_in_flight: '40MiB', body: '4MiB' },
       ...ROUTES,
       providers: {
         p: { dialect: 'openai', base_url: provider.baseUrl },
