@@ -189,7 +189,7 @@ test('on a route without the setting there is nothing to read, and errors name s
   const responses = await start({ yaml: { routes: [{ path: '/v1/responses', policy: 'test' }] } })
   const answer = await responses.create({ model: 'm', input: 'Hi' })
   expect(answer).toMatchObject({ store: false })
-  await expect(responses.retrieve(answer.id)).rejects.toMatchObject({ status: 404, code: 'unknown_url' })
+  await expect(responses.retrieve(answer.id)).rejects.toMatchObject({ status: 404, code: 'not_supported' })
   for (const request of [
     { input: 'Hi', previous_response_id: answer.id },
     { input: [{ type: 'item_reference', id: 'a' }] },

@@ -514,7 +514,7 @@ describe('what Codex sends', () => {
     const { items } = await turn(await codex(own, 'm', { tools, input: [user] }))
     expect(items).toMatchObject([{ type: 'function_call', name: 'read', namespace: 'mcp__files__', call_id: 'c1' }])
     expect(own.provider.requests[0]!.body).toMatchObject({
-      tools: [{ function: { name: 'mcp__files__read' } }, { type: 'custom', custom: { name: 'apply_patch' } }],
+      tools: [{ function: { name: 'mcp__files__read' } }, { function: { name: 'apply_patch' } }],
     })
     const patch = {
       type: 'custom_tool_call',
@@ -540,7 +540,7 @@ describe('what Codex sends', () => {
           role: 'assistant',
           tool_calls: [
             { id: 'c1', function: { name: 'mcp__files__read' } },
-            { id: 'c2', type: 'custom', custom: { name: 'apply_patch', input: '*** Begin' } },
+            { id: 'c2', function: { name: 'apply_patch', arguments: '{"input":"*** Begin"}' } },
           ],
         },
         { role: 'tool', tool_call_id: 'c1', content: 'text' },

@@ -273,7 +273,7 @@ describe('a step that says no when the answer is there', () => {
     provider.script(pieces('text/event-stream', [delta, done, 'data: [DONE]\n\n']))
     const text = await textOf(await speak())
     expect(text.startsWith(delta)).toBe(true)
-    expect(text.slice(delta.length)).toMatch(/^data: \{"error":\{.*"code":"forbidden"\}\}\n\n$/)
+    expect(text.slice(delta.length)).toMatch(/^data: \{"error":\{.*"code":"forbidden"\},"created":".*"\}\n\n$/)
   })
 
   test('what has not begun is refused', async () => {
@@ -285,7 +285,11 @@ describe('a step that says no when the answer is there', () => {
 describe('a gateway that is stopped in the middle of', () => {
   test.each<[string, string, RegExp | null]>([
     ['bytes: they are cut', 'audio/mpeg', null],
-    ['events: they end in an error', 'text/event-stream', /data: \{"error":\{[^\n]*"code":"shutting_down"\}\}\n\n$/],
+    [
+      'events: they end in an error',
+      'text/event-stream',
+      /data: \{"error":\{[^\n]*"code":"shutting_down"\},"created":"[^\n]*"\}\n\n$/,
+    ],
   ])('%s, and nothing is charged', async (_title, type, end) => {
     const raw = { kind: 'raw', policy: 'test', provider: 'p', price: { request: '$0.01' } }
     await using stopped = await startInProcess({
