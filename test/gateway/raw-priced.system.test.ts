@@ -117,7 +117,10 @@ test('a balance that does not pay for the dearest request: 402, nothing is asked
   const poor = new OpenAI({ apiKey: account.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
   const asked = provider.requests.length
   const going = poor.images.generate({ model: 'painter', prompt: 'A cat' })
-  await expect(going).rejects.toMatchObject({ status: 402, message: expect.stringContaining('$0.20 must be set aside') })
+  await expect(going).rejects.toMatchObject({
+    status: 402,
+    message: expect.stringContaining('$0.20 must be set aside'),
+  })
   expect(provider.requests.length).toBe(asked)
   await gateway.running.store.credit({ account: account.accountId, amount: 1n, reference: 'a little', actor: 'test' })
   provider.script(json({ created: 1, data: [], usage: { input_tokens: 1, output_tokens: 1 } }))
