@@ -38,7 +38,7 @@ export function promptCeiling(chat: Chat, model: Model, { passes }: Searching = 
 
 /** What the model reads of a tool that Anthropic defines: 700 tokens for its text editor, which has most. */
 const TOKENS_PER_NATIVE_TOOL = 1024
-/** What a custom tool has more as a function: a schema of 115 bytes, and a sentence before its grammar. */
+/** As a function, a custom tool is longer: by a schema of 115 bytes, and by a sentence before its grammar. */
 const TOKENS_PER_CUSTOM_TOOL = 192
 
 function unseenIn(tools: ChatRequest['tools']): number {

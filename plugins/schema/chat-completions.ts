@@ -248,13 +248,13 @@ export const OPENROUTER: Readonly<Record<string, Schema>> = {
       summary: optional(string),
     }),
   ),
-  include_reasoning: optional(boolean),
   usage: optional(members('', { include: optional(boolean) })),
   models: optional(list(string)),
   provider: optional(object),
   transforms: optional(list(string)),
   route: optional(string),
   plugins: optional(list(object)),
+  include_reasoning: optional(boolean),
 }
 
 /** @param unknownFields What becomes of fields, parts and tools that are not in the list. */

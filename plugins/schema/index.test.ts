@@ -6,34 +6,18 @@ import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import { PARAMETERS } from './chat-completions.ts'
 import schema from './index.ts'
-import { brokenBody, CANARY, validBody } from './test-bodies.ts'
+import { brokenBody, CANARY, MODEL, validBody } from './test-bodies.ts'
 
-const base: Model = {
-  id: 'chat-small',
-  targets: [],
-  price: null,
-  context: 131_072,
-  maxOutput: 16_384,
-  defaultOutput: 4096,
-  reasoning: false,
-  inputOverhead: 1024,
-  allow: [],
-  public: true,
-  enabled: true,
-  created: 0,
-  ownedBy: 'house',
-  description: null,
-}
 const price = { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n }
 const models: Model[] = [
-  base,
-  { ...base, id: 'thinker', reasoning: true },
-  { ...base, id: 'priced', price },
-  { ...base, id: 'generous', price, allow: ['service_tier', 'web_search', 'audio', 'prediction'] },
-  { ...base, id: 'off', enabled: false },
-  { ...base, id: 'private', public: false },
-  { ...base, id: 'single', maxChoices: 1 },
-  { ...base, id: 'eight', maxChoices: 8 },
+  MODEL,
+  { ...MODEL, id: 'thinker', reasoning: true },
+  { ...MODEL, id: 'priced', price },
+  { ...MODEL, id: 'generous', price, allow: ['service_tier', 'web_search', 'audio', 'prediction'] },
+  { ...MODEL, id: 'off', enabled: false },
+  { ...MODEL, id: 'private', public: false },
+  { ...MODEL, id: 'single', maxChoices: 1 },
+  { ...MODEL, id: 'eight', maxChoices: 8 },
 ]
 const catalog: Catalog = {
   find: id => models.find(model => model.id === (id === 'small' ? 'chat-small' : id)),
@@ -592,7 +576,7 @@ test('a wrong setting is refused', () => {
 
 describe('generated bodies', () => {
   const generous = createSteps([{ use: schema }], {
-    catalog: { ...catalog, find: () => ({ ...base, reasoning: true }) },
+    catalog: { ...catalog, find: () => ({ ...MODEL, reasoning: true }) },
   })
 
   test('valid ones pass', async () => {

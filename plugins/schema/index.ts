@@ -17,7 +17,7 @@ import {
 } from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
 import { complain } from './complaint.ts'
-import { withoutOpenRouter } from './openrouter.ts'
+import { type Asked, withoutOpenRouter } from './openrouter.ts'
 import { refusePriceFeatures, refuseUnfitSearch } from './price-features.ts'
 import { shortJson } from './words.ts'
 
@@ -63,20 +63,11 @@ export default definePlugin({
       const model = findModel(catalog, request.body.model, exchange.key)
       const { body, bytes, dropped = [], hidesThoughts = false } = request
       const sent = { body, bytes, dropped, hidesThoughts }
-      const understood = unknown_fields === 'pass' ? null : withoutOpenRouter(body)
-      const asked =
-        understood === null
-          ? sent
-          : {
-              ...sent,
-              body: understood.body,
-              bytes: bytesOf(understood.body),
-              dropped: [...dropped, ...understood.dropped],
-            }
-      // Clients of other formats ask every model to think; one that cannot answers without.
-      const isTranslated = exchange.route.kind !== 'chat' || body.reasoning_effort == null
-      const fitting = isTranslated
-        ? withoutVainEffort(asked, model, understood === null ? 'reasoning_effort' : 'reasoning')
+      const asked = unknown_fields === 'pass' ? sent : withoutOpenRouter(sent)
+      // Clients of OpenRouter and of other formats ask every model to think; one that cannot answers without.
+      const isHabit = exchange.route.kind !== 'chat' || body.reasoning_effort == null
+      const fitting = isHabit
+        ? withoutVainEffort(asked, model, asked === sent ? 'reasoning_effort' : 'reasoning')
         : asked
       refuseUnfit(fitting.body, model, cap_above_max)
       const chat = chatOf(fitting, model)
@@ -171,17 +162,13 @@ function refuseUnfitCap(
   throw refuse('invalid_value', { message, param })
 }
 
-const bytesOf = (body: object) => Buffer.from(JSON.stringify(body))
-
-type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped' | 'hidesThoughts'>>
-
 /** @param name what the client calls it */
 function withoutVainEffort(asked: Asked, model: Model, name: string): Asked {
   if (asked.body.reasoning_effort == null || model.reasoning) return asked
   const { reasoning_effort: _, ...body } = asked.body
   // Not to think is what it does anyway.
   const dropped = asked.body.reasoning_effort === 'none' ? asked.dropped : [...asked.dropped, name]
-  return { ...asked, body: body as ChatRequest, bytes: bytesOf(body), dropped }
+  return { ...asked, body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 
 function chatOf({ body, bytes, dropped, hidesThoughts }: Asked, model: Model): Chat {

@@ -3,23 +3,9 @@ import { expect, test } from 'vitest'
 import type { Catalog, Model } from '#contract'
 import { createSteps } from '../../test/helpers/step.ts'
 import schema from './index.ts'
+import { MODEL } from './test-bodies.ts'
 
-const plain: Model = {
-  id: 'plain',
-  targets: [],
-  price: null,
-  context: 131_072,
-  maxOutput: 16_384,
-  defaultOutput: 4096,
-  reasoning: false,
-  inputOverhead: 1024,
-  allow: [],
-  public: true,
-  enabled: true,
-  created: 0,
-  ownedBy: 'house',
-  description: null,
-}
+const plain = { ...MODEL, id: 'plain' }
 const models: Model[] = [plain, { ...plain, id: 'thinker', reasoning: true }]
 const catalog: Catalog = { find: id => models.find(model => model.id === id), list: () => models }
 const refusing = createSteps([{ use: schema }], { catalog })

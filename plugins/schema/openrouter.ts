@@ -3,11 +3,12 @@
  * completions. The rest is left out and named in `x-tollgate-dropped`: which model and provider answers is the policy's choice.
  * https://openrouter.ai/docs/api-reference/parameters
  */
-import { type ChatRequest, effortWithin } from '#contract'
+import { type Chat, type ChatRequest, effortWithin } from '#contract'
+import { OPENROUTER } from './chat-completions.ts'
 
-/** What changes nothing here. */
-const LEFT_OUT = ['models', 'provider', 'transforms', 'route', 'plugins', 'include_reasoning'] as const
-const NAMES: readonly string[] = ['reasoning', 'usage', ...LEFT_OUT]
+const NAMES: readonly string[] = Object.keys(OPENROUTER)
+/** Parameters without a meaning here. */
+const LEFT_OUT = NAMES.filter(name => name !== 'reasoning' && name !== 'usage')
 
 interface Reasoning {
   readonly effort?: string | null
@@ -17,28 +18,22 @@ interface Reasoning {
   readonly [field: string]: unknown
 }
 
-export interface Understood {
-  readonly body: ChatRequest
-  /** Names of what was left out. */
-  readonly dropped: readonly string[]
-}
+/** A request on its way to the canonical one. */
+export type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped' | 'hidesThoughts'>>
 
-/** The same request in chat completions; null where it has none of these parameters. */
-export function withoutOpenRouter(asked: ChatRequest): Understood | null {
-  if (!NAMES.some(name => asked[name] !== undefined)) return null
-  const { reasoning, usage } = asked
-  const body = Object.fromEntries(Object.entries(asked).filter(([name]) => !NAMES.includes(name))) as ChatRequest
-  const thinking = readReasoning((reasoning ?? {}) as Reasoning, asked.reasoning_effort ?? null)
-  return {
-    body: {
-      ...body,
-      ...(thinking.effort === null ? {} : { reasoning_effort: thinking.effort }),
-      ...(asksUsage(usage) && asked.stream === true
-        ? { stream_options: { ...asked.stream_options, include_usage: true } }
-        : {}),
-    },
-    dropped: [...LEFT_OUT.filter(name => !isEmpty(asked[name])), ...thinking.dropped],
+/** The same request in chat completions; the same object where it has none of these parameters. */
+export function withoutOpenRouter(asked: Asked): Asked {
+  const { body: sent } = asked
+  if (!NAMES.some(name => sent[name] !== undefined)) return asked
+  const { reasoning, usage, stream, stream_options } = sent
+  const thinking = readReasoning((reasoning ?? {}) as Reasoning, sent.reasoning_effort ?? null)
+  const body = {
+    ...(Object.fromEntries(Object.entries(sent).filter(([name]) => !NAMES.includes(name))) as ChatRequest),
+    ...(thinking.effort === null ? {} : { reasoning_effort: thinking.effort }),
+    ...(asksUsage(usage) && stream === true ? { stream_options: { ...stream_options, include_usage: true } } : {}),
   }
+  const dropped = [...asked.dropped, ...LEFT_OUT.filter(name => !isEmpty(sent[name])), ...thinking.dropped]
+  return { ...asked, body, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 
 /** Thoughts are shown by default, as `include_reasoning: true` wants it. */

@@ -1,5 +1,23 @@
-/** Bodies for tests: valid ones of every shape, and ones that were broken once. */
+/** Bodies for tests: valid ones of every shape, and ones that were broken once. And a model for them. */
 import fc from 'fast-check'
+import type { Model } from '#contract'
+
+export const MODEL: Model = {
+  id: 'chat-small',
+  targets: [],
+  price: null,
+  context: 131_072,
+  maxOutput: 16_384,
+  defaultOutput: 4096,
+  reasoning: false,
+  inputOverhead: 1024,
+  allow: [],
+  public: true,
+  enabled: true,
+  created: 0,
+  ownedBy: 'house',
+  description: null,
+}
 
 /** Stands in every text of a message: no answer may repeat it. */
 export const CANARY = 'the-secret-in-the-message'

@@ -58,7 +58,7 @@ export function isAnthropicClientTool(type: unknown): boolean {
   return typeof type === 'string' && /^(?:bash|text_editor|memory)_\d{8}$/.test(type)
 }
 
-/** Budgets of at least so many tokens, and their efforts. Half of the models that think do not know the words beyond `high`. */
+/** Efforts by the tokens of the smallest budget. Half of the models that think do not know the words beyond `high`. */
 const BUDGETS = [
   { least: 16_384, effort: 'high' },
   { least: 8192, effort: 'medium' },

@@ -195,7 +195,7 @@ describe.each(VERSIONS)('over %s', version => {
 test('a reader of fetch that is behind gets the error event', async () => {
   provider.script(breaking('says so'))
   const answer = await gateway.chat({ stream: true })
-  // What it has not handed on would be lost with the connection.
+  // If the connection broke, fetch would drop the bytes that its reader has not taken.
   await pause(50)
   expect(errorsIn(await textOf(answer))).toHaveLength(1)
 })

@@ -456,7 +456,7 @@ test('the table has every key', () => {
   expect(Object.keys(ROWS).toSorted()).toEqual(keysOf(GATEWAY_SCHEMA).toSorted())
 })
 
-/** Uses the processor for so many milliseconds. */
+/** Uses the processor for this time. */
 function burn(ms: number): void {
   const began = process.threadCpuUsage()
   const used = () => {

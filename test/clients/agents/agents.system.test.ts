@@ -14,7 +14,7 @@ import { type AgentRig, ANSWER, CREDIT, startAgentRig } from './rig.ts'
 import { newHome, prefixBreaks, start } from './session.ts'
 import { readRows, UPDATE, writeRows } from './table.ts'
 
-/** The first run calls a tool so many times, each in a turn of its own. */
+/** The number of calls in the first run, each in a turn of its own. */
 const CALLS = 9
 
 const PACKAGES = { npm: npmPackage, pip: pipPackage }

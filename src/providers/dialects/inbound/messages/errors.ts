@@ -36,7 +36,7 @@ function typeOf({ status }: Refusal): string {
 
 type Places = Pick<DecodedRequest, 'origins' | 'effortPlace' | 'dropped'>
 
-/** What an error may say of the prompt and of the model. */
+/** The numbers of an error about a prompt that is too long. */
 export interface Sizes {
   /** The gateway's estimate. */
   readonly promptTokens: () => number
