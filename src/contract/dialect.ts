@@ -30,6 +30,8 @@ export interface UpstreamFailure {
   readonly message?: string
   readonly param?: string | null
   readonly retryAfterMs?: number
+  /** Of a spent quota: milliseconds until it comes back, where the provider says when. */
+  readonly restMs?: number
   /** For the log. */
   readonly detail: string
 }

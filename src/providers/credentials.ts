@@ -15,8 +15,8 @@ export interface Credentials<Credential> {
 /** A credential on its way to the provider. What the provider makes of it returns how many others are good. */
 export interface Turn<Credential> {
   readonly credential: Credential
-  /** The provider does not know it, or its quota is used up. */
-  refused(): number
+  /** The provider does not know it, or its quota is used up, for so long if the provider says that. */
+  refused(forMs?: number): number
   /** The provider takes nothing under it for so long. */
   limited(forMs: number): number
   /** The provider has taken it. */
@@ -26,10 +26,10 @@ export interface Turn<Credential> {
 /** Puts a credential out if the failure is its own. Returns whether another one is good. */
 export function blameCredential(
   turn: Pick<Turn<unknown>, 'refused' | 'limited'>,
-  { code, retryAfterMs = 0 }: UpstreamFailure,
+  { code, retryAfterMs = 0, restMs }: UpstreamFailure,
 ): boolean {
   if (!THE_CREDENTIALS.has(code)) return false
-  return (code === 'upstream_rate_limited' ? turn.limited(retryAfterMs) : turn.refused()) > 0
+  return (code === 'upstream_rate_limited' ? turn.limited(retryAfterMs) : turn.refused(restMs)) > 0
 }
 
 /** A refused credential is tried again after so long: keys are restored without a word to the gateway. */
@@ -64,9 +64,9 @@ export function createCredentials<Credential>(
     const { times } = standing
     return {
       credential: all[index]!,
-      refused() {
+      refused(forMs = OUT_MS) {
         const wasOut = isOut(standing)
-        const left = putOut(standing, OUT_MS)
+        const left = putOut(standing, forMs)
         if (!wasOut) onRefused(index, left)
         return left
       },

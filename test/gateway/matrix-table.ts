@@ -39,7 +39,7 @@ const MORE: Readonly<Record<string, Row>> = {
   'F18 an error before the first token': free('upstream_error'),
   'F18 a rate limit in place of an answer': both(error('upstream_rate_limited', { after: '1', should: null })),
   'F18 an overload in place of an answer': free('upstream_overloaded'),
-  'F18 an overload after two tokens': [error('upstream_invalid'), event('upstream_overloaded', 2)],
+  'F18 an overload after two tokens': [error('upstream_overloaded'), event('upstream_overloaded', 2)],
   'F20 400 with JSON': free('upstream_rejected'),
   'F20 400 about the context': free('context_length_exceeded'),
   'F20 401 with JSON': free('upstream_auth'),
@@ -138,6 +138,7 @@ const RULES: readonly Rule[] = [
     rule(`F24 usage: ${usage}`, 'stream', isTranslated, answer(COUNTED)),
   ]),
   // What one of its two figures leaves out the other one may have.
+  rule('F24 usage: text', null, ['openai'], answer(12_000 + 34 * 2_000)),
   rule('F24 usage: prompt only', null, ['cohere'], answer(14_000)),
   rule('F24 usage: prompt only', 'whole', takesHalves, answer(12_000 + 2 * 2_000)),
   rule('F24 usage: prompt only', 'stream', takesHalves, answer(12_000 + 3 * 2_000)),

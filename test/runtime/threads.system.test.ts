@@ -50,6 +50,8 @@ async function start(threads: number, policies: Readonly<Record<string, readonly
       threads,
       store: 'sqlite:./tollgate.db',
       drain: '5s',
+      // On a busy machine the loop is late, and 503 would be the right answer.
+      limits: { event_loop: '1m' },
       providers: { demo: { dialect: 'demo', pace: '5ms' } },
       models: {
         m: { context: '128k', max_output: 1024, price: PRICE, targets: [{ provider: 'demo', model: 'demo-small' }] },

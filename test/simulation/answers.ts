@@ -217,7 +217,7 @@ function streamScript(asked: Asked, random: Random, headAfterMs: number): Script
   const tail: Item[] = []
   if (!inFinish && 'usage' in drawn) tail.push(event({ ...NOTHING, ...said }))
   if (random.chance(0.05)) tail.push(event({ ...NOTHING, ...said }))
-  // Behind its finish, before or behind the usage; neither is delivered.
+  // Behind its finish, before or behind the usage.
   if (random.chance(0.1)) tail.unshift(event({ contents: [{ index: 0, text: 'late' }], finishes: [] }))
   if (random.chance(0.1)) tail.push(event({ contents: [{ index: 0, text: 'later '.repeat(40) }], finishes: [] }))
   const hasDone = random.chance(0.9)

@@ -97,14 +97,15 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
   let isDone = false
   const begun = new Set<number>()
   const finished = new Set<number>()
-  const isComplete = () => finished.size >= about.choices && [...begun].every(index => finished.has(index))
+  let goesOn = false
+  const isComplete = () => !goesOn && finished.size >= about.choices && [...begun].every(index => finished.has(index))
   for (const item of items) {
     if (item.last === 'broken') isBroken = true
     if (item.last === 'done') isDone = true
     if (item.last) break
     for (const { index, text } of item.contents) {
-      // A choice is over with its finish.
-      if (finished.has(index)) continue
+      // What a choice says behind its finish is said all the same, and only [DONE] tells that it was all.
+      if (finished.has(index)) goesOn = true
       begun.add(index)
       pieces++
       bytes += Buffer.byteLength(text)

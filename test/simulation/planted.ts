@@ -200,16 +200,16 @@ export const PLANTED: readonly PlantedBug[] = [
   one(
     'content-behind-the-finish',
     'what a provider says behind the finish reason is delivered and not charged',
-    PUMP,
-    'if (kept !== chunk) {',
-    'if (Number.isNaN(this.#lateChunks)) {',
+    'src/request/answer/meter.ts',
+    "if (this.#choices[index] === 'finished') this.#goesOn = true\n      else",
+    "if (this.#choices[index] === 'finished') return\n      else",
   ),
   one(
-    'late-content-counted',
-    'what a provider says behind the finish reason is charged and not delivered',
+    'finish-in-the-middle',
+    'a stream that goes on behind its finish reason and breaks off is a whole answer',
     'src/request/answer/meter.ts',
-    "if (this.#choices[index] === 'finished') return false",
-    "if (this.#choices[index] === 'finished') {\n        this.#deltas++\n        this.#bytes += bytesOf(delta)\n        return false\n      }",
+    'if (!this.finished || this.#goesOn || this',
+    'if (!this.finished || this',
   ),
   one(
     'prompt-for-nothing',

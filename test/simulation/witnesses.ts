@@ -113,12 +113,7 @@ export class Witnesses {
     }
     const items = request.handed.map(({ item }) => item)
     const end = items.findIndex(item => item.last)
-    const finished = new Set<number>()
-    const said = (end < 0 ? items : items.slice(0, end)).flatMap(({ contents, finishes }) => {
-      const before = contents.filter(({ index }) => !finished.has(index))
-      for (const index of finishes) finished.add(index)
-      return before
-    })
+    const said = (end < 0 ? items : items.slice(0, end)).flatMap(({ contents }) => contents)
     for (let index = 0; index < client.plan.choices; index++) {
       const saw = contents
         .filter(([each]) => each === index)

@@ -4,7 +4,9 @@
  * table's sentence is used and the provider's words go to the log.
  */
 import { type ErrorCode, type UpstreamFailure, visible } from '#contract'
+import { meaningOfSentence, meaningOfWord, statusOfType } from './meanings.ts'
 import { OVERFLOW } from './overflow.ts'
+import { restInWords, retryAfterOf, waitInDetails, waitInWords } from './waits.ts'
 
 /** What was found in an error body, whatever its shape. */
 export interface ErrorDetails {
@@ -12,6 +14,12 @@ export interface ErrorDetails {
   readonly type: string | null
   readonly code: string | null
   readonly param: string | null
+  /** The HTTP status, where the body says it. */
+  readonly status?: number
+  /** Milliseconds until somebody may ask again, where a member of the body says it. */
+  readonly waitMs?: number
+  /** The body is a page for people: a proxy's. */
+  readonly isPage?: boolean
 }
 
 /** Takes the gateway's own secrets out of a text: a provider may echo the key that it was sent. */
@@ -32,13 +40,15 @@ export function failureOf(
   const details = redacted(said, redact)
   const theirs = OUR_CLIENTS_MISTAKE.has(code) && details.message ? cleanMessage(details.message) : ''
   const retryAfterMs = RETRY_AFTER.has(code)
-    ? (retryAfterOf(headers, nowMs) ?? waitIn(details.message) ?? WITHOUT_A_WORD_MS[code])
+    ? (retryAfterOf(headers, nowMs) ?? said.waitMs ?? waitInWords(details.message) ?? WITHOUT_A_WORD_MS[code])
     : undefined
+  const restMs = code === 'upstream_quota' ? restInWords(said.message, nowMs) : undefined
   return {
     code,
     ...(theirs ? { message: theirs } : {}),
     ...(OUR_CLIENTS_MISTAKE.has(code) ? { param: cleanParam(details.param) } : {}),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(restMs === undefined ? {} : { restMs }),
     detail: `status ${status}, type ${details.type ?? '-'}, code ${details.code ?? '-'}: ${withoutQuotes(details.message ?? '').slice(0, 1000)}`,
   }
 }
@@ -90,85 +100,44 @@ const RETRY_AFTER: ReadonlySet<ErrorCode> = new Set(['upstream_rate_limited', 'u
 /** Some client libraries take a 429 without Retry-After for final. */
 const WITHOUT_A_WORD_MS: Readonly<Partial<Record<ErrorCode, number>>> = { upstream_rate_limited: 1000 }
 
-const CONTEXT_CODES: ReadonlySet<string> = new Set(['context_length_exceeded', 'exceed_context_size_error'])
-const QUOTA = /insufficient_quota|insufficient balance|billing/i
-/** xAI says 403 where others say 402. */
-const NO_CREDITS = /used all available credits|monthly spending limit|have any credits/i
-/** Google and xAI say 400 where others say 401. */
-const BAD_KEY = /\bapi key (?:not valid|invalid|expired|not found)|\bincorrect api key/i
 /** A 403 in such words is about who asks; any other is about what is asked, or from where. */
 const WHO_ASKS = /(?<![a-z])keys?(?![a-z])|credential|(?<![a-z])token(?![a-z])|signature|account|authenticat/i
-const NO_MODEL_CODES: ReadonlySet<string> = new Set(['model_not_found', 'DeploymentNotFound', 'invalid_model'])
-/** DeepSeek and OpenRouter say 400 where others say 404. */
-const NO_MODEL = /\bmodel not exist\b|\bis not a valid model id\b/i
 /** A wrong path, which is a mistake in `base_url`. */
 const NO_PATH = /\binvalid url\b|\bpage not found\b|\bresource not found\b|^\s*(?:404:?\s*)?not found[\s.]*$/i
 
-function codeOf(status: number, { message, type, code }: ErrorDetails): ErrorCode {
-  const words = `${type ?? ''} ${code ?? ''}`
-  if (status === 429 && QUOTA.test(words)) return 'upstream_quota'
-  if (status === 429 || status === 498) return 'upstream_rate_limited'
+/** Statuses that say little of what has happened: the sentence may know better. */
+const VAGUE: ReadonlySet<number> = new Set([400, 403, 409, 412, 422, 500])
+
+function codeOf(status: number, said: ErrorDetails): ErrorCode {
+  const { message, type, code } = said
+  const known = meaningOfWord(code) ?? meaningOfWord(type)
+  if (known !== undefined) return known
+  if (VAGUE.has(status)) {
+    const meant = meaningOfSentence(message)
+    if (meant !== undefined) return meant
+    if (status !== 403 && OVERFLOW.test(message ?? '')) return 'context_length_exceeded'
+  }
+  if (status === 429) {
+    const isSpent = /billing/i.test(`${type} ${code}`) || meaningOfSentence(message) === 'upstream_quota'
+    return isSpent ? 'upstream_quota' : 'upstream_rate_limited'
+  }
+  if (status === 498) return 'upstream_rate_limited'
   if (status === 401) return 'upstream_auth'
-  if (status === 403) return forbiddenOf({ message, type, code })
+  // Of the reasons for a 403 only a bad key is the credential's: a place, a model, a file are the same for all.
+  if (status === 403) return WHO_ASKS.test(`${type} ${code} ${message}`) ? 'upstream_auth' : 'upstream_forbidden'
   if (status === 402) return 'upstream_quota'
   if (status === 508) return 'loop_detected'
   if (status === 408 || status === 504) return 'upstream_timeout'
   if (status === 503 || status === 529) return 'upstream_overloaded'
   if (status === 404) {
-    if (namesNoModel(type, code)) return 'model_not_found'
     if (NO_PATH.test(message ?? '')) return 'upstream_error'
     // An error with a type, or about a model, is the API's own.
     return type !== null || /\bmodels?\b/i.test(message ?? '') ? 'model_not_found' : 'upstream_error'
   }
-  // Groq: more at once than its tokens per minute.
-  if (status === 413) return code === 'rate_limit_exceeded' ? 'upstream_rate_limited' : 'request_too_large'
-  if (status === 400 || status === 422 || status === 409) {
-    if (BAD_KEY.test(message ?? '')) return 'upstream_auth'
-    if (CONTEXT_CODES.has(code ?? '') || CONTEXT_CODES.has(type ?? '') || OVERFLOW.test(message ?? '')) {
-      return 'context_length_exceeded'
-    }
-    if (namesNoModel(type, code) || NO_MODEL.test(message ?? '')) return 'model_not_found'
-    return code === 'content_filter' ? 'content_filter' : 'upstream_rejected'
-  }
+  if (status === 413) return 'request_too_large'
+  // A page is a proxy's: no API has read the request.
+  if (status === 400 || status === 422 || status === 409) return said.isPage ? 'upstream_error' : 'upstream_rejected'
   return 'upstream_error'
-}
-
-function namesNoModel(type: string | null, code: string | null): boolean {
-  return NO_MODEL_CODES.has(code ?? '') || NO_MODEL_CODES.has(type ?? '')
-}
-
-/** Of the reasons for a 403 only a bad key is the credential's: a place, a model, a file are the same for all. */
-function forbiddenOf({ message, type, code }: Pick<ErrorDetails, 'message' | 'type' | 'code'>): ErrorCode {
-  const words = `${type ?? ''} ${code ?? ''} ${message ?? ''}`
-  if (NO_CREDITS.test(words)) return 'upstream_quota'
-  if (namesNoModel(type, code)) return 'model_not_found'
-  return WHO_ASKS.test(words) ? 'upstream_auth' : 'upstream_forbidden'
-}
-
-/** The longest wait that is passed on; beyond it the provider is guessing, and a client would give up anyway. */
-const MAX_WAIT_MS = 600_000
-
-/** `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110 10.2.3); nonsense counts as absent. */
-export function retryAfterOf(headers: Readonly<Record<string, string>>, nowMs: number): number | undefined {
-  const exact = headers['retry-after-ms']
-  if (exact !== undefined && /^\d{1,9}$/.test(exact)) return Math.min(Number(exact), MAX_WAIT_MS)
-  const text = headers['retry-after']
-  if (text === undefined) return undefined
-  if (/^\d{1,12}$/.test(text)) return Math.min(Number(text) * 1000, MAX_WAIT_MS)
-  const date = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} /.test(text) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(date) ? undefined : Math.min(Math.max(date - nowMs, 0), MAX_WAIT_MS)
-}
-
-/** Who sends no header may say it in words: `Please try again in 7m12s`, `6ms`, `3.5s`. */
-function waitIn(message: string | null): number | undefined {
-  const said = /\btry again in (?:(\d{1,3})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,6})?)(m?s))?\b/i.exec(
-    message ?? '',
-  )
-  if (said === null) return undefined
-  const [, hours = '0', minutes = '0', rest, unit] = said
-  const restMs = Number(rest ?? 0) * (unit?.toLowerCase() === 'ms' ? 1 : 1000)
-  const waitMs = Math.ceil((Number(hours) * 60 + Number(minutes)) * 60_000 + restMs)
-  return waitMs === 0 ? undefined : Math.min(waitMs, MAX_WAIT_MS)
 }
 
 const PARAM = /^[A-Za-z_][A-Za-z0-9_.[\]]{0,99}$/
@@ -235,7 +204,8 @@ export function errorDetails(body: Buffer): ErrorDetails {
     return detailsOf(JSON.parse(words))
   } catch {
     // Neither a page nor the beginning of JSON says anything to a person.
-    return { ...NO_DETAILS, message: /^\s*[^\s<[{]/.test(words) ? words.trim() : null }
+    const message = /^\s*[^\s<[{]/.test(words) ? words.trim() : null
+    return { ...NO_DETAILS, message, isPage: /^\s*</.test(words) }
   }
 }
 
@@ -246,16 +216,84 @@ export function detailsOf(parsed: unknown): ErrorDetails {
   const value = Array.isArray(parsed) ? parsed[0] : parsed
   if (typeof value === 'string') return { ...NO_DETAILS, message: value }
   if (!isRecord(value)) return NO_DETAILS
-  const error = value['error'] ?? value
-  if (typeof error === 'string') return { ...NO_DETAILS, message: error, code: text(value['code']) }
-  if (!isRecord(error)) return NO_DETAILS
-  return {
-    message:
-      wordsBehind(error) ?? sentence(error['message']) ?? sentence(error['detail']) ?? sentence(value['message']),
-    type: text(error['type']) ?? text(error['status']),
-    code: text(error['code']),
-    param: text(error['param']),
+  const error = value['error'] || value
+  const outer = statusAmong(value['status_code'], value['StatusCode'])
+  if (typeof error === 'string') {
+    return {
+      ...NO_DETAILS,
+      message: error,
+      code: text(value['code']),
+      ...(outer === undefined ? {} : { status: outer }),
+    }
   }
+  if (!isRecord(error)) return NO_DETAILS
+  const { base_resp: minimax, innererror: inner } = error
+  if (isRecord(minimax))
+    return { ...NO_DETAILS, message: text(minimax['status_msg']), code: text(minimax['status_code']) }
+  const message =
+    wordsBehind(error) ?? sentence(error['message']) ?? sentence(error['detail']) ?? sentence(value['message'])
+  const status = statusAmong(error['code'], error['status'], error['http_code']) ?? outer
+  const waitMs = waitInDetails(error['details'])
+  const details: ErrorDetails = {
+    message,
+    type: text(error['type']) ?? text(error['status']),
+    code: text(error['code']) ?? (isRecord(inner) ? text(inner['code']) : null),
+    param: text(error['param']),
+    ...(status === undefined ? {} : { status }),
+    ...(waitMs === undefined ? {} : { waitMs }),
+  }
+  return behindMessage(details) ?? details
+}
+
+/** The first that is a status of an error, as a number or as a text. */
+function statusAmong(...values: readonly unknown[]): number | undefined {
+  return values.map(Number).find(status => Number.isInteger(status) && status >= 400 && status <= 599)
+}
+
+/**
+ * A relay may put the whole error of the one behind it into its sentence, as JSON. But JSON in a sentence may be the client's too, so
+ * that it counts only where it says something about the request itself.
+ */
+function behindMessage({ message, ...own }: ErrorDetails): ErrorDetails | null {
+  const at = message?.indexOf('{"') ?? -1
+  if (message === null || at === -1) return null
+  try {
+    const behind = detailsOf(JSON.parse(message.slice(at)))
+    const meant = meaningOfWord(behind.code) ?? meaningOfWord(behind.type) ?? meaningOfSentence(behind.message)
+    if (meant !== 'content_filter' && !OVERFLOW.test(behind.message ?? '')) return null
+    return { ...own, message: behind.message, code: behind.code ?? own.code }
+  } catch {
+    return null
+  }
+}
+
+/** The failure of an error inside a 200: its status is in the body, or belongs to its type. */
+export function failureInside<Failure>(
+  parsed: unknown,
+  fail: (status: number, headers: Readonly<Record<string, string>>, details: ErrorDetails) => Failure,
+): Failure {
+  const details = detailsOf(parsed)
+  return fail(details.status ?? statusOfType(details.type) ?? 500, {}, details)
+}
+
+/** Whether a value is, or has, nothing: some providers put an error without words beside each good answer. */
+export function saysNothing(value: unknown): boolean {
+  return isRecord(value)
+    ? Object.values(value).every(saysNothing)
+    : !value || (Array.isArray(value) && value.length === 0)
+}
+
+/**
+ * Whether a value without an answer in it is an error, in a wrapper (`{"error":{...}}`) or without one: `{"object":"error"}` (vLLM,
+ * Mistral), a `base_resp` (MiniMax), a message with a status or a code, FastAPI's `detail`.
+ */
+export function isError(value: unknown): boolean {
+  if (!isRecord(value)) return false
+  if (!saysNothing(value['error']) || value['object'] === 'error') return true
+  const { base_resp: minimax, message, detail } = value
+  if (isRecord(minimax) && !saysNothing(minimax['status_code'])) return true
+  if (typeof detail === 'string') return true
+  return typeof message === 'string' && statusAmong(value['code'], value['status']) !== undefined
 }
 
 /** OpenRouter's own sentence only says that somebody else has failed; what that one said is behind it, as JSON mostly. */

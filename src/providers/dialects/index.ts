@@ -23,6 +23,7 @@ import {
   type RelativeName,
   relativeDialect,
 } from './openai/index.ts'
+import { readingEvents, readingWhole } from './swapped.ts'
 
 /** A key as the provider gave it, or a pair of AWS keys with the region for which they sign. */
 export type Credential = string | (AwsCredentials & { readonly region: string })
@@ -110,6 +111,15 @@ const DIALECTS = {
   ollama: { create: ollamaDialect, authorize: bearer },
 } as const satisfies Readonly<Record<string, Row>>
 
+/** Whose decoders of streams can't read a whole answer. */
+const STREAMS_ONLY: ReadonlySet<string> = new Set([
+  'anthropic',
+  'vertex-anthropic',
+  'bedrock',
+  'bedrock-invoke',
+  'cohere',
+] satisfies DialectName[])
+
 export type DialectName = keyof typeof DIALECTS
 
 /**
@@ -126,7 +136,8 @@ export function createDialect(
   host = '',
 ): { readonly dialect: Dialect; readonly authorize: Authorize } {
   const { create, authorize }: Row = name === 'azure' ? azure(place) : DIALECTS[name]
-  return { dialect: create(now, redact, host), authorize }
+  const dialect = readingEvents(create(now, redact, host))
+  return { dialect: STREAMS_ONLY.has(name) ? readingWhole(dialect) : dialect, authorize }
 }
 
 function keyOf(credential: Credential): string {

@@ -4,7 +4,7 @@
 export const OVERFLOW = new RegExp(
   'context.{0,20}length|maximum context|(?:prompt|input) is too long|prompt too long|too many (?:input )?tokens|' +
     'input token count|input tokens? exceeded|exceeds? (?:the )?(?:available )?context (?:limit|size|window)|' +
-    'maximum prompt length is|prompt exceeds max length|exceeded model token limit|range of input length|' +
+    'maximum prompt length is|prompt exceeds max length|exceeded model token limit|context window exceeds|maximum model length|range of input length|' +
     'inputs`? tokens \\+ `?max_new_tokens`? must be',
   'i',
 )

@@ -15,6 +15,8 @@ const LF = 10
 const CR = 13
 const COLON = 58
 const SPACE = 32
+const BRACE_OPEN = 123
+const BRACE_CLOSE = 125
 const NOTHING = Buffer.alloc(0)
 const NEWLINE = Buffer.from('\n')
 
@@ -31,6 +33,8 @@ export class SseReader {
   /** The last piece ended in CR: an LF at the start of the next one belongs to it. */
   #afterCr = false
   #first = true
+  /** JSON without `data:` has begun, as servers write an error into a stream: it goes on to an empty line. */
+  #isBare = false
 
   /** Takes the next piece of the body and returns the events that it completes. */
   push(bytes: Buffer): SseEvent[] {
@@ -116,6 +120,10 @@ export class SseReader {
       this.#dispatch(events)
       return
     }
+    if (this.#isBare) {
+      this.#addData(input.subarray(at, end))
+      return
+    }
     const isData =
       size > 3 && input[at] === 0x64 && input[at + 1] === 0x61 && input[at + 2] === 0x74 && input[at + 3] === 0x61
     if (isData && (size === 4 || input[at + 4] === COLON)) {
@@ -126,7 +134,12 @@ export class SseReader {
     if (size > 5 && input[at] === 0x65 && input.toString('latin1', at, at + 6) === 'event:') {
       this.#event = input.toString('utf8', size > 6 && input[at + 6] === SPACE ? at + 7 : at + 6, end)
     }
-    // Comments, `id`, `retry` and unknown fields mean nothing here.
+    // Comments, `id`, `retry` and unknown fields mean nothing here, but no field begins with a brace.
+    if (input[at] === BRACE_OPEN && this.#data === null) {
+      this.#addData(input.subarray(at, end))
+      if (input[end - 1] === BRACE_CLOSE) this.#dispatch(events)
+      else this.#isBare = true
+    }
   }
 
   /** One line stays a view of the input; several are joined as they come, because each may be empty. */
@@ -147,6 +160,7 @@ export class SseReader {
       this.#data = null
     }
     this.#event = ''
+    this.#isBare = false
   }
 }
 

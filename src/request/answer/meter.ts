@@ -3,6 +3,7 @@
  * for answers that end without it.
  */
 import type { Chat, ChatCompletion, Chunk, ContentPart, Delta, Progress, TextPiece, Usage, WireUsage } from '#contract'
+import { countOr0, readUsage } from '../../providers/dialects/usage.ts'
 import { carries, indexOf } from './stream.ts'
 
 export class Meter implements Progress {
@@ -24,6 +25,8 @@ export class Meter implements Progress {
   /** Whether the last usage came when every choice had finished: then it speaks of the whole answer. */
   #usageIsLast = false
   #usageIsPartial = false
+  /** Whether content has come behind the finish reason of its choice. */
+  #goesOn = false
   /** By the choice's index: whether it has begun, and whether it has ended. */
   #choices: ('begun' | 'finished' | undefined)[] = []
   /** The request that is being answered; null for raw routes. */
@@ -37,7 +40,7 @@ export class Meter implements Progress {
   begin(chat: Chat, outputCeiling: number): void {
     this.chat = chat
     this.outputCeiling = outputCeiling
-    this.started = this.finished = this.#usageIsLast = this.#usageIsPartial = false
+    this.started = this.finished = this.#goesOn = this.#usageIsLast = this.#usageIsPartial = false
     this.#deltas = this.#bytes = this.#searches = 0
     this.#usage = this.#promptTokens = null
     this.finish = null
@@ -101,9 +104,12 @@ export class Meter implements Progress {
     }
   }
 
-  /** Whether every choice that was asked for or has begun has its finish reason: one of several is not the end. */
+  /**
+   * Whether every choice that was asked for or has begun has its finish reason: one of several is not the end. Of a provider that
+   * says a finish reason and goes on nobody knows before its [DONE].
+   */
   get complete(): boolean {
-    if (!this.finished || this.#choices.includes('begun')) return false
+    if (!this.finished || this.#goesOn || this.#choices.includes('begun')) return false
     let finished = 0
     for (let index = 0; index < this.#choices.length; index++) if (this.#choices[index] === 'finished') finished++
     return finished >= (this.chat?.choices ?? 1)
@@ -122,18 +128,9 @@ export class Meter implements Progress {
     return this.#deltas > 2 * this.outputCeiling + 64 || this.#bytes > 16 * this.outputCeiling + 4096
   }
 
-  /**
-   * Counts a chunk. A choice is over with its finish reason: content behind it is not counted, and must not be delivered.
-   * @returns the chunk, or a copy without such content
-   */
-  chunk(chunk: Chunk): Chunk {
-    let late: Set<unknown> | null = null
-    for (const choice of chunk.choices) {
-      if (this.#count(indexOf(choice?.index), choice?.delta, choice?.finish_reason)) continue
-      late ??= new Set()
-      late.add(choice)
-    }
-    return late === null ? chunk : without(chunk, late)
+  /** Counts a chunk. */
+  chunk({ choices }: Chunk): void {
+    for (const choice of choices) this.#count(indexOf(choice?.index), choice?.delta, choice?.finish_reason)
   }
 
   /**
@@ -155,12 +152,11 @@ export class Meter implements Progress {
     }
   }
 
-  /** @returns false for content of a choice that has finished */
-  #count(index: number, delta: Delta | null | undefined, finish: string | null | undefined): boolean {
+  #count(index: number, delta: Delta | null | undefined, finish: string | null | undefined): void {
     if (delta && carries(delta)) {
-      if (this.#choices[index] === 'finished') return false
       this.started = true
-      this.#choices[index] = 'begun'
+      if (this.#choices[index] === 'finished') this.#goesOn = true
+      else this.#choices[index] = 'begun'
       // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
       this.#deltas++
       this.#bytes += bytesOf(delta)
@@ -171,7 +167,6 @@ export class Meter implements Progress {
       this.finish = finish
       this.#choices[index] = 'finished'
     }
-    return true
   }
 
   reported(usage: WireUsage): void {
@@ -189,11 +184,6 @@ export class Meter implements Progress {
 function searchesIn(pieces: unknown): number {
   if (!Array.isArray(pieces)) return 0
   return pieces.filter(piece => piece?.type === 'server_tool_use' && piece.name === 'web_search').length
-}
-
-/** Apart, so that counting needs no closure. */
-function without(chunk: Chunk, late: ReadonlySet<unknown>): Chunk {
-  return { ...chunk, choices: chunk.choices.filter(choice => !late.has(choice)) }
 }
 
 function bytesOf(delta: Delta): number {
@@ -225,24 +215,17 @@ function saysSomething(wire: WireUsage): boolean {
   return usage !== null && (usage.promptTokens > 0 || usage.completionTokens > 0)
 }
 
-/**
- * A provider's usage on our counting. What is out of all proportion (negative, a fraction, too much) is left as it was said:
- * the credits step brings it into range, and flags it. Null when it has no numbers at all.
- */
+/** A provider's usage on our counting. Null when it has no numbers at all. */
 export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage | null {
-  if (wire === null || typeof wire !== 'object') return null
-  if (typeof wire.prompt_tokens !== 'number' || typeof wire.completion_tokens !== 'number') return null
-  const { prompt_tokens: prompt, completion_tokens: completion } = wire
-  const hidden = hiddenIn(wire, prompt, completion)
-  // Sound in a prompt is in Mistral's total only; whoever else says more in the total has thought.
-  const isSound = Number(wire['prompt_audio_seconds']) > 0
+  const read = readUsage(wire)
+  if (read === null || typeof read.prompt_tokens !== 'number' || typeof read.completion_tokens !== 'number') return null
   return {
-    promptTokens: isSound ? prompt + hidden : prompt,
-    cachedTokens: cachedIn(wire),
-    cacheWriteTokens: countOr0(wire.prompt_tokens_details?.cache_write_tokens),
-    completionTokens: isSound ? completion : completion + hidden,
-    reasoningTokens: countOr0(wire.completion_tokens_details?.reasoning_tokens),
-    ...searchesOf(wire.server_tool_use?.web_search_requests),
+    promptTokens: read.prompt_tokens,
+    cachedTokens: countOr0(read.prompt_tokens_details?.cached_tokens),
+    cacheWriteTokens: countOr0(read.prompt_tokens_details?.cache_write_tokens),
+    completionTokens: read.completion_tokens,
+    reasoningTokens: countOr0(read.completion_tokens_details?.reasoning_tokens),
+    ...searchesOf(read.server_tool_use?.web_search_requests),
     source,
   }
 }
@@ -264,33 +247,6 @@ export function wireUsageOf(usage: Usage): WireUsage {
     ...(searches === undefined ? {} : { server_tool_use: { web_search_requests: searches } }),
     ...(source === 'estimated' ? { source } : {}),
   }
-}
-
-/**
- * Tokens that are in the total and nowhere else: the thinking of Google's models behind its OpenAI endpoint, and of xAI's,
- * which have it in the details too (in all of 32 recorded answers).
- */
-function hiddenIn({ total_tokens: total }: WireUsage, prompt: number, completion: number): number {
-  const areCounts = isCount(total) && isCount(prompt) && isCount(completion)
-  return areCounts ? Math.max(0, total - prompt - completion) : 0
-}
-
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
-
-/** DeepSeek's, Mistral's and Moonshot's own names of it. */
-const CACHED = ['prompt_cache_hit_tokens', 'num_cached_tokens', 'cached_tokens'] as const
-
-/** OpenAI's name, then the others. */
-function cachedIn(wire: WireUsage): number {
-  const said = wire.prompt_tokens_details?.cached_tokens
-  if (said != null) return countOr0(said)
-  for (const name of CACHED) if (typeof wire[name] === 'number') return countOr0(wire[name])
-  return 0
-}
-
-/** Providers say anything: what is no count is none. */
-export function countOr0(value: unknown): number {
-  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0
 }
 
 /** What one image, sound or file is taken for when nobody reports usage. */

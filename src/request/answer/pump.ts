@@ -180,8 +180,6 @@ const isErrored = (choice: Chunk['choices'][number]) => choice?.finish_reason ==
 
 /** What may wait before the first content: a role, annotations of a filter. */
 const MAX_PRELUDE = 16
-/** So many chunks with content behind their finish reason are dropped. */
-const MAX_LATE_CHUNKS = 1_000
 
 /**
  * Bytes to events to the client, as they come. Only what comes before the first content waits for it: while nothing has
@@ -199,7 +197,6 @@ export class StreamPump extends Pump {
   #waits = false
   /** Upstream has ended meanwhile. */
   #endWaits = false
-  #lateChunks = 0
   /** Of an event that is still coming: what has come since the last one that was whole. */
   #waitingBytes = 0
   /** Only where finish reasons are filled in. */
@@ -291,7 +288,7 @@ export class StreamPump extends Pump {
     const { chunk, raw, usage } = item
     this.#filler?.note(chunk)
     const isError = chunk.choices.some(isErrored)
-    const kept = isError ? chunk : meter.chunk(chunk)
+    if (!isError) meter.chunk(chunk)
     // Behind its chunk: whether that was the last one decides how far the usage is believed.
     if (usage) meter.reported(usage)
     if (isError) {
@@ -301,11 +298,6 @@ export class StreamPump extends Pump {
     if (this.#isBeyond()) return true
     if (client.left) {
       if (meter.complete) this.awaitUsage()
-      return true
-    }
-    if (kept !== chunk) {
-      if (++this.#lateChunks > MAX_LATE_CHUNKS) this.broken(TOO_LATE)
-      else if (kept.choices.length > 0 || kept.usage) return this.#hand(kept, null)
       return true
     }
     if (!this.begun && !hasContent(chunk) && !finishes(chunk) && this.#prelude.length < MAX_PRELUDE) {

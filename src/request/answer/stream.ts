@@ -1,6 +1,6 @@
 /**
  * A streamed answer. Its one peculiarity: an event with a finish reason is kept back, and everything after it, until
- * a choice goes on that has not finished, or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
+ * a choice goes on, or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
  * after its charge is committed, and an answer that could not be charged never looks finished.
  */
 import {
@@ -41,6 +41,12 @@ export function failureFrame(refusal: Refusal): Buffer {
 
 /** More than this behind a finish reason is no tail but an attack. */
 const MAX_TAIL_BYTES = 256 * 1024
+/** A chunk that waits to be written, and its bytes as the provider wrote it. */
+interface Kept {
+  readonly chunk: Chunk
+  readonly raw: Buffer | null
+}
+
 /** What the object around a frame takes, about. */
 const FRAME_BYTES = 128
 
@@ -54,15 +60,14 @@ export class StreamAnswer {
   /** It has ended: what a tap still makes of earlier chunks goes nowhere. */
   #isOver = false
   #busy: Promise<boolean> | null = null
-  #tail: Buffer[] | null = null
-  #tailHasContent = false
+  #tail: Kept[] | null = null
   #tailBytes = 0
   /** The choices of which something, and those of which a finish reason, has gone to the client or into the tail. */
   readonly #begun = new Set<number>()
   readonly #finished = new Set<number>()
   /** The first chunk that has left, or is kept back: a further one has the same head. */
   #first: Chunk | null = null
-  /** By choice: its finish as it came, for the case that an edit swallows it. */
+  /** By choice: its finish as it came, for the case that an edit swallows it, or that the choice goes on. */
   readonly #due = new Map<number, Chunk>()
 
   /** @param onContent told once, when the first piece that has content has gone to the client */
@@ -153,7 +158,8 @@ export class StreamAnswer {
     const missing = swallowed.map(chunk => this.#format.chunk(chunk, null))
     const head = this.#first ?? swallowed[0]
     const more = usage && head ? [this.#format.chunk(usageChunk(head, usage), null)] : []
-    this.#client.endStream(Buffer.concat([...missing, ...(this.#tail ?? []), ...more, this.#format.finish()]))
+    const tail = (this.#tail ?? []).map(({ chunk, raw }) => this.#format.chunk(chunk, raw))
+    this.#client.endStream(Buffer.concat([...missing, ...tail, ...more, this.#format.finish()]))
     this.#tail = null
   }
 
@@ -174,30 +180,29 @@ export class StreamAnswer {
 
   #emit(chunk: Chunk, raw: Buffer | null): boolean {
     this.#first ??= chunk
-    const frame = this.#format.chunk(chunk, raw)
     const goesOn = this.#follow(chunk)
     if (this.#tail === null) {
-      if (!finishes(chunk)) return this.#write(frame, this.#delivered || hasContent(chunk))
-      this.#tail = [frame]
-      this.#tailHasContent = hasContent(chunk)
+      if (!finishes(chunk)) return this.#write(this.#format.chunk(chunk, raw), this.#delivered || hasContent(chunk))
+      this.#tail = [{ chunk, raw }]
       // Its own size says nothing: in another format the first frame may repeat the whole request.
       this.#tailBytes = 0
       return true
     }
     if (!goesOn) {
-      this.#tail.push(frame)
-      this.#tailBytes += frame.length + FRAME_BYTES
-      this.#tailHasContent ||= hasContent(chunk)
+      this.#tail.push({ chunk, raw })
+      this.#tailBytes += (raw?.length ?? JSON.stringify(chunk).length) + FRAME_BYTES
       return true
     }
-    // Another choice goes on: the finish was one choice's, not the answer's.
+    // The finish was one choice's and not the answer's, or none at all.
     const before = this.#tail
-    const hadContent = this.#tailHasContent
-    this.#tail = finishes(chunk) ? [frame] : null
+    this.#tail = finishes(chunk) ? [{ chunk, raw }] : null
     this.#tailBytes = 0
-    this.#tailHasContent = this.#tail !== null
-    const released = this.#tail ? before : [...before, frame]
-    return released.length === 0 || this.#write(Buffer.concat(released), hadContent || this.#tail === null)
+    const released = this.#tail ? before : [...before, { chunk, raw }]
+    // A finish that was taken back leaves at the end, and the usage behind it.
+    if (this.#swallowed().length > 0) this.#tail ??= []
+    if (released.length === 0) return true
+    const frames = released.map(kept => this.#format.chunk(kept.chunk, kept.raw))
+    return this.#write(Buffer.concat(frames), this.#delivered || released.some(kept => hasContent(kept.chunk)))
   }
 
   #write(frame: Buffer, isContent: boolean): boolean {
@@ -216,11 +221,25 @@ export class StreamAnswer {
       const index = indexOf(choice?.index)
       // Only an edit can swallow a finish, and only then is it asked who has begun.
       if (!this.#rawPasses) this.#begun.add(index)
-      // What comes behind a choice's own finish is no reason to let that finish go; before a finish nothing waits.
-      if (this.#tail !== null && carries(choice?.delta) && !this.#finished.has(index)) goesOn = true
+      if (this.#tail !== null && carries(choice?.delta)) {
+        goesOn = true
+        if (this.#finished.delete(index)) this.#takeFinishBack(index)
+      }
       if (choice?.finish_reason) this.#finished.add(index)
     }
     return goesOn
+  }
+
+  /** A choice goes on behind its finish reason, which leaves behind all of it then. */
+  #takeFinishBack(index: number): void {
+    this.#begun.add(index)
+    this.#tail = this.#tail!.map(kept => {
+      const isIts = (choice: Chunk['choices'][number]) => indexOf(choice?.index) === index && choice?.finish_reason
+      if (!kept.chunk.choices.some(isIts)) return kept
+      if (this.#rawPasses) this.#noteFinishes(kept.chunk)
+      const choices = kept.chunk.choices.map(choice => (isIts(choice) ? { ...choice, finish_reason: null } : choice))
+      return { chunk: { ...kept.chunk, choices }, raw: null }
+    })
   }
 
   /** Before the edits, which may change the chunk in its place. */

@@ -1,6 +1,6 @@
 /** An answer that a step gives by itself (a cache, a mock): through the taps of the steps outside of it, whole or as a stream. */
 import type { ChatCompletion, Usage } from '#contract'
-import { chunksOf } from '../answer/early.ts'
+import { chunksOf } from '../../providers/dialects/translate/chunks.ts'
 import { usageOf } from '../answer/meter.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
 import { bodyOf } from '../answer/whole.ts'

@@ -3,6 +3,8 @@
  * where the price counts tokens and nobody says them, they are estimated and the receipt says so.
  */
 import type { AnswerIdentity, Price, Usage } from '#contract'
+import { readUsage } from '../../providers/dialects/usage.ts'
+import { usageOf } from '../answer/meter.ts'
 
 /** What is known of an exchange besides what the provider says. */
 export interface RawSizes {
@@ -48,22 +50,14 @@ export function reportedIn(json: Buffer, identity: AnswerIdentity | null): Usage
  * are, also absurd ones. A usage without a number of tokens (seconds of sound, for instance) is none.
  */
 export function usageIn(value: unknown): Usage | null {
-  const usage = member(value, 'usage') ?? member(member(value, 'response'), 'usage')
-  const total = numberIn(usage, 'total_tokens')
-  const completion = numberIn(usage, 'completion_tokens', 'output_tokens')
+  const said = member(value, 'usage') ?? member(member(value, 'response'), 'usage')
+  const usage = usageOf(readUsage(said), 'reported')
+  if (usage !== null) return usage
   // Embeddings and the like have no answer in tokens, and some say only the sum.
-  const prompt = numberIn(usage, 'prompt_tokens', 'input_tokens') ?? (completion === null ? total : null)
-  if (prompt === null) return null
-  const inputDetails = member(usage, 'prompt_tokens_details') ?? member(usage, 'input_tokens_details')
-  const outputDetails = member(usage, 'completion_tokens_details') ?? member(usage, 'output_tokens_details')
-  return {
-    promptTokens: prompt,
-    cachedTokens: numberIn(inputDetails, 'cached_tokens') ?? 0,
-    cacheWriteTokens: 0,
-    completionTokens: completion ?? 0,
-    reasoningTokens: numberIn(outputDetails, 'reasoning_tokens') ?? 0,
-    source: 'reported',
-  }
+  const completion = numberIn(said, 'completion_tokens', 'output_tokens')
+  const prompt =
+    numberIn(said, 'prompt_tokens', 'input_tokens') ?? (completion === null ? numberIn(said, 'total_tokens') : null)
+  return prompt === null ? null : { ...NOTHING, promptTokens: prompt, source: 'reported' }
 }
 
 /** Notes what a body or an event calls the answer, also one that wraps it (`response.completed`, `message_start`). */

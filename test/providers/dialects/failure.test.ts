@@ -1,12 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
-import {
-  cleanMessage,
-  detailsOf,
-  errorDetails,
-  failureOf,
-  retryAfterOf,
-} from '../../../src/providers/dialects/failure.ts'
+import { cleanMessage, detailsOf, errorDetails, failureOf } from '../../../src/providers/dialects/failure.ts'
+import { retryAfterOf } from '../../../src/providers/dialects/waits.ts'
 import { expectWithin } from '../../helpers/promised.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')
@@ -191,7 +186,76 @@ describe('what a status and a body mean', () => {
       'upstream_rejected',
       'Failed to deserialize the JSON body: missing field `content` at line 1',
     ],
-    ['a page', 400, '<html><h1>400 Bad Request</h1>nginx</html>', 'upstream_rejected'],
+    ['a page', 400, '<html><h1>400 Bad Request</h1>nginx</html>', 'upstream_error'],
+    [
+      "MiniMax's overflow",
+      400,
+      openai({ message: 'invalid params, context window exceeds limit (2013)' }),
+      'context_length_exceeded',
+      'invalid params, context window exceeds limit (2013)',
+    ],
+    [
+      "an earlier vLLM's overflow",
+      400,
+      { object: 'error', message: 'The decoder prompt (length 9) is longer than the maximum model length of 8.' },
+      'context_length_exceeded',
+      'The decoder prompt (length 9) is longer than the maximum model length of 8.',
+    ],
+    [
+      "Anthropic's spent limit",
+      400,
+      openai({
+        message: 'You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.',
+      }),
+      'upstream_quota',
+    ],
+    ["Z.ai's balance", 429, { error: { code: '1113', message: 'Insufficient balance' } }, 'upstream_quota'],
+    ["Z.ai's rate", 429, { error: { code: '1302', message: 'High concurrency' } }, 'upstream_rate_limited'],
+    [
+      "MiniMax's balance",
+      429,
+      { error: { type: 'insufficient_balance_error', message: 'insufficient balance (1008)' } },
+      'upstream_quota',
+    ],
+    ["a relay's quota", 500, openai({ code: 'insufficient_user_quota' }), 'upstream_quota'],
+    ["Alibaba's filter", 400, openai({ code: 'data_inspection_failed' }), 'content_filter', 'Words of the provider.'],
+    ["DeepSeek's filter", 400, openai({ message: 'Content Exists Risk' }), 'content_filter', 'Content Exists Risk'],
+    ["Z.ai's filter", 400, { error: { code: '1301', message: 'Unsafe' } }, 'content_filter', 'Unsafe'],
+    [
+      "Azure's filter, in an inner error",
+      400,
+      { error: { message: 'no', code: null, innererror: { code: 'ResponsibleAIPolicyViolation' } } },
+      'content_filter',
+      'no',
+    ],
+    [
+      "a filter's error in the sentence of a relay",
+      400,
+      openai({ message: 'Upstream: {"error":{"code":"content_filter","message":"blocked"}}' }),
+      'content_filter',
+      'blocked',
+    ],
+    [
+      'a quota in words that the client has said',
+      400,
+      openai({ message: "Invalid value: 'credit balance is too low'" }),
+      'upstream_rejected',
+      "Invalid value: 'credit balance is too low'",
+    ],
+    [
+      'a quota in JSON that the client has said',
+      400,
+      openai({ message: 'Bad: {"error":{"code":"insufficient_quota","message":"x"}}' }),
+      'upstream_rejected',
+      'Bad: {"error":{"code":"insufficient_quota","message":"x"}}',
+    ],
+    [
+      'an overflow with status 500',
+      500,
+      openai({ message: 'the request exceeds the available context size' }),
+      'context_length_exceeded',
+      'the request exceeds the available context size',
+    ],
     ['JSON that breaks off', 400, '{"error": {"message": "Wor', 'upstream_rejected'],
     ['nothing', 400, '', 'upstream_rejected'],
     ['null', 400, 'null', 'upstream_rejected'],
@@ -574,7 +638,8 @@ describe('when to try again', () => {
     ['far too many seconds', { 'retry-after': '1000000000' }, LONGEST],
     ['more seconds than numbers have', { 'retry-after': '9'.repeat(400) }, undefined],
     ['fewer than none', { 'retry-after': '-1' }, undefined],
-    ['a fraction', { 'retry-after': '1.5' }, undefined],
+    ['a fraction', { 'retry-after': '1.5' }, 1500],
+    ['a fraction of milliseconds', { 'retry-after-ms': '20.4' }, 21],
     ['an exponent', { 'retry-after': '1e9' }, undefined],
     ['a word', { 'retry-after': 'soon' }, undefined],
     ['an empty text', { 'retry-after': '' }, undefined],
@@ -606,7 +671,11 @@ describe('when to try again', () => {
     ['try again in 2h59m56.5s', LONGEST],
     ['try again in 0s', 1000],
     ['try again in a while', 1000],
-    ['try again in 20 seconds', 1000],
+    ['try again in 20 seconds', 20_000],
+    ['Please retry in 37.99s.', 37_990],
+    ['Please retry after 26 seconds', 26_000],
+    ['Please wait 1.5 minutes', 90_000],
+    ['retry the request with 20 messages', 1000],
     ['try again in', 1000],
   ])('in words: %s', (message, ms) => {
     expect(fail(429, openai({ message })).retryAfterMs).toBe(ms)
@@ -641,4 +710,16 @@ test('names that mean something to JavaScript change nothing', () => {
   )
   expect(details).toEqual({ message: null, type: null, code: null, param: null })
   expect(({} as { message?: string; x?: number }).message).toBeUndefined()
+})
+
+test('a spent quota that comes back on a day rests until then', () => {
+  const said = 'You have reached your specified API usage limits. You will regain access on 2026-11-21 at 00:00 UTC.'
+  expect(fail(400, openai({ message: said }))).toMatchObject({ code: 'upstream_quota', restMs: 12 * 3_600_000 })
+  expect(fail(400, openai({ message: `Invalid: ${said}` })).restMs).toBeUndefined()
+  expect(fail(400, openai({ message: said.replace('2026-11-21', '2099-01-01') })).restMs).toBe(32 * 86_400_000)
+})
+
+test("Google's wait is read wherever it is said", () => {
+  const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '37.5s' }]
+  expect(fail(429, [google(429, 'RESOURCE_EXHAUSTED', 'Quota', details)]).retryAfterMs).toBe(37_500)
 })

@@ -122,7 +122,7 @@ function only(items: readonly StreamItem[]): StreamItem {
 
 describe('an event of a stream', () => {
   test('the bytes are passed without a copy when nothing is to be changed', () => {
-    const bytes = Buffer.from(event(chunkOf({ content: 'a' }, { model: 'chat-small' })))
+    const bytes = Buffer.from(event(chunkOf({ role: 'assistant', content: 'a' }, { model: 'chat-small' })))
     const item = only(dialect.decodeStream(view()).push(bytes)) as Extract<StreamItem, { kind: 'chunk' }>
     expect(item.raw!.buffer).toBe(bytes.buffer)
   })
@@ -166,7 +166,8 @@ test('however the bytes are split, the items are the same', () => {
       'chunk',
       'chunk',
       'chunk',
-      asked ? 'chunk' : 'usage',
+      'usage',
+      ...(asked ? ['chunk'] : []),
       'done',
     ])
     for (let size = 1; size < bytes.length; size += size < 20 ? 1 : 37) {
@@ -237,7 +238,12 @@ test('the chunks of a stream fold to the whole answer', () => {
       }
       const answer = dialect.decodeAnswer(Buffer.from(JSON.stringify(whole)), view())
       if ('failure' in answer) throw new Error(answer.failure.detail)
-      expect(fold(chunks)).toEqual(answer.completion.choices)
+      expect(fold(chunks)).toEqual(
+        answer.completion.choices.map(({ message: { content, ...more }, ...choice }) => ({
+          ...choice,
+          message: content === null ? more : { content, ...more },
+        })),
+      )
       for (const chunk of chunks) expect(chunk).toMatchObject({ model: 'chat-small' })
     }),
     { numRuns: counts(50, 10_000) },

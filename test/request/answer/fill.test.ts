@@ -1,34 +1,35 @@
 /** A provider that leaves its finish reasons out: where in the stream they are filled in. */
 import { describe, expect, test } from 'vitest'
 import { chunksOf, parseSse } from '../../helpers/sse.ts'
-import { finish, text, usageChunk } from './chunks.ts'
+import { chunk, finish, text, usageChunk } from './chunks.ts'
 import { COMPLETE, failed, streaming, USAGE } from './pumping.ts'
 
 describe('in a stream a missing finish reason is filled in', () => {
   const USAGE_AT_END = usageChunk(USAGE)
   const filled = finish()
+  const BEGUN = [0, 1].map(index => chunk({ role: 'assistant' }, null, index))
 
   test.each<[name: string, events: (object | string)[], leaves: object[]]>([
     ['before the usage', [text('a'), USAGE_AT_END, '[DONE]'], [text('a'), filled, USAGE_AT_END]],
     [
       'before a usage beside an empty piece',
       [text('a'), { ...text(''), usage: USAGE }, '[DONE]'],
-      [text('a'), filled, { ...text(''), usage: USAGE }],
+      [text('a'), { ...text(''), usage: null }, filled, USAGE_AT_END],
     ],
     [
       'before the last of several usages',
       [text('a'), USAGE_AT_END, USAGE_AT_END, '[DONE]'],
-      [text('a'), USAGE_AT_END, filled, USAGE_AT_END],
+      [text('a'), filled, USAGE_AT_END],
     ],
     [
       'behind content that follows a usage',
       [text('a'), USAGE_AT_END, text('b'), '[DONE]'],
-      [text('a'), USAGE_AT_END, text('b'), filled],
+      [text('a'), text('b'), filled, USAGE_AT_END],
     ],
     [
       'not where one comes behind the usage',
       [text('a'), USAGE_AT_END, finish(0, 'length'), '[DONE]'],
-      [text('a'), USAGE_AT_END, finish(0, 'length')],
+      [text('a'), finish(0, 'length'), USAGE_AT_END],
     ],
     ['not where one comes', [text('a'), filled, USAGE_AT_END, '[DONE]'], [text('a'), filled, USAGE_AT_END]],
     [
@@ -44,14 +45,14 @@ describe('in a stream a missing finish reason is filled in', () => {
   ])('%s', async (_name, events, leaves) => {
     for (const taps of [[], [{ step: 0, kind: 'watch', fn: async () => {} }] as const]) {
       const { put, answer, received, ending, meter } = await streaming({ includeUsage: true, fillsFinish: true, taps })
-      put(...events)
+      put(...BEGUN, ...events)
       let end = await ending()
       while (end === null) end = await ending()
       expect(end).toEqual(COMPLETE)
       expect(meter.usage).toEqual(USAGE)
       answer.finish()
       const whole = (await received('[DONE]\n\n')).replace(/^[0-9a-f]+\r\n|\r\n/gm, '')
-      expect(chunksOf(parseSse(whole.slice(0, whole.indexOf('[DONE]\n\n') + 8)))).toEqual(leaves)
+      expect(chunksOf(parseSse(whole.slice(0, whole.indexOf('[DONE]\n\n') + 8)))).toEqual([...BEGUN, ...leaves])
     }
   })
 

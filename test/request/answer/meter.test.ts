@@ -33,7 +33,7 @@ describe('what a provider says it used', () => {
     ['a text', 'many'],
     ['an empty object', {}],
     ['a list', [1, 2, 3]],
-    ['texts', { prompt_tokens: '12', completion_tokens: '34' }],
+    ['texts that are no counts', { prompt_tokens: 'many', completion_tokens: '34' }],
     ['null', { prompt_tokens: null, completion_tokens: null }],
     ['the prompt only', { prompt_tokens: 12 }],
     ['the completion only', { completion_tokens: 12 }],
@@ -284,7 +284,6 @@ describe('what is known of the answer', () => {
       [{ ...text('a'), choices: [...text('a').choices, ...text('b', 1).choices] }, finish(0)],
       false,
     ],
-    ['content behind its own finish', [text('a'), finish(), text('b')], true],
     ['a finish twice', [text('a'), finish(), finish()], true],
     [
       'choices without an index are one',
@@ -357,33 +356,14 @@ describe('what an answer took', () => {
   })
 })
 
-describe('content behind a finish reason', () => {
-  const both = (...choices: Chunk[]): Chunk => ({ ...text('x'), choices: choices.flatMap(each => each.choices) })
-  const LONG = text('x'.repeat(400))
-
-  test.each<[name: string, chunks: Chunk[], last: Chunk['choices'], counted: number]>([
-    ['of the same choice', [text('a'), finish(), LONG], [], 1],
-    ['of the same choice, in the same chunk', [text('a'), both(finish(), LONG)], finish().choices, 1],
-    [
-      'with its finish: that is before it',
-      [text('a'), { ...LONG, choices: [{ ...LONG.choices[0]!, finish_reason: 'stop' }] }],
-      [{ ...LONG.choices[0]!, finish_reason: 'stop' }],
-      101,
-    ],
-    ['of another choice', [text('a'), finish(), text('b', 1)], text('b', 1).choices, 2],
-    ['of both', [text('a'), finish(), both(LONG, text('b', 1))], text('b', 1).choices, 2],
-    ['a second finish', [text('a'), finish(), finish()], finish().choices, 1],
-    ['where there was nothing before it', [finish(), LONG], [], 0],
-  ])('%s', (_name, chunks, last, counted) => {
-    const meter = new Meter()
-    const kept = chunks.map(each => meter.chunk(each))
-    expect(kept.at(-1)!.choices).toEqual(last)
-    expect(meter.countedTokens).toBe(counted)
-    // What nobody has to change is the chunk itself.
-    expect(kept.map((each, at) => each === chunks[at])).toEqual(
-      kept.map((each, at) => each.choices.length === chunks[at]!.choices.length),
-    )
-  })
+test.each<[name: string, chunks: Chunk[], complete: boolean, counted: number]>([
+  ['of the same choice: it goes on', [text('a'), finish(), text('b')], false, 2],
+  ['of the same choice, and a finish behind it', [text('a'), finish(), text('b'), finish()], false, 2],
+  ['in every chunk', [chunk({ content: 'a' }, 'stop'), chunk({ content: 'b' }, 'stop')], false, 2],
+  ['of another choice', [text('a'), finish(), text('b', 1)], false, 2],
+  ['where there was nothing before it', [finish(), text('a')], false, 1],
+])('content behind a finish reason: %s', (_name, chunks, complete, counted) => {
+  expect(metered(...chunks)).toMatchObject({ complete, countedTokens: counted })
 })
 
 describe('an estimate', () => {

@@ -30,7 +30,7 @@ describe('a stream that goes wrong', () => {
       [text('a'), finish(), ...Array(300).fill(chunk({ p: 'x'.repeat(1000) }))],
       'upstream_invalid',
     ],
-    ['no end of content after the finish', [text('a'), finish(), ...Array(1_001).fill(text('b'))], 'upstream_invalid'],
+    ['content after the finish, and no other one', [text('a'), finish(), text('b')], 'upstream_truncated'],
   ])('%s: %s', async (_name, events, code) => {
     const { put, pump, ending, answer, client } = await streaming()
     if (events.length > 0) put(...events)
@@ -146,22 +146,29 @@ describe('a stream that goes well', () => {
     expect(source.aborts).toBe(0)
   })
 
-  test('content behind a finish reason is neither delivered nor counted nor seen by a step; its usage is both', async () => {
+  test('a finish reason in every chunk: all of the text is delivered, counted and seen, and it finishes once', async () => {
     const seen: string[] = []
     const fn = (each: Chunk) => void seen.push(...each.choices.map(({ delta }) => String(delta?.content)))
-    const { put, meter, answer, received, ending } = await streaming({
-      includeUsage: true,
-      taps: [{ step: 0, kind: 'watch', fn }],
-    })
-    const late = text('late')
-    put(text('a'), finish(), late, { ...late, usage: USAGE }, '[DONE]')
+    const { put, meter, answer, received, ending } = await streaming({ taps: [{ step: 0, kind: 'watch', fn }] })
+    put(...['a', 'b', 'c'].map(content => chunk({ role: 'assistant', content }, 'stop')), '[DONE]')
     expect(await ending()).toEqual(COMPLETE)
     answer.finish()
     const all = await received('[DONE]\n\n')
-    expect(all).not.toContain('late')
-    expect(all).toContain('"prompt_tokens":7')
-    expect(seen).not.toContain('late')
-    expect(meter).toMatchObject({ countedTokens: 1, usage: USAGE })
+    expect([...all.matchAll(/"content":"(.)"/g)].map(match => match[1])).toEqual(['a', 'b', 'c'])
+    expect(all.match(/"finish_reason":"stop"/g)).toHaveLength(1)
+    expect(seen).toEqual(['a', 'b', 'c'])
+    expect(meter).toMatchObject({ countedTokens: 3, finish: 'stop' })
+  })
+
+  test('content behind a finish reason, and [DONE]: the finish leaves behind it', async () => {
+    const { put, meter, answer, received, ending } = await streaming({ includeUsage: true })
+    put(text('a'), finish(0, 'length'), text('b'), usageChunk(USAGE), '[DONE]')
+    expect(await ending()).toEqual(COMPLETE)
+    answer.finish()
+    const all = await received('[DONE]\n\n')
+    expect(all).toMatch(/"a"[^]*"b"[^]*"length"[^]*"prompt_tokens":7/)
+    expect(all.match(/"length"/g)).toHaveLength(1)
+    expect(meter).toMatchObject({ countedTokens: 2, usage: USAGE })
   })
 
   test('an event without its blank line still counts when the body ends', async () => {
@@ -444,7 +451,9 @@ describe('the bytes of a whole answer', () => {
 
 test('a stream reads strictly at the client’s end, whatever the provider’s looked like', async () => {
   const { pump, answer, received } = await streaming({ includeUsage: true })
-  const pretty = JSON.stringify(text('a\nb'), null, 2).replace(/^/gm, 'data:').replaceAll('\n', '\r\n')
+  const pretty = JSON.stringify(chunk({ role: 'assistant', content: 'a\nb' }), null, 2)
+    .replace(/^/gm, 'data:')
+    .replaceAll('\n', '\r\n')
   pump.data(Buffer.from(`\ufeff: hi\r\n\r\nevent: x\nid: 7\n${pretty}\r\n\r\n`))
   pump.data(
     Buffer.from(`data:${JSON.stringify(finish())}\r\rdata: ${JSON.stringify(usageChunk(USAGE))}\n\ndata: [DONE]`),
@@ -454,5 +463,9 @@ test('a stream reads strictly at the client’s end, whatever the provider’s l
   const whole = (await received('[DONE]\n\n')).replace(/^[0-9a-f]+\r\n|\r\n/gm, '')
   const { events, done } = parseSse(whole.slice(0, whole.indexOf('[DONE]\n\n') + 8))
   expect(done).toBe(true)
-  expect(events.map(({ data }) => JSON.parse(data))).toEqual([text('a\nb'), finish(), usageChunk(USAGE)])
+  expect(events.map(({ data }) => JSON.parse(data))).toEqual([
+    chunk({ role: 'assistant', content: 'a\nb' }),
+    finish(),
+    usageChunk(USAGE),
+  ])
 })

@@ -97,23 +97,23 @@ describe('what is kept back', () => {
     expect(seen()).toBe('afbf.')
   })
 
-  test('content behind a choice’s own finish too: it lets nothing go', () => {
+  test('a choice that goes on behind its finish: the finish was none', () => {
     const { put, seen, answer } = started()
-    put(text('a'), finish(), text('b'), finish(), usageChunk(usage(1, 2)))
+    put(chunk({ content: 'a' }, 'stop'), chunk({ content: 'b' }, 'stop'), usageChunk(usage(1, 2)))
     expect(seen()).toBe('a')
-    answer.fail(refusal)
-    expect(seen()).toBe('ae')
+    put(text('c'))
+    expect(seen()).toBe('abuc')
+    put(finish())
+    answer.finish()
+    expect(seen()).toBe('abucf.')
   })
 
-  test('and it leaves in its place when the answer ends well, or another choice goes on', () => {
+  test('and nothing of it leaves when the answer fails', () => {
     const { put, seen, answer } = started()
-    put(text('a'), finish(), text('b'))
-    expect(seen()).toBe('a')
-    put(text('c', 1))
-    expect(seen()).toBe('afbc')
-    put(finish(1), text('d'))
-    answer.finish()
-    expect(seen()).toBe('afbcfd.')
+    put(text('a'), finish(), text('b'), finish(), usageChunk(usage(1, 2)))
+    expect(seen()).toMatch(/^a.?b$/)
+    answer.fail(refusal)
+    expect(seen()).toMatch(/^a.?be$/)
   })
 
   test('a finish in a chunk with several choices', () => {
@@ -278,7 +278,7 @@ describe('with taps', () => {
   })
 })
 
-test('in whatever order choices end: no last finish leaves early, nothing is lost or moved', () => {
+test('in whatever order choices end: no last finish leaves early, no content is lost or moved, and each that finished does', () => {
   const event = fc.tuple(fc.constantFrom('content', 'finish', 'empty', 'both'), fc.nat({ max: 2 }))
   fc.assert(
     fc.property(fc.array(event, { maxLength: 30 }), fc.boolean(), (events, ends) => {
@@ -288,22 +288,26 @@ test('in whatever order choices end: no last finish leaves early, nothing is los
         if (kind === 'finish') return finish(index)
         return kind === 'both' ? chunk({ content: `${at}` }, 'stop', index) : chunk({}, null, index)
       })
-      const lines = chunks.map(each => JSON.stringify(each))
-      const received = () => parseSse(sent.text).events.map(({ data }) => data)
+      const received = () => parseSse(sent.text).events.map(({ data }) => JSON.parse(data) as Chunk)
+      const contents = (of: readonly Chunk[]) => of.filter(hasContent).map(each => each.choices[0]!.delta)
+      const finished = (of: readonly Chunk[]) => new Set(of.filter(finishes).map(each => each.choices[0]!.index))
       for (const [at, each] of chunks.entries()) {
         put(each)
-        // What left is a beginning of what came, and behind its last finish content has come.
-        expect(lines.slice(0, received().length)).toEqual(received())
-        const last = chunks.slice(0, received().length).findLastIndex(finishes)
-        if (last >= 0) expect(chunks.slice(last + 1, at + 1).some(hasContent), `after ${at}`).toBe(true)
+        const left = contents(received()).length
+        expect(contents(received())).toEqual(contents(chunks).slice(0, left))
+        // Behind a finish that has left content has come.
+        const last = received().findLastIndex(finishes)
+        const before = contents(received().slice(0, last + 1)).length
+        if (last >= 0) expect(contents(chunks.slice(0, at + 1)).length, `after ${at}`).toBeGreaterThan(before)
       }
       if (ends) {
         answer.finish()
-        expect(received()).toEqual(lines)
+        expect(contents(received())).toEqual(contents(chunks))
+        expect(finished(received())).toEqual(finished(chunks))
         expect(parseSse(sent.text).done).toBe(true)
       } else {
         answer.fail(refusal)
-        expect(received().at(-1)).toContain('upstream_truncated')
+        expect(received().at(-1)).toMatchObject({ error: { code: 'upstream_truncated' } })
         expect(parseSse(sent.text).done).toBe(false)
       }
     }),

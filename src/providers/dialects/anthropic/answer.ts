@@ -1,5 +1,8 @@
 /** A whole answer of the Messages API as a chat completion. */
-import type { AnswerView, AnthropicPiece, DecodedAnswer } from '#contract'
+
+import type { AnswerView, AnthropicPiece } from '#contract'
+import { saysNothing } from '../failure.ts'
+import { finishOf } from '../finish.ts'
 import {
   type Decoded,
   invalid,
@@ -9,7 +12,7 @@ import {
 } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import type { ErrorReader } from './errors.ts'
-import { finishOf, refusalOf, stopReasonOf } from './finish-reason.ts'
+import { refusalOf, stopReasonOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { usageOf } from './usage.ts'
 
@@ -17,7 +20,7 @@ export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReade
   try {
     const parsed: unknown = JSON.parse(body.toString('utf8'))
     if (!isFields(parsed)) return invalid('the answer is not an object')
-    if (parsed['type'] === 'error' || isFields(parsed['error'])) return { failure: errors.inside(parsed) }
+    if (parsed['type'] === 'error' || !saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
     const content = parsed['content']
     if (!Array.isArray(content)) return invalid('the answer has no content')
     return translated(parsed, content.filter(isFields), view)
@@ -27,7 +30,7 @@ export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReade
   }
 }
 
-function translated(message: Fields, blocks: readonly Fields[], view: AnswerView): DecodedAnswer {
+function translated(message: Fields, blocks: readonly Fields[], view: AnswerView): Decoded {
   let text = ''
   let reasoning = ''
   const details: ReasoningDetail[] = []
@@ -70,7 +73,7 @@ function translated(message: Fields, blocks: readonly Fields[], view: AnswerView
     refusal: refusal || null,
     calls,
     native,
-    finish: finishOf(stopReason, calls.length),
+    finish: finishOf(stopReason, calls.length > 0),
     stopReason: stopReasonOf(stopReason, message['stop_sequence'], view.searches === true),
   }
   const identity = { id: textIn(message['id']) || null, model: message['model'] }

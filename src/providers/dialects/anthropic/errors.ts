@@ -1,22 +1,7 @@
 /** What the errors of the Messages API mean: as an answer of their own, inside an answer, or as an event of a stream. */
 import type { UpstreamFailure } from '#contract'
-import { detailsOf, type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
+import { detailsOf, type ErrorDetails, errorDetails, failureInside, failureOf, type Redact } from '../failure.ts'
 import { type Fields, isFields } from '../translate/value.ts'
-
-/** The status that belongs to each type, for errors that come without one. */
-const STATUSES: Readonly<Record<string, number>> = {
-  invalid_request_error: 400,
-  authentication_error: 401,
-  billing_error: 402,
-  permission_error: 403,
-  not_found_error: 404,
-  conflict_error: 409,
-  request_too_large: 413,
-  rate_limit_error: 429,
-  api_error: 500,
-  timeout_error: 504,
-  overloaded_error: 529,
-}
 
 type Headers = Readonly<Record<string, string>>
 
@@ -30,36 +15,19 @@ export interface ErrorReader {
 /** @param now milliseconds since the epoch, for a Retry-After that is a date */
 export function errorReader(now: () => number, redact?: Redact): ErrorReader {
   const failure = (status: number, headers: Headers, details: ErrorDetails, parsed: unknown) =>
-    failureOf(trueStatus(status, headers, details, parsed), headers, details, now(), redact)
+    failureOf(trueStatus(status, headers, parsed), headers, details, now(), redact)
   return {
     answer(status, headers, body) {
       const parsed = parse(body)
       return failure(status, headers, parsed === undefined ? errorDetails(body) : detailsOf(parsed), parsed)
     },
-    inside(value) {
-      const details = detailsOf(value)
-      return failure(statusOf(details), {}, details, value)
-    },
+    inside: value => failureInside(value, (status, headers, details) => failure(status, headers, details, value)),
   }
 }
 
-/** By the type; Google, in front of Vertex AI, writes the status itself as the code. */
-function statusOf({ type, code }: ErrorDetails): number {
-  if (type !== null && Object.hasOwn(STATUSES, type)) return STATUSES[type]!
-  const status = Number(code)
-  return Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500
-}
-
-const NO_CREDIT = /\bcredit balance is too low\b/i
-
-/**
- * An empty purse looks like the client's mistake (400), and a spend limit like a rate limit (429, with a code of its own
- * and without a time to wait); both are the gateway's own quota, and trying again does not help.
- */
-function trueStatus(status: number, headers: Headers, { message }: ErrorDetails, parsed: unknown): number {
-  if (status === 400 && NO_CREDIT.test(message ?? '')) return 402
-  if (status === 429 && headers['retry-after'] === undefined && hasSpendLimit(parsed)) return 402
-  return status
+/** A spend limit looks like a rate limit (429, with a code of its own and without a time to wait), but no wait mends it. */
+function trueStatus(status: number, headers: Headers, parsed: unknown): number {
+  return status === 429 && headers['retry-after'] === undefined && hasSpendLimit(parsed) ? 402 : status
 }
 
 function hasSpendLimit(parsed: unknown): boolean {

@@ -3,11 +3,12 @@
  * not every host frames them alike: the provider itself sends server-sent events, Bedrock binary frames.
  */
 import type { AnthropicPiece } from '#contract'
+import { finishOf } from '../finish.ts'
 import type { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import { argumentsOf, isSearchBlock, isWebCitation, textPiece } from './answer.ts'
 import type { ErrorReader } from './errors.ts'
-import { finishOf, refusalOf, stopReasonOf } from './finish-reason.ts'
+import { refusalOf, stopReasonOf } from './finish-reason.ts'
 import { JSON_TOOL } from './tools.ts'
 import { laterUsage, usageOf } from './usage.ts'
 
@@ -230,7 +231,7 @@ export class MessageEvents {
     if (!this.#isCounted) this.#uncount()
     this.#writer.refusal(this.#refusal)
     const stopReason = stopReasonOf(this.#stopReason, this.#stopSequence, this.#tellsSearches)
-    this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls), stopReason)
+    this.#writer.finish(finishOf(this.#stopReason, this.#writer.calls > 0), stopReason)
     this.#writer.done()
   }
 

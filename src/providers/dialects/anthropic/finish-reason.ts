@@ -1,22 +1,5 @@
-/** How an answer ended, in OpenAI's four words. */
-import type { FinishReason } from '../translate/completion.ts'
+/** What the Messages API says of an end beside its reason. */
 import { isFields, textIn } from '../translate/value.ts'
-
-const REASONS: Readonly<Record<string, FinishReason>> = {
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  pause_turn: 'stop',
-  compaction: 'stop',
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  refusal: 'content_filter',
-}
-
-/** @param calls how many calls the client has to answer: one that gave the answer itself (JSON_TOOL) is none */
-export function finishOf(stopReason: unknown, calls: number): FinishReason {
-  const known = typeof stopReason === 'string' && Object.hasOwn(REASONS, stopReason) ? REASONS[stopReason] : undefined
-  return known ?? (calls > 0 ? 'tool_calls' : 'stop')
-}
 
 /**
  * The end in the provider's own word, where the canonical one does not say all: the sequence at which the answer stopped, as

@@ -1,9 +1,10 @@
 /** A whole answer of Converse, and what its stream shares with it: why it ended, what it used. */
+
 import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
+import { finishOf } from '../finish.ts'
 import {
   AT_A_SEQUENCE,
   countOf,
-  type FinishReason,
   type ReasoningDetail,
   type TranslatedCall,
   translatedAnswer,
@@ -33,14 +34,23 @@ function translated(parsed: unknown, view: AnswerView): DecodedAnswer | { readon
     return invalid('the answer has no message')
   const answer = new Answer()
   for (const block of output['content'] as readonly unknown[]) if (isJson(block)) answer.add(block)
-  const ended = finishOf(parsed['stopReason'], answer.calls.length > 0, (answer.structured ?? answer.text) !== null)
-  if (typeof ended !== 'string') return { failure: ended }
+  const { stopReason } = parsed
+  if (typeof stopReason !== 'string') return invalid('the answer has no stopReason')
   const text = answer.structured ?? answer.text
   const { reasoning, details, calls } = answer
   return translatedAnswer(
     view,
     { id: null },
-    [{ text, reasoning, details, calls, finish: ended, stopReason: stopReasonOf(parsed['stopReason']) }],
+    [
+      {
+        text,
+        reasoning,
+        details,
+        calls,
+        finish: finishOf(stopReason, calls.length > 0),
+        stopReason: stopReasonOf(stopReason),
+      },
+    ],
     usageOf(parsed['usage']),
   )
 }
@@ -98,27 +108,6 @@ export interface ClientCall extends Json {
 /** Whether a `toolUse` is a call for the client. */
 export function isClientCall(toolUse: unknown): toolUse is ClientCall {
   return isJson(toolUse) && typeof toolUse['name'] === 'string' && toolUse['type'] !== 'server_tool_use'
-}
-
-const FINISHES: Readonly<Record<string, FinishReason>> = {
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  content_filtered: 'content_filter',
-  guardrail_intervened: 'content_filter',
-}
-
-/**
- * How an answer ended, or that it failed: with malformed output, when there is nothing beside that. Reasons that are new
- * say at least that it ended by itself.
- */
-export function finishOf(stopReason: unknown, hasCalls: boolean, hasText: boolean): FinishReason | UpstreamFailure {
-  if (typeof stopReason !== 'string') return { code: 'upstream_invalid', detail: 'the answer has no stopReason' }
-  const isMalformed = stopReason === 'malformed_model_output' || stopReason === 'malformed_tool_use'
-  if (isMalformed && !hasCalls && !hasText) {
-    return { code: 'upstream_error', detail: `the answer ended with the stopReason ${stopReason}` }
-  }
-  const finish = Object.hasOwn(FINISHES, stopReason) ? FINISHES[stopReason] : undefined
-  return finish ?? (hasCalls ? 'tool_calls' : 'stop')
 }
 
 /** Whether it ended at a sequence: AWS does not say at which. */

@@ -2,10 +2,12 @@
  * The decoder of ConverseStream. Text and thoughts begin with their first piece, calls with a start of their own; usage
  * comes last, behind the reason for the end, and is what says that the answer is whole.
  */
+
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { ByteCollector } from '../../../common/bytes.ts'
+import { finishOf } from '../finish.ts'
 import { ChunkWriter } from '../translate/completion.ts'
-import { finishOf, isClientCall, isJson, type Json, stopReasonOf, usageOf } from './answer.ts'
+import { isClientCall, isJson, type Json, stopReasonOf, usageOf } from './answer.ts'
 import { EventStreamBroken, type EventStreamMessage, EventStreamReader } from './event-stream.ts'
 import type { AwsError, FailAws } from './failures.ts'
 import { ANSWER_TOOL } from './request.ts'
@@ -163,9 +165,9 @@ class ConverseStream {
     if (this.#isStopped) return
     this.#isStopped = true
     for (const at of [...this.#blocks.keys()]) this.#stop(at)
-    const finish = finishOf(stopReason, this.#writer.calls > 0, this.#writer.hasText)
-    if (typeof finish !== 'string') this.#writer.fail(finish)
-    else this.#writer.finish(finish, stopReasonOf(stopReason))
+    if (typeof stopReason !== 'string')
+      this.#writer.fail({ code: 'upstream_invalid', detail: 'the answer has no stopReason' })
+    else this.#writer.finish(finishOf(stopReason, this.#writer.calls > 0), stopReasonOf(stopReason))
     if (this.#hasUsage) this.#writer.done()
   }
 

@@ -1,10 +1,12 @@
 /** A whole answer of Cohere's as a chat completion, and what whole answers and streams have in common. */
+
 import type { AnswerView, WireUsage } from '#contract'
+import { saysNothing } from '../failure.ts'
+import { finishOf } from '../finish.ts'
 import {
   AT_A_SEQUENCE,
   countOf,
   type Decoded,
-  type FinishReason,
   invalid,
   type TranslatedCall,
   translatedAnswer,
@@ -24,12 +26,12 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
   const { id, message, finish_reason: reason, usage } = parsed
   // An error has its sentence where an answer has its message.
   if (!isFields(message)) {
-    if (typeof message === 'string' || parsed['error']) return { failure: errors.inside(parsed) }
+    if (typeof message === 'string' || !saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
     return invalid('the answer has no message')
   }
   const calls = listOf(message['tool_calls']).filter(isFields).map(callIn)
-  const finish = finishOf(reason, calls.length)
-  if (finish === null) return { failure: errors.ended(String(reason), parsed['error']) }
+  const finish = finishOf(reason, calls.length > 0)
+  if (typeof finish !== 'string') return { failure: errors.ended(finish, parsed['error']) }
   const { text, thought } = contentIn(message['content'])
   const choice = {
     // Empty, not null, where an answer is just empty: clients read its length.
@@ -73,14 +75,6 @@ function listOf(value: unknown): readonly unknown[] {
 /** Whether it ended at a sequence: the provider does not say at which. */
 export function stopReasonOf(reason: unknown): string | undefined {
   return reason === 'STOP_SEQUENCE' ? AT_A_SEQUENCE : undefined
-}
-
-/** How an answer ended, in OpenAI's words; null: the provider failed. */
-export function finishOf(reason: unknown, calls: number): FinishReason | null {
-  if (reason === 'MAX_TOKENS') return 'length'
-  if (reason === 'ERROR_TOXIC') return 'content_filter'
-  if (reason === 'TIMEOUT' || (typeof reason === 'string' && reason.startsWith('ERROR'))) return null
-  return calls > 0 ? 'tool_calls' : 'stop'
 }
 
 /**

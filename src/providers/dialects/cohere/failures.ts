@@ -11,8 +11,8 @@ export interface ErrorReader {
   answer(status: number, headers: Headers, body: Buffer): UpstreamFailure
   /** An error that came with status 200, parsed. */
   inside(value: Fields): UpstreamFailure
-  /** An answer that ended in `ERROR` or `TIMEOUT`, with what was said about it. */
-  ended(reason: string, error: unknown): UpstreamFailure
+  /** An answer whose end is a failure, with what was said about it. */
+  ended(failure: UpstreamFailure, error: unknown): UpstreamFailure
 }
 
 /** @param now milliseconds since the epoch, for a Retry-After that is a date */
@@ -30,14 +30,11 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
       const said = detailsIn(value)
       return failure(said.type === TOO_LONG ? 400 : (statusIn(said.message ?? '') ?? 500), {}, said)
     },
-    ended(reason, error) {
+    ended(ended, error) {
       const status = typeof error === 'string' ? statusIn(error) : null
       if (status !== null) return failure(status, {}, detailsOf(error))
       const words = typeof error === 'string' ? `: ${redact(error.slice(0, MAX_READ)).slice(0, 1000)}` : ''
-      return {
-        code: reason === 'TIMEOUT' ? 'upstream_timeout' : 'upstream_error',
-        detail: `the answer finished with the reason ${reason.slice(0, 100)}${words}`,
-      }
+      return { ...ended, detail: `${ended.detail}${words}` }
     },
   }
 }

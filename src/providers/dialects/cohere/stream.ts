@@ -1,9 +1,11 @@
 /** The decoder of a streamed answer: server-sent events whose data names its type. */
+
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { finishOf } from '../finish.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
-import { BETWEEN, finishOf, isNothing, stopReasonOf, usageOf } from './answer.ts'
+import { BETWEEN, isNothing, stopReasonOf, usageOf } from './answer.ts'
 import type { ErrorReader } from './failures.ts'
 
 const NONE: readonly StreamItem[] = []
@@ -152,8 +154,8 @@ export class CohereStream implements StreamDecoder {
     const usage = usageOf(used)
     if (usage) this.#writer.usage(usage)
     for (const at of [...this.#calls.keys()]) this.#callEnd(at)
-    const finish = finishOf(reason, this.#writer.calls)
-    if (finish === null) this.#writer.fail(this.#errors.ended(String(reason), error))
+    const finish = finishOf(reason, this.#writer.calls > 0)
+    if (typeof finish !== 'string') this.#writer.fail(this.#errors.ended(finish, error))
     else {
       this.#writer.finish(finish, stopReasonOf(reason))
       this.#writer.done()

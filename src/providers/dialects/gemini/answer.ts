@@ -1,6 +1,6 @@
 /** A whole answer: candidates to choices. */
 import type { AnswerView, DecodedAnswer, UpstreamFailure } from '#contract'
-import { detailsOf } from '../failure.ts'
+import { saysNothing } from '../failure.ts'
 import { type TranslatedCall, type TranslatedChoice, translatedAnswer } from '../translate/completion.ts'
 import {
   blockedPrompt,
@@ -12,7 +12,7 @@ import {
   type PartSink,
   usageOf,
 } from './candidate.ts'
-import { type Fail, statusIn } from './failures.ts'
+import { type Fail, failedInside } from './failures.ts'
 
 type Failed = { readonly failure: UpstreamFailure }
 
@@ -26,10 +26,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): Decode
   // Errors come in a list now and then.
   const value = Array.isArray(parsed) ? parsed[0] : parsed
   if (!isFields(value)) return invalid('the answer is not an object')
-  if (value['error']) {
-    const said = detailsOf(parsed)
-    return { failure: fail(statusIn(said), {}, said, parsed) }
-  }
+  if (!saysNothing(value['error'])) return { failure: failedInside(parsed, fail) }
   try {
     return answerOf(value, view)
   } catch (error) {
@@ -75,15 +72,9 @@ function choiceOf(candidate: unknown): TranslatedChoice | Failed {
   const parts = new Collected()
   const reader = new CandidateReader(parts)
   reader.read(candidate)
-  const { reason, finish, message } = reader
-  if (reason === null) return invalid('a candidate has no finish reason')
-  if (finish === null) return { failure: failedWith(reason) }
+  const { finish, message } = reader
+  if (finish === null) return invalid('a candidate has no finish reason')
   return parts.choice(finish, finish === 'content_filter' ? message : null)
-}
-
-/** The failure for a reason that is no end of an answer. */
-export function failedWith(reason: string): UpstreamFailure {
-  return { code: 'upstream_error', detail: `the answer finished with the reason ${reason.slice(0, 100)}` }
 }
 
 /** The parts of a candidate, joined. */

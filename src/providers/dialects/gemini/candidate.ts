@@ -1,5 +1,7 @@
 /** What stands in a candidate, in a whole answer or in a piece of a stream: parts, and in the end why it is over. */
-import type { WireUsage } from '#contract'
+
+import type { UpstreamFailure, WireUsage } from '#contract'
+import { finishOf } from '../finish.ts'
 import { countOf, type FinishReason, type TranslatedCall, wireUsage } from '../translate/completion.ts'
 import { PartialArguments } from './partial.ts'
 
@@ -50,11 +52,9 @@ export class CandidateReader {
     return this.#reason
   }
 
-  /** The same for the client; null: the provider failed. */
-  get finish(): FinishReason | null {
-    if (this.#reason === null) return null
-    const finish = FINISHES.get(this.#reason) ?? (this.#said || this.#called ? 'stop' : null)
-    return finish === 'stop' && this.#called ? 'tool_calls' : finish
+  /** The same for the client; null: it goes on. */
+  get finish(): FinishReason | UpstreamFailure | null {
+    return this.#reason === null ? null : finishOf(this.#reason, this.#called)
   }
 
   read(candidate: unknown): void {
@@ -124,20 +124,6 @@ export class CandidateReader {
 
 /** In place of a reason, for a prompt that was blocked: no candidate is made then. */
 export const BLOCKED_PROMPT = 'BLOCKED_PROMPT'
-
-/**
- * What the reasons mean to the client. Those that are missing here mean that the provider's model failed: a call that is
- * malformed or of a tool that nobody gave it, an answer that is malformed, and whatever is invented next. What it had said
- * until then is an answer all the same; only where that is nothing, it is a failure.
- */
-const FINISHES: ReadonlyMap<string, FinishReason> = new Map([
-  ['STOP', 'stop'],
-  ['MAX_TOKENS', 'length'],
-  ...[
-    ...[BLOCKED_PROMPT, 'SAFETY', 'RECITATION', 'LANGUAGE', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'MODEL_ARMOR'],
-    ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'IMAGE_OTHER'],
-  ].map(reason => [reason, 'content_filter'] as const),
-])
 
 /** Vertex's numbers (google.cloud.aiplatform.v1beta1.Candidate.FinishReason). */
 const NUMBERED: readonly string[] = [

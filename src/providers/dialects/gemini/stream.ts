@@ -4,11 +4,10 @@
  * among its parts, and what all of it used.
  */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
-import { detailsOf } from '../failure.ts'
+import { saysNothing } from '../failure.ts'
 import { BRACE_OPEN, BRACKET_OPEN } from '../json-bytes.ts'
 import { SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
-import { failedWith } from './answer.ts'
 import {
   BLOCKED_PROMPT,
   blockedPrompt,
@@ -18,7 +17,7 @@ import {
   NOTHING_USED,
   usageOf,
 } from './candidate.ts'
-import { type Fail, statusIn } from './failures.ts'
+import { type Fail, failedInside } from './failures.ts'
 import { JsonValues, JsonValuesError } from './json-values.ts'
 
 const NONE: readonly StreamItem[] = []
@@ -93,10 +92,9 @@ export class GeminiStream implements StreamDecoder {
       this.#broken('a piece of the stream is not an object')
       return
     }
-    if (value['error']) {
-      const said = detailsOf(parsed)
+    if (!saysNothing(value['error'])) {
       this.#over = true
-      this.#writer.fail(this.#fail(statusIn(said), {}, said, parsed))
+      this.#writer.fail(failedInside(parsed, this.#fail))
       return
     }
     const isFirst = !this.#begun
@@ -123,14 +121,13 @@ export class GeminiStream implements StreamDecoder {
   }
 
   #finish(): void {
-    const { reason, finish, message } = this.#reader
+    const { finish, message } = this.#reader
     // Nothing at all is for the pump to name.
     if (!this.#begun) return
-    if (reason === null || this.#values?.isWhole === false) {
+    if (finish === null || this.#values?.isWhole === false) {
       // Said here and not by the pump, so that what was used until then is known.
       this.#writer.fail({ code: 'upstream_truncated', detail: 'the stream ended without a finish reason' })
-    } else if (finish === null) this.#writer.fail(failedWith(reason))
-    else {
+    } else {
       if (finish === 'content_filter' && message !== null) this.#writer.refusal(message)
       this.#writer.finish(finish)
       this.#writer.done()

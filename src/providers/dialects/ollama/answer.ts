@@ -1,9 +1,11 @@
 /** A whole answer of Ollama's as a chat completion, and what whole answers and the lines of streams have in common. */
-import type { AnswerView, UpstreamFailure, WireUsage } from '#contract'
+
+import type { AnswerView, WireUsage } from '#contract'
+import { saysNothing } from '../failure.ts'
+import { finishOf } from '../finish.ts'
 import {
   countOf,
   type Decoded,
-  type FinishReason,
   invalid,
   type TranslatedCall,
   translatedAnswer,
@@ -16,7 +18,7 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
   try {
     const parsed: unknown = JSON.parse(body.toString('utf8'))
     if (!isFields(parsed)) return invalid('the answer is not an object')
-    if (parsed['error']) return { failure: errors.inside(parsed) }
+    if (!saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
     if (!isFields(parsed['message'])) return invalid('the answer has no message')
     if (parsed['done'] === false) return invalid('the answer is not done')
     return translated(parsed, parsed['message'], view)
@@ -28,14 +30,13 @@ export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader
 
 function translated(answer: Fields, message: Fields, view: AnswerView): Decoded {
   const reason = answer['done_reason']
-  if (isNoAnswer(reason)) return { failure: noAnswer(reason) }
   const calls = callsIn(message)
   const choice = {
     // Empty, not null, where an answer is just empty: clients read its length.
     text: textIn(message['content']) || (calls.length > 0 ? null : ''),
     reasoning: textIn(message['thinking']),
     calls,
-    finish: finishOf(reason, calls.length),
+    finish: finishOf(reason, calls.length > 0),
   }
   return translatedAnswer(view, { id: null, model: answer['model'] }, [choice], usageOf(answer))
 }
@@ -54,21 +55,6 @@ export function callsIn({ tool_calls: calls }: Fields): TranslatedCall[] {
 function argumentsOf(args: unknown): string {
   if (isFields(args)) return JSON.stringify(args)
   return textIn(args) || '{}'
-}
-
-/** How an answer ended, in OpenAI's words: calls end with `stop` too. */
-export function finishOf(reason: unknown, calls: number): FinishReason {
-  if (reason === 'length') return 'length'
-  return calls > 0 ? 'tool_calls' : 'stop'
-}
-
-/** The model was loaded, or thrown out of memory, and asked nothing. */
-export function isNoAnswer(reason: unknown): reason is string {
-  return reason === 'load' || reason === 'unload'
-}
-
-export function noAnswer(reason: string): UpstreamFailure {
-  return { code: 'upstream_error', detail: `the answer finished with the reason ${reason}` }
 }
 
 /**

@@ -1,7 +1,7 @@
 /** What Ollama's errors mean: `{error: "a sentence"}`, from its cloud also with a `StatusCode`. */
 import type { UpstreamFailure } from '#contract'
-import { detailsOf, type ErrorDetails, errorDetails, failureOf, type Redact } from '../failure.ts'
-import { type Fields, isFields } from '../translate/value.ts'
+import { type ErrorDetails, errorDetails, failureInside, failureOf, type Redact } from '../failure.ts'
+import type { Fields } from '../translate/value.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -22,12 +22,6 @@ export function errorReader(now: () => number, redact: Redact = text => text): E
     failureOf(status, headers, said, now(), clean)
   return {
     answer: (status, headers, body) => failure(status, headers, errorDetails(body)),
-    inside: value => failure(statusIn(value), {}, detailsOf(value)),
+    inside: value => failureInside(value, failure),
   }
-}
-
-function statusIn(value: Fields): number {
-  const error = isFields(value['error']) ? value['error'] : {}
-  const status = Number(value['StatusCode'] ?? value['status_code'] ?? error['code'])
-  return Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500
 }

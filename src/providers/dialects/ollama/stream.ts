@@ -1,8 +1,10 @@
 /** The decoder of a streamed answer: JSON lines, of which the last one says that it is. */
+
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { finishOf } from '../finish.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
-import { callsIn, finishOf, isNoAnswer, noAnswer, usageOf } from './answer.ts'
+import { callsIn, usageOf } from './answer.ts'
 import type { ErrorReader } from './failures.ts'
 import { LineReader } from './lines.ts'
 
@@ -73,11 +75,8 @@ export class OllamaStream implements StreamDecoder {
     this.#isOver = true
     const usage = usageOf(line)
     if (usage) this.#writer.usage(usage)
-    if (isNoAnswer(reason)) this.#writer.fail(noAnswer(reason))
-    else {
-      this.#writer.finish(finishOf(reason, this.#writer.calls))
-      this.#writer.done()
-    }
+    this.#writer.finish(finishOf(reason, this.#writer.calls > 0))
+    this.#writer.done()
   }
 }
 

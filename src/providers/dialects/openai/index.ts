@@ -4,15 +4,16 @@
  * Its relatives are the same dialect with other addresses and with quirks (quirks.ts).
  */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
-import { errorDetails, failureOf, type Redact } from '../failure.ts'
+import { errorDetails, failureInside, failureOf, isError, type Redact, saysNothing } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
+import { shownUsage } from '../usage.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
 import { openAiCounting } from './count.ts'
 import { callsBack } from './custom-calls.ts'
 import { OPENAI, OTHERS, QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
 import { encodeBody } from './request.ts'
-import { decodeOpenAiStream, type Fail, failureInside, isBareError } from './stream.ts'
+import { decodeOpenAiStream, type Fail } from './stream.ts'
 
 export { type AzurePlace, azureHeaders } from './azure.ts'
 export type { RelativeName } from './quirks.ts'
@@ -83,17 +84,36 @@ function decodeAnswer(
   }
   if (typeof parsed !== 'object' || parsed === null) return invalid('the answer is not an object')
   const { error, choices } = parsed as { error?: unknown; choices?: unknown }
-  if (error || (!Array.isArray(choices) && isBareError(parsed))) return { failure: failureInside(parsed, fail) }
+  if (!saysNothing(error) || (!Array.isArray(choices) && isError(parsed)))
+    return { failure: failureInside(parsed, fail) }
   if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isChoice)) {
     return invalid('the answer has no choices')
   }
   const completion = parsed as ChatCompletion
   if (view.identity) Object.assign(view.identity, { id: completion.id, model: completion.model })
-  const repaired = repairCompletion(completion)
+  const { isChanged, failure } = repairCompletion(completion, view)
+  if (failure !== null) return { failure }
   const isCustom = quirks?.customTools !== undefined && callsBack(completion, view)
-  completion.model = view.model
-  const spans = repaired || isCustom ? null : scanTopLevel(body)
-  return { completion, raw: spans ? setMembers(body, spans, { model: JSON.stringify(view.model) }) : null }
+  const changes = headChanges(completion, view)
+  const spans = isChanged || isCustom ? null : scanTopLevel(body)
+  return { completion, raw: spans ? setMembers(body, spans, changes) : null }
+}
+
+/** Writes what differs in the outermost object into the answer. Returns the same as JSON texts. */
+function headChanges(completion: ChatCompletion, view: AnswerView): Record<string, string | undefined> {
+  const usage = shownUsage(completion.usage)
+  const head = {
+    model: view.model,
+    ...(typeof completion.id === 'string' && completion.id !== '' ? {} : { id: view.exchange }),
+    ...(completion.object === 'chat.completion' ? {} : { object: 'chat.completion' }),
+    ...(typeof completion.created === 'number' ? {} : { created: view.createdAt }),
+    ...(usage === null || usage === completion.usage ? {} : { usage }),
+    // Nothing in it, or it would have been a failure.
+    ...(completion['error'] === undefined ? {} : { error: undefined }),
+  }
+  Object.assign(completion, head)
+  if ('error' in head) delete completion['error']
+  return Object.fromEntries(Object.entries(head).map(([name, value]) => [name, JSON.stringify(value)]))
 }
 
 /** A choice without a message is real: a filter took it away and left the finish reason. */

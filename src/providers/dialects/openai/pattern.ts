@@ -148,7 +148,7 @@ function textIn(delta: Readonly<Record<string, unknown>>): string | null {
   return found
 }
 
-const TEXTS: ReadonlySet<string> = new Set(['content', 'reasoning_content', 'reasoning'])
+const TEXTS: ReadonlySet<string> = new Set(['content', 'reasoning_content'])
 
 /**
  * What stands around the text of the only choice, and around the obfuscation behind it. Null when they are not found.

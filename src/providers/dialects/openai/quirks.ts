@@ -189,6 +189,3 @@ export const FOUNDRY: Quirks = {
   customTools: 'functions',
   messages: { roles: SYSTEM, extensions: 'left' },
 }
-
-/** Finish reasons that OpenAI has another word for (Mistral). One that is not here reaches the client as it is. */
-export const FINISHES: Readonly<Record<string, string>> = { model_length: 'length', eos: 'stop' }

@@ -2,72 +2,202 @@
  * What answers of relatives have that OpenAI's clients, and the gateway's own steps, would trip over: repaired where it
  * is met, whoever sent it. An answer in which nothing is repaired keeps its bytes.
  */
-import type { ChatCompletion, Chunk, Delta, ToolCallDelta } from '#contract'
-import { FINISHES } from './quirks.ts'
+import type { AnswerView, ChatCompletion, Chunk, Delta, ToolCallDelta, UpstreamFailure } from '#contract'
+import { finishOf, saysNoFinish } from '../finish.ts'
+import { CallPieces, type InventId, repairFunctionCall, repairWholeCalls } from './calls.ts'
 
-/** What is known of the calls of one choice. */
-interface KnownCalls {
-  /** The ids of those that came without an index, in their order. */
-  readonly ids: string[]
-  /** The indexes of those that have told their id. */
-  readonly named: Set<number>
+/** What is known of one choice of a stream. */
+interface KnownChoice {
+  readonly calls: CallPieces
+  hasBegun: boolean
 }
-
-/** By the choice. */
-export type CallPlaces = Map<number, KnownCalls>
 
 /** Whether a value is an object and no array. */
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/**
- * A choice that is none is left out, and a missing delta is empty. Returns whether anything was changed.
- * @param places of this stream, filled as calls come
- */
-export function repairChunk(chunk: Chunk, places: CallPlaces): boolean {
-  let isRepaired = false
-  if (!chunk.choices.every(choice => isObject(choice) && isObject(choice.delta))) {
-    chunk.choices = chunk.choices.filter(isObject)
-    for (const choice of chunk.choices) if (!isObject(choice.delta)) choice.delta = {}
-    isRepaired = true
-  }
-  for (const choice of chunk.choices) {
-    if (repairFinish(choice)) isRepaired = true
-    if (repairContent(choice.delta)) isRepaired = true
-    if (Array.isArray(choice.delta.tool_calls) && repairCalls(choice.delta.tool_calls, choice.index, places)) {
-      isRepaired = true
-    }
-  }
-  return isRepaired
+/** What a repair has come to. */
+export interface Repaired {
+  /** Whether anything was changed. */
+  readonly isChanged: boolean
+  /** A finish reason that says that there is no answer, or that says nothing known. */
+  readonly failure: UpstreamFailure | null
 }
 
-/** A missing message is empty: a filter took it away and left the finish reason. Returns whether anything was changed. */
-export function repairCompletion({ choices }: ChatCompletion): boolean {
-  let isRepaired = false
-  for (const choice of choices) {
-    if (choice.message == null) {
-      choice.message = { role: 'assistant', content: null }
-      isRepaired = true
+const UNCHANGED: Repaired = { isChanged: false, failure: null }
+const CHANGED: Repaired = { isChanged: true, failure: null }
+
+/** A choice of a chunk or of a whole answer, as it may come. */
+interface LooseChoice {
+  index?: unknown
+  delta?: unknown
+  message?: unknown
+  text?: unknown
+  finish_reason?: unknown
+}
+
+/** Puts the chunks of one stream right, in their place. */
+export class ChunkRepair {
+  readonly #view: AnswerView
+  readonly #choices = new Map<number, KnownChoice>()
+
+  constructor(view: AnswerView) {
+    this.#view = view
+  }
+
+  /** A choice that is none is left out. */
+  repair(chunk: Chunk): Repaired {
+    let isChanged = false
+    let failure: UpstreamFailure | null = null
+    if (!chunk.choices.every(isObject)) {
+      chunk.choices = chunk.choices.filter(isObject)
+      isChanged = true
     }
+    for (let at = 0; at < chunk.choices.length; at++) {
+      const choice = chunk.choices[at]!
+      const repaired = this.#choice(choice, at)
+      isChanged ||= repaired.isChanged
+      failure ??= repaired.failure
+    }
+    if (failure === null) return isChanged ? CHANGED : UNCHANGED
+    return { isChanged, failure }
+  }
+
+  #choice(choice: Chunk['choices'][number], at: number): Repaired {
+    let isChanged = repairIndex(choice, at)
+    if (!isObject(choice.delta)) {
+      takeContent(choice, 'delta', 'message')
+      isChanged = true
+    }
+    const { delta, index } = choice
+    let known = this.#choices.get(index)
+    if (known === undefined) {
+      const invent: InventId = call => inventedCallId(this.#view, call, index)
+      known = { calls: new CallPieces(invent), hasBegun: false }
+      this.#choices.set(index, known)
+    }
+    if (repairRole(delta, known.hasBegun)) isChanged = true
+    known.hasBegun = true
+    if (repairDelta(delta)) isChanged = true
+    if (Array.isArray(delta.tool_calls) && known.calls.repair(delta.tool_calls)) isChanged = true
+    const finish = repairFinish(choice, known.calls.count > 0)
+    if (choice.finish_reason && known.calls.count > 0) {
+      const rest = known.calls.rest()
+      if (rest.length > 0) {
+        delta.tool_calls = [...(delta.tool_calls ?? []), ...rest]
+        isChanged = true
+      }
+    }
+    return finish === UNCHANGED ? (isChanged ? CHANGED : UNCHANGED) : finish
+  }
+}
+
+/** Puts a whole answer right, in its place. A missing message is empty: a filter took it away and left the finish reason. */
+export function repairCompletion({ choices }: ChatCompletion, view: AnswerView): Repaired {
+  let isChanged = false
+  let failure: UpstreamFailure | null = null
+  for (let at = 0; at < choices.length; at++) {
+    const choice = choices[at]!
+    if (repairIndex(choice, at)) isChanged = true
+    if (!isObject(choice.message)) {
+      takeContent(choice, 'message', 'delta')
+      isChanged = true
+    }
+    const message: Delta = choice.message
+    if (message.content === undefined) {
+      message.content = null
+      isChanged = true
+    }
+    if (repairRole(message, false)) isChanged = true
+    if (repairDelta(message)) isChanged = true
+    const calls = Array.isArray(message.tool_calls) ? message.tool_calls : []
+    if (repairWholeCalls(calls, call => inventedCallId(view, call, choice.index))) isChanged = true
+    // An empty word says that it has ended, and not why.
     if (choice.finish_reason === '') {
-      choice.finish_reason = hasCalls(choice.message) ? 'tool_calls' : 'stop'
-      isRepaired = true
-    } else if (repairFinish(choice)) isRepaired = true
-    if (repairContent(choice.message)) isRepaired = true
+      choice.finish_reason = calls.length > 0 ? 'tool_calls' : 'stop'
+      isChanged = true
+    }
+    const finish = repairFinish(choice, calls.length > 0)
+    isChanged ||= finish.isChanged
+    failure ??= finish.failure
   }
-  return isRepaired
+  return { isChanged, failure }
 }
 
-function hasCalls({ tool_calls: calls }: Delta): boolean {
-  return Array.isArray(calls) && calls.length > 0
+/** The same for the same call of the same exchange, and unique among all. */
+function inventedCallId({ exchange }: AnswerView, call: number, choice: number): string {
+  return `call_${exchange.replace(/[^A-Za-z0-9]/g, '')}_${choice === 0 ? '' : `${choice}_`}${call}`
 }
 
-function repairFinish(choice: { finish_reason?: string | null }): boolean {
-  const { finish_reason: finish } = choice
-  if (typeof finish !== 'string' || !Object.hasOwn(FINISHES, finish)) return false
-  choice.finish_reason = FINISHES[finish]!
+function repairIndex(choice: LooseChoice, at: number): boolean {
+  if (Number.isSafeInteger(choice.index)) return false
+  const index = typeof choice.index === 'string' && choice.index !== '' ? Number(choice.index) : at
+  choice.index = Number.isSafeInteger(index) ? index : at
   return true
+}
+
+/** Takes what a choice says from the member where whole answers, or chunks, or the older completions have it. */
+function takeContent(choice: LooseChoice, to: 'delta' | 'message', from: 'delta' | 'message'): void {
+  const { text } = choice
+  choice[to] = isObject(choice[from]) ? choice[from] : typeof text === 'string' ? { content: text } : {}
+  delete choice[from]
+  delete choice.text
+}
+
+/** The first piece of an answer says whose it is; what a later one says is at most the same. */
+function repairRole(delta: Delta, hasBegun: boolean): boolean {
+  if (delta.role === 'assistant' || (hasBegun && delta.role === undefined)) return false
+  delta.role = 'assistant'
+  return true
+}
+
+const OPENAIS: ReadonlySet<unknown> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])
+
+function repairFinish(choice: { finish_reason?: string | null }, hasCalls: boolean): Repaired {
+  const { finish_reason: word } = choice
+  if (word === null || word === undefined || OPENAIS.has(word)) return UNCHANGED
+  if (saysNoFinish(word)) {
+    choice.finish_reason = null
+    return CHANGED
+  }
+  const finish = finishOf(word, hasCalls)
+  if (typeof finish === 'string') {
+    choice.finish_reason = finish
+    return CHANGED
+  }
+  choice.finish_reason = null
+  return { isChanged: true, failure: finish }
+}
+
+/** What thoughts are called where not `reasoning_content`: vLLM, OpenRouter, Groq; Copilot; relays. */
+const THOUGHTS = ['reasoning', 'reasoning_text', 'thinking', 'thought'] as const
+
+function repairDelta(delta: Delta): boolean {
+  const isContentRepaired = repairContent(delta)
+  const isCallRepaired = delta['function_call'] !== undefined && repairFunctionCall(delta['function_call'])
+  const isListRepaired = repairCallList(delta)
+  return repairThoughts(delta) || isContentRepaired || isCallRepaired || isListRepaired
+}
+
+/** A single call in place of the list of them is one. */
+function repairCallList(delta: Delta): boolean {
+  const { tool_calls: calls } = delta as { readonly tool_calls?: unknown }
+  if (calls === undefined || calls === null || Array.isArray(calls)) return false
+  if (isObject(calls)) delta.tool_calls = [calls as ToolCallDelta]
+  else delete delta.tool_calls
+  return true
+}
+
+function repairThoughts(delta: Delta): boolean {
+  if (delta.reasoning_content) return false
+  for (const name of THOUGHTS) {
+    const said = delta[name]
+    if (typeof said !== 'string' || said === '') continue
+    delta.reasoning_content = said
+    return true
+  }
+  return false
 }
 
 interface Part {
@@ -79,8 +209,8 @@ interface Part {
 /** Mistral's models that think answer in parts: text, and thinking that has parts itself. */
 function repairContent(delta: Delta): boolean {
   const { content } = delta as { readonly content?: unknown }
-  if (!Array.isArray(content)) return false
-  const parts = content.filter(isObject) as readonly Part[]
+  if (content === undefined || content === null || typeof content === 'string') return false
+  const parts = (Array.isArray(content) ? content : [content]).filter(isObject) as readonly Part[]
   const text = textOf(parts)
   const thoughts = parts.map(({ type, thinking }) => (type === 'thinking' ? thoughtOf(thinking) : '')).join('')
   if (thoughts !== '') delta.reasoning_content = (delta.reasoning_content ?? '') + thoughts
@@ -95,39 +225,4 @@ function textOf(parts: readonly Part[]): string {
 function thoughtOf(thinking: unknown): string {
   if (typeof thinking === 'string') return thinking
   return Array.isArray(thinking) ? textOf(thinking.filter(isObject) as readonly Part[]) : ''
-}
-
-/**
- * Whole calls may come without their index (Mistral), by which clients put the pieces of a call together. An index that
- * is there stays, whatever it is. Later pieces may say that their id is empty (Alibaba), and clients would believe that.
- */
-function repairCalls(calls: readonly ToolCallDelta[], choice: number, places: CallPlaces): boolean {
-  let isRepaired = false
-  let known = places.get(choice)
-  if (known === undefined) {
-    known = { ids: [], named: new Set() }
-    places.set(choice, known)
-  }
-  for (const call of calls) {
-    if (!isObject(call)) continue
-    if (call.index === undefined) {
-      call.index = placeOf(call.id, known.ids)
-      if (call.id) call.type ??= 'function'
-      isRepaired = true
-    }
-    if (call.id) known.named.add(call.index)
-    else if (call.id === '' && known.named.has(call.index)) {
-      delete call.id
-      isRepaired = true
-    }
-  }
-  return isRepaired
-}
-
-/** Of a call that is known by its id; without an id, of the last one; else the next. */
-function placeOf(id: string | undefined, ids: string[]): number {
-  const known = id ? ids.indexOf(id) : ids.length - 1
-  if (known >= 0) return known
-  ids.push(id ?? '')
-  return ids.length - 1
 }

@@ -1,11 +1,12 @@
 /** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
-import { detailsOf, type ErrorDetails } from '../failure.ts'
+import { type ErrorDetails, failureInside, isError, saysNothing } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
+import { shownUsage } from '../usage.ts'
 import { CustomCalls } from './custom-calls.ts'
 import { TextPattern } from './pattern.ts'
-import { type CallPlaces, repairChunk } from './repair.ts'
+import { ChunkRepair, isObject } from './repair.ts'
 
 const NONE: readonly StreamItem[] = []
 
@@ -17,133 +18,175 @@ export type Fail = (status: number, headers: Readonly<Record<string, string>>, d
  * @param customTools that the provider calls as functions
  */
 export function decodeOpenAiStream(view: AnswerView, fail: Fail, customTools?: ReadonlySet<string>): StreamDecoder {
-  const reader = new SseReader()
-  const reading = {
-    view,
-    modelJson: JSON.stringify(view.model),
-    fail,
-    places: new Map(),
-    customCalls: customTools === undefined ? null : new CustomCalls(customTools),
-    pattern: new TextPattern(),
+  return new OpenAiStream(view, fail, customTools)
+}
+
+class OpenAiStream implements StreamDecoder {
+  readonly #view: AnswerView
+  readonly #modelJson: string
+  readonly #fail: Fail
+  readonly #reader = new SseReader()
+  readonly #repair: ChunkRepair
+  readonly #customCalls: CustomCalls | null
+  readonly #pattern = new TextPattern()
+  /** The first that the provider has given. */
+  #id: string | null = null
+  /** The last usage, for a client that wants it: some providers say it in every chunk, and clients add it up. */
+  #usageItem: StreamItem | null = null
+
+  constructor(view: AnswerView, fail: Fail, customTools: ReadonlySet<string> | undefined) {
+    this.#view = view
+    this.#modelJson = JSON.stringify(view.model)
+    this.#fail = fail
+    this.#repair = new ChunkRepair(view)
+    this.#customCalls = customTools === undefined ? null : new CustomCalls(customTools)
   }
-  const items = (events: readonly SseEvent[]): readonly StreamItem[] => {
+
+  push(bytes: Buffer): readonly StreamItem[] {
+    return this.#items(this.#reader.push(bytes))
+  }
+
+  end(): readonly StreamItem[] {
+    const items = this.#items(this.#reader.end())
+    return this.#usageItem === null ? items : [...items, ...this.#takeUsage()]
+  }
+
+  #items(events: readonly SseEvent[]): readonly StreamItem[] {
     if (events.length === 0) return NONE
-    if (events.length === 1) {
-      const item = itemOf(events[0]!, reading)
-      return item ? [item] : NONE
-    }
+    if (events.length === 1) return this.#itemsOf(events[0]!)
     const found: StreamItem[] = []
-    for (const event of events) {
-      const item = itemOf(event, reading)
-      if (item) found.push(item)
-    }
+    for (const event of events) found.push(...this.#itemsOf(event))
     return found
   }
-  return { push: bytes => items(reader.push(bytes)), end: () => items(reader.end()) }
+
+  #takeUsage(): readonly StreamItem[] {
+    const item = this.#usageItem
+    this.#usageItem = null
+    return item === null ? NONE : [item]
+  }
+
+  #itemsOf({ event, data }: SseEvent): readonly StreamItem[] {
+    if (event === '') {
+      const text = this.#pattern.match(data)
+      if (text !== null) return [text]
+    }
+    if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return [...this.#takeUsage(), { kind: 'done' }]
+    let parsed: unknown
+    try {
+      parsed = JSON.parse(data.toString('utf8'))
+    } catch {
+      return broken('an event of the stream is not JSON')
+    }
+    if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
+    // Google's errors come in an array.
+    const value = (Array.isArray(parsed) ? parsed[0] : parsed) as Partial<Chunk> & { readonly error?: unknown }
+    if (event === 'error' || !saysNothing(value?.error)) return failed(failureInside(parsed, this.#fail))
+    if (Array.isArray(value?.choices)) {
+      const items = this.#chunkItems(value as Chunk, data)
+      const [item, ...others] = items
+      if (event === '' && item?.kind === 'chunk' && others.length === 0) this.#pattern.learn(data, item)
+      return items
+    }
+    // A count may come without choices; a keep-alive or an extension is nothing that our client asked for.
+    if (isObject(value?.usage)) return this.#chunkItems({ ...(value as Chunk), choices: [] }, null)
+    return isError(value) ? failed(failureInside(value, this.#fail)) : NONE
+  }
+
+  /**
+   * The chunk as the client sees it: bytes are spliced where only members of its outermost object differ.
+   * @param data null: it has to be written anew
+   */
+  #chunkItems(chunk: Chunk, data: Buffer | null): readonly StreamItem[] {
+    const view = this.#view
+    const usage = usageIn(chunk)
+    // Azure's first, with what its filters say of the prompt: it has neither an id nor a kind, and readers of schemas refuse it.
+    if (usage === null && chunk.choices.length === 0 && chunk.object === '') return NONE
+    if (view.identity?.id === null) {
+      view.identity.id = chunk.id || null
+      view.identity.model = chunk.model
+    }
+    const { isChanged, failure } = this.#repair.repair(chunk)
+    const isCustom = this.#customCalls?.change(chunk) === true
+    const changes: Record<string, string | undefined> = {}
+    if (chunk.model !== view.model) {
+      chunk.model = view.model
+      changes['model'] = this.#modelJson
+    }
+    this.#repairHead(chunk, changes)
+    // It says nothing, or the stream would have failed; SDKs throw at the name.
+    if (chunk['error'] !== undefined) {
+      delete chunk['error']
+      changes['error'] = undefined
+    }
+    const counted: readonly StreamItem[] = usage === null ? NONE : [{ kind: 'usage', usage }]
+    if ('usage' in chunk || usage !== null) {
+      if (view.includeUsage && usage !== null) this.#usageItem = usageItem(chunk, usage)
+      // Its own event was only made because the gateway asks for usage.
+      if (usage !== null && chunk.choices.length === 0) return counted
+      if (!view.includeUsage) {
+        delete chunk.usage
+        changes['usage'] = undefined
+      } else if (chunk.usage) {
+        chunk.usage = null
+        changes['usage'] = 'null'
+      }
+    }
+    // A line break would end the event early: such JSON is encoded again, on one line.
+    const isSpliced = data !== null && !isChanged && !isCustom && !data.includes(10) && !data.includes(13)
+    const spans = isSpliced ? scanTopLevel(data) : null
+    const raw = spans && setMembers(data!, spans, changes)
+    const item: StreamItem = { kind: 'chunk', chunk, raw, usage }
+    return failure === null ? [item] : [item, { kind: 'failure', failure }]
+  }
+
+  /** What SDKs take for granted in every chunk; Snowflake's and some relays' have it empty, or not at all. */
+  #repairHead(chunk: Chunk, changes: Record<string, string | undefined>): void {
+    if (typeof chunk.id !== 'string' || chunk.id === '') {
+      chunk.id = this.#id ?? this.#view.exchange
+      changes['id'] = JSON.stringify(chunk.id)
+    } else this.#id ??= chunk.id
+    if (chunk.object !== 'chat.completion.chunk') {
+      chunk.object = 'chat.completion.chunk'
+      changes['object'] = JSON.stringify(chunk.object)
+    }
+    if (typeof chunk.created !== 'number') {
+      chunk.created = this.#view.createdAt
+      changes['created'] = JSON.stringify(chunk.created)
+    }
+  }
 }
 
-/** What one stream's events are read with. */
-interface Reading {
-  readonly view: AnswerView
-  readonly modelJson: string
-  readonly fail: Fail
-  readonly places: CallPlaces
-  readonly customCalls: CustomCalls | null
-  readonly pattern: TextPattern
-}
-
-function itemOf({ event, data }: SseEvent, reading: Reading): StreamItem | null {
-  if (event === '') {
-    const text = reading.pattern.match(data)
-    if (text !== null) return text
+/** The last chunk, as `include_usage` promises it: with usage, and without a choice. */
+function usageItem({ id, object, created, model, ...more }: Chunk, usage: WireUsage): StreamItem {
+  const { service_tier: tier, system_fingerprint: fingerprint } = more
+  const chunk: Chunk = {
+    id,
+    object,
+    created,
+    model,
+    ...(tier === undefined ? {} : { service_tier: tier }),
+    ...(fingerprint === undefined ? {} : { system_fingerprint: fingerprint }),
+    choices: [],
+    usage,
   }
-  if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return { kind: 'done' }
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(data.toString('utf8'))
-  } catch {
-    return broken('an event of the stream is not JSON')
-  }
-  if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
-  // Google's errors come in an array.
-  const value = (Array.isArray(parsed) ? parsed[0] : parsed) as { error?: unknown } | null | undefined
-  if (event === 'error' || value?.error) return { kind: 'failure', failure: failureInside(parsed, reading.fail) }
-  if (!Array.isArray((parsed as { choices?: unknown }).choices)) {
-    if (isBareError(value)) return { kind: 'failure', failure: failureInside(value, reading.fail) }
-    // A keep-alive or an extension without choices: nothing that our client asked for.
-    return null
-  }
-  const item = chunkItem(parsed as Chunk, data, reading)
-  if (event === '' && item?.kind === 'chunk') reading.pattern.learn(data, item)
-  return item
-}
-
-/** The chunk as the client sees it: bytes are spliced where only `model` and `usage` differ. */
-function chunkItem(chunk: Chunk, data: Buffer, reading: Reading): StreamItem | null {
-  const { view, modelJson, places, customCalls } = reading
-  const usage = usageIn(chunk)
-  // Azure's first, with what its filters say of the prompt: it has neither an id nor a kind, and readers of schemas refuse it.
-  if (usage === null && chunk.choices.length === 0 && chunk.object === '') return null
-  if (view.identity?.id === null) {
-    view.identity.id = chunk.id || null
-    view.identity.model = chunk.model
-  }
-  const repaired = repairChunk(chunk, places)
-  const isCustom = customCalls?.change(chunk) === true
-  const changes: Record<string, string | undefined> = {}
-  if (chunk.model !== view.model) {
-    chunk.model = view.model
-    changes['model'] = modelJson
-  }
-  if (!view.includeUsage && 'usage' in chunk) {
-    // Its own event was only made because the gateway asks for usage.
-    if (usage && chunk.choices.length === 0) return { kind: 'usage', usage }
-    delete chunk.usage
-    changes['usage'] = undefined
-  }
-  // A line break would end the event early: such JSON is encoded again, on one line.
-  const spans = repaired || isCustom || data.includes(10) || data.includes(13) ? null : scanTopLevel(data)
-  return { kind: 'chunk', chunk, raw: spans && setMembers(data, spans, changes), usage }
+  return { kind: 'chunk', chunk, raw: null, usage }
 }
 
 /** Usage where it belongs, or where relatives put it: Groq under its own name, Moonshot's earlier API in the choice. */
 function usageIn(chunk: Chunk): WireUsage | null {
-  if (hasCounts(chunk.usage)) return chunk.usage
   const groq = chunk['x_groq'] as { usage?: unknown } | null | undefined
-  if (hasCounts(groq?.usage)) return groq.usage
   const [choice] = chunk.choices as readonly ({ usage?: unknown } | null | undefined)[]
-  if (hasCounts(choice?.usage)) return choice.usage
-  return isUsage(chunk.usage) ? chunk.usage : null
+  for (const place of [chunk.usage, groq?.usage, choice?.usage]) {
+    const usage = shownUsage(place)
+    if (typeof usage?.prompt_tokens === 'number') return usage
+  }
+  return shownUsage(chunk.usage)
 }
 
-function hasCounts(value: unknown): value is WireUsage {
-  return isUsage(value) && typeof value.prompt_tokens === 'number'
+function failed(failure: UpstreamFailure): readonly StreamItem[] {
+  return [{ kind: 'failure', failure }]
 }
 
-function isUsage(value: unknown): value is WireUsage {
-  return typeof value === 'object' && value !== null
-}
-
-function broken(detail: string): StreamItem {
-  return { kind: 'failure', failure: { code: 'upstream_invalid', detail } }
-}
-
-/** An error without a wrapper, as vLLM and Mistral write it: `{"object":"error","message":"..."}`. */
-export function isBareError(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && (value as { object?: unknown }).object === 'error'
-}
-
-/** An error inside a 200: its numeric `code`, where there is one, is the status that it should have had. */
-export function failureInside(parsed: object, fail: Fail): UpstreamFailure {
-  const details = detailsOf(parsed)
-  const status = Number(details.code)
-  const known = Number.isInteger(status) && status >= 400 && status <= 599
-  return fail(known ? status : statusOfType(details.type), {}, details)
-}
-
-/** What an error's type says where no status does. */
-function statusOfType(type: string | null): number {
-  if (type === 'rate_limit_error' || type === 'rate_limit_exceeded' || type === 'rate_limited') return 429
-  if (type === 'overloaded_error') return 529
-  return type === 'invalid_request_error' ? 400 : 500
+function broken(detail: string): readonly StreamItem[] {
+  return failed({ code: 'upstream_invalid', detail })
 }

@@ -54,7 +54,8 @@ export interface TranslatedChoice {
   readonly images?: readonly string[]
   /** Where each block stood, of an answer with searches of Anthropic's. */
   readonly native?: readonly AnthropicPiece[]
-  readonly finish: FinishReason
+  /** A failure: the provider's word for the end says that there is no answer. */
+  readonly finish: FinishReason | UpstreamFailure
   /** The provider's own word for the end, where the canonical one does not say all. */
   readonly stopReason?: string | undefined
 }
@@ -102,7 +103,8 @@ export function translatedAnswer(
   { id, model = null }: { readonly id: string | null; readonly model?: unknown },
   choices: readonly TranslatedChoice[],
   usage: WireUsage | null,
-): DecodedAnswer {
+): Decoded {
+  for (const { finish } of choices) if (typeof finish !== 'string') return { failure: finish }
   if (view.identity) Object.assign(view.identity, { id, model })
   const completion: ChatCompletion = {
     id: id ?? view.exchange,
@@ -152,7 +154,8 @@ function functionCall({ function: made, extra_content: extra }: ToolCallDelta) {
   return { ...made, ...(extra === undefined ? {} : { extra_content: extra }) }
 }
 
-function finishFor(reason: FinishReason, view: AnswerView): string {
+function finishFor(reason: FinishReason | UpstreamFailure, view: AnswerView): string {
+  if (typeof reason !== 'string') return 'error'
   return reason === 'tool_calls' && view.functions ? 'function_call' : reason
 }
 
@@ -300,7 +303,11 @@ export class ChunkWriter {
   }
 
   /** @param stopReason see `TranslatedChoice` */
-  finish(reason: FinishReason, stopReason?: string): void {
+  finish(reason: FinishReason | UpstreamFailure, stopReason?: string): void {
+    if (typeof reason !== 'string') {
+      this.fail(reason)
+      return
+    }
     for (const index of this.#argued.keys()) this.callEnd(index)
     this.#chunk({}, reason, stopReason)
   }

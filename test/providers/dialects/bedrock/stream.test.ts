@@ -159,7 +159,7 @@ describe('frames', () => {
   test('a frame with the type of an event and without the kind of message is an event', () => {
     const bare = (type: string, payload: object) => frame({ ':event-type': type }, JSON.stringify(payload))
     const said = bare('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'So' } })
-    const items = decode([start, said, stop('malformed_model_output'), metadata])
+    const items = decode([start, said, stop(), metadata])
     expect(folded(chunksOf(items))).toMatchObject({ message: { content: 'So' }, finish: 'stop' })
   })
 

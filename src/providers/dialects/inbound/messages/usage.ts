@@ -1,5 +1,6 @@
 /** Tokens on Anthropic's counting: what was read from a cache, and what was written there, stands beside the input. */
 import type { WireUsage } from '#contract'
+import { readUsage } from '../../usage.ts'
 
 export interface Usage {
   readonly input_tokens: number
@@ -28,8 +29,9 @@ export function firstUsage(soFar: WireUsage | null): Usage {
   return { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens: 0 }
 }
 
-export function messagesUsage(usage: WireUsage | null | undefined): Usage {
-  if (!usage) return UNCOUNTED
+export function messagesUsage(said: WireUsage | null | undefined): Usage {
+  const usage = readUsage(said)
+  if (usage === null) return UNCOUNTED
   const read = countOf(usage.prompt_tokens_details?.cached_tokens)
   const written = countOf(usage.prompt_tokens_details?.cache_write_tokens)
   const thinking = usage.completion_tokens_details?.reasoning_tokens

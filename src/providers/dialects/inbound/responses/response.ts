@@ -1,6 +1,7 @@
 /** The Response object: what was asked, repeated, around what was answered. */
 
 import type { InboundView, WireUsage } from '#contract'
+import { readUsage } from '../../usage.ts'
 import type { OutputItem, Sealing } from './items.ts'
 import { type Fields, isFields } from './read.ts'
 
@@ -71,7 +72,7 @@ export function responseOf(asked: Fields, view: InboundView, answered: Answered)
     top_logprobs: said('top_logprobs', 0),
     top_p: said('top_p'),
     truncation: 'disabled',
-    usage: usage === null ? null : usageOf(usage),
+    usage: usage === null ? null : usageOf(readUsage(usage) ?? usage),
     user: said('user'),
     metadata: said('metadata', {}),
   }

@@ -1,4 +1,4 @@
-/** An answer that a step gives by itself (a cache, a mock), in the form for which the client asked. */
+/** A whole answer as the chunks of a stream. */
 import type { ChatCompletion, Chunk, Delta } from '#contract'
 
 /** The chunks that fold to the completion: role, content, finish, and usage when the client asked for it. */

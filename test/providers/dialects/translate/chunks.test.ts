@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ChatCompletion, Chunk, Delta } from '#contract'
-import { chunksOf } from '../../../src/request/answer/early.ts'
-import { completion } from './chunks.ts'
+import { chunksOf } from '../../../../src/providers/dialects/translate/chunks.ts'
+import { completion } from '../../../request/answer/chunks.ts'
 
 const CALL = { id: 'call_1', type: 'function', function: { name: 'a', arguments: '{"x":1}' } }
 

@@ -1,0 +1,61 @@
+/**
+ * Why an answer ended, in the words of all providers: one table, and a word that is not in it is a failure, because nobody
+ * knows then whether the answer is whole (design, 19). Sources: each provider's API reference, as of November 2026.
+ */
+import type { UpstreamFailure } from '#contract'
+import type { FinishReason } from './translate/completion.ts'
+
+/** `ended`: by itself, so that calls decide between `stop` and `tool_calls`. */
+type Meaning = 'ended' | 'length' | 'content_filter' | 'failed' | 'overloaded' | 'late'
+
+/** In lower case. Words of one meaning that several providers share are written once. */
+const MEANINGS: ReadonlyMap<string, Meaning> = new Map(
+  Object.entries({
+    ended:
+      // OpenAI, xAI, Together, Text Generation Inference.
+      'stop tool_calls function_call end_turn eos eos_token stop_sequence ' +
+      // Anthropic, Bedrock.
+      'pause_turn compaction tool_use ' +
+      // Cohere, Baidu, relays.
+      'complete completed tool_call normal end',
+    length:
+      'length max_tokens model_length model_context_window_exceeded max_length max_output_tokens token_limit ' +
+      'max_tokens_reached context_length_exceeded',
+    content_filter:
+      // OpenAI, Anthropic, Z.ai and Tencent, relays.
+      'content_filter refusal sensitive moderation content_policy content_policy_violation ' +
+      // Google.
+      'blocked_prompt safety recitation language blocklist prohibited_content spii model_armor image_safety ' +
+      'image_prohibited_content image_recitation image_other ' +
+      // Bedrock, Cohere.
+      'content_filtered guardrail_intervened error_toxic',
+    // DeepSeek, vLLM.
+    overloaded: 'insufficient_system_resource engine_overloaded overloaded',
+    late: 'timeout',
+    // OpenRouter, Z.ai, SGLang, Cohere, Bedrock, Google.
+    failed:
+      'error network_error abort aborted cancelled user_cancel malformed_model_output malformed_tool_use ' +
+      'malformed_function_call malformed_response unexpected_tool_call too_many_tool_calls ' +
+      'missing_thought_signature no_image other load unload',
+  } satisfies Record<Meaning, string>).flatMap(([meaning, words]) =>
+    words.split(' ').map(word => [word, meaning as Meaning] as const),
+  ),
+)
+
+/** Words that are none: `"null"` is what some servers write for null. */
+export function saysNoFinish(word: unknown): boolean {
+  return word === null || word === undefined || word === '' || word === 'null'
+}
+
+/**
+ * The end of an answer in OpenAI's words, or the failure that it is.
+ * @param word the provider's own; none at all is for the caller to judge, and counts as an end by itself here
+ */
+export function finishOf(word: unknown, hasCalls: boolean): FinishReason | UpstreamFailure {
+  const meaning = saysNoFinish(word) ? 'ended' : MEANINGS.get(String(word).toLowerCase())
+  if (meaning === 'ended') return hasCalls ? 'tool_calls' : 'stop'
+  if (meaning === 'length' || meaning === 'content_filter') return meaning
+  const code =
+    meaning === 'overloaded' ? 'upstream_overloaded' : meaning === 'late' ? 'upstream_timeout' : 'upstream_error'
+  return { code, detail: `the answer finished with the reason ${String(word).slice(0, 100)}` }
+}

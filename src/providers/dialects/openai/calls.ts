@@ -1,0 +1,221 @@
+/** The calls of an answer as OpenAI's clients read them, however odd their frame is: ids, indexes, types, names and arguments. */
+import type { ToolCallDelta } from '#contract'
+import { isFields as isObject } from '../translate/value.ts'
+
+/** A call as relatives write it: anything may be missing, null, or of another kind. */
+type LooseCall = { [Name in keyof ToolCallDelta]?: unknown } & {
+  [field: string]: unknown
+  function?: LooseFunction
+}
+type LooseFunction = { name?: unknown; arguments?: unknown; [field: string]: unknown }
+
+/** Makes the id of a call that has none, unique among all answers. @param at the place of the call among those of its choice */
+export type InventId = (at: number) => string
+
+/** What is known of one call of a stream. */
+interface Known {
+  readonly at: number
+  /** As the provider gave it; empty: it has given none. */
+  readonly givenId: string
+  /** The index under which its pieces come; undefined: without one. */
+  readonly key: number | undefined
+  readonly isFunction: boolean
+  name: string
+  args: string
+  /** Whether the arguments wait for their end: they do not begin as an object, and may be one that was encoded twice. */
+  waits: boolean
+}
+
+/** Puts the pieces of the calls of one choice right, as they come. */
+export class CallPieces {
+  readonly #invent: InventId
+  readonly #calls: Known[] = []
+  readonly #byKey = new Map<number, Known>()
+  #isOver = false
+
+  constructor(invent: InventId) {
+    this.#invent = invent
+  }
+
+  /** Changes pieces in their place. Returns whether it has changed any. */
+  repair(pieces: readonly unknown[]): boolean {
+    let isRepaired = false
+    for (const piece of pieces) if (isObject(piece) && this.#piece(piece as LooseCall)) isRepaired = true
+    return isRepaired
+  }
+
+  /** What is missing when the choice finishes: arguments that have waited, and `{}` where none came. */
+  rest(): ToolCallDelta[] {
+    if (this.#isOver) return []
+    this.#isOver = true
+    return this.#calls
+      .filter(({ isFunction, waits, args }) => isFunction && (waits || args === ''))
+      .map(({ at, args }) => ({ index: at, function: { arguments: argumentsIn(args) } }))
+  }
+
+  get count(): number {
+    return this.#calls.length
+  }
+
+  #piece(piece: LooseCall): boolean {
+    const isFlat = unfold(piece)
+    const made = isObject(piece.function) ? piece.function : undefined
+    const key = indexIn(piece.index)
+    const id = typeof piece.id === 'string' ? piece.id : ''
+    const name = textIn((made ?? (piece['custom'] as LooseFunction | undefined))?.name)
+    const isText = typeof made?.arguments === 'string' || made?.arguments === undefined
+    const args = made === undefined ? '' : isText ? textIn(made.arguments) : encoded(made.arguments)
+    const known = this.#find(key, id, name, args)
+    const isRepaired = known === undefined ? this.#begin(piece, key, id, name) : goOn(piece, known, name)
+    const call = known ?? this.#calls.at(-1)!
+    if (piece.index !== call.at) piece.index = call.at
+    else if (isText && !isRepaired && !isFlat && !this.#waits(call, args)) {
+      call.args += args
+      return false
+    }
+    if (made !== undefined) {
+      const waits = this.#waits(call, args)
+      call.args += args
+      if (waits) made.arguments = ''
+      else if (!isText || (known === undefined && made.arguments === undefined)) made.arguments = args
+    }
+    return true
+  }
+
+  /** The call that a piece belongs to; undefined: a new one begins. */
+  #find(key: number | undefined, id: string, name: string, args: string): Known | undefined {
+    const named = id === '' ? undefined : this.#calls.findLast(({ givenId }) => givenId === id)
+    const current = key === undefined ? (id === '' ? this.#calls.at(-1) : named) : this.#byKey.get(key)
+    // Several calls may have one index: then the id says which is meant.
+    if (named !== undefined && named !== current && (key === undefined || named.key === key)) return named
+    return current === undefined || beginsAnother(current, id, name, args) ? undefined : current
+  }
+
+  #begin(piece: LooseCall, key: number | undefined, id: string, name: string): boolean {
+    const at = this.#calls.length
+    const isFree = id !== '' && !this.#calls.some(({ givenId }) => givenId === id)
+    const isFunction = piece['custom'] === undefined
+    const call: Known = { at, givenId: id, key, isFunction, name, args: '', waits: false }
+    this.#calls.push(call)
+    if (key !== undefined) this.#byKey.set(key, call)
+    const isTyped = typeof piece.type === 'string' && piece.type !== ''
+    if (!isFree) piece.id = this.#invent(at)
+    if (!isTyped) piece.type = isFunction ? 'function' : 'custom'
+    return !isFree || !isTyped
+  }
+
+  #waits(call: Known, args: string): boolean {
+    if (call.isFunction && call.args === '' && !call.waits) call.waits = /^\s*[^\s{]/.test(args)
+    return call.waits
+  }
+}
+
+/** Whether a piece at the index of a call is the beginning of another one: only a beginning has a name. */
+function beginsAnother({ givenId, name: known, args: before }: Known, id: string, name: string, args: string): boolean {
+  if (name === '' || known === '') return false
+  if (id !== '' && givenId !== '') return id !== givenId
+  if (name !== known) return true
+  return /^\s*\{/.test(args) && objectIn(before) !== undefined
+}
+
+/** A later piece does not repeat what clients would put behind the first one. Returns whether it has changed. */
+function goOn(piece: LooseCall, call: Known, name: string): boolean {
+  let isRepaired = false
+  if ('id' in piece) {
+    delete piece.id
+    isRepaired = true
+  }
+  if (piece.type === null || piece.type === '') {
+    delete piece.type
+    isRepaired = true
+  }
+  const made = piece.function
+  if (!isObject(made)) return isRepaired
+  if (call.name === '') call.name = name
+  else if (made.name === null || (name !== '' && name === call.name)) {
+    delete made.name
+    isRepaired = true
+  }
+  if (made.arguments === null) {
+    made.arguments = ''
+    isRepaired = true
+  }
+  return isRepaired
+}
+
+/** Puts the calls of a whole message right, in their place. Returns whether it has changed any. */
+export function repairWholeCalls(calls: readonly unknown[], invent: InventId): boolean {
+  let isRepaired = false
+  const ids = new Set<unknown>()
+  for (const [at, call] of calls.entries())
+    if (isObject(call) && wholeCall(call as LooseCall, ids, at)) isRepaired = true
+  return isRepaired
+
+  function wholeCall(call: LooseCall, taken: Set<unknown>, at: number): boolean {
+    let isChanged = unfold(call)
+    if (typeof call.id !== 'string' || call.id === '' || taken.has(call.id)) {
+      call.id = invent(at)
+      isChanged = true
+    }
+    taken.add(call.id)
+    if (typeof call.type !== 'string' || call.type === '') {
+      call.type = call['custom'] === undefined ? 'function' : 'custom'
+      isChanged = true
+    }
+    if (!isObject(call.function)) return isChanged
+    const { arguments: args } = call.function
+    const fit = typeof args === 'string' ? argumentsIn(args) : encoded(args ?? {})
+    if (fit !== args) call.function.arguments = fit
+    return isChanged || fit !== args
+  }
+}
+
+/** A name and arguments beside the id, where OpenAI has a member `function` around them. */
+function unfold(call: LooseCall): boolean {
+  const { name, arguments: args } = call
+  if (call.function !== undefined || call['custom'] !== undefined || typeof name !== 'string') return false
+  call.function = { name, arguments: args }
+  delete call['name']
+  delete call['arguments']
+  return true
+}
+
+function indexIn(value: unknown): number | undefined {
+  const index = typeof value === 'string' && value !== '' ? Number(value) : value
+  return Number.isSafeInteger(index) && (index as number) >= 0 ? (index as number) : undefined
+}
+
+const textIn = (value: unknown) => (typeof value === 'string' ? value : '')
+
+const encoded = (value: unknown) => (value == null ? '' : JSON.stringify(value))
+
+/** Arguments as a text with an object: a text in a text is opened, and no arguments are an empty object. */
+function argumentsIn(text: string): string {
+  const begin = /\S/.exec(text)?.[0]
+  if (begin === '{') return text
+  if (begin === undefined || text.trim() === 'null') return '{}'
+  try {
+    const inner: unknown = JSON.parse(text)
+    return typeof inner === 'string' && objectIn(inner) !== undefined ? inner : text
+  } catch {
+    return text
+  }
+}
+
+function objectIn(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The older form of a call, which has no id and is alone. Returns whether it has changed. */
+export function repairFunctionCall(call: unknown): boolean {
+  if (!isObject(call)) return false
+  const made = call as LooseFunction
+  if (typeof made.arguments === 'string' || made.arguments === undefined) return false
+  made.arguments = encoded(made.arguments)
+  return true
+}

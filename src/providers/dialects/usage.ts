@@ -1,0 +1,177 @@
+/**
+ * The one reader of usage in the families of OpenAI's format: its own names, those of its Responses API, and what Anthropic,
+ * DeepSeek, Mistral, Moonshot, Perplexity and LiteLLM add. What comes out has OpenAI's names and OpenAI's counting: the prompt
+ * has what was cached in it, the completion what was thought.
+ */
+import type { WireUsage } from '#contract'
+import { isFields } from './translate/value.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+const CACHED: readonly string[] =
+  'cached_tokens cache_read_input_tokens prompt_cache_hit_tokens num_cached_tokens cache_read_tokens'.split(' ')
+const WRITTEN: readonly string[] = ['cache_write_tokens', 'cache_creation_input_tokens', 'cache_creation_tokens']
+
+/**
+ * Null for no object. A usage in which no tokens are counted comes back as it is, and so does one that has nothing but
+ * OpenAI's names. Numbers that are out of all proportion stay: the step `credits` brings them into range and flags them.
+ */
+export function readUsage(said: unknown): WireUsage | null {
+  if (!isFields(said)) return null
+  const prompt = numberAmong(said, 'prompt_tokens', 'input_tokens')
+  const completion = numberAmong(said, 'completion_tokens', 'output_tokens')
+  if (prompt === undefined || completion === undefined) return said as unknown as WireUsage
+  if (!isCount(prompt) || !isCount(completion)) {
+    return { ...said, prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+  }
+  const input = fieldsAmong(said, 'prompt_tokens_details', 'input_tokens_details')
+  const output = fieldsAmong(said, 'completion_tokens_details', 'output_tokens_details')
+  const cached = countAmong([input, said], CACHED)
+  const written = countAmong([input, said], WRITTEN)
+  const reasoning = countAmong([output], ['reasoning_tokens'])
+  const outside = perplexityIn(said, output)
+  const all = wholePrompt(said, { prompt, completion, cache: cached + written, reasoning })
+  const hidden = hiddenIn(said, all, completion)
+  // Sound in a prompt is in Mistral's total only; whoever else says more in the total has thought.
+  const isSound = Number(said['prompt_audio_seconds']) > 0
+  const thought = outside.reasoning > 0 ? outside.reasoning : reasoning
+  const answered = completion + (isSound ? 0 : hidden) + outside.reasoning
+  const tokens = {
+    prompt: all + (isSound ? hidden : 0) + outside.citations,
+    // Thoughts are a part of the answer: where they are more than all of it, they were left out of it.
+    completion: thought > answered ? answered + thought : answered,
+    cached,
+    written,
+    reasoning: thought,
+    searches: outside.searches,
+  }
+  return isPlain(said, tokens) ? (said as unknown as WireUsage) : withTokens(said, input, output, tokens)
+}
+
+/** A usage as clients of chat completions get it: the provider's own where it has OpenAI's names, else what was read. */
+export function shownUsage(said: unknown): WireUsage | null {
+  if (!isFields(said)) return null
+  const hasNames = typeof said['prompt_tokens'] === 'number' && typeof said['completion_tokens'] === 'number'
+  return hasNames ? (said as unknown as WireUsage) : readUsage(said)
+}
+
+interface Tokens {
+  readonly prompt: number
+  readonly completion: number
+  readonly cached: number
+  readonly written: number
+  readonly reasoning: number
+  /** Undefined: the provider says none. */
+  readonly searches: number | undefined
+}
+
+/** Whether the canonical names say the same already. */
+function isPlain(said: Fields, { prompt, completion, cached, written, reasoning, searches }: Tokens): boolean {
+  const input = fieldsAmong(said, 'prompt_tokens_details')
+  const output = fieldsAmong(said, 'completion_tokens_details')
+  return (
+    said['prompt_tokens'] === prompt &&
+    said['completion_tokens'] === completion &&
+    countOr0(input['cached_tokens']) === cached &&
+    countOr0(input['cache_write_tokens']) === written &&
+    countOr0(output['reasoning_tokens']) === reasoning &&
+    searches === undefined
+  )
+}
+
+function withTokens(said: Fields, input: Fields, output: Fields, tokens: Tokens): WireUsage {
+  const { prompt, completion, cached, written, reasoning, searches } = tokens
+  return {
+    ...said,
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    ...(cached + written === 0
+      ? {}
+      : {
+          prompt_tokens_details: {
+            ...input,
+            cached_tokens: cached,
+            ...(written === 0 ? {} : { cache_write_tokens: written }),
+          },
+        }),
+    ...(reasoning === 0 ? {} : { completion_tokens_details: { ...output, reasoning_tokens: reasoning } }),
+    ...(searches === undefined ? {} : { server_tool_use: { web_search_requests: searches } }),
+  }
+}
+
+interface Counts {
+  readonly prompt: number
+  readonly completion: number
+  /** Read from and written to a cache. */
+  readonly cache: number
+  readonly reasoning: number
+}
+
+/**
+ * The prompt with what was cached. Some leave that out, as Anthropic does: then it is more than the prompt, or just what the
+ * total has beyond both counts.
+ */
+function wholePrompt(said: Fields, { prompt, completion, cache, reasoning }: Counts): number {
+  if (cache === 0) return prompt
+  if (cache > prompt) return prompt + cache
+  const hidden = hiddenIn(said, prompt, completion)
+  if (hidden > 0 && hidden !== reasoning && (hidden === cache || hidden === cache + reasoning)) return prompt + cache
+  const isAnthropic = typeof said['prompt_tokens'] !== 'number' && ANTHROPIC.some(name => countOr0(said[name]) > 0)
+  return isAnthropic && said['total_tokens'] !== prompt + completion ? prompt + cache : prompt
+}
+
+const ANTHROPIC: readonly string[] = ['cache_read_input_tokens', 'cache_creation_input_tokens']
+
+/**
+ * Tokens that are in the total and nowhere else: the thinking of Google's models behind its OpenAI endpoint, and of xAI's,
+ * which have it in the details too (in all of 32 recorded answers).
+ */
+function hiddenIn({ total_tokens: total }: Fields, prompt: number, completion: number): number {
+  const areCounts = isCount(total) && isCount(prompt) && isCount(completion)
+  return areCounts ? Math.max(0, total - prompt - completion) : 0
+}
+
+/** `sonar-deep-research` bills its thoughts, what it has quoted, and its searches beside both counts (Perplexity, pricing). */
+function perplexityIn(said: Fields, output: Fields) {
+  const { citation_tokens: citations, num_search_queries: searches, reasoning_tokens: reasoning } = said
+  const isPerplexity = citations != null || searches != null
+  // What was read already has them in its counts.
+  if (!isPerplexity || said['server_tool_use'] !== undefined || output['reasoning_tokens'] !== undefined) return NOTHING
+  return {
+    citations: countOr0(citations),
+    reasoning: countOr0(reasoning),
+    searches: countOr0(searches),
+  }
+}
+
+const NOTHING = { citations: 0, reasoning: 0, searches: undefined }
+
+/** The first of the names that is a number, or a text that is one. */
+function numberAmong(said: Fields, ...names: readonly string[]): number | undefined {
+  for (const name of names) {
+    const value = said[name]
+    if (typeof value === 'number') return value
+    if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return Number(value)
+  }
+  return undefined
+}
+
+function fieldsAmong(said: Fields, ...names: readonly string[]): Fields {
+  for (const name of names) if (isFields(said[name])) return said[name]
+  return {}
+}
+
+function countAmong(places: readonly Fields[], names: readonly string[]): number {
+  for (const place of places) {
+    for (const name of names) if (countOr0(place[name]) > 0) return countOr0(place[name])
+  }
+  return 0
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+/** Providers say anything: what is no count is none. */
+export function countOr0(value: unknown): number {
+  return isCount(value) ? value : 0
+}
