@@ -30,6 +30,8 @@ export interface Program {
   readonly resumes?: boolean
   /** With a full context it looks for something to compact, finds the conversation too short, and ends without a word. */
   readonly isSilentWhenFull?: boolean
+  /** How the gateway refuses the conversation that it has compacted. Default: not at all. */
+  readonly refusedCompacted?: Readonly<Partial<Record<Dialect, string>>>
   launch(launch: Launch): {
     readonly args: readonly string[]
     readonly env: Readonly<Record<string, string>>
@@ -162,6 +164,41 @@ models:
           },
         }),
       },
+    }),
+  },
+  opencode: {
+    from: 'npm',
+    name: 'opencode-ai',
+    version: '1.18.33',
+    bin: 'opencode',
+    tools: [shell('bash', { description: 'Say hello' })],
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: ['run', ...(resume ? ['-c'] : []), '-m', `tollgate/${model}`, prompt],
+      env: { TOLLGATE_KEY: key, OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1' },
+      files: {
+        '.config/opencode/opencode.json': JSON.stringify({
+          provider: {
+            tollgate: {
+              npm: '@ai-sdk/openai-compatible',
+              options: { baseURL: `${url}/v1`, apiKey: '{env:TOLLGATE_KEY}' },
+              models: { [model]: {} },
+            },
+          },
+        }),
+      },
+    }),
+  },
+  'Qwen Code': {
+    from: 'npm',
+    name: '@qwen-code/qwen-code',
+    version: '0.24.4',
+    bin: 'qwen',
+    tools: [shell('run_shell_command', { description: 'Say hello', is_background: false })],
+    // It leaves out the prompt, so the conversation ends with the assistant's words. Claude from 4.6 on does not take that.
+    refusedCompacted: { anthropic: 'unsupported_parameter' },
+    launch: ({ url, key, model, prompt, resume }) => ({
+      args: [...(resume ? ['-c'] : []), '--auth-type', 'openai', '--yolo', prompt],
+      env: { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key, OPENAI_MODEL: model },
     }),
   },
   Cline: {

@@ -63,9 +63,11 @@ export async function start(
   const machine = Object.entries(cleanEnvironment()).filter(
     ([name]) => !/_proxy$|^(COPILOT|GITHUB|GH|QWEN|XDG)/i.test(name),
   )
+  const cwd = join(folder, 'work')
+  // opencode works in the folder that PWD names.
   const options: SpawnOptions = {
-    cwd: join(folder, 'work'),
-    env: { ...Object.fromEntries(machine), HOME: folder, TERM: 'dumb', CI: 'true', ...own },
+    cwd,
+    env: { ...Object.fromEntries(machine), HOME: folder, PWD: cwd, TERM: 'dumb', CI: 'true', ...own },
     stdio: ['ignore', 'pipe', 'pipe'],
   }
   if (before && !turn.resume) {
