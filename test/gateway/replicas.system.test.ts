@@ -216,7 +216,7 @@ describeWith(WITHOUT_POSTGRES, 'replicas', () => {
       const expected = [{ model: 'm', replica: expect.stringMatching(/ \(1\)$/) }]
       expect(await inProgress(one)).toEqual(expected)
       await expect.poll(() => inProgress(two)).toEqual(expected)
-      // What was published first may be of the moment before the hold.
+      // The first publication may be of the moment before the hold.
       await expect.poll(() => read<SummaryView>(two, 'summary')).toMatchObject({ inflight: 1, open_holds: 1 })
       const [provider] = (await read<PageView<ProviderView>>(two, 'providers')).items
       expect(provider!.targets).toMatchObject([{ target: 'demo/demo-small', inflight: 1 }])
