@@ -22,6 +22,9 @@ export const CHOICES_OF: Readonly<Partial<Record<DialectName | 'demo', number>>>
   'bedrock-invoke': 1,
   cohere: 1,
   ollama: 1,
+  deepseek: 1,
+  groq: 1,
+  zai: 1,
   gemini: 8,
   vertex: 8,
 }

@@ -20,6 +20,7 @@ import {
   azureDialect,
   azureHeaders,
   openAiDialect,
+  type ProfileName,
   type RelativeName,
   relativeDialect,
 } from './openai/index.ts'
@@ -43,7 +44,7 @@ export interface UnsignedRequest extends Pick<EncodedRequest, 'headers' | 'body'
 export type Authorize = (credential: Credential, request: UnsignedRequest, nowMs: number) => Record<string, string>
 
 interface Row {
-  create(now: () => number, redact?: Redact, host?: string): Dialect
+  create(now: () => number, redact?: Redact, host?: string, profile?: ProfileName): Dialect
   readonly authorize: Authorize
 }
 
@@ -127,6 +128,7 @@ export type DialectName = keyof typeof DIALECTS
  * @param redact takes the gateway's own secrets out of what a provider says
  * @param place of a provider on Azure
  * @param host of the provider, without a port
+ * @param profile of a provider whose dialect is `openai`
  */
 export function createDialect(
   name: DialectName,
@@ -134,9 +136,10 @@ export function createDialect(
   redact?: Redact,
   place: AzurePlace = AZURE,
   host = '',
+  profile?: ProfileName,
 ): { readonly dialect: Dialect; readonly authorize: Authorize } {
   const { create, authorize }: Row = name === 'azure' ? azure(place) : DIALECTS[name]
-  const dialect = readingEvents(create(now, redact, host))
+  const dialect = readingEvents(create(now, redact, host, profile))
   return { dialect: STREAMS_ONLY.has(name) ? readingWhole(dialect) : dialect, authorize }
 }
 

@@ -14,7 +14,7 @@ import type {
   UpstreamFailure,
 } from '#contract'
 import { createDialect, type DialectName } from '../../../src/providers/dialects/index.ts'
-import type { AzurePlace } from '../../../src/providers/dialects/openai/index.ts'
+import type { AzurePlace, ProfileName } from '../../../src/providers/dialects/openai/index.ts'
 import { openSchemas, type SchemaName } from '../../corpus/schemas.ts'
 import { type Case, type Json, testCases } from '../../helpers/cases.ts'
 import { CORPUS, testWith, WITHOUT_CORPUS } from '../../helpers/missing.ts'
@@ -49,8 +49,15 @@ const FRAMES: Readonly<Record<string, (event: Json) => Buffer | string>> = {
   },
 }
 
-const dialectOf = ({ dialect, place, host }: Case) =>
-  createDialect(dialect as DialectName, () => NOW, undefined, place as AzurePlace, host as string).dialect
+const dialectOf = ({ dialect, place, host, profile }: Case) =>
+  createDialect(
+    dialect as DialectName,
+    () => NOW,
+    undefined,
+    place as AzurePlace,
+    host as string,
+    profile as ProfileName,
+  ).dialect
 const viewOf = (given: Case): AnswerView => {
   const { customTools, ...more } = (given['view'] ?? {}) as Json
   const custom = customTools === undefined ? {} : { customTools: new Set(customTools as readonly string[]) }

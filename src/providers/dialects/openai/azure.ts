@@ -1,5 +1,6 @@
 /** Where Azure takes chat completions, and as whom. */
-import { AZURE, AZURE_BEFORE, FOUNDRY, type Quirks } from './quirks.ts'
+import type { Quirks } from './profile.ts'
+import { AZURE, AZURE_BEFORE, FOUNDRY } from './quirks.ts'
 
 /** Which of Azure's APIs is asked, and as whom; the configuration says it. */
 export interface AzurePlace {

@@ -10,13 +10,15 @@ import { shownUsage } from '../usage.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
 import { openAiCounting } from './count.ts'
 import { callsBack } from './custom-calls.ts'
-import { OPENAI, OTHERS, QUIRKS, QUIRKS_BY_HOST, type Quirks, type RelativeName } from './quirks.ts'
+import { quirksOf } from './hosts.ts'
+import type { Quirks } from './profile.ts'
+import { OPENAI, PROFILES, type ProfileName, QUIRKS, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion } from './repair.ts'
 import { encodeBody } from './request.ts'
 import { decodeOpenAiStream, type Fail } from './stream.ts'
 
 export { type AzurePlace, azureHeaders } from './azure.ts'
-export type { RelativeName } from './quirks.ts'
+export type { ProfileName, RelativeName } from './quirks.ts'
 
 /** How one of the family differs from OpenAI itself. */
 interface Manners {
@@ -32,9 +34,10 @@ interface Manners {
  * @param now milliseconds since the epoch, for a Retry-After that is a date
  * @param redact takes the gateway's own secrets out of what a provider says
  * @param host of the provider, by which a relative may be known
+ * @param profile of a relative that is not known by its host
  */
-export function openAiDialect(now: () => number, redact?: Redact, host = ''): Dialect {
-  const quirks = QUIRKS_BY_HOST.find(([pattern]) => pattern.test(host))?.[1] ?? OTHERS
+export function openAiDialect(now: () => number, redact?: Redact, host = '', profile?: ProfileName): Dialect {
+  const quirks: Quirks = profile === undefined ? quirksOf(host) : PROFILES[profile]
   const dialect = dialectOf(now, redact, { name: 'openai', quirks })
   return quirks === OPENAI ? { ...dialect, counting: openAiCounting } : dialect
 }

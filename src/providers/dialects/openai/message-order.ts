@@ -14,6 +14,11 @@ export function ordered(messages: readonly ChatMessage[]): readonly ChatMessage[
   for (const [index, message] of said.entries()) {
     const isBehindTool = said[index - 1]?.role === 'tool'
     if (isBehindTool && (message.role === 'user' || message.role === 'system')) list.push(IN_BETWEEN)
+    // An instruction in the middle keeps its place; in the words of the user it may be there.
+    if (message.role === 'system' && list.at(-1)?.role === 'assistant') {
+      list.push({ ...message, role: 'user' })
+      continue
+    }
     const isLast = index === said.length - 1 && message.role === 'assistant'
     list.push(isLast && !hasCalls(message) && message['prefix'] !== true ? { ...message, prefix: true } : message)
   }

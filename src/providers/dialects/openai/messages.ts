@@ -1,74 +1,93 @@
 /** A conversation as a relative of the OpenAI dialect takes it. */
 import { createHash } from 'node:crypto'
-import type { ChatMessage } from '#contract'
+import { type ChatMessage, refuse } from '#contract'
+import { alternating } from './alternation.ts'
 import { CALL_EXTENSIONS, EXTENSIONS } from './extensions.ts'
 import { ordered, refusalAsContent } from './message-order.ts'
-import type { MessageQuirks } from './quirks.ts'
+import { adaptParts } from './parts.ts'
+import type { MessageQuirks } from './profile.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * The messages with what differs changed, or null when nothing does.
+ * The messages with what differs changed, or null when nothing does. Throws a refusal that names the place for what the
+ * provider does not have.
+ * @param model the provider's name for it
  * @param dropped takes the names of what could not be carried
  */
 export function adaptMessages(
   messages: readonly ChatMessage[],
   quirks: MessageQuirks,
+  model: string,
   dropped: Set<string>,
 ): readonly ChatMessage[] | null {
-  const idle = quirks.thoughts === 'called' ? idleThoughts(messages) : NOWHERE
+  const thoughts = quirks.thoughts === undefined ? NO_THOUGHTS : thoughtsIn(messages)
+  const isEmptyWanted = quirks.thoughts?.test(model) === true
   let isChanged = false
   const adapted = messages.map((message, index) => {
-    const said = quirks.order === 'strict' ? refusalAsContent(message) : message
-    const fit = adaptMessage(said, quirks, idle.has(index), dropped)
-    if (fit !== message) isChanged = true
-    return fit
+    const said = quirks.refusals === 'content' ? refusalAsContent(message) : message
+    const fit = adaptMessage(said, quirks, `messages[${index}]`, thoughts.idle.has(index), dropped)
+    const thought = isEmptyWanted && thoughts.missing.has(index) ? { ...fit, reasoning_content: '' } : fit
+    if (thought !== message) isChanged = true
+    return thought
   })
-  const list = quirks.order === 'strict' ? ordered(adapted) : adapted
+  const list = inOrder(adapted, quirks)
   return isChanged || list !== adapted ? list : null
 }
 
-const NOWHERE: ReadonlySet<number> = new Set()
+function inOrder(messages: readonly ChatMessage[], { order }: MessageQuirks): readonly ChatMessage[] {
+  if (order === undefined) return messages
+  return order === 'strict' ? ordered(messages) : alternating(messages)
+}
 
-function adaptMessage(message: ChatMessage, quirks: MessageQuirks, isIdle: boolean, dropped: Set<string>): ChatMessage {
+function adaptMessage(
+  message: ChatMessage,
+  quirks: MessageQuirks,
+  place: string,
+  isIdle: boolean,
+  dropped: Set<string>,
+): ChatMessage {
+  if (quirks.functions === 'refused') refuseFunctions(message, place)
   const role = wordFor(quirks.roles, message.role)
+  const isAssistant = role === 'assistant'
   const takes = quirks.takes && Object.hasOwn(quirks.takes, role) ? quirks.takes[role] : undefined
+  const isClosed = (takes ?? quirks.leaves) !== undefined
   const isLeft = (name: string) =>
-    quirks.leaves?.has(name) === true ||
+    (quirks.leaves?.has(name) === true && role !== 'function') ||
     (takes !== undefined && !takes.has(name)) ||
-    (quirks.extensions === 'left' && role === 'assistant' && EXTENSIONS.has(name)) ||
-    (isIdle && name === 'reasoning_content')
+    (quirks.extensions === 'left' && isAssistant && EXTENSIONS.has(name) && takes?.has(name) !== true) ||
+    (isIdle && name === 'reasoning_content') ||
+    (isClosed && name !== 'content' && message[name] === null)
   const changes: Record<string, unknown> = {}
   if (role !== message.role) changes['role'] = role
   if (quirks.callIds === 'nine' && typeof message['tool_call_id'] === 'string') {
     const id = nineOf(message['tool_call_id'])
     if (id !== message['tool_call_id']) changes['tool_call_id'] = id
   }
-  const parts = quirks.files === 'document_url' ? withDocuments(message.content) : null
+  const parts = adaptParts(message.content, role, quirks, place)
   if (parts !== null) changes['content'] = parts
   const calls = adaptCalls(message['tool_calls'], quirks, dropped)
   if (calls !== null) changes['tool_calls'] = calls
-  return changed(message, changes, isLeft, name => {
-    if (role !== 'assistant' || !EXTENSIONS.has(name)) dropped.add(`messages.${name}`)
+  const fit = changed(message, changes, isLeft, name => {
+    if (!isAssistant || (!EXTENSIONS.has(name) && !Object.hasOwn(quirks.renamed ?? {}, name)))
+      dropped.add(`messages.${name}`)
   })
+  return isAssistant && quirks.renamed !== undefined ? renamed(fit, message, quirks.renamed) : fit
 }
 
-/** Null when there is no file with its data; one that is only named, by an id, is the provider's to refuse. */
-function withDocuments(content: ChatMessage['content']): Fields[] | null {
-  if (!Array.isArray(content)) return null
-  const adapted = (content as Fields[]).map(part => {
-    const { file_data: data, filename } = (part['file'] ?? {}) as {
-      readonly file_data?: unknown
-      readonly filename?: unknown
-    }
-    if (part['type'] !== 'file' || typeof data !== 'string') return part
-    return {
-      type: 'document_url',
-      document_url: data,
-      ...(typeof filename === 'string' ? { document_name: filename } : {}),
-    }
-  })
-  return adapted.every((part, index) => part === content[index]) ? null : adapted
+/** Adds under their names there what was left out under others. */
+function renamed(fit: ChatMessage, message: ChatMessage, names: Readonly<Record<string, string>>): ChatMessage {
+  const said = Object.entries(names).filter(([name, theirs]) => saysSomething(message[name]) && fit[theirs] == null)
+  if (said.length === 0) return fit
+  return { ...fit, ...Object.fromEntries(said.map(([name, theirs]) => [theirs, message[name]])) }
+}
+
+function refuseFunctions(message: ChatMessage, place: string): void {
+  const isResult = (message.role as string) === 'function'
+  if (!isResult && message['function_call'] == null) return
+  const param = isResult ? `${place}.role` : `${place}.function_call`
+  const text = `${place} is about 'functions', which this model's provider does not have. Use 'tools'.`
+  throw refuse('unsupported_parameter', { message: text, param })
 }
 
 /** Null when the calls may stay as they are. */
@@ -113,25 +132,38 @@ export function wordFor(words: Readonly<Record<string, string>> | undefined, wor
   return words !== undefined && Object.hasOwn(words, word) ? words[word]! : word
 }
 
+interface Thoughts {
+  /** Where thinking is in a turn without calls. */
+  readonly idle: ReadonlySet<number>
+  /** Where the assistant's is missing in a turn with calls. */
+  readonly missing: ReadonlySet<number>
+}
+
+const NO_THOUGHTS: Thoughts = { idle: new Set(), missing: new Set() }
+
 /**
- * Where thinking stands in a turn without calls. A turn goes from one message of the user to the next; an answer that is
- * to be continued (`prefix`) continues its thinking too.
+ * A turn goes from one message of the user to the next; an answer that is to be continued (`prefix`) continues its thinking
+ * too.
  */
-function idleThoughts(messages: readonly ChatMessage[]): ReadonlySet<number> {
-  const idle = new Set<number>()
-  let [turn, hasCalls]: [number[], boolean] = [[], false]
+function thoughtsIn(messages: readonly ChatMessage[]): Thoughts {
+  const [idle, missing] = [new Set<number>(), new Set<number>()]
+  let turn: number[] = []
+  let hasCalls = false
   const endTurn = () => {
-    if (!hasCalls) for (const index of turn) idle.add(index)
+    for (const index of turn) {
+      const isMissing = messages[index]!['reasoning_content'] == null
+      if (isMissing === hasCalls) (hasCalls ? missing : idle).add(index)
+    }
     turn = []
     hasCalls = false
   }
   for (const [index, message] of messages.entries()) {
     if (message.role === 'user') endTurn()
-    if (message['reasoning_content'] !== undefined && message['prefix'] !== true) turn.push(index)
+    if (message.role === 'assistant' && message['prefix'] !== true) turn.push(index)
     if (saysSomething(message['tool_calls'])) hasCalls = true
   }
   endTurn()
-  return idle
+  return { idle, missing }
 }
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

@@ -10,7 +10,9 @@ import { mayHaveMarks, withoutMarks } from './cache-marks.ts'
 import { withoutCustomTools } from './custom-calls.ts'
 import { mayHaveExtensions } from './extensions.ts'
 import { adaptMessages, wordFor } from './messages.ts'
-import type { Quirks, Refused } from './quirks.ts'
+import type { Quirks, Refused } from './profile.ts'
+import { withShape } from './shape.ts'
+import { withThinking } from './thinking.ts'
 import { plainTools } from './tools.ts'
 
 /** Members of the outermost object as JSON texts; undefined takes one out. */
@@ -28,7 +30,9 @@ export function encodeBody(
   const changes = ownChanges(chat, target, quirks)
   const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
   const isPassed = quirks === undefined || (quirks.isPlain === true && !mayDiffer(chat, quirks))
-  const dropped = isPassed ? NOTHING : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, quirks)
+  const dropped = isPassed
+    ? NOTHING
+    : addQuirks(changes, left === null ? chat.body : { ...chat.body, ...left }, target.model, quirks)
   if (left !== null) addUnmarked(changes, chat.body, left)
   return { body: spliced(chat, changes, spans), dropped }
 }
@@ -70,11 +74,10 @@ function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Cha
 }
 
 /** Adds what a relative wants otherwise, as far as the body has it. */
-function addQuirks(changes: Changes, original: ChatRequest, quirks: Quirks): string[] {
-  const called = quirks.customTools === 'functions' ? withoutCustomTools(original) : original
-  const body = quirks.tools === 'plain' ? plainTools(called) : called
-  const { renamed = {}, words = {}, takes, leaves, refuses = [] } = quirks
-  for (const refused of refuses) refuseIf(body, refused)
+function addQuirks(changes: Changes, original: ChatRequest, model: string, quirks: Quirks): string[] {
+  const lost = new Set<string>()
+  const body = bodyFor(original, model, quirks, lost)
+  const { renamed = {}, words = {}, fits = {}, takes, leaves } = quirks
   const carried: string[] = []
   for (const [name, value] of Object.entries(body)) {
     if (Object.hasOwn(changes, name)) {
@@ -82,22 +85,33 @@ function addQuirks(changes: Changes, original: ChatRequest, quirks: Quirks): str
       continue
     }
     const theirs = wordFor(renamed, name)
-    if (leaves?.has(name) || (takes !== undefined && !takes.has(theirs))) {
+    const isLeft = leaves?.has(name) || (takes !== undefined && !takes.has(theirs))
+    const said: unknown =
+      !isLeft && value !== null && Object.hasOwn(fits, name) ? fits[name]!(value, () => lost.add(name)) : value
+    // A null says nothing, and some refuse it.
+    if (isLeft || said === undefined || (said === null && quirks.isPlain !== true)) {
       changes[name] = undefined
       continue
     }
     carried.push(name)
-    const fit =
-      typeof value === 'string' && Object.hasOwn(words, name) ? wordFor(words[name], value) : (value as unknown)
+    const fit = typeof said === 'string' && Object.hasOwn(words, name) ? wordFor(words[name], said) : said
     if (theirs !== name) changes[name] = undefined
     // Who says it in the provider's own word as well has said that one.
     const isNew = fit !== value || value !== original[name]
     if (theirs === name ? isNew : !Object.hasOwn(body, theirs) || isNew) changes[theirs] = JSON.stringify(fit)
   }
-  const dropped = new Set(droppedOf(body, carried))
-  const messages = quirks.messages && adaptMessages(body.messages, quirks.messages, dropped)
+  const dropped = new Set([...lost, ...droppedOf(body, carried)])
+  const messages = quirks.messages && adaptMessages(body.messages, quirks.messages, model, dropped)
   if (messages) changes['messages'] = JSON.stringify(messages)
   return [...dropped]
+}
+
+/** The body in the provider's own words, as far as one member depends on another. */
+function bodyFor(original: ChatRequest, model: string, quirks: Quirks, lost: Set<string>): ChatRequest {
+  for (const refused of quirks.refuses ?? []) refuseIf(original, refused)
+  const called = quirks.customTools === 'functions' ? withoutCustomTools(original) : original
+  const offered = quirks.tools === undefined ? called : plainTools(called, quirks.tools)
+  return withThinking(withShape(offered, quirks, lost), model, quirks, lost)
 }
 
 /** Adds what marks were taken from, unless it was written anew or left out already. */
@@ -108,10 +122,11 @@ function addUnmarked(changes: Changes, body: ChatRequest, left: Pick<ChatRequest
   }
 }
 
-function refuseIf(body: ChatRequest, { name, having, sentence }: Refused): void {
+function refuseIf(body: ChatRequest, { name, having, above, sentence }: Refused): void {
   const value = body[name]
   if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return
   if (having !== undefined && !(Array.isArray(value) && value.includes(having))) return
+  if (above !== undefined && !(typeof value === 'number' && value > above)) return
   throw refuse('unsupported_parameter', { message: sentence, param: name })
 }
 

@@ -24,7 +24,7 @@ describe.each(RELATIVES)('%s', relative => {
 
   test('where only the messages differ, only they are written anew', () => {
     const text =
-      '{"temperature":1.0e0,"model":"m","max_tokens":1,"messages":[{"role":"developer","content":"\\u00e9"}]}'
+      '{"temperature":1.0e0,"model":"m","max_tokens":1,"messages":[{"role":"developer","content":"\\u00e9"},{"role":"user","content":"a"}]}'
     const { text: upstream } = sent(relative, text, { capField: 'max_tokens' })
     expect(upstream).toMatch(
       /^\{"temperature":1\.0e0,"model":"some-mini","max_tokens":100,"messages":\[\{"role":"(system|developer)"/,
@@ -51,14 +51,58 @@ test.each<[auth: AzurePlace['auth'], headers: object]>([
   expect(() => authorize(keys, unsigned, NOW)).toThrow('only Bedrock')
 })
 
-describe('Mistral', () => {
-  test.each([
-    ['functions', `{"functions":[{"name":"a"}],"model":"m",${HI}}`],
-    ['modalities', `{"modalities":["text","audio"],"model":"m",${HI}}`],
-  ])('%s that it does not have are refused', (param, text) => {
-    expect(() => sent('mistral', text)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', param }))
-  })
+const TOOL = '"tools":[{"type":"function","function":{"name":"f"}}]'
+const ASKED = '{"role":"user","content":"a"}'
+const FILE = '{"type":"file","file":{"file_data":"data:application/pdf;base64,YQ=="}}'
 
+test.each<[relative: RelativeName, place: string, members: string]>([
+  ...(['mistral', 'deepseek', 'perplexity', 'together', 'zai'] as const).flatMap(
+    (relative): [RelativeName, string, string][] => [
+      [relative, 'functions', '"functions":[{"name":"a"}]'],
+      [relative, 'modalities', '"modalities":["text","audio"]'],
+      [relative, 'messages[1].role', `"messages":[${ASKED},{"role":"function","name":"f","content":"a"}]`],
+      [
+        relative,
+        'messages[1].function_call',
+        `"messages":[${ASKED},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]`,
+      ],
+    ],
+  ),
+  ...(['deepseek', 'groq', 'together', 'zai'] as const).flatMap((relative): [RelativeName, string, string][] => [
+    [relative, 'web_search_options', '"web_search_options":{}'],
+    [relative, 'messages[0].content[0].type', `"messages":[{"role":"user","content":[${FILE}]}]`],
+  ]),
+  ...(['deepseek', 'groq', 'zai'] as const).map((relative): [RelativeName, string, string] => [relative, 'n', '"n":2']),
+  [
+    'deepseek',
+    'messages[0].content[0].type',
+    '"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"a"}}]}]',
+  ],
+  [
+    'groq',
+    'messages[1].content[0].type',
+    `"messages":[${ASKED},{"role":"assistant","content":[{"type":"image_url"}]}]`,
+  ],
+  [
+    'together',
+    'messages[0].content[0].input_audio.format',
+    '"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"YQ==","format":"mp3"}}]}]',
+  ],
+  ['zai', 'stop', '"stop":["a","b"]'],
+  ['zai', 'tool_choice', `"tool_choice":"required",${TOOL}`],
+  ['zai', 'tool_choice', `"tool_choice":{"type":"function","function":{"name":"f"}},${TOOL}`],
+  [
+    'deepseek',
+    'response_format',
+    '"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}',
+  ],
+  ['perplexity', 'messages[1]', `"messages":[${ASKED},{"role":"assistant","content":"b"}]`],
+])('%s refuses %s that it does not have', (relative, param, members) => {
+  const text = members.startsWith('"messages"') ? `{"model":"m",${members}}` : `{"model":"m",${HI},${members}}`
+  expect(() => sent(relative, text)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', param }))
+})
+
+describe('Mistral', () => {
   test('of all that a client may say, it is sent only what it knows', () => {
     const fields = Object.fromEntries(Array.from(CHAT_PARAMETERS, name => [name, 'x']))
     const body = { ...fields, model: 'm', messages: [], functions: [], modalities: ['text'], unheard_of: 1 }

@@ -1,0 +1,48 @@
+/** The content of a message as a relative of the OpenAI dialect takes it. */
+import { type ChatMessage, refuse } from '#contract'
+import { type Fields, isFields, textIn } from '../translate/value.ts'
+import type { MessageQuirks } from './profile.ts'
+
+type Content = ChatMessage['content']
+
+const TEXT: ReadonlySet<string> = new Set(['text'])
+
+/**
+ * Content with what differs changed, or null when nothing does. Throws a refusal for a part that the provider does not have.
+ * @param role at the provider
+ */
+export function adaptParts(content: Content, role: string, quirks: MessageQuirks, place: string): Content | null {
+  if (!Array.isArray(content)) return null
+  const { files, parts, joined } = quirks
+  const adapted = files === undefined ? content : (content as Fields[]).map(documentOf)
+  if (parts !== undefined) {
+    const known = (Object.hasOwn(parts, role) ? parts[role] : undefined) ?? TEXT
+    for (const [index, part] of adapted.entries()) refuseUnknown(part, known, quirks, `${place}.content[${index}]`)
+  }
+  if (joined?.has(role)) return adapted.map(part => textIn((part as Fields)['text'])).join('\n')
+  return adapted.every((part, index) => part === content[index]) ? null : (adapted as unknown as Content)
+}
+
+/** The same part when it is not a file with its data; one that is only named, by an id, is the provider's to refuse. */
+function documentOf(part: Fields): Fields {
+  const { file_data: data, filename } = (part['file'] ?? {}) as Fields
+  if (part['type'] !== 'file' || typeof data !== 'string') return part
+  return {
+    type: 'document_url',
+    document_url: data,
+    ...(typeof filename === 'string' ? { document_name: filename } : {}),
+  }
+}
+
+function refuseUnknown(part: unknown, known: ReadonlySet<string>, { sounds }: MessageQuirks, place: string): void {
+  if (!isFields(part)) return
+  const { type, input_audio: sound } = part
+  if (typeof type === 'string' && !known.has(type)) {
+    const message = `${place} has the type '${type}', which this model's provider does not have.`
+    throw refuse('unsupported_parameter', { message, param: `${place}.type` })
+  }
+  const format = isFields(sound) ? sound['format'] : undefined
+  if (sounds === undefined || typeof format !== 'string' || sounds.has(format)) return
+  const message = `${place} is a sound in '${format}', of which this model's provider takes ${[...sounds].join(', ')}.`
+  throw refuse('unsupported_parameter', { message, param: `${place}.input_audio.format` })
+}

@@ -1,0 +1,47 @@
+/** Answers of a shape, from relatives that have fewer forms of `response_format`. */
+import { type ChatMessage, type ChatRequest, refuse } from '#contract'
+import { type Fields, isFields } from '../translate/value.ts'
+import type { Quirks } from './profile.ts'
+
+const ANY_OBJECT = { type: 'object' }
+
+/**
+ * The body with its format as the provider takes it; of a body in which nothing differs, the same one. Where there are no
+ * schemas, the instructions have it, which no provider enforces. Throws a refusal for JSON of another kind there.
+ */
+export function withShape(body: ChatRequest, { shapes }: Quirks, dropped: Set<string>): ChatRequest {
+  const format = body['response_format']
+  if (shapes === undefined || !isFields(format)) return body
+  if (format['type'] === 'json_object' && !shapes.has('json_object')) {
+    return withFormat(body, { type: 'json_schema', json_schema: { name: 'answer', schema: ANY_OBJECT } })
+  }
+  const described = format['json_schema']
+  if (format['type'] !== 'json_schema' || !isFields(described)) return body
+  const { schema } = described
+  if (shapes.has('json_schema')) {
+    return schema == null ? withFormat(body, { ...format, json_schema: { ...described, schema: ANY_OBJECT } }) : body
+  }
+  if (isFields(schema) && (schema['type'] ?? 'object') !== 'object') throw noObject()
+  dropped.add('response_format')
+  return {
+    ...withFormat(body, { type: 'json_object' }),
+    messages: behindInstructions(body.messages, { role: 'system', content: instruction(schema) }),
+  }
+}
+
+const withFormat = (body: ChatRequest, format: Fields): ChatRequest => ({ ...body, response_format: format })
+
+function instruction(schema: unknown): string {
+  const words = 'Answer with one JSON object and nothing else: no words around it and no code fence.'
+  return schema == null ? words : `${words} It must be valid against this JSON Schema:\n${JSON.stringify(schema)}`
+}
+
+function behindInstructions(messages: readonly ChatMessage[], added: ChatMessage): ChatMessage[] {
+  const at = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
+  return messages.toSpliced(at < 0 ? messages.length : at, 0, added)
+}
+
+function noObject() {
+  const message = "'response_format' asks for JSON that is not an object, which this model's provider does not have."
+  return refuse('unsupported_parameter', { message, param: 'response_format' })
+}
