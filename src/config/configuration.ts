@@ -56,6 +56,23 @@ export const DIALECT_NAMES = [
 ] as const
 export type DialectName = (typeof DIALECT_NAMES)[number]
 
+/** Relatives of OpenAI whose requests the gateway knows, for a provider with the dialect `openai`. */
+export const PROFILE_NAMES = [
+  'openai',
+  'openrouter',
+  'fireworks',
+  'cerebras',
+  'xai',
+  'vllm',
+  'mistral',
+  'deepseek',
+  'groq',
+  'perplexity',
+  'together',
+  'zai',
+] as const
+export type ProfileName = (typeof PROFILE_NAMES)[number]
+
 /** A Google service account, whose key signs for access tokens. */
 export interface ServiceAccount {
   readonly clientEmail: string
@@ -96,6 +113,8 @@ export interface Provider {
   readonly headers: Readonly<Record<string, string>>
   /** Of the dialect azure only, and there always. */
   readonly azure?: AzurePlace | undefined
+  /** Of the dialect openai only. Undefined: the host says it. */
+  readonly profile?: ProfileName | undefined
   readonly timeouts: Timeouts
   /** Sockets at most. */
   readonly connections: number

@@ -1,6 +1,6 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
 import type { NanoUsd, PriceFeature, RouteKind } from '#contract'
-import type { DialectName } from './configuration.ts'
+import type { DialectName, ProfileName } from './configuration.ts'
 
 export interface PriceShape {
   readonly per?: '1M tokens' | '1K tokens'
@@ -14,6 +14,7 @@ export interface PriceShape {
 
 export interface ProviderShape {
   readonly dialect: DialectName | 'demo'
+  readonly profile?: ProfileName
   readonly base_url?: string
   readonly api_key?: string
   readonly api_keys?: readonly string[]

@@ -58,6 +58,7 @@ function build(name: string, shape: ProviderShape): Provider {
     name,
     ...(shape.dialect === 'azure' ? { azure: azurePlaceOf(shape) } : {}),
     dialect: shape.dialect,
+    ...(shape.profile === undefined ? {} : { profile: shape.profile }),
     baseUrl: shape.base_url === undefined ? '' : trimmed(new URL(shape.base_url)),
     credentials: credentialsOf(shape),
     headers: Object.fromEntries(Object.entries(shape.headers ?? {}).map(([key, value]) => [key.toLowerCase(), value])),
@@ -87,6 +88,7 @@ const WHO = ['api_key', 'api_keys', 'service_account', 'aws'] as const
 
 function checkDemo(source: Source, at: string): void {
   for (const key of [
+    'profile',
     'base_url',
     ...WHO,
     'api_version',
@@ -111,6 +113,13 @@ function checkRemote(source: Source, at: string, name: string, shape: Partial<Pr
   const known = shape.dialect !== undefined
   if (known && shape.pace !== undefined) {
     source.report(`${at}/pace`, 'pace is for the demo provider only', {
+      rule: 'useless-key',
+      key: true,
+      suggestion: 'remove this line',
+    })
+  }
+  if (known && shape.dialect !== 'openai' && source.has(`${at}/profile`)) {
+    source.report(`${at}/profile`, 'profile is for the dialect openai', {
       rule: 'useless-key',
       key: true,
       suggestion: 'remove this line',

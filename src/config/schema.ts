@@ -3,7 +3,7 @@
  * --markdown` makes the reference from them. What a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
  */
 import { unit } from '#contract'
-import { DIALECT_NAMES } from './configuration.ts'
+import { DIALECT_NAMES, PROFILE_NAMES } from './configuration.ts'
 import {
   ADDRESS,
   flag,
@@ -71,6 +71,11 @@ const PROVIDER = map(
       enum: [...DIALECT_NAMES, 'demo'],
       description:
         'The wire format of the provider. openai: chat completions; azure, mistral, deepseek, groq, perplexity, together, zai: variants of it; anthropic: Messages; gemini: generateContent; vertex, vertex-anthropic: Google Cloud; bedrock: Converse; bedrock-invoke: Claude on Bedrock; cohere: Chat API version 2; ollama: its native chat API; demo: embedded, without a network.',
+    },
+    profile: {
+      enum: PROFILE_NAMES,
+      description:
+        'The dialect openai only: whose parameters the provider takes, where its host does not show it, such as vllm. Default: by the host; at other hosts those of OpenAI.',
     },
     base_url: text(
       'The base URL; the dialect appends its paths: https://api.example.com/v1. http:// is allowed for loopback addresses only.',

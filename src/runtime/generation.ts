@@ -246,7 +246,7 @@ function createUpstream(
       close: async () => {},
     }
   }
-  const { connections, timeouts, baseUrl, name, azure } = provider
+  const { connections, timeouts, baseUrl, name, azure, profile } = provider
   const transport = createHttpTransport({ name, baseUrl, connections, connectMs: timeouts.connectMs })
   const tokens = tokensOf(provider, { now: clock.now, log })
   // A token is a secret that no list has: it is new every hour.
@@ -256,7 +256,7 @@ function createUpstream(
   }
   const url = new URL(baseUrl)
   const basePath = url.pathname === '/' ? '' : url.pathname
-  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redactAll, azure, url.hostname)
+  const { dialect, authorize } = createDialect(provider.dialect, clock.now, redactAll, azure, url.hostname, profile)
   const credentials = createCredentials<Credential>(provider.credentials, deadlineClock.now, (index, left) =>
     log.error({ provider: name, credential: index + 1, left }, 'the provider refuses this credential'),
   )

@@ -1,5 +1,6 @@
 /** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
 import { BRACES } from './brace-rows.ts'
+import { ONE_DIALECT } from './dialect-rows.ts'
 import { STORE } from './store-rows.ts'
 import { TELEMETRY } from './telemetry-rows.ts'
 import { type Files, type Gateway, PARTS } from './workshop.ts'
@@ -349,16 +350,6 @@ const PROVIDERS: Row[] = [
     provider('  near: { dialect: azure, base_url: "https://a.example/openai/v1", auth: ▸entra }'),
     'auth: "entra" is not one of api-key or bearer',
   ],
-  [
-    'a version elsewhere',
-    provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸api_version: 2024-10-21 }'),
-    'api_version is for the dialect azure; remove this line',
-  ],
-  [
-    'auth elsewhere',
-    provider('  near: { dialect: mistral, base_url: "https://a.example/v1", ▸auth: bearer }'),
-    'auth is for the dialect azure; remove this line',
-  ],
   ['a version for the demo', provider('  near: { dialect: demo, ▸api_version: 2024-10-21 }'), 'has no network'],
   [
     'a key for the demo',
@@ -691,6 +682,7 @@ export const GATEWAY_ROWS = Object.entries({
   YAML,
   BRACES,
   TOP,
+  ONE_DIALECT,
   STORE,
   TELEMETRY,
   REFERENCES,

@@ -279,7 +279,7 @@ test('providers', async () => {
     timeouts: { connect: 1s, first_byte: 2s, idle: 3s, total: 4s }
     connections: 7
   near: { dialect: openai, base_url: "http://127.0.0.1:11434/v1/" }
-  lan: { dialect: openai, base_url: "http://10.0.0.5/v1", allow_insecure: \${OPEN} }
+  lan: { dialect: openai, profile: vllm, base_url: "http://10.0.0.5/v1", allow_insecure: \${OPEN} }
   slow: { dialect: demo, pace: 1s }`.replace('${OPEN}', 'true'),
     },
   })
@@ -299,7 +299,7 @@ test('providers', async () => {
       timeouts: { connectMs: 5000, firstByteMs: 120_000, idleMs: 60_000, totalMs: 900_000 },
       connections: 4096,
     },
-    lan: { baseUrl: 'http://10.0.0.5/v1' },
+    lan: { baseUrl: 'http://10.0.0.5/v1', profile: 'vllm' },
     slow: { dialect: 'demo', baseUrl: '', paceMs: 1000 },
     demo: { paceMs: 25 },
   })

@@ -50,6 +50,7 @@ providers:
     pace: 1ms
   far:
     dialect: openai
+    profile: vllm
     base_url: https://api.example.com/v1
     api_key: \${FAR_KEY}
     headers:

@@ -45,12 +45,12 @@ interface Wanted {
 }
 
 function encoded(provider: Provider, { chat, target, onDropped, now }: Wanted): EncodedRequest | Refusal {
-  const { dialect, azure, baseUrl } = provider
+  const { dialect, azure, baseUrl, profile } = provider
   // The embedded demo speaks the canonical format.
   const name = dialect === 'demo' ? 'openai' : dialect
   const host = URL.parse(baseUrl)?.hostname ?? ''
   try {
-    const request = createDialect(name, now, text => text, azure, host).dialect.encodeRequest(chat, target)
+    const request = createDialect(name, now, text => text, azure, host, profile).dialect.encodeRequest(chat, target)
     return refusalOfLost(chat, request, onDropped) ?? request
   } catch (error) {
     if (isRefusal(error)) return error

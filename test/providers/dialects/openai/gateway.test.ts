@@ -65,6 +65,17 @@ test.each<[name: string, base: string, settings: object, received: Received]>([
       dropped: 'messages.name',
     },
   ],
+  [
+    'openai, with a profile',
+    '/v1',
+    { dialect: 'openai', profile: 'perplexity', api_key: '${HOUSE_KEY}' },
+    {
+      path: '/v1/chat/completions',
+      who: { authorization: 'Bearer house-key-0123456789' },
+      names: ['model', 'messages', 'max_tokens'],
+      dropped: 'seed, messages.name',
+    },
+  ],
 ])('%s', async (_name, base, settings, received) => {
   const index = provider.requests.length
   await using gateway = await startInProcess({

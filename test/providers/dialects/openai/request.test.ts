@@ -1,11 +1,12 @@
 /** Requests to relatives of OpenAI: rules for all of them, and tests that cases cannot hold. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { PROFILE_NAMES } from '../../../../src/config/configuration.ts'
 import { createDialect } from '../../../../src/providers/dialects/index.ts'
 import { CHAT_PARAMETERS } from '../../../../src/providers/dialects/json-bytes.ts'
 import type { AzurePlace } from '../../../../src/providers/dialects/openai/index.ts'
 import { nineOf } from '../../../../src/providers/dialects/openai/messages.ts'
-import { QUIRKS, type RelativeName } from '../../../../src/providers/dialects/openai/quirks.ts'
+import { PROFILES, QUIRKS, type RelativeName } from '../../../../src/providers/dialects/openai/quirks.ts'
 import { countsOf } from '../../../helpers/counts.ts'
 import { chatOf, NOW, sent, target } from './support.ts'
 
@@ -100,6 +101,10 @@ test.each<[relative: RelativeName, place: string, members: string]>([
 ])('%s refuses %s that it does not have', (relative, param, members) => {
   const text = members.startsWith('"messages"') ? `{"model":"m",${members}}` : `{"model":"m",${HI},${members}}`
   expect(() => sent(relative, text)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', param }))
+})
+
+test('the configuration knows the profiles', () => {
+  expect([...PROFILE_NAMES].toSorted()).toEqual(Object.keys(PROFILES).toSorted())
 })
 
 describe('Mistral', () => {
