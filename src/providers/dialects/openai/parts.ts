@@ -14,11 +14,12 @@ const TEXT: ReadonlySet<string> = new Set(['text'])
 export function adaptParts(content: Content, role: string, quirks: MessageQuirks, place: string): Content | null {
   if (!Array.isArray(content)) return null
   const { files, parts, joined } = quirks
-  const adapted = files === undefined ? content : (content as Fields[]).map(documentOf)
+  const adapted = files === 'document_url' ? (content as Fields[]).map(documentOf) : content
   if (parts !== undefined) {
     const known = (Object.hasOwn(parts, role) ? parts[role] : undefined) ?? TEXT
     for (const [index, part] of adapted.entries()) refuseUnknown(part, known, quirks, `${place}.content[${index}]`)
   }
+  if (files === 'data') for (const [index, part] of content.entries()) refuseAddress(part, `${place}.content[${index}]`)
   if (joined?.has(role)) return adapted.map(part => textIn((part as Fields)['text'])).join('\n')
   return adapted.every((part, index) => part === content[index]) ? null : (adapted as unknown as Content)
 }
@@ -32,6 +33,15 @@ function documentOf(part: Fields): Fields {
     document_url: data,
     ...(typeof filename === 'string' ? { document_name: filename } : {}),
   }
+}
+
+function refuseAddress(part: unknown, place: string): void {
+  const file = isFields(part) ? part['file'] : undefined
+  const data = isFields(file) ? file['file_data'] : undefined
+  if (typeof data !== 'string' || !/^https?:/i.test(data)) return
+  const param = `${place}.file.file_data`
+  const message = `${param} is an address, which this model's provider does not fetch. Send the file itself as a data URL.`
+  throw refuse('unsupported_parameter', { message, param })
 }
 
 function refuseUnknown(part: unknown, known: ReadonlySet<string>, { sounds }: MessageQuirks, place: string): void {

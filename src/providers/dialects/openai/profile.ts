@@ -82,8 +82,8 @@ export interface MessageQuirks {
   readonly order?: 'strict' | 'alternating'
   /** The models whose thinking belongs into turns in which tools were called, at least an empty one, and into no other. */
   readonly thoughts?: RegExp
-  /** `document_url`: a file in a message is a part of this type, with the file's address or its data. */
-  readonly files?: 'document_url'
+  /** `document_url`: a file in a message is a part of this type, with its address or its data. `data`: it fetches none. */
+  readonly files?: 'document_url' | 'data'
   /** `nine`: ids of calls are nine letters and digits. */
   readonly callIds?: 'nine'
 }

@@ -150,7 +150,7 @@ const GROQ: Quirks = {
 const NOT_OPENAI = set('top_k')
 
 /** OpenAI itself, and Azure's way to it, answer 400 to fields that they do not know, those of messages too. */
-export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { extensions: 'left' } }
+export const OPENAI: Quirks = { isPlain: true, leaves: NOT_OPENAI, messages: { extensions: 'left', files: 'data' } }
 
 const OF_SEARCHES = set('text image_url file_url pdf_url video_url')
 

@@ -43,6 +43,8 @@ const NOTHING: readonly string[] = []
 function mayDiffer({ body, bytes }: Chat, { leaves, customTools, messages }: Quirks): boolean {
   if (leaves !== undefined) for (const name of leaves) if (body[name] !== undefined) return true
   if (messages !== undefined && mayHaveExtensions(bytes)) return true
+  // From the underscore on, as in extensions.ts.
+  if (messages?.files !== undefined && bytes.includes('_data"')) return true
   return customTools !== undefined && body.tools != null && bytes.includes('"custom"')
 }
 

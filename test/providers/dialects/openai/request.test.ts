@@ -103,6 +103,21 @@ test.each<[relative: RelativeName, place: string, members: string]>([
   expect(() => sent(relative, text)).toThrow(expect.objectContaining({ code: 'unsupported_parameter', param }))
 })
 
+test.each(['api.openai.com', 'eu.api.openai.com'])('%s fetches no files', host => {
+  const { dialect } = createDialect('openai', () => NOW, undefined, undefined, host)
+  const encode = (data: string) => () =>
+    dialect.encodeRequest(chatOf(`{"model":"m","messages":[{"role":"user","content":[${data}]}]}`), target())
+  const file = (data: string) => `{"type":"file","file":{"filename":"a.pdf","file_data":"${data}"}}`
+  const param = 'messages[0].content[0].file.file_data'
+  expect(encode(file('https://example.com/a.pdf'))).toThrow(
+    expect.objectContaining({ code: 'unsupported_parameter', param }),
+  )
+  expect(encode(file('data:application/pdf;base64,YQ=='))().body.toString()).toContain(
+    file('data:application/pdf;base64,YQ=='),
+  )
+  expect(encode('{"type":"file","file":{"file_id":"f"}}')().body.toString()).toContain('{"file_id":"f"}')
+})
+
 test('the configuration knows the profiles', () => {
   expect([...PROFILE_NAMES].toSorted()).toEqual(Object.keys(PROFILES).toSorted())
 })

@@ -66,14 +66,24 @@ function readFile(part: Fields, place: string): Part {
   const id = text('file_id')
   const filename = text('filename')
   if (data === null && id === null) throw missing(at(place, 'file_data'))
+  const name = filename ?? (data === null ? null : nameOf(data))
   return {
     type: 'file',
     file: {
-      ...(filename === null ? {} : { filename }),
+      ...(name === null ? {} : { filename: name }),
       ...(data === null ? { file_id: id } : { file_data: data }),
     },
   }
 }
+
+/** Chat completions want a name beside data, whose ending says the type; the Responses API does not. */
+function nameOf(data: string): string | null {
+  const type = /^data:([^;,]+)/i.exec(data)?.[1]?.toLowerCase()
+  if (type === undefined) return null
+  return `document.${ENDINGS[type] ?? type.slice(type.indexOf('/') + 1)}`
+}
+
+const ENDINGS: Readonly<Record<string, string>> = { 'text/plain': 'txt', 'text/markdown': 'md' }
 
 /** As messages carry it: one text as a text, which every provider takes, and the rest as parts. */
 export function contentOf(parts: readonly PlacedPart[]): string | readonly Part[] {
