@@ -1,7 +1,15 @@
 /** A chat request as a request to the Messages API. */
 import type { Chat, ChatRequest } from '#contract'
-import { lostIn, readConversation } from '../translate/conversation.ts'
-import { droppedOf, numberOf, readEffort, readStop, readTopK, refuseImpossible } from '../translate/parameters.ts'
+import { type Conversation, lostIn, readConversation } from '../translate/conversation.ts'
+import {
+  droppedOf,
+  JSON_IN_WORDS,
+  numberOf,
+  readEffort,
+  readStop,
+  readTopK,
+  refuseImpossible,
+} from '../translate/parameters.ts'
 import { type Block, type MarkRule, withFitMarks } from './cache.ts'
 import { writeConversation } from './content.ts'
 import { planThinking } from './thinking.ts'
@@ -47,16 +55,17 @@ export function encodeMessages(
   refuseImpossible(chat)
   const traits = traitsOf(model)
   const conversation = readConversation(body, undefined, true)
-  const { tools: offered, choice, format, mustCall, dropped: lostTools } = planTools(body, traits, conversation)
+  const plan = planTools(body, traits, conversation)
+  const { choice, format, mustCall } = plan
   const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
-  const written = writeConversation(conversation, {
+  const written = writeConversation(plan.inWords ? instructed(conversation) : conversation, {
     thoughts: !thinking.isOff,
     addresses: host === 'anthropic',
     prefill: traits.prefill,
   })
-  const { tools, system, messages, isCut } = withFitMarks({ tools: offered, ...written }, marks)
+  const { tools, system, messages, isCut } = withFitMarks({ tools: plan.tools, ...written }, marks)
   const lost = lostIn(body).filter(name => name !== 'messages.content.anthropic')
-  const dropped = [...droppedOf(body, CARRIED), ...lost, ...lostTools]
+  const dropped = [...droppedOf(body, CARRIED), ...lost, ...plan.dropped]
   if (thinking.isDropped) dropped.push('reasoning_effort')
   if (isCut) dropped.push('cache_control')
   const config = { ...(format ? { format } : {}), ...(thinking.effort ? { effort: thinking.effort } : {}) }
@@ -76,6 +85,10 @@ export function encodeMessages(
     },
     dropped,
   }
+}
+
+function instructed(conversation: Conversation): Conversation {
+  return { ...conversation, markedSystem: [...conversation.markedSystem, { kind: 'text', text: JSON_IN_WORDS }] }
 }
 
 /** One text without a mark is said as such. */

@@ -38,6 +38,8 @@ const EFFORTS: Readonly<Record<string, string>> = {
 
 const UNSAID: ThinkingPlan = { thinking: null, effort: null, isOff: false, isDropped: false }
 const DISABLED = { type: 'disabled' } as const
+/** Newer models keep their thoughts to themselves unless asked for a summary. */
+const ADAPTIVE = { type: 'adaptive', display: 'summarized' } as const
 
 interface Circumstances {
   /** The client's `reasoning_effort`. */
@@ -56,6 +58,7 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
     isOff: true,
     isDropped,
   })
+  if (traits.thinksAlways) return always(effort, mustCall)
   if (effort === 'none') return off(false)
   if (effort === null) {
     if (mustCall) return off(false, traits.thinksUnasked)
@@ -66,10 +69,18 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
   if (traits.thinking === 'none' || mustCall || isPrefilled || !Object.hasOwn(EFFORTS, effort)) return off(true)
   if (traits.thinking === 'adaptive') {
     const known = effort === 'xhigh' && !traits.knowsXhigh ? 'max' : EFFORTS[effort]!
-    // Newer models keep their thoughts to themselves unless asked for a summary.
-    return { ...UNSAID, thinking: { type: 'adaptive', display: 'summarized' }, effort: known }
+    return { ...UNSAID, thinking: ADAPTIVE, effort: known, isDropped: effort === 'minimal' }
   }
   if (cap <= SMALLEST_BUDGET || hasLostItsThoughts(conversation)) return off(true)
   const most = Math.max(SMALLEST_BUDGET, Math.floor(cap * MAX_OF_CAP))
   return { ...UNSAID, thinking: { type: 'enabled', budget_tokens: Math.min(BUDGETS[effort]!, most) } }
+}
+
+/** A model that cannot be told not to think: little is then the least that can be said. */
+function always(effort: string | null, mustCall: boolean): ThinkingPlan {
+  if (effort === null) return UNSAID
+  if (effort === 'none') return { ...UNSAID, effort: 'low', isDropped: true }
+  if (!Object.hasOwn(EFFORTS, effort)) return { ...UNSAID, isDropped: true }
+  const thinking = mustCall ? null : ADAPTIVE
+  return { ...UNSAID, thinking, effort: EFFORTS[effort]!, isDropped: effort === 'minimal' }
 }

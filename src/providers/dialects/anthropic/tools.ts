@@ -3,6 +3,7 @@ import { type ChatRequest, isAnthropicSearch, refuse, usesOf } from '#contract'
 import type { Conversation } from '../translate/conversation.ts'
 import {
   checkChoice,
+  choiceRefusal,
   readResponseFormat,
   readToolChoice,
   readTools,
@@ -26,6 +27,8 @@ export interface ToolPlan {
   readonly format: Readonly<Record<string, unknown>> | null
   /** Whether the choice makes the model call something. */
   readonly mustCall: boolean
+  /** Whether JSON can be asked for in words only. */
+  readonly inWords: boolean
   readonly dropped: readonly string[]
 }
 
@@ -36,20 +39,23 @@ export function planTools(body: ChatRequest, traits: Traits, conversation: Conve
   const tools: Record<string, unknown>[] = offered.map(tool => writeTool(tool, traits, dropped))
   // Who offers `functions` can take one call only.
   const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
+  const wanted = readResponseFormat(body)
+  const inWords = wanted.kind === 'json' && !traits.forcedChoice
   const plan = (choice: ToolPlan['choice'], format: ToolPlan['format'] = null): ToolPlan => ({
     tools,
     choice,
     format,
     mustCall: choice?.['type'] === 'any' || choice?.['type'] === 'tool',
+    inWords,
     dropped: [...dropped],
   })
   const mode = chosen?.mode ?? 'auto'
+  if (mode === 'required' && !traits.forcedChoice) throw choiceRefusal()
   const none = tools.length === 0
   // A conversation with calls needs tools, also when none may be called any more.
   if (none) tools.push(...formerTools(conversation))
-  const wanted = readResponseFormat(body)
   const natively = wanted.kind === 'schema' && traits.schemas
-  if (wanted.kind === 'text' || natively || (mode === 'required' && !none)) {
+  if (wanted.kind === 'text' || natively || inWords || (mode === 'required' && !none)) {
     let format: ToolPlan['format'] = null
     if (natively) {
       const { schema, lost } = closedSchema(wanted.schema)

@@ -12,10 +12,14 @@ export interface Traits {
   readonly thinking: 'none' | 'budget' | 'adaptive'
   /** Adaptive only: it may think without being told to, so that not thinking must be said. */
   readonly thinksUnasked: boolean
+  /** Adaptive only: it refuses to be told not to think. */
+  readonly thinksAlways: boolean
   /** Adaptive only: whether it knows the effort `xhigh`; otherwise `max` is the nearest. */
   readonly knowsXhigh: boolean
   /** Whether `output_config.format` and strict tools are there. */
   readonly schemas: boolean
+  /** Whether it can be made to call a tool. */
+  readonly forcedChoice: boolean
   /** Whether a conversation may end with the assistant's own words, which the answer then continues. */
   readonly prefill: boolean
 }
@@ -24,15 +28,20 @@ const FIRST: Traits = {
   sampling: 'free',
   thinking: 'none',
   thinksUnasked: false,
+  thinksAlways: false,
   knowsXhigh: false,
   schemas: false,
+  forcedChoice: true,
   prefill: true,
 }
 const SONNET_3_7: Traits = { ...FIRST, thinking: 'budget' }
 const FOUR: Traits = { ...SONNET_3_7, sampling: 'either' }
 const FOUR_5: Traits = { ...FOUR, schemas: true }
 const FOUR_6: Traits = { ...FOUR_5, thinking: 'adaptive', prefill: false }
-const NEWEST: Traits = { ...FOUR_6, sampling: 'none', thinksUnasked: true, knowsXhigh: true }
+const FIVE: Traits = { ...FOUR_6, sampling: 'none', thinksUnasked: true, knowsXhigh: true }
+const FABLE_5: Traits = { ...FIVE, thinksAlways: true }
+/** Opus 5.5 and Fable 5.1. */
+const NEWEST: Traits = { ...FABLE_5, forcedChoice: false }
 
 /**
  * The first row that matches counts. Names come with a date or without, from clouds with a prefix and a suffix
@@ -44,6 +53,9 @@ const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   [/claude-3(?!\d)/, FIRST],
   [/claude-(?:[a-z]+-)?4[-.]5(?!\d)/, FOUR_5],
   [/claude-(?:[a-z]+-)?4[-.]6(?!\d)/, FOUR_6],
+  [/claude-(?:[a-z]+-)?4[-.][78](?!\d)/, FIVE],
+  [/(?:fable|mythos)-5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FABLE_5],
+  [/claude-(?:[a-z]+-)?5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FIVE],
   // 4.0 and 4.1, which may leave the second figure out; what follows is a date, a word, or nothing.
   [/claude-(?:[a-z]+-)?4(?:[-.][01](?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FOUR],
 ]

@@ -7,6 +7,7 @@ import {
   checkChoice,
   choiceRefusal,
   droppedOf,
+  JSON_IN_WORDS,
   numberOf,
   type ResponseFormat,
   readEffort,
@@ -55,7 +56,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
   if (fit.isCut) lost.add('cache_control')
   const system = [...fit.system]
   if (format.kind === 'json') {
-    system.push({ text: 'Answer with one JSON object and nothing else: no words around it and no code fence.' })
+    system.push({ text: JSON_IN_WORDS })
     lost.add('response_format')
   }
   const additional = { ...thinking.fields, ...topK(body, traits, thinking, lost) }

@@ -47,20 +47,23 @@ export function encodeThinking(effort: Effort | null, traits: Traits, circumstan
 function said(effort: Effort | null, traits: Traits, fields: (word: string) => Record<string, unknown>): Thinking {
   if (effort === null) return LEFT_ALONE
   if (effort === 'none') return traits.thinksByDefault ? UNHEARD : LEFT_ALONE
-  return { ...LEFT_ALONE, fields: fields(nearest(effort, traits.efforts)) }
+  const word = nearest(effort, traits.efforts)
+  return { ...LEFT_ALONE, fields: fields(word), kept: effort !== 'minimal' || word === effort }
 }
 
 function adaptive(effort: Effort | null, traits: Traits, { forced, prefilled }: Circumstances): Thinking {
-  if (forced || prefilled)
+  if (traits.thinksAlways && (effort === null || effort === 'none'))
+    return effort === null ? LEFT_ALONE : { ...UNHEARD, fields: { output_config: { effort: 'low' } } }
+  if (!traits.thinksAlways && (forced || prefilled))
     return { ...(traits.thinksByDefault ? OFF : LEFT_ALONE), kept: effort === null || effort === 'none' }
   if (effort === null) return LEFT_ALONE
   if (effort === 'none') return OFF
   // Without `display` newer models think, and charge for it, and show nothing.
   const fields = {
-    thinking: { type: 'adaptive', display: 'summarized' },
+    ...(forced ? {} : { thinking: { type: 'adaptive', display: 'summarized' } }),
     output_config: { effort: nearest(effort, traits.efforts) },
   }
-  return { ...LEFT_ALONE, fields, fixesSampling: true }
+  return { fields, fixesSampling: true, kept: effort !== 'minimal' }
 }
 
 /** Tokens to think with. */

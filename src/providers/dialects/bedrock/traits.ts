@@ -27,6 +27,8 @@ export interface Traits {
   readonly efforts: readonly string[]
   /** Whether it thinks unless it is told not to. */
   readonly thinksByDefault: boolean
+  /** Claude that refuses to be told not to. */
+  readonly thinksAlways: boolean
   /** Whether a thought can be sent back with its signature. */
   readonly takesThoughts: boolean
   /** `temperature` and `top_p`: both, one at a time, or neither. */
@@ -59,6 +61,7 @@ const PLAIN: Traits = {
   thinking: 'none',
   efforts: [],
   thinksByDefault: false,
+  thinksAlways: false,
   takesThoughts: false,
   sampling: 'both',
   schema: 'native',
@@ -105,13 +108,16 @@ export function traitsOf(model: string): Traits {
 
 /** What is known of Claude is known from its own API; Converse only wraps it. */
 function claude(id: string): Traits {
-  const { thinking, thinksUnasked, knowsXhigh, sampling, schemas, prefill } = messagesTraitsOf(id)
+  const known = messagesTraitsOf(id)
+  const { thinking, thinksUnasked, thinksAlways, knowsXhigh, sampling, schemas, forcedChoice, prefill } = known
   const byTool = /claude-(?:v\d|instant)/.test(id) ? 'none' : 'tool'
   return {
     ...PLAIN,
     thinking,
     efforts: knowsXhigh ? ['low', 'medium', 'high', 'xhigh', 'max'] : ['low', 'medium', 'high', 'max'],
     thinksByDefault: thinksUnasked,
+    thinksAlways,
+    forcedChoice,
     takesThoughts: thinking !== 'none',
     sampling: SAMPLING[sampling],
     prefill,

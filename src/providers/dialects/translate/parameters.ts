@@ -84,6 +84,9 @@ export function choiceRefusal() {
   return refuse('unsupported_parameter', { message, param: 'tool_choice' })
 }
 
+/** For models that can be asked for JSON in words only. */
+export const JSON_IN_WORDS = 'Answer with one JSON object and nothing else: no words around it and no code fence.'
+
 /** For models that give an answer of a shape, or may call tools, and not both. */
 export function shapeRefusal() {
   const message =
