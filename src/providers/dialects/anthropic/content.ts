@@ -12,7 +12,7 @@ import { prefillRefusal } from '../translate/parameters.ts'
 import { type Block, marked } from './cache.ts'
 
 export interface Message {
-  readonly role: 'user' | 'assistant'
+  readonly role: 'user' | 'assistant' | 'system'
   readonly content: readonly Block[]
 }
 
@@ -30,25 +30,37 @@ export interface ContentRules {
  * provider does not take.
  */
 export function writeConversation(
-  { markedSystem, turns }: Conversation,
+  { markedSystem, turns, ending }: Conversation,
   rules: ContentRules,
 ): { readonly system: readonly Block[]; readonly messages: readonly Message[] } {
   const messages: { role: Message['role']; content: Block[] }[] = []
+  /** The provider wants instructions between the user and the assistant, in one message. */
+  let waiting: Text[] = []
+  const instruct = () => {
+    if (waiting.length > 0) messages.push({ role: 'system', content: instructionsOf(waiting) })
+    waiting = []
+  }
   for (const turn of turns) {
     const content = turn.parts.flatMap(part =>
       writePart(part, turn, rules).map(block => marked(block, part.kind === 'reasoning' ? undefined : part.cache)),
     )
     // A thought by itself is no message.
     if (content.every(isThought)) continue
+    if (turn.role === 'assistant') instruct()
     const last = messages.at(-1)
     if (last?.role === turn.role) last.content.push(...content)
     else messages.push({ role: turn.role, content })
+    waiting.push(...(turn.before ?? []), ...(turn.after ?? []))
   }
   const system = instructionsOf(markedSystem)
+  if (messages.length === 0) system.push(...instructionsOf(ending))
+  else if (messages.at(-1)!.role === 'user') waiting.push(...ending)
+  instruct()
   if (messages.length === 0) return { system: [], messages: [{ role: 'user', content: lonely(system) }] }
   if (messages[0]!.role === 'assistant') messages.unshift({ role: 'user', content: [textBlock(OPENING)] })
   const last = messages.at(-1)!
-  if (last.role === 'assistant') last.content = prefilled(last.content, turns.at(-1)!, rules)
+  if (last.role === 'assistant' && ending.length > 0) messages.push({ role: 'user', content: instructionsOf(ending) })
+  else if (last.role === 'assistant') last.content = prefilled(last.content, turns.at(-1)!, rules)
   return { system, messages }
 }
 

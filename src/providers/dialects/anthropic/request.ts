@@ -54,7 +54,7 @@ export function encodeMessages(
   const { body, cap } = chat
   refuseImpossible(chat)
   const traits = traitsOf(model)
-  const conversation = readConversation(body, undefined, true)
+  const conversation = readConversation(body, undefined, true, traits.systemWithin)
   const plan = planTools(body, traits, conversation)
   const { choice, format, mustCall } = plan
   const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })

@@ -65,7 +65,7 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
     return traits.thinking === 'adaptive' ? UNSAID : off(false)
   }
   const last = conversation.turns.at(-1)
-  const isPrefilled = last?.role === 'assistant' && !hasNative(last)
+  const isPrefilled = last?.role === 'assistant' && conversation.ending.length === 0 && !hasNative(last)
   if (traits.thinking === 'none' || mustCall || isPrefilled || !Object.hasOwn(EFFORTS, effort)) return off(true)
   if (traits.thinking === 'adaptive') {
     const known = effort === 'xhigh' && !traits.knowsXhigh ? 'max' : EFFORTS[effort]!
@@ -76,7 +76,7 @@ export function planThinking(traits: Traits, { effort, cap, mustCall, conversati
   return { ...UNSAID, thinking: { type: 'enabled', budget_tokens: Math.min(BUDGETS[effort]!, most) } }
 }
 
-/** A model that cannot be told not to think: little is then the least that can be said. */
+/** A model that always thinks. Its lowest effort is the nearest to none. */
 function always(effort: string | null, mustCall: boolean): ThinkingPlan {
   if (effort === null) return UNSAID
   if (effort === 'none') return { ...UNSAID, effort: 'low', isDropped: true }

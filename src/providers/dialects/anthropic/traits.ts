@@ -12,7 +12,7 @@ export interface Traits {
   readonly thinking: 'none' | 'budget' | 'adaptive'
   /** Adaptive only: it may think without being told to, so that not thinking must be said. */
   readonly thinksUnasked: boolean
-  /** Adaptive only: it refuses to be told not to think. */
+  /** Adaptive only: it refuses a request that switches thinking off. */
   readonly thinksAlways: boolean
   /** Adaptive only: whether it knows the effort `xhigh`; otherwise `max` is the nearest. */
   readonly knowsXhigh: boolean
@@ -20,6 +20,8 @@ export interface Traits {
   readonly schemas: boolean
   /** Whether it can be made to call a tool. */
   readonly forcedChoice: boolean
+  /** Whether instructions may be among the messages; otherwise all are before them. */
+  readonly systemWithin: boolean
   /** Whether a conversation may end with the assistant's own words, which the answer then continues. */
   readonly prefill: boolean
 }
@@ -32,6 +34,7 @@ const FIRST: Traits = {
   knowsXhigh: false,
   schemas: false,
   forcedChoice: true,
+  systemWithin: false,
   prefill: true,
 }
 const SONNET_3_7: Traits = { ...FIRST, thinking: 'budget' }
@@ -39,7 +42,8 @@ const FOUR: Traits = { ...SONNET_3_7, sampling: 'either' }
 const FOUR_5: Traits = { ...FOUR, schemas: true }
 const FOUR_6: Traits = { ...FOUR_5, thinking: 'adaptive', prefill: false }
 const FIVE: Traits = { ...FOUR_6, sampling: 'none', thinksUnasked: true, knowsXhigh: true }
-const FABLE_5: Traits = { ...FIVE, thinksAlways: true }
+const OPUS_5: Traits = { ...FIVE, systemWithin: true }
+const FABLE_5: Traits = { ...OPUS_5, thinksAlways: true }
 /** Opus 5.5 and Fable 5.1. */
 const NEWEST: Traits = { ...FABLE_5, forcedChoice: false }
 
@@ -53,8 +57,10 @@ const TABLE: readonly (readonly [pattern: RegExp, traits: Traits])[] = [
   [/claude-3(?!\d)/, FIRST],
   [/claude-(?:[a-z]+-)?4[-.]5(?!\d)/, FOUR_5],
   [/claude-(?:[a-z]+-)?4[-.]6(?!\d)/, FOUR_6],
-  [/claude-(?:[a-z]+-)?4[-.][78](?!\d)/, FIVE],
+  [/claude-(?:[a-z]+-)?4[-.]7(?!\d)/, FIVE],
+  [/claude-(?:[a-z]+-)?4[-.]8(?!\d)/, OPUS_5],
   [/(?:fable|mythos)-5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FABLE_5],
+  [/claude-opus-5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, OPUS_5],
   [/claude-(?:[a-z]+-)?5(?:[-.]0(?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FIVE],
   // 4.0 and 4.1, which may leave the second figure out; what follows is a date, a word, or nothing.
   [/claude-(?:[a-z]+-)?4(?:[-.][01](?!\d)|(?![-.]?\d)|(?=-20\d{6}))/, FOUR],

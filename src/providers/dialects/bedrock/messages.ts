@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { type ChatRequest, refuse } from '#contract'
 import {
   hasLostItsThoughts,
+  instructedByUser,
   type Part,
   readConversation,
   type Source,
@@ -34,7 +35,9 @@ export interface Messages {
 
 /** Throws a refusal for what Converse has no block for. */
 export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
-  const { system, markedSystem, turns } = readConversation(body)
+  const { system, markedSystem, turns } = instructedByUser(
+    readConversation(body, undefined, false, traits.bindsThoughts),
+  )
   const encoder = new Encoder(traits)
   const messages: Message[] = []
   for (const { role, parts, place } of turns) {

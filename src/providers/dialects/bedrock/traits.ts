@@ -27,8 +27,10 @@ export interface Traits {
   readonly efforts: readonly string[]
   /** Whether it thinks unless it is told not to. */
   readonly thinksByDefault: boolean
-  /** Claude that refuses to be told not to. */
+  /** Claude that refuses a request that switches thinking off. */
   readonly thinksAlways: boolean
+  /** Whether it refuses a thought when something before it has changed. Instructions keep their place then. */
+  readonly bindsThoughts: boolean
   /** Whether a thought can be sent back with its signature. */
   readonly takesThoughts: boolean
   /** `temperature` and `top_p`: both, one at a time, or neither. */
@@ -62,6 +64,7 @@ const PLAIN: Traits = {
   efforts: [],
   thinksByDefault: false,
   thinksAlways: false,
+  bindsThoughts: false,
   takesThoughts: false,
   sampling: 'both',
   schema: 'native',
@@ -117,6 +120,8 @@ function claude(id: string): Traits {
     efforts: knowsXhigh ? ['low', 'medium', 'high', 'xhigh', 'max'] : ['low', 'medium', 'high', 'max'],
     thinksByDefault: thinksUnasked,
     thinksAlways,
+    // The same models came with both.
+    bindsThoughts: !forcedChoice,
     forcedChoice,
     takesThoughts: thinking !== 'none',
     sampling: SAMPLING[sampling],

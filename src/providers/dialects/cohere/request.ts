@@ -19,7 +19,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const { body, cap, stream } = chat
   refuseImpossible(chat)
   const traits = traitsOf(target.model)
-  const { messages, dropped: lostParts } = messagesOf(readConversation(body))
+  const { messages, dropped: lostParts } = messagesOf(readConversation(body, undefined, false, true))
   const { fields: tools, dropped: lostTools } = planTools(body, traits)
   const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostParts, ...lostTools]
   const stop = readStop(body)

@@ -57,6 +57,10 @@ export interface Turn {
   readonly role: 'user' | 'assistant'
   readonly parts: readonly Part[]
   readonly place: string
+  /** Instructions between the assistant's turn and this one of the user, see `isInPlace`. */
+  readonly before?: readonly Text[]
+  /** Instructions behind this turn of the user. */
+  readonly after?: readonly Text[]
   /** What the assistant thought, where it came back as text alone (`reasoning_content`): nobody has signed it. */
   readonly thought?: string
 }
@@ -68,6 +72,15 @@ export interface Conversation {
   readonly markedSystem: readonly Text[]
   /** Neighbours have different roles; none is empty. Results of tools come first in their turn. */
   readonly turns: readonly Turn[]
+  /** Instructions behind a last turn that is the assistant's. */
+  readonly ending: readonly Text[]
+}
+
+interface OpenTurn extends Turn {
+  readonly parts: Part[]
+  before?: Text[]
+  after?: Text[]
+  thought?: string
 }
 
 /** Addresses where most providers can fetch something. */
@@ -79,23 +92,32 @@ const WEB = /^https?:\/\//i
  * a call that nobody made, a part of an unknown kind.
  * @param addresses which addresses of images and files the provider may know
  * @param takesNative whether the provider has the blocks of the Messages API; for others they are told by `lostIn`
+ * @param isInPlace whether instructions keep their place once the conversation has begun; otherwise all are before it
  */
 export function readConversation(
   { messages }: Pick<ChatRequest, 'messages'>,
   addresses = WEB,
   takesNative = false,
+  isInPlace = false,
 ): Conversation {
   const system: string[] = []
   const markedSystem: Text[] = []
-  const turns: { role: Turn['role']; parts: Part[]; place: string; thought?: string }[] = []
+  const turns: OpenTurn[] = []
+  let waiting: Text[] = []
   const calls = new CallBook(messages)
   for (const [index, message] of messages.entries()) {
     const place = `messages[${index}]`
     if (message.role === 'system' || message.role === 'developer') {
       const text = textOf(message.content)
       if (isBlank(text)) continue
-      system.push(text)
-      markedSystem.push(...cutAtMarks(message.content))
+      const pieces = cutAtMarks(message.content)
+      const last = isInPlace ? turns.at(-1) : undefined
+      if (last?.role === 'user') (last.after ??= []).push(...pieces)
+      else if (last) waiting.push(...pieces)
+      else {
+        system.push(text)
+        markedSystem.push(...pieces)
+      }
       continue
     }
     const role = message.role === 'assistant' ? 'assistant' : 'user'
@@ -107,12 +129,31 @@ export function readConversation(
     if (turns.at(-1)?.role === role) turns.at(-1)!.parts.push(...parts)
     else turns.push({ role, parts, place })
     const turn = turns.at(-1)!
+    if (role === 'user' && waiting.length > 0) {
+      turn.before = waiting
+      waiting = []
+    }
     const thought = message['reasoning_content']
     if (role === 'assistant' && typeof thought === 'string' && !isBlank(thought))
       turn.thought = turn.thought === undefined ? thought : `${turn.thought}\n${thought}`
   }
   for (const turn of turns) if (turn.role === 'user') resultsFirst(turn.parts)
-  return { system, markedSystem, turns }
+  return { system, markedSystem, turns, ending: waiting }
+}
+
+/** The same with the instructions that kept their place as texts of the user, for providers with no other form for them. */
+export function instructedByUser(conversation: Conversation): Conversation {
+  const { turns, ending } = conversation
+  const written = turns.map(({ before = [], after = [], ...turn }): Turn => {
+    const results = turn.parts.filter(({ kind }) => kind === 'result')
+    return { ...turn, parts: [...results, ...before, ...turn.parts.slice(results.length), ...after] }
+  })
+  if (ending.length === 0) return { ...conversation, turns: written }
+  return {
+    ...conversation,
+    turns: [...written, { role: 'user', parts: ending, place: turns.at(-1)!.place }],
+    ending: [],
+  }
 }
 
 /**

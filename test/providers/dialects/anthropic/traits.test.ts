@@ -1,15 +1,16 @@
 import { expect, test } from 'vitest'
 import { traitsOf } from '../../../../src/providers/dialects/anthropic/traits.ts'
 
-/** Sampling, thinking, schemas, prefill, `xhigh`, whether it always thinks, whether it can be made to call a tool. */
-const OLD = 'free none - prefill - - forced'
-const THREE_7 = 'free budget - prefill - - forced'
-const FOUR = 'either budget - prefill - - forced'
-const FOUR_5 = 'either budget schemas prefill - - forced'
-const FOUR_6 = 'either adaptive schemas - - - forced'
-const FIVE = 'none adaptive schemas - xhigh - forced'
-const FABLE_5 = 'none adaptive schemas - xhigh always forced'
-const NEWEST = 'none adaptive schemas - xhigh always -'
+/** Sampling, thinking, schemas, prefill, `xhigh`, whether it always thinks, whether it can be made to call a tool, and takes instructions within. */
+const OLD = 'free none - prefill - - forced -'
+const THREE_7 = 'free budget - prefill - - forced -'
+const FOUR = 'either budget - prefill - - forced -'
+const FOUR_5 = 'either budget schemas prefill - - forced -'
+const FOUR_6 = 'either adaptive schemas - - - forced -'
+const FIVE = 'none adaptive schemas - xhigh - forced -'
+const FABLE_5 = 'none adaptive schemas - xhigh always forced within'
+const OPUS_5 = 'none adaptive schemas - xhigh - forced within'
+const NEWEST = 'none adaptive schemas - xhigh always - within'
 
 test.each([
   ['claude-instant-1.2', OLD],
@@ -30,11 +31,11 @@ test.each([
   ['anthropic/claude-sonnet-4.5', FOUR_5],
   ['Claude-Opus-4-6', FOUR_6],
   ['claude-opus-4-7', FIVE],
-  ['claude-opus-4-8', FIVE],
+  ['claude-opus-4-8', OPUS_5],
   ['claude-opus-4-10', NEWEST],
   ['claude-sonnet-5', FIVE],
-  ['claude-opus-5@20260601', FIVE],
-  ['us.anthropic.claude-opus-5-20260601-v1:0', FIVE],
+  ['claude-opus-5@20260601', OPUS_5],
+  ['us.anthropic.claude-opus-5-20260601-v1:0', OPUS_5],
   ['claude-fable-5-20260801', FABLE_5],
   ['claude-mythos-5', FABLE_5],
   ['claude-fable-5-1', NEWEST],
@@ -43,8 +44,8 @@ test.each([
   ['claude-sonnet-31', NEWEST],
   ['something-else', NEWEST],
 ])('%s', (model, expected) => {
-  const { sampling, thinking, schemas, prefill, knowsXhigh, thinksAlways, forcedChoice } = traitsOf(model)
-  const said = { schemas, prefill, xhigh: knowsXhigh, always: thinksAlways, forced: forcedChoice }
+  const { sampling, thinking, schemas, prefill, knowsXhigh, thinksAlways, forcedChoice, systemWithin } = traitsOf(model)
+  const said = { schemas, prefill, xhigh: knowsXhigh, always: thinksAlways, forced: forcedChoice, within: systemWithin }
   const words = Object.entries(said).map(([word, is]) => (is ? word : '-'))
   expect([sampling, thinking, ...words].join(' ')).toBe(expected)
 })
