@@ -6,6 +6,14 @@ import { chatOf, target } from './anthropic/helpers.ts'
 
 const TOOLS = [{ type: 'function', function: { name: 'a' } }]
 
+const toolWith = (parameters: object) => ({ tools: [{ type: 'function', function: { name: 'a', parameters } }] })
+const answerBy = (schema: object) => ({ response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } })
+/** An object with itself in it. */
+const ENDLESS = { type: 'object', properties: { next: { $ref: '#' } } }
+const LONG = 'p'.repeat(65)
+const NAMES = 'tools[0].function.parameters.properties'
+const SCHEMA = 'response_format.json_schema.schema'
+
 const ROWS: readonly [
   asks: string,
   dialect: DialectName,
@@ -27,6 +35,13 @@ const ROWS: readonly [
     { tools: TOOLS, tool_choice: { type: 'function', function: { name: 'a' } } },
     'tool_choice',
   ],
+  ['a name of a property', 'anthropic', 'claude-opus-5', toolWith({ properties: { 'a b': {} } }), NAMES],
+  ['a name of a property, Converse', 'bedrock', 'claude-opus-5', toolWith({ properties: { [LONG]: {} } }), NAMES],
+  ['an answer of endless form', 'anthropic', 'claude-opus-5-5', answerBy(ENDLESS), SCHEMA],
+  ['an answer of endless form, Converse', 'bedrock', 'claude-opus-5-5', answerBy(ENDLESS), SCHEMA],
+  ['a list by a tool', 'anthropic', 'claude-3-5-haiku', answerBy({ type: 'array' }), `${SCHEMA}.type`],
+  ['a list by a tool, Converse', 'bedrock', 'us.amazon.nova-lite-v1:0', answerBy({ type: 'array' }), `${SCHEMA}.type`],
+  ['a list where there are objects only', 'cohere', 'command-a-03-2025', answerBy({ type: 'array' }), `${SCHEMA}.type`],
 ]
 
 test.each(ROWS)('%s', (_, dialect, model, fields, param) => {

@@ -2,14 +2,17 @@
 import { type ChatRequest, isAnthropicSearch, refuse, usesOf } from '#contract'
 import type { Conversation } from '../translate/conversation.ts'
 import {
+  answerSchema,
   checkChoice,
   choiceRefusal,
+  grammarRefusal,
   readResponseFormat,
   readToolChoice,
   readTools,
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
+import { hasGrammar, schemaForClaude } from '../translate/tool-schema.ts'
 import { marked } from './cache.ts'
 import { closedSchema } from './strict-schema.ts'
 import type { Traits } from './traits.ts'
@@ -36,7 +39,7 @@ export function planTools(body: ChatRequest, traits: Traits, conversation: Conve
   const dropped = new Set<string>()
   const chosen = readToolChoice(body)
   const offered = allowed(checked(readTools(body, true)), chosen)
-  const tools: Record<string, unknown>[] = offered.map(tool => writeTool(tool, traits, dropped))
+  const tools: Record<string, unknown>[] = offered.map((tool, index) => writeTool(tool, index, traits, dropped))
   // Who offers `functions` can take one call only.
   const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
   const wanted = readResponseFormat(body)
@@ -54,7 +57,7 @@ export function planTools(body: ChatRequest, traits: Traits, conversation: Conve
   const none = tools.length === 0
   // A conversation with calls needs tools, also when none may be called any more.
   if (none) tools.push(...formerTools(conversation))
-  const natively = wanted.kind === 'schema' && traits.schemas
+  const natively = wanted.kind === 'schema' && traits.schemas && hasGrammar(wanted.schema)
   if (wanted.kind === 'text' || natively || inWords || (mode === 'required' && !none)) {
     let format: ToolPlan['format'] = null
     if (natively) {
@@ -65,11 +68,12 @@ export function planTools(body: ChatRequest, traits: Traits, conversation: Conve
     if (none) return plan(tools.length > 0 ? { type: 'none' } : null, format)
     return plan(writeChoice(chosen, isParallel), format)
   }
-  const schema = wanted.kind === 'schema' ? wanted.schema : { type: 'object', additionalProperties: true }
+  if (!traits.forcedChoice) throw grammarRefusal()
+  const schema = wanted.kind === 'schema' ? answerSchema(wanted.schema) : { type: 'object', additionalProperties: true }
   tools.push({
     name: JSON_TOOL,
     description: 'Gives the answer to the user, as JSON. Call it once, with the complete answer.',
-    input_schema: { type: 'object', ...schema },
+    input_schema: schemaForClaude(schema, tools.length).schema,
   })
   if (none || mode === 'none') return plan({ type: 'tool', name: JSON_TOOL, disable_parallel_tool_use: true })
   return plan({ type: 'any', disable_parallel_tool_use: true })
@@ -91,16 +95,17 @@ function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly To
   return names && !isOne ? tools.filter(tool => names.includes(tool.name)) : tools
 }
 
-function writeTool(tool: Tool, traits: Traits, dropped: Set<string>) {
+function writeTool(tool: Tool, index: number, traits: Traits, dropped: Set<string>) {
   const { name, description, parameters, strict, cache, native } = tool
   // So many are held, also where the client has named no bound.
   if (isAnthropicSearch(native)) return marked({ ...native, max_uses: usesOf(native) }, cache)
   if (native) return marked(native, cache)
-  const schema = parameters['type'] === undefined ? { type: 'object', ...parameters } : parameters
-  const isStrict = strict && traits.schemas
+  const { schema, lost } = schemaForClaude(parameters, index)
+  // What is in words only cannot be enforced.
+  const isStrict = strict && traits.schemas && lost.length === 0 && hasGrammar(schema)
   if (strict && !isStrict) dropped.add('tools.function.strict')
-  const { schema: closed, lost } = isStrict ? closedSchema(schema) : { schema, lost: [] }
-  for (const keyword of lost) dropped.add(`tools.function.parameters.${keyword}`)
+  const { schema: closed, lost: unclosed } = isStrict ? closedSchema(schema) : { schema, lost }
+  for (const keyword of unclosed) dropped.add(`tools.function.parameters.${keyword}`)
   const written = {
     name,
     ...(description ? { description } : {}),

@@ -4,9 +4,11 @@ import { closedSchema } from '../anthropic/strict-schema.ts'
 import { bodyOf } from '../translate/body.ts'
 import { lostIn } from '../translate/conversation.ts'
 import {
+  answerSchema,
   checkChoice,
   choiceRefusal,
   droppedOf,
+  grammarRefusal,
   JSON_IN_WORDS,
   numberOf,
   type ResponseFormat,
@@ -20,6 +22,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
+import { hasGrammar, objectSchema, schemaForClaude } from '../translate/tool-schema.ts'
 import { type Block, cachePoint, withFitMarks } from './cache.ts'
 import { encodeMessages, type Messages } from './messages.ts'
 import { encodeThinking, type Thinking } from './thinking.ts'
@@ -64,7 +67,7 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
     ...messagesWith(system, fit.messages, traits),
     inferenceConfig: inferenceConfig(chat, traits, thinking, lost),
     ...(tools.config ? { toolConfig: { ...tools.config, tools: fit.tools } } : {}),
-    ...(format.kind === 'schema' && traits.schema === 'native'
+    ...(format.kind === 'schema' && wayOf(format, traits) === 'native'
       ? { outputConfig: outputConfig(format, traits, lost) }
       : {}),
     ...(Object.keys(additional).length > 0 ? { additionalModelRequestFields: additional } : {}),
@@ -155,6 +158,13 @@ function tellingNumber(body: ChatRequest, name: string): number | undefined {
   return value === 1 ? undefined : value
 }
 
+/** How an answer by this schema is had. */
+function wayOf({ schema }: Schema, traits: Traits): Traits['schema'] {
+  if (traits.schema !== 'native' || !traits.closedSchemas || hasGrammar(schema)) return traits.schema
+  if (!traits.forcedChoice) throw grammarRefusal()
+  return 'tool'
+}
+
 function schemaFor(format: ResponseFormat, traits: Traits, model: string): ResponseFormat {
   if (format.kind !== 'schema' || traits.schema !== 'none') return format
   const message = `'response_format' asks for an answer by a JSON Schema, which '${model}' can't be held to.`
@@ -194,9 +204,12 @@ function encodeTools(
   const all = readTools(body)
   checkNames(all)
   const offered = choice.mode === 'none' ? [] : narrowed(all, choice, traits)
-  const specs = offered.flatMap(tool => toolBlocks(tool, traits, lost))
-  if (format.kind === 'schema' && traits.schema === 'tool') {
-    return { config: { tools: [...specs, answerTool(format)], toolChoice: { any: {} } }, forced: true }
+  const specs = offered.flatMap((tool, index) => toolBlocks(tool, index, traits, lost))
+  if (format.kind === 'schema' && wayOf(format, traits) === 'tool') {
+    return {
+      config: { tools: [...specs, answerTool(format, specs.length, traits)], toolChoice: { any: {} } },
+      forced: true,
+    }
   }
   if (specs.length === 0) {
     if (called.length === 0) return { config: null, forced: false }
@@ -224,29 +237,43 @@ function toolChoice({ names }: ToolChoice, offered: readonly Tool[]) {
 }
 
 /** A tool, and its mark behind it. */
-function toolBlocks(tool: Tool, traits: Traits, lost: Set<string>): Block[] {
+function toolBlocks(tool: Tool, index: number, traits: Traits, lost: Set<string>): Block[] {
   const marks = traits.caching === 'prompt and tools' ? cachePoint(tool.cache, traits) : []
-  return [toolSpec(tool, traits, lost), ...marks]
+  return [toolSpec(tool, index, traits, lost), ...marks]
 }
 
-function toolSpec({ name, description, parameters, strict }: Tool, traits: Traits, lost: Set<string>) {
-  const isStrict = strict && traits.schema === 'native'
+/** Converse wants an object; what else is wanted is Claude's own wish. */
+const fitting = (schema: Tool['parameters'], index: number, { closedSchemas }: Traits) =>
+  closedSchemas ? schemaForClaude(schema, index) : objectSchema(schema)
+
+function toolSpec(tool: Tool, index: number, traits: Traits, lost: Set<string>) {
+  const { name, description, strict } = tool
+  const { schema, lost: keywords } = fitting(tool.parameters, index, traits)
+  for (const keyword of keywords) lost.add(`tools.function.parameters.${keyword}`)
+  const isEnforced = !traits.closedSchemas || (keywords.length === 0 && hasGrammar(schema))
+  const isStrict = strict && traits.schema === 'native' && isEnforced
   if (strict && !isStrict) lost.add('tools.function.strict')
   return {
     toolSpec: {
       name,
       ...(description?.trim() ? { description } : {}),
       inputSchema: {
-        json: isStrict ? strictSchema(parameters, 'tools.function.parameters', traits, lost) : parameters,
+        json: isStrict ? strictSchema(schema, 'tools.function.parameters', traits, lost) : schema,
       },
       ...(isStrict ? { strict: true } : {}),
     },
   }
 }
 
-function answerTool({ name, schema }: Schema) {
+function answerTool({ name, schema }: Schema, index: number, traits: Traits) {
   const description = `Gives the final answer (${name}). Call it as soon as the answer is known, and only once.`
-  return { toolSpec: { name: ANSWER_TOOL, description, inputSchema: { json: schema } } }
+  return {
+    toolSpec: {
+      name: ANSWER_TOOL,
+      description,
+      inputSchema: { json: fitting(answerSchema(schema), index, traits).schema },
+    },
+  }
 }
 
 function retiredTool(name: string) {

@@ -19,8 +19,10 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const { body, cap, stream } = chat
   refuseImpossible(chat)
   const traits = traitsOf(target.model)
-  const { messages, dropped: lostParts } = messagesOf(readConversation(body, undefined, false, true))
-  const { fields: tools, dropped: lostTools } = planTools(body, traits)
+  const conversation = readConversation(body, undefined, false, true)
+  const { fields: tools, words, dropped: lostTools } = planTools(body, traits)
+  const system = words === null ? conversation.system : [...conversation.system, words]
+  const { messages, dropped: lostParts } = messagesOf({ ...conversation, system })
   const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostParts, ...lostTools]
   const stop = readStop(body)
   const wire = {

@@ -1,6 +1,7 @@
 /** Tools, which of them may be called, and the shape of the answer: Cohere has no answer of a shape where there are tools. */
 import type { ChatRequest } from '#contract'
 import {
+  answerSchema,
   checkChoice,
   choiceRefusal,
   type ResponseFormat,
@@ -16,6 +17,8 @@ import type { Traits } from './traits.ts'
 export interface ToolPlan {
   /** What of the request's body says it. */
   readonly fields: Readonly<Record<string, unknown>>
+  /** What is asked for in words, after the instructions. */
+  readonly words: string | null
   readonly dropped: readonly string[]
 }
 
@@ -28,14 +31,14 @@ export function planTools(body: ChatRequest, { choosesTools }: Traits): ToolPlan
   const dropped: string[] = []
   // Without the tools none is called either.
   const withheld = choice?.mode === 'none' && (isShaped || !choosesTools)
-  if (offered.length === 0 || withheld) return { fields: formatFields(format), dropped }
+  if (offered.length === 0 || withheld) return shaped(format)
   if (choice?.mode === 'required') {
     if (!choosesTools) throw choiceRefusal()
     // The answer is a call, whose shape is the tool's.
     if (isShaped) dropped.push('response_format')
   } else if (isShaped) throw shapeRefusal()
   const strict = strictFields(offered, dropped)
-  return { fields: { tools: offered.map(writeTool), ...strict, ...choiceFields(choice) }, dropped }
+  return { fields: { tools: offered.map(writeTool), ...strict, ...choiceFields(choice) }, words: null, dropped }
 }
 
 /** The tools that may be called: to leave the others out is the only way to name one. */
@@ -63,8 +66,31 @@ function choiceFields(choice: ToolChoice | null) {
   return { tool_choice: choice.mode === 'none' ? 'NONE' : 'REQUIRED' }
 }
 
-function formatFields(format: ResponseFormat) {
-  if (format.kind === 'text') return {}
-  const schema = format.kind === 'schema' ? { json_schema: format.schema } : {}
-  return { response_format: { type: 'json_object', ...schema } }
+function shaped(format: ResponseFormat): ToolPlan {
+  if (format.kind === 'text') return { fields: {}, words: null, dropped: [] }
+  if (format.kind === 'json' || isOpen(format.schema)) return json({}, null)
+  const schema = answerSchema(format.schema)
+  if (isTaken(schema)) return json({ json_schema: schema }, null)
+  return json({}, `Answer with one JSON object by this JSON Schema: ${JSON.stringify(schema)}`)
+}
+
+const json = (schema: object, words: string | null): ToolPlan => ({
+  fields: { response_format: { type: 'json_object', ...schema } },
+  words,
+  dropped: words === null ? [] : ['response_format'],
+})
+
+/** Any object at all. */
+const isOpen = (schema: Schema) => Object.keys(schema).length <= 1 && (schema['type'] ?? 'object') === 'object'
+
+type Schema = Readonly<Record<string, unknown>>
+
+/** The provider takes objects that require something. What else it looks at is not known: such a schema goes as it is. */
+function isTaken(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every(isTaken)
+  if (typeof value !== 'object' || value === null) return true
+  const { type, properties, required } = value as Schema
+  const isObject = type === 'object' || (typeof properties === 'object' && properties !== null)
+  if (isObject && !(Array.isArray(required) && required.length > 0)) return false
+  return Object.values(value).every(isTaken)
 }

@@ -15,6 +15,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
+import { objectSchema } from '../translate/tool-schema.ts'
 import { messagesOf } from './messages.ts'
 import { thinkFor, thinkingOf } from './traits.ts'
 
@@ -47,7 +48,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
     // A conversation that does not fit is an error, not cut without a word.
     truncate: false,
     shift: false,
-    ...(tools.length > 0 ? { tools: tools.map(writeTool) } : {}),
+    ...(tools.length > 0 ? { tools: tools.map(tool => writeTool(tool, dropped)) } : {}),
     ...formatOf(body),
     ...(think === undefined ? {} : { think }),
     options: optionsOf(chat),
@@ -56,7 +57,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
     path: '/api/chat',
     headers: { accept: stream ? 'application/x-ndjson' : 'application/json', 'content-type': 'application/json' },
     body: bodyOf(wire),
-    dropped,
+    dropped: [...new Set(dropped)],
   }
 }
 
@@ -74,8 +75,23 @@ function offered(tools: readonly Tool[], choice: ToolChoice | null): readonly To
   return tools.filter(({ name }) => names.includes(name))
 }
 
-function writeTool({ name, description, parameters }: Tool) {
-  return { type: 'function', function: { name, ...(description ? { description } : {}), parameters } }
+function writeTool({ name, description, parameters }: Tool, dropped: string[]) {
+  const { schema, lost } = objectSchema(parameters)
+  const { properties, renamed } = withoutBooleans(schema['properties'])
+  for (const keyword of [...lost, ...renamed]) dropped.push(`tools.function.parameters.${keyword}`)
+  const written = renamed.length > 0 ? { ...schema, properties } : schema
+  return { type: 'function', function: { name, ...(description ? { description } : {}), parameters: written } }
+}
+
+/** The server reads an object for each property, where JSON Schema has `true` and `false` too. */
+function withoutBooleans(properties: unknown) {
+  const entries = Object.entries(properties ?? {})
+  const renamed = entries.filter(([, schema]) => typeof schema === 'boolean').map(([name]) => `properties.${name}`)
+  const written = entries.map(([name, schema]) => [
+    name,
+    schema === true ? {} : schema === false ? { not: {} } : schema,
+  ])
+  return { properties: Object.fromEntries(written), renamed }
 }
 
 function formatOf(body: ChatRequest) {

@@ -94,6 +94,21 @@ export function shapeRefusal() {
   return refuse('unsupported_parameter', { message, param: 'response_format' })
 }
 
+/** For models whose schemas must have an end, and that cannot be made to call a tool in place of one. */
+export function grammarRefusal() {
+  const param = 'response_format.json_schema.schema'
+  const message = `${param} refers to itself or to another document, which this model does not take.`
+  return refuse('unsupported_parameter', { message, param })
+}
+
+/** The schema of an answer that is the arguments of a call, which are an object. */
+export function answerSchema(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { type } = schema
+  if (type === undefined || type === 'object' || (Array.isArray(type) && type.includes('object'))) return schema
+  const param = 'response_format.json_schema.schema.type'
+  throw refuse('unsupported_parameter', { message: `${param}: this model answers with objects only.`, param })
+}
+
 /** For models that do not go on with an answer that has begun. @param place the last message's */
 export function prefillRefusal(place: string) {
   const message = `${place} is the assistant's and the last message: this model does not continue its own words. End with a user message.`
