@@ -1,6 +1,6 @@
 /** Requests that one provider or model cannot be sent: each is refused with its place, so that the next target is asked. */
 import { expect, test } from 'vitest'
-import { type ChatRequest, isRefusal } from '#contract'
+import { type ChatRequest, type ContentPart, isRefusal } from '#contract'
 import { createDialect, type DialectName } from '../../../src/providers/dialects/index.ts'
 import { chatOf, target } from './anthropic/helpers.ts'
 
@@ -13,6 +13,16 @@ const ENDLESS = { type: 'object', properties: { next: { $ref: '#' } } }
 const LONG = 'p'.repeat(65)
 const NAMES = 'tools[0].function.parameters.properties'
 const SCHEMA = 'response_format.json_schema.schema'
+
+const picture = (url: string) => ({ type: 'image_url', image_url: { url } })
+const PICTURE = picture('data:image/gif;base64,AAAA')
+const says = (part: ContentPart) => ({ messages: [{ role: 'user', content: [part] }] })
+const CALLED = {
+  messages: [
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', tool_calls: [{ id: 'c', type: 'function', function: { name: '-a', arguments: '{}' } }] },
+  ],
+}
 
 const ROWS: readonly [
   asks: string,
@@ -42,6 +52,16 @@ const ROWS: readonly [
   ['a list by a tool', 'anthropic', 'claude-3-5-haiku', answerBy({ type: 'array' }), `${SCHEMA}.type`],
   ['a list by a tool, Converse', 'bedrock', 'us.amazon.nova-lite-v1:0', answerBy({ type: 'array' }), `${SCHEMA}.type`],
   ['a list where there are objects only', 'cohere', 'command-a-03-2025', answerBy({ type: 'array' }), `${SCHEMA}.type`],
+  ['a picture that Google does not take', 'gemini', 'gemini-3-pro', says(PICTURE), 'messages[0]'],
+  [
+    'such a picture by its address',
+    'vertex',
+    'gemini-3-pro',
+    says(picture('https://a.example/b.gif?c')),
+    'messages[0]',
+  ],
+  ['a name of a tool', 'gemini', 'gemini-3-pro', { tools: [{ function: { name: '2nd' } }] }, 'tools[0].function.name'],
+  ['a name of a call', 'gemini', 'gemini-3-pro', CALLED, 'messages[1]'],
 ]
 
 test.each(ROWS)('%s', (_, dialect, model, fields, param) => {

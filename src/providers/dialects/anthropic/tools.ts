@@ -101,7 +101,7 @@ function writeTool(tool: Tool, index: number, traits: Traits, dropped: Set<strin
   if (isAnthropicSearch(native)) return marked({ ...native, max_uses: usesOf(native) }, cache)
   if (native) return marked(native, cache)
   const { schema, lost } = schemaForClaude(parameters, index)
-  // What is in words only cannot be enforced.
+  // A rule in words cannot be enforced.
   const isStrict = strict && traits.schemas && lost.length === 0 && hasGrammar(schema)
   if (strict && !isStrict) dropped.add('tools.function.strict')
   const { schema: closed, lost: unclosed } = isStrict ? closedSchema(schema) : { schema, lost }

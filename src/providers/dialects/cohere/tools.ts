@@ -17,7 +17,7 @@ import type { Traits } from './traits.ts'
 export interface ToolPlan {
   /** What of the request's body says it. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** What is asked for in words, after the instructions. */
+  /** A text for the end of the instructions, where the form of the answer can be asked for in words only. */
   readonly words: string | null
   readonly dropped: readonly string[]
 }

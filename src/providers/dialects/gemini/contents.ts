@@ -1,6 +1,8 @@
 /** The conversation as Google's `contents`: turns of the user and of the model, each a list of parts. */
+import { refuse } from '#contract'
 import { scanJson } from '../json-scan.ts'
 import type { Part, Source, ToolCall, ToolResult, Turn } from '../translate/conversation.ts'
+import type { Tool } from '../translate/parameters.ts'
 import type { Platform } from './traits.ts'
 
 export interface Content {
@@ -14,6 +16,21 @@ export interface Contents {
   readonly dropped: readonly string[]
 }
 
+/** The names that Google takes for functions. */
+const TOOL_NAME = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/
+
+function nameRefusal(name: string, param: string) {
+  const shown = JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name)
+  const message = `${param} names the tool ${shown}: this model takes letters, digits, '_', '.', ':' and '-' behind a letter or '_'.`
+  return refuse('unsupported_parameter', { message, param })
+}
+
+/** Throws a refusal for a tool that Google does not take. */
+export function checkNames(tools: readonly Pick<Tool, 'name'>[]): void {
+  const index = tools.findIndex(({ name }) => !TOOL_NAME.test(name))
+  if (index >= 0) throw nameRefusal(tools[index]!.name, `tools[${index}].function.name`)
+}
+
 /** In place of a signature that the client has lost: Google's own word for "do not check". */
 const NO_SIGNATURE = 'skip_thought_signature_validator'
 
@@ -24,7 +41,7 @@ export function contentsOf(turns: readonly Turn[], platform: Platform, wantsSign
   for (const turn of turns) {
     const parts = turn.role === 'assistant' && wantsSignatures ? signedParts(turn.parts) : turn.parts
     const role = turn.role === 'assistant' ? 'model' : 'user'
-    const made = parts.map(part => [part, partOf(part, platform, dropped)] as const)
+    const made = parts.map(part => [part, partOf(part, turn.place, platform, dropped)] as const)
     // Newer models refuse anything beside the results of tools, so what the user adds is a turn of its own.
     add(contents, role, made, part => part.kind === 'result')
     add(contents, role, made, part => part.kind !== 'result')
@@ -50,24 +67,25 @@ function signedParts(parts: readonly Part[]): readonly Part[] {
   return parts.with(first, { ...call, signature: NO_SIGNATURE })
 }
 
-function partOf(part: Part, platform: Platform, dropped: Set<string>): object | null {
+function partOf(part: Part, place: string, platform: Platform, dropped: Set<string>): object | null {
   switch (part.kind) {
     case 'native':
       return null
     case 'text':
       return { text: part.text, ...(part.signature === undefined ? {} : { thoughtSignature: part.signature }) }
     case 'image':
-      return mediaOf(part.source, 'image/jpeg')
+      return imageOf(part.source, place)
     case 'audio':
       return { inlineData: { mimeType: `audio/${part.format}`, data: part.base64 } }
     case 'file':
       if (part.name !== null && platform === 'studio') dropped.add('filename')
-      return mediaOf(part.source, 'application/pdf', platform === 'vertex' ? part.name : null)
+      return mediaOf(part.source, typeOf(part.source, 'application/pdf'), platform === 'vertex' ? part.name : null)
     case 'reasoning':
       // Another provider's: Google's signatures stand at texts and calls.
       dropped.add('reasoning_details')
       return null
     case 'call':
+      if (!TOOL_NAME.test(part.name)) throw nameRefusal(part.name, place)
       return callOf(part)
     case 'result':
       return { functionResponse: { id: part.id, name: part.name, response: responseOf(part) } }
@@ -80,7 +98,8 @@ function callOf({ id, name, arguments: args, signature }: ToolCall): object {
 
 /** A result that is a JSON object as it is; anything else in an object, because Google takes nothing else. */
 function responseOf({ text }: ToolResult): object {
-  const looksLikeJson = /^\s*[[{]/.test(text)
+  // Google reads a `$ref` as the name of a part beside the response.
+  const looksLikeJson = /^\s*[[{]/.test(text) && !text.includes('"$ref"')
   // A tool's text is the first to look at it here: too deep, and it could not be written down again.
   if (!looksLikeJson || !scanJson(Buffer.from(text)).ok) return { result: text }
   try {
@@ -108,12 +127,23 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   json: 'application/json',
 }
 
-function mediaOf(source: Source, otherwise: string, displayName: string | null = null): object {
-  const named = displayName === null ? {} : { displayName }
-  if (source.kind === 'inline') {
-    const mimeType = source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType
-    return { inlineData: { mimeType, data: source.base64, ...named } }
-  }
+const IMAGES: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/webp', 'image/heic', 'image/heif'])
+
+function imageOf(source: Source, place: string): object {
+  const type = typeOf(source, 'image/jpeg')
+  if (IMAGES.has(type)) return mediaOf(source, type)
+  const message = `${place} holds an image of the type '${type}'. This model takes PNG, JPEG, WebP, HEIC and HEIF.`
+  throw refuse('unsupported_parameter', { message, param: place })
+}
+
+function typeOf(source: Source, otherwise: string): string {
+  if (source.kind === 'inline') return source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType
   const ending = /\.([a-z0-9]{2,5})(?:[?#]|$)/i.exec(source.url)?.[1]?.toLowerCase() ?? ''
-  return { fileData: { mimeType: MEDIA_TYPES[ending] ?? otherwise, fileUri: source.url, ...named } }
+  return MEDIA_TYPES[ending] ?? otherwise
+}
+
+function mediaOf(source: Source, mimeType: string, displayName: string | null = null): object {
+  const named = displayName === null ? {} : { displayName }
+  if (source.kind === 'inline') return { inlineData: { mimeType, data: source.base64, ...named } }
+  return { fileData: { mimeType, fileUri: source.url, ...named } }
 }

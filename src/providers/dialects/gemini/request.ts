@@ -18,8 +18,8 @@ import {
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
-import { type Content, contentsOf } from './contents.ts'
-import { type Platform, type Traits, thinkingConfig, traitsOf } from './traits.ts'
+import { type Content, checkNames, contentsOf } from './contents.ts'
+import { keepsEffort, type Platform, type Traits, thinkingConfig, traitsOf } from './traits.ts'
 
 /** Carried whatever the model; `n`, `modalities` and `web_search_options` are carried or refused. */
 const CARRIED = [
@@ -75,6 +75,7 @@ function encodeBody(chat: Chat, model: string, platform: Platform) {
   const { system, turns } = readConversation(body, ADDRESSES[platform])
   const { contents, dropped } = contentsOf(turns, platform, traits.wantsSignatures)
   const tools = readTools(body)
+  checkNames(tools)
   const { fields, format, lost } = planTools(tools, readToolChoice(body), readResponseFormat(body), traits)
   const wire: Readonly<Record<string, unknown>> = {
     ...conversationOf(system, contents, traits),
@@ -84,7 +85,7 @@ function encodeBody(chat: Chat, model: string, platform: Platform) {
   const carried = [
     ...CARRIED,
     ...(traits.penalties.includes(platform) ? PENALTIES : []),
-    ...(traits.thinking === null ? [] : ['reasoning_effort']),
+    ...(keepsEffort(traits, readEffort(body), chat) ? ['reasoning_effort'] : []),
   ]
   const strict = tools.some(tool => tool.strict) ? ['strict'] : []
   return {

@@ -114,6 +114,14 @@ export function thinkingConfig(
   return thinkingBudget === 0 ? { thinkingBudget } : { thinkingBudget, ...shown }
 }
 
+/** Whether the model does not think where it is not to, and thinks where it is to. */
+export function keepsEffort({ thinking }: Traits, effort: Effort | null, { cap }: Pick<Chat, 'cap'>): boolean {
+  if (effort === null) return true
+  if (thinking === null) return false
+  if (thinking.kind === 'budget') return (effort === 'none') === (budgetOf(thinking, effort, cap) === 0)
+  return effort === 'minimal' ? thinking.levels.includes('MINIMAL') : effort !== 'none'
+}
+
 function levelOf(levels: readonly Level[], effort: Effort): Level {
   if (effort === 'none' || effort === 'minimal') return levels[0]!
   if (effort === 'low') return 'LOW'

@@ -17,7 +17,7 @@ import {
 } from '../translate/parameters.ts'
 import { objectSchema } from '../translate/tool-schema.ts'
 import { messagesOf } from './messages.ts'
-import { thinkFor, thinkingOf } from './traits.ts'
+import { keepsEffort, thinkFor, thinkingOf } from './traits.ts'
 
 /** Options of the model that have the same name here. */
 const OPTIONS = ['temperature', 'top_p', 'top_k', 'seed', 'presence_penalty', 'frequency_penalty']
@@ -39,7 +39,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const think = thinkFor(thinking, effort)
   const dropped = [...droppedOf(body, CARRIED), ...lostIn(body), ...lostParts]
   if (tools.some(({ strict }) => strict)) dropped.push('tools.function.strict')
-  if (thinking === 'none' && effort !== null && effort !== 'none') dropped.push('reasoning_effort')
+  if (!keepsEffort(thinking, effort)) dropped.push('reasoning_effort')
   const wire = {
     model: target.model,
     messages,

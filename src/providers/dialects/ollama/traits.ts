@@ -39,3 +39,9 @@ export function thinkFor(thinking: Thinking, effort: Effort | null): string | bo
   if (effort === null || thinking === 'none') return undefined
   return thinking === 'levels' ? LEVELS[effort] : effort !== 'none'
 }
+
+/** Whether an effort is what will be done, or the nearest to it. */
+export function keepsEffort(thinking: Thinking, effort: Effort | null): boolean {
+  if (thinking === 'levels') return effort !== 'none' && effort !== 'minimal'
+  return thinking === 'switch' || effort === null || effort === 'none'
+}

@@ -139,7 +139,7 @@ export function hasGrammar(schema: Schema): boolean {
 /** They count where something refers to them. */
 const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
 
-/** What a JSON pointer in a fragment leads to. */
+/** The value at a JSON pointer in a fragment. */
 function at(schema: Schema, ref: string): unknown {
   let value: unknown = schema
   for (const part of ref.slice(2).split('/')) {
