@@ -3,6 +3,7 @@ import { refuse } from '#contract'
 import {
   type Conversation,
   hasNative,
+  isBlank,
   type Part,
   type Source,
   type Text,
@@ -10,6 +11,7 @@ import {
 } from '../translate/conversation.ts'
 import { prefillRefusal } from '../translate/parameters.ts'
 import { type Block, marked } from './cache.ts'
+import type { Host } from './traits.ts'
 
 export interface Message {
   readonly role: 'user' | 'assistant' | 'system'
@@ -133,10 +135,22 @@ function writePart(part: Part, { place }: Turn, rules: ContentRules): Block[] {
         {
           type: 'tool_result',
           tool_use_id: callId(part.id),
-          ...(part.text.trim() === '' ? {} : { content: part.text }),
+          ...(part.whole ?? (part.text.trim() === '' ? {} : { content: part.text })),
         },
       ]
   }
+}
+
+/** Whether a block can go as the client of the Messages API has sent it. What cannot is read as any other part. */
+export function isTaken(block: Block, host: Host): boolean {
+  const { type, text, content, source } = block
+  if (type === 'text' && isBlank(String(text))) return false
+  if (Array.isArray(content) && !content.every(each => isTaken(each as Block, host))) return false
+  if (typeof source !== 'object' || source === null) return true
+  const { type: kind, url, media_type: mediaType, content: inner } = source as Block
+  if (kind === 'url') return host === 'anthropic' && /^https:/i.test(String(url))
+  if (kind === 'base64') return type === 'image' ? IMAGES.has(String(mediaType)) : mediaType === 'application/pdf'
+  return !Array.isArray(inner) || inner.every(each => isTaken(each as Block, host))
 }
 
 /** An id of another provider's making may hold what this one refuses. The same for the call and its result. */

@@ -11,13 +11,10 @@ import {
   refuseImpossible,
 } from '../translate/parameters.ts'
 import { type Block, type MarkRule, withFitMarks } from './cache.ts'
-import { writeConversation } from './content.ts'
+import { isTaken, writeConversation } from './content.ts'
 import { planThinking } from './thinking.ts'
 import { planTools } from './tools.ts'
-import { type Traits, traitsOf } from './traits.ts'
-
-/** Who hosts the model: the provider itself, or a cloud that takes the same body with less in it. */
-export type Host = 'anthropic' | 'cloud'
+import { type Host, type Traits, traitsOf } from './traits.ts'
 
 /** Parameters that are carried, or of which `encodeMessages` itself says what is lost. */
 const CARRIED = [
@@ -54,8 +51,8 @@ export function encodeMessages(
   const { body, cap } = chat
   refuseImpossible(chat)
   const traits = traitsOf(model)
-  const conversation = readConversation(body, undefined, true, traits.systemWithin)
-  const plan = planTools(body, traits, conversation)
+  const conversation = readConversation(body, undefined, block => isTaken(block, host), traits.systemWithin)
+  const plan = planTools(body, traits, host, conversation)
   const { choice, format, mustCall } = plan
   const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
   const written = writeConversation(plan.inWords ? instructed(conversation) : conversation, {

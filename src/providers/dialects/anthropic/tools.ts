@@ -15,7 +15,7 @@ import {
 import { hasGrammar, schemaForClaude } from '../translate/tool-schema.ts'
 import { marked } from './cache.ts'
 import { closedSchema } from './strict-schema.ts'
-import type { Traits } from './traits.ts'
+import type { Host, Traits } from './traits.ts'
 
 /**
  * A tool whose arguments are the answer: how models without `output_config.format` are made to give JSON. A call of it
@@ -35,11 +35,13 @@ export interface ToolPlan {
   readonly dropped: readonly string[]
 }
 
-export function planTools(body: ChatRequest, traits: Traits, conversation: Conversation): ToolPlan {
+export function planTools(body: ChatRequest, traits: Traits, host: Host, conversation: Conversation): ToolPlan {
   const dropped = new Set<string>()
   const chosen = readToolChoice(body)
   const offered = allowed(checked(readTools(body, true)), chosen)
-  const tools: Record<string, unknown>[] = offered.map((tool, index) => writeTool(tool, index, traits, dropped))
+  const tools: Record<string, unknown>[] = offered.map((tool, index) =>
+    writeTool(tool, index, { traits, host, dropped }),
+  )
   // Who offers `functions` can take one call only.
   const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
   const wanted = readResponseFormat(body)
@@ -95,7 +97,13 @@ function allowed(tools: readonly Tool[], choice: ToolChoice | null): readonly To
   return names && !isOne ? tools.filter(tool => names.includes(tool.name)) : tools
 }
 
-function writeTool(tool: Tool, index: number, traits: Traits, dropped: Set<string>) {
+interface ToolRules {
+  readonly traits: Traits
+  readonly host: Host
+  readonly dropped: Set<string>
+}
+
+function writeTool(tool: Tool, index: number, { traits, host, dropped }: ToolRules) {
   const { name, description, parameters, strict, cache, native } = tool
   // So many are held, also where the client has named no bound.
   if (isAnthropicSearch(native)) return marked({ ...native, max_uses: usesOf(native) }, cache)
@@ -110,6 +118,7 @@ function writeTool(tool: Tool, index: number, traits: Traits, dropped: Set<strin
     name,
     ...(description ? { description } : {}),
     input_schema: closed,
+    ...(host === 'anthropic' ? tool.whole : {}),
     ...(isStrict ? { strict: true } : {}),
   }
   return marked(written, cache)

@@ -1,3 +1,6 @@
+/** Where a model is hosted: at the provider itself, or in a cloud that takes the same body with less in it. */
+export type Host = 'anthropic' | 'cloud'
+
 /**
  * What the models of the Messages API take, by the pattern of their names. Facts as of November 2026; where the provider
  * counts on its own documentation, so does this table. A name that no row knows is the newest kind: a new model is like

@@ -36,7 +36,7 @@ export interface Messages {
 /** Throws a refusal for what Converse has no block for. */
 export function encodeMessages(body: ChatRequest, traits: Traits): Messages {
   const { system, markedSystem, turns } = instructedByUser(
-    readConversation(body, undefined, false, traits.bindsThoughts),
+    readConversation(body, undefined, null, traits.bindsThoughts),
   )
   const encoder = new Encoder(traits)
   const messages: Message[] = []

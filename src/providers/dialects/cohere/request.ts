@@ -19,7 +19,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const { body, cap, stream } = chat
   refuseImpossible(chat)
   const traits = traitsOf(target.model)
-  const conversation = readConversation(body, undefined, false, true)
+  const conversation = readConversation(body, undefined, null, true)
   const { fields: tools, words, dropped: lostTools } = planTools(body, traits)
   const system = words === null ? conversation.system : [...conversation.system, words]
   const { messages, dropped: lostParts } = messagesOf({ ...conversation, system })

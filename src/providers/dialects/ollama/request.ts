@@ -32,7 +32,7 @@ const CARRIED = [
 export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const { body, stream } = chat
   refuseImpossible(chat)
-  const { messages, dropped: lostParts } = messagesOf(readConversation(body, undefined, false, true))
+  const { messages, dropped: lostParts } = messagesOf(readConversation(body, undefined, null, true))
   const tools = offered(readTools(body), readToolChoice(body))
   const thinking = thinkingOf(target.model)
   const effort = readEffort(body)

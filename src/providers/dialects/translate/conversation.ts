@@ -3,9 +3,11 @@
  * tool's result with the name of the call that it answers. What differs between providers is decided in their folders.
  */
 import { type ChatMessage, type ChatRequest, type ContentPart, refuse } from '#contract'
+import { wholeOf, wholeResult } from './as-sent.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 import { CallBook, signatureIn, type ToolCall } from './calls.ts'
 import { type Reasoning, reasoningOf } from './thoughts.ts'
+import type { Fields } from './value.ts'
 
 export type { ToolCall } from './calls.ts'
 export type { Reasoning } from './thoughts.ts'
@@ -21,6 +23,8 @@ export interface ToolResult {
   /** Of the call that it answers. */
   readonly name: string
   readonly text: string
+  /** Fields of the Messages API in place of the text. */
+  readonly whole?: Fields
   readonly cache?: CacheMark
 }
 
@@ -34,7 +38,7 @@ export interface Text {
   readonly cache?: CacheMark
 }
 
-/** A block of an earlier answer that only the Messages API has, as it came from there. */
+/** A block that only the Messages API has, as it came. */
 export interface Native {
   readonly kind: 'native'
   readonly block: Readonly<Record<string, unknown>>
@@ -91,13 +95,14 @@ const WEB = /^https?:\/\//i
  * Throws a refusal that names the place for what no provider could take: arguments that are no JSON object, the result of
  * a call that nobody made, a part of an unknown kind.
  * @param addresses which addresses of images and files the provider may know
- * @param takesNative whether the provider has the blocks of the Messages API; for others they are told by `lostIn`
+ * @param takesNative whether the provider takes a block of the Messages API; left out for providers that have none: they are
+ * named by `lostIn`
  * @param isInPlace whether instructions keep their place once the conversation has begun; otherwise all are before it
  */
 export function readConversation(
   { messages }: Pick<ChatRequest, 'messages'>,
   addresses = WEB,
-  takesNative = false,
+  takesNative: TakesNative | null = null,
   isInPlace = false,
 ): Conversation {
   const system: string[] = []
@@ -124,7 +129,7 @@ export function readConversation(
     const parts =
       role === 'assistant'
         ? [...assistantParts(message, takesNative), ...calls.read(message, index)]
-        : userParts(message, place, calls, addresses)
+        : userParts(message, place, { messages, calls, addresses, takesNative })
     if (parts.length === 0) continue
     if (turns.at(-1)?.role === role) turns.at(-1)!.parts.push(...parts)
     else turns.push({ role, parts, place })
@@ -188,9 +193,9 @@ export function textOf(content: ChatMessage['content']): string {
 export const isBlank = (text: string): boolean => text.trim() === ''
 
 /** All but the calls. */
-function assistantParts(message: ChatMessage, takesNative: boolean): Part[] {
+function assistantParts(message: ChatMessage, takesNative: TakesNative | null): Part[] {
   const parts: Part[] = reasoningOf(message)
-  const said = saidIn(message.content, takesNative)
+  const said = saidIn(message, takesNative)
   const signature = signatureIn(message)
   for (const [index, part] of said.entries()) {
     const last = index === said.length - 1
@@ -201,11 +206,16 @@ function assistantParts(message: ChatMessage, takesNative: boolean): Part[] {
   return parts
 }
 
-function saidIn(content: ChatMessage['content'], takesNative: boolean): (Text | Native)[] {
-  if (typeof content === 'string') return isBlank(content) ? [] : [{ kind: 'text', text: content }]
+type TakesNative = (block: Fields) => boolean
+
+function saidIn(message: ChatMessage, takesNative: TakesNative | null): (Text | Native)[] {
+  const { content } = message
+  const quoted = takesNative ? wholeOf(message, 'assistant')?.citations : undefined
+  const quotes = (index: number) => (quoted?.has(index) ? { citations: quoted.get(index)! } : {})
+  if (typeof content === 'string') return isBlank(content) ? [] : [{ kind: 'text', text: content, ...quotes(0) }]
   const said: (Text | Native)[] = []
-  for (const part of content ?? []) {
-    const marks = markedWith(cacheMarkOf(part))
+  for (const [index, part] of (content ?? []).entries()) {
+    const marks = { ...quotes(index), ...markedWith(cacheMarkOf(part)) }
     const { citations, anthropic } = part as { readonly citations?: unknown; readonly anthropic?: Native['block'] }
     if (part.type === 'anthropic') {
       // A mark of its own would be beyond the marks that are counted.
@@ -245,17 +255,44 @@ function lastMarkIn(content: ChatMessage['content']): CacheMark | undefined {
   return content?.map(cacheMarkOf).findLast(mark => mark !== undefined)
 }
 
-function userParts(message: ChatMessage, place: string, calls: CallBook, addresses: RegExp): Part[] {
-  if (message.role === 'tool' || message.role === 'function') return [resultOf(message, place, calls)]
-  if (typeof message.content === 'string') {
-    return isBlank(message.content) ? [] : [{ kind: 'text', text: message.content }]
-  }
-  return (message.content ?? []).flatMap((part, index) => readPart(part, `${place}.content[${index}]`, addresses))
+interface Reading {
+  readonly messages: readonly ChatMessage[]
+  readonly calls: CallBook
+  readonly addresses: RegExp
+  readonly takesNative: TakesNative | null
 }
 
-function resultOf(message: ChatMessage, place: string, calls: CallBook): ToolResult {
-  const marked = message.role === 'function' ? {} : markedWith(lastMarkIn(message.content))
-  return { kind: 'result', ...calls.answered(message, place), text: textOf(message.content), ...marked }
+function userParts(message: ChatMessage, place: string, reading: Reading): Part[] {
+  if (message.role === 'tool' || message.role === 'function') return [resultOf(message, place, reading)]
+  const { content } = message
+  const whole = reading.takesNative ? wholeOf(message, 'user') : undefined
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
+  const readFrom = (start: number, end: number) =>
+    parts.slice(start, end).flatMap((part, at) => readPart(part, `${place}.content[${start + at}]`, reading.addresses))
+  if (whole === undefined) return readFrom(0, parts.length)
+  let end = 0
+  return whole.pieces.flatMap(({ block, parts: count, result }): readonly Part[] => {
+    const start = end
+    end += count
+    // It is in the result itself.
+    if (result !== undefined && wholeResult(result, reading.messages, reading.takesNative!)) return []
+    if (block === null || !reading.takesNative!(block)) return readFrom(start, end)
+    return [{ kind: 'native', block, ...markedWith(cacheMarkOf(parts[end - 1]!)) }]
+  })
+}
+
+function resultOf(message: ChatMessage, place: string, { messages, calls, takesNative }: Reading): ToolResult {
+  const { content, role } = message
+  const whole = takesNative ? wholeResult(message, messages, takesNative) : undefined
+  const shownIn = whole && wholeOf(message, 'result')!.shownIn
+  const mark = lastMarkIn(content) ?? (shownIn ? lastMarkIn((shownIn as ChatMessage).content) : undefined)
+  return {
+    kind: 'result',
+    ...calls.answered(message, place),
+    text: textOf(content),
+    ...(whole === undefined ? {} : { whole }),
+    ...(role === 'function' ? {} : markedWith(mark)),
+  }
 }
 
 interface WireFile {

@@ -1,5 +1,6 @@
 /** The canonical parameters as other formats need them: old names and new ones read as one, defaults filled in. */
 import { type AnthropicTool, anthropicToolIn, type Chat, type ChatRequest, refuse } from '#contract'
+import { wholeOf } from './as-sent.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 import { functionFor, type WireCustomTool } from './custom-tools.ts'
 
@@ -9,6 +10,8 @@ export interface Tool {
   /** JSON Schema of the arguments; an object without properties where the client sent none. */
   readonly parameters: Readonly<Record<string, unknown>>
   readonly strict: boolean
+  /** Fields of the Messages API beside these. */
+  readonly whole?: Readonly<Record<string, unknown>>
   /** The tools up to here are worth keeping. */
   readonly cache?: CacheMark
   /** In place of all that: Anthropic's own declaration, of which only the name is known here. */
@@ -122,7 +125,10 @@ export function prefillRefusal(place: string) {
 export function readTools(body: ChatRequest, takesNative = false): Tool[] {
   const tools = (body.tools ?? []) as readonly WireTool[]
   const offered = tools.map((tool, index) => {
-    if (tool.function) return toolOf(tool.function, cacheMarkOf(tool))
+    if (tool.function) {
+      const whole = takesNative ? wholeOf(tool, 'tool') : undefined
+      return { ...toolOf(tool.function, cacheMarkOf(tool)), ...(whole && { whole: whole.fields }) }
+    }
     if (tool.custom) return toolOf(functionFor(tool.custom), cacheMarkOf(tool))
     const native = anthropicToolIn(tool)
     if (native === null || !takesNative) throw toolRefusal(tool.type, native, index)

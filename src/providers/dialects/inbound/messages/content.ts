@@ -58,7 +58,7 @@ export function readTexts(content: unknown, place: string): TextPart[] {
   })
 }
 
-/** One block that says something; of what it carries beside that only its mark is read, not `citations`. */
+/** One block that says something; of what it carries beside that only its mark is read. */
 export function readBlock(block: Fields, place: string): PlacedPart[] {
   const mark = readMark(block, place)
   const placed = readSaid(block, place)

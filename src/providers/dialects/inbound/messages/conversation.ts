@@ -1,4 +1,5 @@
 /** `system` and `messages` as canonical messages. */
+import { keepWhole, unmarked, type WholePiece } from '../../translate/as-sent.ts'
 import { lastMarked, type Marked, readMark } from './cache.ts'
 import {
   foreignBlock,
@@ -110,22 +111,61 @@ function userTurn({ content }: Fields, at: string, names: ReadonlyMap<string, st
   const results: Written[] = []
   const shown: PlacedPart[] = []
   const said: PlacedPart[] = []
+  const shownPieces: WholePiece[] = []
+  const saidPieces: WholePiece[] = []
+  const kept: KeptResult[] = []
   const blocks = listIn(content, place)
   if (blocks.length === 0) throw wrongValue(place, 'it has 0 items, and the minimum is 1')
   for (const [index, value] of blocks.entries()) {
     const here = `${place}[${index}]`
     const block = fieldsIn(value, here)
-    if (block['type'] !== 'tool_result') said.push(...readBlock(block, here))
-    else {
+    if (block['type'] !== 'tool_result') {
+      const read = readBlock(block, here)
+      said.push(...read)
+      saidPieces.push({ block: isWhole(block) ? (unmarked(block) as Fields) : null, parts: read.length })
+    } else {
       const { result, rest } = toolResult(block, here, names)
       results.push(result)
       shown.push(...rest)
+      kept.push({ message: result.message, block, isShown: rest.length > 0 })
+      if (rest.length > 0) shownPieces.push({ block: null, parts: rest.length, result: result.message })
     }
   }
   const parts = [...shown, ...said]
-  if (parts.length > 0)
-    results.push({ message: { role: 'user', ...contentOf(partsOf(parts)) }, origin: originOf(at, parts) })
+  const message = parts.length > 0 ? { role: 'user', ...contentOf(partsOf(parts)) } : null
+  if (message) results.push({ message, origin: originOf(at, parts) })
+  for (const result of kept) keepResult(result, message)
+  const pieces = [...shownPieces, ...saidPieces]
+  if (message && pieces.some(({ block, result }) => block !== null || result !== undefined))
+    keepWhole(message, { kind: 'user', pieces })
   return results
+}
+
+/** Whether the canonical format has a block in other words. A text is a text, unless it is to be quoted. */
+function isWhole({ type, source, citations }: Fields): boolean {
+  if (type !== 'document') return type === 'search_result' || type === 'tool_reference'
+  if (!isFields(source) || source['type'] !== 'text') return true
+  return isFields(citations) && citations['enabled'] === true
+}
+
+const isBlankText = (value: unknown) => typeof value === 'string' && value.trim() === ''
+
+interface KeptResult {
+  readonly message: object
+  readonly block: Fields
+  readonly isShown: boolean
+}
+
+/** A result of text alone is the same in both formats. */
+function keepResult({ message, block, isShown }: KeptResult, shownIn: object | null): void {
+  const { content, is_error: isError } = block
+  const isPlain = typeof content === 'string' || isUnsaid(content)
+  if (isPlain && isError !== true) return
+  const fields = {
+    ...(isUnsaid(content) || isBlankText(content) ? {} : { content: unmarked(content) }),
+    ...(isError === true ? { is_error: true } : {}),
+  }
+  keepWhole(message, { kind: 'result', block: fields, shownIn: isShown ? shownIn : null })
 }
 
 /** A result is text, so what it shows besides follows as the user's words, which say where it comes from. */
@@ -167,6 +207,7 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
   // The provider wants the blocks of a search, and what was thought between them, in their order.
   const hasSearched = searches && blocks.some(block => isFields(block) && isSearchBlock(block))
   const texts: PlacedPart[] = []
+  const citations = new Map<number, readonly unknown[]>()
   const calls: { readonly call: object; readonly place: string }[] = []
   const thoughts = new Thoughts()
   for (const [index, value] of blocks.entries()) {
@@ -180,6 +221,8 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
       case 'text': {
         const text = textIn(block['text'], `${place}.text`)
         const marks = { ...readMark(block, place), ...(hasSearched ? quoted(block) : {}) }
+        if (text !== '' && isListed(block['citations']))
+          citations.set(texts.length, quotable(block['citations'], hasSearched))
         if (text !== '') texts.push({ part: textPart(text, marks), place })
         break
       }
@@ -199,16 +242,26 @@ function assistantTurn({ content }: Fields, at: string, names: Map<string, strin
         throw foreignBlock(block['type'], place)
     }
   }
+  const message = {
+    role: 'assistant',
+    ...(texts.length === 0 && calls.length > 0 ? { content: null } : contentOf(partsOf(texts))),
+    ...thoughts.fields(calls.length > 0),
+    ...(calls.length > 0 ? { tool_calls: calls.map(({ call }) => call) } : {}),
+  }
+  if (citations.size > 0) keepWhole(message, { kind: 'assistant', citations })
   return {
-    message: {
-      role: 'assistant',
-      ...(texts.length === 0 && calls.length > 0 ? { content: null } : contentOf(partsOf(texts))),
-      ...thoughts.fields(calls.length > 0),
-      ...(calls.length > 0 ? { tool_calls: calls.map(({ call }) => call) } : {}),
-    },
+    message,
     origin: { ...originOf(at, texts), calls: calls.map(({ place }) => place) },
   }
 }
+
+/** Without the blocks of its search, a quote of the web leads nowhere. */
+const quotable = (citations: readonly unknown[], hasSearched: boolean) =>
+  hasSearched ? citations : citations.filter(each => !isFields(each) || each['type'] !== WEB_QUOTE)
+
+const WEB_QUOTE = 'web_search_result_location'
+
+const isListed = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length > 0
 
 /** What a search of the web did; other tools that Anthropic runs are not here. */
 function isSearchBlock({ type, name }: Fields): boolean {
@@ -229,7 +282,7 @@ function nativePart(block: Fields, place: string): NativePart {
 /** What a text quotes of the web. Documents that it quotes were sent as text, which has no places. */
 function quoted({ citations }: Fields): { readonly citations?: readonly unknown[] } {
   if (!Array.isArray(citations)) return {}
-  const ofWeb = citations.filter(each => isFields(each) && each['type'] === 'web_search_result_location')
+  const ofWeb = citations.filter(each => isFields(each) && each['type'] === WEB_QUOTE)
   return ofWeb.length > 0 ? { citations: ofWeb } : {}
 }
 

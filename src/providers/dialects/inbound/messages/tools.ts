@@ -1,5 +1,6 @@
 /** Tools, and which of them may be called. */
 import { isAnthropicClientTool, isAnthropicSearchType, isCalledDirectly, MAX_SEARCHES } from '#contract'
+import { keepWhole } from '../../translate/as-sent.ts'
 import { readMark } from './cache.ts'
 import {
   type Fields,
@@ -28,23 +29,31 @@ export interface DecodedTools {
  * Every tool is one that the client runs: its own, or one that Anthropic defines, whose declaration goes as it is to providers
  * of that format. So does a search of the web, to models that make one. Others that Anthropic runs are left out: clients
  * offer them unasked. What else a tool may carry (`input_examples`,
- * `defer_loading`, `eager_input_streaming`) does not change what it is.
+ * `eager_input_streaming`) does not change what it is; `defer_loading` goes to Anthropic itself.
  * @param searches whether the model searches the web in this form
  */
 export function decodeTools(tools: unknown, choice: unknown, searches: boolean): DecodedTools {
   const dropped = new Map<string, string>()
   const names = new Set<unknown>()
+  const waiting: { readonly tool: object; readonly fields: Fields }[] = []
   if (isUnsaid(tools)) return { fields: withoutTools(choice), dropped }
   const decoded = listIn(tools, 'tools').flatMap((value, index) => {
     const place = `tools[${index}]`
     const tool = fieldsIn(value, place)
     const { type, name } = tool
-    if (isAnthropicSearchType(type) ? searches : !isHosted(type)) return [decodeTool(tool, place)]
+    if (isAnthropicSearchType(type) ? searches : !isHosted(type)) {
+      const made = decodeTool(tool, place)
+      if (tool['defer_loading'] === true) waiting.push({ tool: made, fields: { defer_loading: true } })
+      return [made]
+    }
     dropped.set(`tools.${type}`, `${place}.type`)
     names.add(name)
     return []
   })
   refuseForced(choice, names)
+  // A tool that waits for a search is not found without it.
+  const searched = [...dropped.keys()].some(name => name.startsWith('tools.tool_search_tool'))
+  if (!searched) for (const { tool, fields } of waiting) keepWhole(tool, { kind: 'tool', fields })
   if (decoded.length === 0) return { fields: withoutTools(choice), dropped }
   return { fields: { tools: decoded, ...(isUnsaid(choice) ? {} : decodeChoice(choice)) }, dropped }
 }
