@@ -194,7 +194,7 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   top_k: optional(integer(-1)),
   frequency_penalty: optional(number(-2, 2)),
   presence_penalty: optional(number(-2, 2)),
-  stop: { type: ['string', 'array', 'null'], items: string, maxItems: 4 },
+  stop: { type: ['string', 'array', 'null'], items: string, maxItems: 64 },
   seed: optional(integer(-(2 ** 63), 2 ** 63)),
   logit_bias: optional({ type: 'object', additionalProperties: number(-100, 100) }),
   logprobs: optional(boolean),

@@ -672,6 +672,13 @@ describe('a request in another format, which asks every model to think', () => {
     },
   )
 
+  test('Messages may have more sequences than chat completions', async () => {
+    const stop = ['a', 'b', 'c', 'd', 'e']
+    const route = { path: '/v1/messages', kind: 'messages' as const }
+    const { exchange } = await refusing({ route, body: { model: 'chat-small', messages: [hello], stop } })
+    expect(exchange.chat!.body['stop']).toEqual(stop)
+  })
+
   test('one that can is asked to', async () => {
     const { exchange } = await run('thinker', 'messages')
     expect(exchange.chat!.body.reasoning_effort).toBe('high')

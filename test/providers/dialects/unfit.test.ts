@@ -62,9 +62,13 @@ const ROWS: readonly [
   ],
   ['a name of a tool', 'gemini', 'gemini-3-pro', { tools: [{ function: { name: '2nd' } }] }, 'tools[0].function.name'],
   ['a name of a call', 'gemini', 'gemini-3-pro', CALLED, 'messages[1]'],
+  ['six sequences', 'gemini', 'gemini-3-pro', { stop: [...'abcdef'] }, 'stop'],
+  ['six sequences', 'cohere', 'command-a-03-2025', { stop: [...'abcdef'] }, 'stop'],
+  ['five sequences', 'openai', 'gpt-5', { stop: [...'abcde'] }, 'stop'],
+  ['five sequences, of a relative', 'deepseek', 'deepseek-v4', { stop: [...'abcde'] }, 'stop'],
 ]
 
-test.each(ROWS)('%s', (_, dialect, model, fields, param) => {
+test.each(ROWS)('%s: %s', (_, dialect, model, fields, param) => {
   let refused: unknown
   try {
     createDialect(dialect, () => 0).dialect.encodeRequest(chatOf(fields), target(model))

@@ -2,7 +2,15 @@
 import type { Chat, ChatRequest, EncodedRequest, Target } from '#contract'
 import { bodyOf } from '../translate/body.ts'
 import { lostIn, readConversation } from '../translate/conversation.ts'
-import { droppedOf, type Effort, numberOf, readEffort, readStop, refuseImpossible } from '../translate/parameters.ts'
+import {
+  droppedOf,
+  type Effort,
+  numberOf,
+  readEffort,
+  readStop,
+  refuseImpossible,
+  refuseManyStops,
+} from '../translate/parameters.ts'
 import { messagesOf } from './messages.ts'
 import { planTools } from './tools.ts'
 import { type Traits, traitsOf } from './traits.ts'
@@ -18,6 +26,7 @@ const CARRIED = [
 export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
   const { body, cap, stream } = chat
   refuseImpossible(chat)
+  refuseManyStops(body, MAX_STOPS)
   const traits = traitsOf(target.model)
   const conversation = readConversation(body, undefined, null, true)
   const { fields: tools, words, dropped: lostTools } = planTools(body, traits)
@@ -47,6 +56,7 @@ export function encodeRequest(chat: Chat, target: Target): EncodedRequest {
 const MIN_P = 0.01
 const MAX_P = 0.99
 const MAX_K = 500
+const MAX_STOPS = 5
 
 function sampling(body: ChatRequest, dropped: string[]) {
   const topP = numberOf(body, 'top_p')

@@ -14,6 +14,7 @@ import {
   readTools,
   readTopK,
   refuseImpossible,
+  refuseManyStops,
   shapeRefusal,
   type Tool,
   type ToolChoice,
@@ -29,6 +30,7 @@ const CARRIED = [
 const PENALTIES = ['presence_penalty', 'frequency_penalty']
 /** Google's own limit for `candidateCount`. */
 const MAX_CHOICES = 8
+const MAX_STOPS = 5
 /** Where each platform fetches what it is given an address of; Vertex knows Google's own storage too. */
 const ADDRESSES: Readonly<Record<Platform, RegExp>> = { studio: /^https?:\/\//i, vertex: /^(?:https?|gs):\/\//i }
 
@@ -104,6 +106,7 @@ function refuseUnmade(chat: Chat): void {
     const message = `Invalid value for 'n': ${choices} is more than the ${MAX_CHOICES} choices that this model's provider gives.`
     throw refuse('invalid_value', { message, param: 'n' })
   }
+  refuseManyStops(chat.body, MAX_STOPS)
   refuseImpossible(chat, MAX_CHOICES)
 }
 

@@ -5,7 +5,7 @@
 import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Spans, type Target } from '#contract'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { refuseNativeBlocks } from '../translate/native.ts'
-import { droppedOf, toolRefusal } from '../translate/parameters.ts'
+import { droppedOf, refuseManyStops, toolRefusal } from '../translate/parameters.ts'
 import { mayHaveMarks, withoutMarks } from './cache-marks.ts'
 import { withoutCustomTools } from './custom-calls.ts'
 import { mayHaveExtensions } from './extensions.ts'
@@ -18,6 +18,8 @@ import { plainTools } from './tools.ts'
 /** Members of the outermost object as JSON texts; undefined takes one out. */
 type Changes = Record<string, string | undefined>
 
+const MAX_STOPS = 4
+
 /** The body, and the names of what could not be carried. Throws a refusal for what would make the answer wrong. */
 export function encodeBody(
   chat: Chat,
@@ -27,6 +29,7 @@ export function encodeBody(
 ): { readonly body: Buffer; readonly dropped: readonly string[] } {
   if (Array.isArray(chat.body.tools)) refuseAnthropicTools(chat.body.tools)
   refuseNativeBlocks(chat.body)
+  refuseManyStops(chat.body, MAX_STOPS)
   const changes = ownChanges(chat, target, quirks)
   const left = quirks?.cacheMarks !== 'kept' && mayHaveMarks(chat.bytes) ? withoutMarks(chat.body) : null
   const isPassed = quirks === undefined || (quirks.isPlain === true && !mayDiffer(chat, quirks))

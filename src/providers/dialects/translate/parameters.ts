@@ -196,6 +196,13 @@ export function readStop(body: ChatRequest): string[] {
   return (typeof stop === 'string' ? [stop] : [...(stop ?? [])]).filter(text => text !== '')
 }
 
+/** For providers that take so many sequences only. */
+export function refuseManyStops({ stop }: ChatRequest, most: number): void {
+  if (!Array.isArray(stop) || stop.length <= most) return
+  const message = `'stop' has ${stop.length} items, and this model's provider takes ${most} at most.`
+  throw refuse('unsupported_parameter', { message, param: 'stop' })
+}
+
 export function readEffort(body: ChatRequest): Effort | null {
   return (body.reasoning_effort ?? null) as Effort | null
 }

@@ -124,7 +124,7 @@ function streamOf(stream: unknown): Readonly<Record<string, unknown>> {
   return stream === true ? { stream, stream_options: { include_usage: true } } : { stream }
 }
 
-const MAX_STOPS = 4
+const MAX_STOPS = 64
 
 function stopOf(sequences: unknown): Readonly<Record<string, unknown>> {
   if (isUnsaid(sequences)) return {}

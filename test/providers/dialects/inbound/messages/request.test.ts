@@ -139,10 +139,10 @@ describe('what is refused, with its place', () => {
       `is not one of 'json_schema'`,
     ],
     [
-      { stop_sequences: ['a', 'b', 'c', 'd', 'e'] },
+      { stop_sequences: Array(65).fill('a') },
       'invalid_value',
       'stop_sequences',
-      'it has 5 items, and this gateway takes 4 at most',
+      'it has 65 items, and this gateway takes 64 at most',
     ],
     [{ service_tier: 'gold' }, 'invalid_value', 'service_tier', `"gold" is not one of 'auto', 'standard_only'`],
     [{ mcp_servers: [{ url: 'x' }] }, 'unsupported_parameter', 'mcp_servers', 'Let the client call them'],
