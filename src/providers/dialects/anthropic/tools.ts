@@ -39,9 +39,9 @@ export function planTools(body: ChatRequest, traits: Traits, host: Host, convers
   const dropped = new Set<string>()
   const chosen = readToolChoice(body)
   const offered = allowed(checked(readTools(body, true)), chosen)
-  const tools: Record<string, unknown>[] = offered.map((tool, index) =>
-    writeTool(tool, index, { traits, host, dropped }),
-  )
+  const isWithin = offered.filter(({ strict }) => strict).length <= MAX_STRICT
+  const rules = { traits, host, dropped, isWithin }
+  const tools: Record<string, unknown>[] = offered.map((tool, index) => writeTool(tool, index, rules))
   // Who offers `functions` can take one call only.
   const isParallel = body['parallel_tool_calls'] !== false && body['functions'] == null
   const wanted = readResponseFormat(body)
@@ -101,16 +101,22 @@ interface ToolRules {
   readonly traits: Traits
   readonly host: Host
   readonly dropped: Set<string>
+  /** Whether there are no more strict tools than the provider takes. */
+  readonly isWithin: boolean
 }
 
-function writeTool(tool: Tool, index: number, { traits, host, dropped }: ToolRules) {
+/** The provider's own limit for a request. */
+const MAX_STRICT = 20
+
+function writeTool(tool: Tool, index: number, { traits, host, dropped, isWithin }: ToolRules) {
   const { name, description, parameters, strict, cache, native } = tool
   // So many are held, also where the client has named no bound.
   if (isAnthropicSearch(native)) return marked({ ...native, max_uses: usesOf(native) }, cache)
   if (native) return marked(native, cache)
   const { schema, lost } = schemaForClaude(parameters, index)
   // A rule in words cannot be enforced.
-  const isStrict = strict && traits.schemas && lost.length === 0 && hasGrammar(schema)
+  const isFit = traits.schemas && lost.length === 0 && hasGrammar(schema)
+  const isStrict = strict && isFit && isWithin
   if (strict && !isStrict) dropped.add('tools.function.strict')
   const { schema: closed, lost: unclosed } = isStrict ? closedSchema(schema) : { schema, lost }
   for (const keyword of unclosed) dropped.add(`tools.function.parameters.${keyword}`)

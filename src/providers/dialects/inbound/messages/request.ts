@@ -1,12 +1,12 @@
 /** A request of the Messages API as a body of chat completions. */
 import { createHash } from 'node:crypto'
 import { type InboundView, refuse, takesSearch } from '#contract'
+import { isClosed } from '../closed.ts'
 import { readMark, withLastMarked } from './cache.ts'
 import { decodeConversation, type Origin } from './conversation.ts'
 import {
   type Fields,
   fieldsIn,
-  isFields,
   isUnsaid,
   listIn,
   missing,
@@ -142,22 +142,6 @@ function formatOf(format: unknown, place: string): Readonly<Record<string, unkno
   if (type !== 'json_schema') throw wrongWord(`${place}.type`, type, ['json_schema'])
   const json_schema = { name: 'answer', schema: fieldsIn(schema, `${place}.schema`), strict: isClosed(schema) }
   return { response_format: { type, json_schema } }
-}
-
-/**
- * Whether providers that are strict about schemas take this one strictly: every object names all its members, wants all of
- * them and allows no others. To a schema that does not the model keeps as well as it can.
- */
-function isClosed(schema: unknown): boolean {
-  if (Array.isArray(schema)) return schema.every(isClosed)
-  if (!isFields(schema)) return true
-  const { type, properties, required, additionalProperties } = schema
-  if (type === 'object' || isFields(properties)) {
-    const names = Object.keys(isFields(properties) ? properties : {})
-    const wanted = new Set(Array.isArray(required) ? required : [])
-    if (additionalProperties !== false || !names.every(name => wanted.has(name))) return false
-  }
-  return Object.values(schema).every(isClosed)
 }
 
 function tierOf(tier: unknown): Readonly<Record<string, unknown>> {

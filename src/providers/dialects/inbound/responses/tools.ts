@@ -1,4 +1,5 @@
 /** Tools and which of them may be called: flat here, nested in the canonical format. */
+import { canBeStrict } from '../closed.ts'
 import { type ClientTool, functionFor, isClientTool } from './client-tools.ts'
 import { flatName, SEARCH, ToolNames } from './names.ts'
 import {
@@ -122,7 +123,9 @@ function customTool(tool: Fields, common: Fields, place: string): Fields {
   return { type: 'custom', custom: { ...common, ...(format ? { format } : {}) } }
 }
 
-function functionTool({ parameters, strict }: Fields, common: Fields): Fields {
+/** Left open, `strict` is true in this format where the schema allows it, and false in chat completions. */
+function functionTool({ parameters, strict: said }: Fields, common: Fields): Fields {
+  const strict = said ?? (canBeStrict(parameters) ? true : null)
   return {
     type: 'function',
     function: {
