@@ -3,6 +3,7 @@ import type { Chat, ChatRequest } from '#contract'
 import { type Conversation, lostIn, readConversation } from '../translate/conversation.ts'
 import {
   droppedOf,
+  isNarrowed,
   JSON_IN_WORDS,
   numberOf,
   readEffort,
@@ -56,7 +57,7 @@ export function encodeMessages(
   const { choice, format, mustCall } = plan
   const thinking = planThinking(traits, { effort: readEffort(body), cap, mustCall, conversation })
   const written = writeConversation(plan.inWords ? instructed(conversation) : conversation, {
-    thoughts: !thinking.isOff,
+    thoughts: !thinking.isOff && !(traits.bindsThoughts && isNarrowed(body, true)),
     addresses: host === 'anthropic',
     prefill: traits.prefill,
   })

@@ -23,6 +23,8 @@ export interface Traits {
   readonly schemas: boolean
   /** Whether it can be made to call a tool. */
   readonly forcedChoice: boolean
+  /** Whether it refuses a thought when something before it has changed. */
+  readonly bindsThoughts: boolean
   /** Whether instructions may be among the messages; otherwise all are before them. */
   readonly systemWithin: boolean
   /** Whether a conversation may end with the assistant's own words, which the answer then continues. */
@@ -37,6 +39,7 @@ const FIRST: Traits = {
   knowsXhigh: false,
   schemas: false,
   forcedChoice: true,
+  bindsThoughts: false,
   systemWithin: false,
   prefill: true,
 }
@@ -48,7 +51,7 @@ const FIVE: Traits = { ...FOUR_6, sampling: 'none', thinksUnasked: true, knowsXh
 const OPUS_5: Traits = { ...FIVE, systemWithin: true }
 const FABLE_5: Traits = { ...OPUS_5, thinksAlways: true }
 /** Opus 5.5 and Fable 5.1. */
-const NEWEST: Traits = { ...FABLE_5, forcedChoice: false }
+const NEWEST: Traits = { ...FABLE_5, forcedChoice: false, bindsThoughts: true }
 
 /**
  * The first row that matches counts. Names come with a date or without, from clouds with a prefix and a suffix

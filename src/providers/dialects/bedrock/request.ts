@@ -9,6 +9,7 @@ import {
   choiceRefusal,
   droppedOf,
   grammarRefusal,
+  isNarrowed,
   JSON_IN_WORDS,
   numberOf,
   type ResponseFormat,
@@ -45,7 +46,8 @@ export function encodeBody(chat: Chat, model: string): ConverseBody {
   refuseImpossible(chat)
   const traits = traitsOf(model)
   const lost = new Set<string>()
-  const messages = encodeMessages(body, traits)
+  const isForgotten = traits.bindsThoughts && isNarrowed(body, false)
+  const messages = encodeMessages(body, isForgotten ? { ...traits, takesThoughts: false } : traits)
   const format = schemaFor(readResponseFormat(body), traits, model)
   const tools = encodeTools(body, traits, messages, format, lost)
   const thinking = encodeThinking(readEffort(body), traits, {

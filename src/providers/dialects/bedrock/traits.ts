@@ -112,7 +112,8 @@ export function traitsOf(model: string): Traits {
 /** What is known of Claude is known from its own API; Converse only wraps it. */
 function claude(id: string): Traits {
   const known = messagesTraitsOf(id)
-  const { thinking, thinksUnasked, thinksAlways, knowsXhigh, sampling, schemas, forcedChoice, prefill } = known
+  const { thinking, thinksUnasked, thinksAlways, knowsXhigh, sampling, schemas, prefill } = known
+  const { forcedChoice, bindsThoughts } = known
   const byTool = /claude-(?:v\d|instant)/.test(id) ? 'none' : 'tool'
   return {
     ...PLAIN,
@@ -120,8 +121,7 @@ function claude(id: string): Traits {
     efforts: knowsXhigh ? ['low', 'medium', 'high', 'xhigh', 'max'] : ['low', 'medium', 'high', 'max'],
     thinksByDefault: thinksUnasked,
     thinksAlways,
-    // The same models came with both.
-    bindsThoughts: !forcedChoice,
+    bindsThoughts,
     forcedChoice,
     takesThoughts: thinking !== 'none',
     sampling: SAMPLING[sampling],

@@ -155,6 +155,20 @@ export function toolRefusal(type: string | undefined, native: AnthropicTool | nu
   return refuse('unsupported_parameter', { message, param: `tools[${index}].type` })
 }
 
+/**
+ * Whether the model would not see the tools that it saw when it thought: the choice leaves some out, or the client has none
+ * any more.
+ * @param seesAll whether the provider is sent the tools where none may be called
+ */
+export function isNarrowed(body: ChatRequest, seesAll: boolean): boolean {
+  const { tools, messages } = body
+  const offered = tools?.length ?? 0
+  if (offered === 0) return messages.some(({ tool_calls: calls }) => Array.isArray(calls) && calls.length > 0)
+  const choice = readToolChoice(body)
+  if (choice?.mode === 'none') return !seesAll
+  return choice?.names != null && new Set(choice.names).size < offered
+}
+
 /** `tool_choice`, or the older `function_call`; null when the client leaves it open. */
 export function readToolChoice(body: ChatRequest): ToolChoice | null {
   const choice = body['tool_choice'] ?? body['function_call']
