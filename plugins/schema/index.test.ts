@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Catalog, Key, Model } from '#contract'
-import { CHAT_PARAMETERS } from '../../src/providers/dialects/json-scan.ts'
+import { CHAT_PARAMETERS } from '../../src/providers/dialects/json-bytes.ts'
 import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import { PARAMETERS } from './chat-completions.ts'

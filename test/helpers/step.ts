@@ -3,10 +3,10 @@
  * is Koa's own, the exchange and the runner are the real ones. What would be sent upstream is the test's `next`.
  */
 import type { Context } from 'koa'
-import { type AnyPlugin, type Facts, isRefusal, type Refusal, type RouteView, refuse, type Services } from '#contract'
+import { type AnyPlugin, type Facts, isRefusal, type Refusal, type RouteView, type Services } from '#contract'
 import { compileSchema } from '../../src/config/yaml/ajv.ts'
 import { createPlan } from '../../src/loader/plan.ts'
-import { scanJson } from '../../src/providers/dialects/json-scan.ts'
+import { parseJson } from '../../src/providers/dialects/json-parse.ts'
 import type { Exchange } from '../../src/request/exchange.ts'
 import type { StepReport } from '../../src/request/pipeline/step-report.ts'
 import { Contexts } from '../../src/simulate/context.ts'
@@ -80,7 +80,7 @@ export function createSteps(
       ...(request.address === undefined ? {} : { address: request.address }),
       ctx,
       bytes: request.bytes ?? Buffer.from(request.body === undefined ? '' : JSON.stringify(request.body)),
-      parse: parseBody,
+      parse: parseJson,
       facts: () => ({}),
       async send(exchange) {
         passed = true
@@ -106,17 +106,6 @@ export function readSettings(plugin: AnyPlugin, settings: Readonly<Record<string
   throw new Error(
     `${plugin.name}: ${validate.errors?.map(error => `${error.instancePath} ${error.message}`).join('; ')}`,
   )
-}
-
-/** As the gateway reads a body. */
-function parseBody(bytes: Buffer): unknown {
-  const scan = scanJson(bytes)
-  if (!scan.ok) throw refuse(scan.problem.code, { message: scan.problem.message, param: scan.problem.param })
-  try {
-    return JSON.parse(bytes.toString())
-  } catch (cause) {
-    throw refuse('invalid_json', { cause })
-  }
 }
 
 function service(services: Partial<Services>, name: keyof Services): unknown {

@@ -1,5 +1,6 @@
 /** A request's body as JSON: scanned first, because the parser itself has no limits. */
 import { refuse, type Sliced } from '#contract'
+import { parseRequest } from './json-exact.ts'
 import { SCAN_LIMITS, scanJson } from './json-scan.ts'
 
 /**
@@ -8,33 +9,34 @@ import { SCAN_LIMITS, scanJson } from './json-scan.ts'
  * @param spans empty; filled as by `scanJson`
  */
 export function parseJson(bytes: Buffer, spans?: number[]): unknown {
-  scan(bytes, spans)
-  return parse(bytes.toString('utf8'))
+  const hasUsualNumbers = scan(bytes, spans)
+  return parse(bytes.toString('utf8'), hasUsualNumbers)
 }
 
 /** The same for a long body. Scanning, decoding and parsing take about a nanosecond a byte each, and others run between. */
 export function* parseInSlices(bytes: Buffer, spans?: number[]): Sliced<unknown> {
   yield
-  scan(bytes, spans)
+  const hasUsualNumbers = scan(bytes, spans)
   yield
   const text = bytes.toString('utf8')
   yield
-  const value = parse(text)
+  const value = parse(text, hasUsualNumbers)
   yield
   return value
 }
 
-function scan(bytes: Buffer, spans?: number[]): void {
+/** Whether all numbers are written as `JSON.stringify` would write them. */
+function scan(bytes: Buffer, spans?: number[]): boolean {
   if (bytes.length === 0) throw refuse('invalid_json', { message: 'The body is empty; a JSON object is expected.' })
   const scanned = scanJson(bytes, SCAN_LIMITS, spans)
-  if (scanned.ok) return
+  if (scanned.ok) return scanned.hasUsualNumbers
   const { code, message, param } = scanned.problem
   throw refuse(code, { message, param })
 }
 
-function parse(text: string): unknown {
+function parse(text: string, hasUsualNumbers: boolean): unknown {
   try {
-    return JSON.parse(text)
+    return parseRequest(text, hasUsualNumbers)
   } catch (cause) {
     throw refuse('invalid_json', { cause })
   }

@@ -27,8 +27,7 @@ import {
   skipString,
   tableOf,
 } from './json-bytes.ts'
-
-export { CHAT_PARAMETERS } from './json-bytes.ts'
+import { isUsualScalar } from './json-exact.ts'
 
 export interface ScanLimits {
   /** Levels of objects and arrays. */
@@ -47,7 +46,9 @@ export interface ScanProblem {
   readonly param: string | null
 }
 
-export type ScanResult = { readonly ok: true } | { readonly ok: false; readonly problem: ScanProblem }
+export type ScanResult =
+  | { readonly ok: true; readonly hasUsualNumbers: boolean }
+  | { readonly ok: false; readonly problem: ScanProblem }
 
 /** What a body may be at most; a chat with hundreds of tools stays far below. */
 export const SCAN_LIMITS: ScanLimits = { depth: 64, structural: 50_000 }
@@ -64,14 +65,12 @@ export function scanJson(bytes: Buffer, limits: ScanLimits = SCAN_LIMITS, spans:
   const scanner = new Scanner(bytes, limits, spans)
   try {
     scanner.body()
-    return SOUND
+    return { ok: true, hasUsualNumbers: scanner.hasUsualNumbers }
   } catch (error) {
     if (error instanceof Stop) return { ok: false, problem: error.problem }
     throw error
   }
 }
-
-const SOUND: ScanResult = { ok: true }
 
 /** Leaves the scan at the first problem. Not an Error: its stack trace would cost the sender nothing and us much. */
 class Stop {
@@ -127,6 +126,7 @@ class Scanner {
   at = 0
   depth = 0
   structural = 0
+  hasUsualNumbers = true
   /** How many keys are in the scratch. */
   top = 0
   /** A backslash at or after the last place that was asked for. */
@@ -157,8 +157,11 @@ class Scanner {
       this.at = end
     } else if (first === BRACE_OPEN) this.object()
     else if (first === BRACKET_OPEN) this.array()
-    else if (STARTS_SCALAR[first] === 1) this.at = skipScalar(this.bytes, this.at)
-    else this.expected('a value')
+    else if (STARTS_SCALAR[first] === 1) {
+      const start = this.at
+      this.at = skipScalar(this.bytes, start)
+      this.hasUsualNumbers &&= isUsualScalar(this.bytes, start, this.at)
+    } else this.expected('a value')
   }
 
   array(): void {

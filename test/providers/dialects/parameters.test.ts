@@ -1,7 +1,7 @@
 /** Three places that must not import one another name the request's parameters: here they are compared. */
 import { expect, test } from 'vitest'
 import { PARAMETERS } from '../../../plugins/schema/chat-completions.ts'
-import { CHAT_PARAMETERS } from '../../../src/providers/dialects/json-scan.ts'
+import { CHAT_PARAMETERS } from '../../../src/providers/dialects/json-bytes.ts'
 import { COMMON_PARAMETERS, modelEntry } from '../../../src/request/answer/entries.ts'
 
 test('the scan knows exactly the parameters of the schema', () => {

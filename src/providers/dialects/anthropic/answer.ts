@@ -1,8 +1,8 @@
 /** A whole answer of the Messages API as a chat completion. */
-
 import type { AnswerView, AnthropicPiece } from '#contract'
 import { saysNothing } from '../failure.ts'
 import { finishOf } from '../finish.ts'
+import { parseAnswer } from '../json-exact.ts'
 import {
   type Decoded,
   invalid,
@@ -18,7 +18,7 @@ import { usageOf } from './usage.ts'
 
 export function decodeMessage(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
   try {
-    const parsed: unknown = JSON.parse(body.toString('utf8'))
+    const parsed = parseAnswer(body.toString('utf8'), 'input')
     if (!isFields(parsed)) return invalid('the answer is not an object')
     if (parsed['type'] === 'error' || !saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
     const content = parsed['content']

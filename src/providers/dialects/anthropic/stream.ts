@@ -1,5 +1,6 @@
 /** The decoder of a streamed message: server-sent events whose data names its type. */
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
+import { parseAnswer } from '../json-exact.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { isFields } from '../translate/value.ts'
@@ -33,7 +34,7 @@ function pass({ event, data }: SseEvent, machine: MessageEvents): void {
 
 function parse(data: Buffer): unknown {
   try {
-    return JSON.parse(data.toString('utf8'))
+    return parseAnswer(data.toString('utf8'), 'input')
   } catch {
     return undefined
   }

@@ -2,6 +2,7 @@
 
 import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
 import { finishOf } from '../finish.ts'
+import { parseAnswer } from '../json-exact.ts'
 import {
   AT_A_SEQUENCE,
   countOf,
@@ -21,7 +22,7 @@ export function isJson(value: unknown): value is Json {
 
 export function decodeAnswer(body: Buffer, view: AnswerView): DecodedAnswer | { readonly failure: UpstreamFailure } {
   try {
-    return translated(JSON.parse(body.toString('utf8')), view)
+    return translated(parseAnswer(body.toString('utf8'), 'input'), view)
   } catch {
     // No JSON, or JSON so deep that it can't be written again.
     return invalid(body.length === 0 ? 'the answer is empty' : 'the answer is not JSON that can be read')

@@ -1,6 +1,7 @@
 /** A whole answer: candidates to choices. */
 import type { AnswerView, DecodedAnswer, UpstreamFailure } from '#contract'
 import { saysNothing } from '../failure.ts'
+import { parseAnswer } from '../json-exact.ts'
 import { type TranslatedCall, type TranslatedChoice, translatedAnswer } from '../translate/completion.ts'
 import {
   blockedPrompt,
@@ -19,7 +20,7 @@ type Failed = { readonly failure: UpstreamFailure }
 export function decodeAnswer(body: Buffer, view: AnswerView, fail: Fail): DecodedAnswer | Failed {
   let parsed: unknown
   try {
-    parsed = JSON.parse(body.toString('utf8'))
+    parsed = parseAnswer(body.toString('utf8'), 'args')
   } catch {
     return invalid('the answer is not JSON')
   }

@@ -1,5 +1,6 @@
 /** The conversation as Google's `contents`: turns of the user and of the model, each a list of parts. */
 import { refuse } from '#contract'
+import { parseExact } from '../json-exact.ts'
 import { scanJson } from '../json-scan.ts'
 import type { Part, Source, ToolCall, ToolResult, Turn } from '../translate/conversation.ts'
 import type { Tool } from '../translate/parameters.ts'
@@ -103,7 +104,7 @@ function responseOf({ text }: ToolResult): object {
   // A tool's text is the first to look at it here: too deep, and it could not be written down again.
   if (!looksLikeJson || !scanJson(Buffer.from(text)).ok) return { result: text }
   try {
-    const value: unknown = JSON.parse(text)
+    const value = parseExact(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : { result: value }
   } catch {
     return { result: text }

@@ -6,6 +6,7 @@
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { saysNothing } from '../failure.ts'
 import { BRACE_OPEN, BRACKET_OPEN } from '../json-bytes.ts'
+import { parseAnswer } from '../json-exact.ts'
 import { SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import {
@@ -82,7 +83,7 @@ export class GeminiStream implements StreamDecoder {
     if (this.#over) return
     let parsed: unknown
     try {
-      parsed = JSON.parse(data.toString('utf8'))
+      parsed = parseAnswer(data.toString('utf8'), 'args')
     } catch {
       this.#broken('a piece of the stream is not JSON')
       return

@@ -1,8 +1,8 @@
 /** A whole answer of Ollama's as a chat completion, and what whole answers and the lines of streams have in common. */
-
 import type { AnswerView, WireUsage } from '#contract'
 import { saysNothing } from '../failure.ts'
 import { finishOf } from '../finish.ts'
+import { parseAnswer } from '../json-exact.ts'
 import {
   countOf,
   type Decoded,
@@ -16,7 +16,7 @@ import type { ErrorReader } from './failures.ts'
 
 export function decodeAnswer(body: Buffer, view: AnswerView, errors: ErrorReader): Decoded {
   try {
-    const parsed: unknown = JSON.parse(body.toString('utf8'))
+    const parsed = parseAnswer(body.toString('utf8'), 'arguments')
     if (!isFields(parsed)) return invalid('the answer is not an object')
     if (!saysNothing(parsed['error'])) return { failure: errors.inside(parsed) }
     if (!isFields(parsed['message'])) return invalid('the answer has no message')

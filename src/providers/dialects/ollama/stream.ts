@@ -2,6 +2,7 @@
 
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { finishOf } from '../finish.ts'
+import { parseAnswer } from '../json-exact.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import { callsIn, usageOf } from './answer.ts'
@@ -82,7 +83,7 @@ export class OllamaStream implements StreamDecoder {
 
 function parse(line: Buffer): unknown {
   try {
-    return JSON.parse(line.toString('utf8'))
+    return parseAnswer(line.toString('utf8'), 'arguments')
   } catch {
     return undefined
   }

@@ -1,5 +1,6 @@
 /** Calls of earlier turns and what came of them: which result answers which call, also where clients name neither. */
 import { type ChatMessage, type ChatRequest, refuse } from '#contract'
+import { parseExact } from '../json-exact.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 import { argumentsFor, type WireCustomCall } from './custom-tools.ts'
 
@@ -124,7 +125,7 @@ function readArguments(text: string, place: string): Record<string, unknown> {
   if (text.trim() === '') return {}
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parseExact(text)
   } catch {
     return { INVALID_JSON: text }
   }

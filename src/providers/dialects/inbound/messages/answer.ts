@@ -1,5 +1,6 @@
 /** A whole answer as a message, and what of a message a stream says at its beginning and its end. */
 import type { ChatCompletion } from '#contract'
+import { parseExact } from '../../json-exact.ts'
 import { AT_A_SEQUENCE } from '../../translate/completion.ts'
 import type { Block, BlockSink, Piece } from './blocks.ts'
 import { type CallNamer, ContentWriter } from './content-writer.ts'
@@ -132,7 +133,7 @@ class MessageSink implements BlockSink {
 /** What is no JSON object comes wrapped in one, where a tool will stumble over it in place of running without arguments. */
 function inputOf(text: string): object {
   try {
-    const value: unknown = JSON.parse(text)
+    const value = parseExact(text)
     // What is nested too deeply can be read, and not written again: tried a few levels deeper than it will stand.
     if (isFields(value) && JSON.stringify([[[[[[[[value]]]]]]]]) !== '') return value
   } catch {

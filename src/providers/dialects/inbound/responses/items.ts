@@ -1,5 +1,6 @@
 /** The kinds of output items: thoughts, messages, pictures, and calls of functions or custom tools. */
 import type { Boxes, ToolCallDelta } from '#contract'
+import { parseExact } from '../../json-exact.ts'
 import { type ClientTool, callItem, prefixOf } from './client-tools.ts'
 import type { ToolNames } from './names.ts'
 import type { Fields } from './read.ts'
@@ -281,7 +282,7 @@ export class CallItem implements OpenItem {
     if (this.#isSearch) return this.#search(status)
     const tool = this.#clientTool
     if (tool) {
-      const said = callItem(tool, status === 'in_progress' ? undefined : argumentsOf(this.#text))
+      const said = callItem(tool, status === 'in_progress' ? undefined : argumentsOf(this.#text, JSON.parse))
       return { id: this.#place?.id, status, call_id: this.callId, ...said }
     }
     return {
@@ -297,7 +298,7 @@ export class CallItem implements OpenItem {
 
   #search(status: ItemStatus): OutputItem {
     const id = this.#place?.id
-    const found = status === 'in_progress' ? {} : argumentsOf(this.#text)
+    const found = status === 'in_progress' ? {} : argumentsOf(this.#text, parseExact)
     return { id, type: 'tool_search_call', status, call_id: this.callId, execution: 'client', arguments: found }
   }
 
@@ -319,9 +320,9 @@ export class CallItem implements OpenItem {
 }
 
 /** As a value; what is none stays the text that it is. */
-function argumentsOf(text: string): unknown {
+function argumentsOf(text: string, parse: (text: string) => unknown): unknown {
   try {
-    return JSON.parse(text)
+    return parse(text)
   } catch {
     return text
   }
