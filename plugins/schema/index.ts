@@ -13,6 +13,7 @@ import {
   MAX_CHOICES,
   type Model,
   mayUse,
+  refusalOfMedia,
   refuse,
 } from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
@@ -133,6 +134,7 @@ function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap
     throw refuse('unsupported_parameter', { message, param: 'reasoning_effort' })
   }
   refuseUnfitChoices(body, model)
+  refuseUnfitMedia(body, model)
   refuseUnfitCap(body, model, capAboveMax)
   refuseUnfitSearch(body, model)
   refusePriceFeatures(body, model)
@@ -153,6 +155,12 @@ function refuseUnfitChoices({ n }: ChatRequest, { id, maxChoices = MAX_CHOICES }
   const most = maxChoices === 1 ? 'one choice' : `${maxChoices} choices`
   const message = `The model ${shortJson(id)} gives ${most} an answer, but 'n' is ${n}.`
   throw refuse('unsupported_parameter', { message, param: 'n' })
+}
+
+/** Before credit is held for media that no target of the model reads. */
+function refuseUnfitMedia(body: ChatRequest, { targets }: Model): void {
+  const refusal = targets[0] && refusalOfMedia(body, targets[0])
+  if (refusal && targets.every(target => refusalOfMedia(body, target) !== null)) throw refusal
 }
 
 function refuseUnfitCap(

@@ -1,5 +1,5 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
-import type { NanoUsd, PriceFeature, RouteKind } from '#contract'
+import type { Modality, NanoUsd, PriceFeature, RouteKind } from '#contract'
 import type { DialectName, ProfileName } from './configuration.ts'
 
 export interface PriceShape {
@@ -50,6 +50,7 @@ export interface TargetShape {
   readonly reasoning_outside_cap: number
   readonly priority: number
   readonly max_inflight?: number
+  readonly input_modalities?: readonly Modality[]
 }
 
 export interface ModelShape {

@@ -1,7 +1,17 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
-import { formatMoney, MAX_CHOICES, type Model, type NanoUsd, type Price, type SearchForm, type Target } from '#contract'
+import {
+  formatMoney,
+  MAX_CHOICES,
+  type Modality,
+  type Model,
+  type NanoUsd,
+  type Price,
+  type SearchForm,
+  type Target,
+} from '#contract'
 import type { Configuration, DialectName } from './configuration.ts'
 import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
+import { modalitiesOf, uncarried } from './modalities.ts'
 import { didYouMean } from './yaml/problem.ts'
 import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
@@ -43,14 +53,13 @@ export function buildCatalog(
   shapes: GatewayShape['models'],
   providers: GatewayShape['providers'],
 ): Catalog {
-  const providerNames = entriesOf(providers).map(([name]) => name)
   const catalog: Catalog = { models: new Map(), aliases: new Map() }
   for (const [id, shape] of entriesOf(shapes)) {
     const at = pointer('models', id)
     const remains = source.remains(at, shape)
     if (remains === null) continue
     const targets = (Array.isArray(remains.targets) ? remains.targets : []).map(target => target ?? {})
-    checkTargets(source, at, targets, providerNames)
+    checkTargets(source, at, targets, providers)
     checkSizes(source, at, remains)
     checkDate(source, at, remains)
     checkPriceSize(source, `${at}/price`, remains.price)
@@ -77,6 +86,7 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
         reasoningOutsideCap: target.reasoning_outside_cap,
         priority: target.priority,
         maxInflight: target.max_inflight ?? Number.POSITIVE_INFINITY,
+        ...readsOf(target, providers[target.provider]?.dialect ?? 'demo'),
       }),
     ),
     price: priceFrom(shape.price),
@@ -94,6 +104,11 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
     ownedBy: shape.owned_by,
     description: shape.description ?? null,
   }
+}
+
+function readsOf({ model, input_modalities }: TargetShape, dialect: DialectName | 'demo') {
+  const inputModalities = modalitiesOf(dialect, model, input_modalities)
+  return inputModalities === undefined ? {} : { inputModalities }
 }
 
 /** A price in nano-dollars per million tokens, or null for `free`. */
@@ -128,13 +143,15 @@ function checkTargets(
   source: Source,
   at: string,
   targets: readonly Partial<TargetShape>[],
-  providerNames: readonly string[],
+  providers: GatewayShape['providers'],
 ): void {
   const seen = new Set<string>()
-  for (const [i, { provider, model }] of targets.entries()) {
+  const providerNames = entriesOf(providers).map(([name]) => name)
+  for (const [i, { provider, model, input_modalities: configured }] of targets.entries()) {
     const target = `${at}/targets/${i}`
     if (provider !== undefined) checkProviderName(source, `${target}/provider`, provider, providerNames)
     if (provider === undefined || model === undefined) continue
+    if (configured !== undefined) checkModalities(source, target, configured, providers[provider]?.dialect)
     const id = `${provider}/${model}`
     if (seen.has(id)) {
       source.report(target, `the target ${id} is here twice`, {
@@ -144,6 +161,22 @@ function checkTargets(
     }
     seen.add(id)
   }
+}
+
+/** Reports media that never reach the model, whatever it reads. */
+function checkModalities(
+  source: Source,
+  target: string,
+  configured: readonly Modality[],
+  dialect: DialectName | 'demo' | undefined,
+): void {
+  const at = `${target}/input_modalities`
+  if (dialect === undefined || !source.sound(at)) return
+  const found = uncarried(dialect, configured)
+  if (found === null) return
+  source.report(`${at}/${configured.indexOf(found.modality)}`, `the dialect ${dialect} carries no ${found.modality}`, {
+    suggestion: `it carries ${found.carried.join(', ')}`,
+  })
 }
 
 /** Reports a provider that the file does not have. */

@@ -1,5 +1,5 @@
 /** Types of values in the schemas of gateway.yaml and policies. */
-import { type UnitName, unit } from '#contract'
+import { MODALITIES, type UnitName, unit } from '#contract'
 
 export const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
 export const flag = (description: string, value: boolean) => ({ type: 'boolean', description, default: value })
@@ -25,6 +25,14 @@ export const map = (description: string, properties: object, more: object = {}) 
   properties,
   ...more,
 })
+
+export const INPUT_MODALITIES = {
+  type: 'array',
+  uniqueItems: true,
+  description:
+    'The media that the target accepts in messages. Text is always accepted. Tollgate does not send other media to the target. Default: what the model is known to accept, else what the dialect can represent.',
+  items: { enum: MODALITIES },
+}
 
 export const NAME = {
   pattern: '^[A-Za-z][A-Za-z0-9_-]{0,39}$',

@@ -7,6 +7,7 @@ import { DIALECT_NAMES, PROFILE_NAMES } from './configuration.ts'
 import {
   ADDRESS,
   flag,
+  INPUT_MODALITIES,
   map,
   measured,
   NAME,
@@ -159,6 +160,7 @@ const TARGET = map(
       '0',
       '100M',
     )('Reasoning tokens that the target may bill beyond the output cap.', '0'),
+    input_modalities: INPUT_MODALITIES,
   },
   { required: ['provider', 'model'] },
 )

@@ -3,6 +3,7 @@
 import type { Account, Key } from './account.ts'
 import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
+import type { Reader } from './media.ts'
 import type { NanoUsd } from './units.ts'
 
 /** What a token costs, in nano-dollars per million tokens. Copied into the hold, so a reload cannot change a bill. */
@@ -18,7 +19,7 @@ export interface Price {
 }
 
 /** A provider and its own name for a model. */
-export interface Target {
+export interface Target extends Reader {
   /** `provider/model`, for receipts, logs and metrics. */
   readonly id: string
   readonly provider: string

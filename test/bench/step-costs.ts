@@ -155,7 +155,13 @@ const body = { model: 'bench', messages: [{ role: 'user', content: 'Hello' }], m
 const account = { id: 'acc_1', name: 'customer', plan: 'free' } as Account
 const key = { id: 'key_1', name: 'bench' } as Key
 const chat = { body, bytes: Buffer.from(JSON.stringify(body)), stream: false, choices: 1, cap: 400 } as unknown as Chat
-const model = { id: 'bench', reasoning: false, context: 8192, maxOutput: 1024 } as Model
+const model = {
+  id: 'bench',
+  targets: [] as Model['targets'],
+  reasoning: false,
+  context: 8192,
+  maxOutput: 1024,
+} as Model
 
 /** Stands for the steps that know who asks for what, so that conditions can name it. */
 const giver: PlannableStep = {

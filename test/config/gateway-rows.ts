@@ -2,6 +2,7 @@
 import { BRACES } from './brace-rows.ts'
 import { ONE_DIALECT } from './dialect-rows.ts'
 import { STORE } from './store-rows.ts'
+import { TARGETS as TARGET_ROWS } from './target-rows.ts'
 import { TELEMETRY } from './telemetry-rows.ts'
 import { type Files, type Gateway, PARTS } from './workshop.ts'
 
@@ -388,34 +389,6 @@ const MODELS: Row[] = [
     model(`    ▸${TARGETS.trim()}\n${SIZES}`),
     'small has no "price"; it must be "free" or a map with per, input and output',
   ],
-  ['no targets', model(`    targets: ▸[]\n${PRICE}\n${SIZES}`), 'targets needs at least one entry'],
-  [
-    'an unknown provider',
-    model(`    targets: [ { provider: ▸dmeo, model: x } ]\n${PRICE}\n${SIZES}`),
-    'there is no provider "dmeo"; did you mean "demo"?',
-  ],
-  [
-    'a provider from elsewhere',
-    model(`    targets: [ { provider: ▸acme, model: x } ]\n${PRICE}\n${SIZES}`),
-    'there is no provider "acme"; there are demo, far',
-  ],
-  [
-    'a weight of 0',
-    model(`    targets: [ { provider: demo, model: x, weight: ▸0 } ]\n${PRICE}\n${SIZES}`),
-    'weight must be at least 1',
-  ],
-  [
-    'a mistyped weight',
-    model(`    targets: [ { provider: demo, model: x, ▸weigth: 3 } ]\n${PRICE}\n${SIZES}`),
-    'unknown key "weigth"; did you mean "weight"?',
-  ],
-  [
-    'a target twice',
-    model(
-      `    targets:\n      - { provider: demo, model: x }\n      - ▸{ provider: demo, model: x }\n${PRICE}\n${SIZES}`,
-    ),
-    'the target demo/x is here twice; give it a larger weight instead',
-  ],
   [
     'a price in words',
     model(`${TARGETS}\n    price: ▸cheap\n${SIZES}`),
@@ -687,6 +660,7 @@ export const GATEWAY_ROWS = Object.entries({
   TELEMETRY,
   REFERENCES,
   PROVIDERS,
+  TARGETS: TARGET_ROWS,
   MODELS,
   ROUTES,
 }).flatMap(([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const))

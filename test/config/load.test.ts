@@ -334,7 +334,7 @@ test('models', async () => {
       models: `${PARTS.models}
   big/think:
     targets:
-      - { provider: far, model: huge, weight: 3, cap_field: max_tokens, reasoning_outside_cap: 2k }
+      - { provider: far, model: huge, weight: 3, cap_field: max_tokens, reasoning_outside_cap: 2k, input_modalities: [ image ] }
       - { provider: demo, model: tiny, cost: { per: 1K tokens, input: 0.001, output: "$0.002" } }
     price: { per: 1M tokens, input: $1, cached_input: $0.5, cache_write: 1.25, output: $4, request: $0.001, web_search: $0.01 }
     context: 128Ki
@@ -395,7 +395,13 @@ test('models', async () => {
   })
   expect(models.get('big/think')).toMatchObject({
     targets: [
-      { id: 'far/huge', weight: 3, capField: 'max_tokens', reasoningOutsideCap: 2000 },
+      {
+        id: 'far/huge',
+        weight: 3,
+        capField: 'max_tokens',
+        reasoningOutsideCap: 2000,
+        inputModalities: ['text', 'image'],
+      },
       { cost: { input: 1_000_000_000n, cachedInput: 1_000_000_000n, output: 2_000_000_000n } },
     ],
     price: {

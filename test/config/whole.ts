@@ -92,6 +92,7 @@ models:
         priority: 1
         max_inflight: 10
         reasoning_outside_cap: 1k
+        input_modalities: [ text, image ]
     price:
       per: 1K tokens
       input: $0.10

@@ -362,18 +362,21 @@ test('a client that leaves during the pause before another attempt is not asked 
 })
 
 describe('a target that cannot do what is asked', () => {
-  /** The first speaks Anthropic's format, which has no `n` and no `seed`. */
+  /** The first speaks Anthropic's format, which has no `n` and no `seed`, and reads text only. */
   const unlike = (route: object = {}, ...more: object[]) =>
     start(route, {
       yaml: {
         providers: providersOf('anthropic', 'openai'),
-        models: { m: modelAt([{ provider: 'one', model: 'a' }, ...more]) },
+        models: { m: modelAt([{ provider: 'one', model: 'a', input_modalities: ['text'] }, ...more]) },
       },
     })
   const likeOpenAi = { provider: 'two', model: 'b' }
+  const PICTURE = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
+  const seen = { messages: [{ role: 'user', content: [{ type: 'text', text: 'Look.' }, PICTURE] }] }
 
   test.each([
     ['at all', {}, { n: 2 }],
+    ['because its model reads text only', {}, seen],
     ['in full, where that is asked for', { on_dropped: 'refuse' }, { seed: 7 }],
   ])('%s is passed over, and is no attempt', async (_name, route, body) => {
     const gateway = await unlike(route, likeOpenAi)
@@ -387,6 +390,7 @@ describe('a target that cannot do what is asked', () => {
 
   test.each([
     ['at all', {}, { n: 2 }, 'n'],
+    ['because its model reads text only', {}, seen, 'messages[0].content[1]'],
     ['in full, where that is asked for', { on_dropped: 'refuse' }, { seed: 7 }, 'seed'],
   ])('%s and is the only one: the client is told what, for nothing', async (_name, route, body, param) => {
     const gateway = await unlike(route)

@@ -2,7 +2,15 @@
  * What each target of a request would be sent, by the dialect that its provider speaks, or why it cannot be asked. The
  * scripted providers all speak the canonical format, so it is worked out beside them.
  */
-import { type Chat, type EncodedRequest, type Exchange, isRefusal, type Refusal, type Target } from '#contract'
+import {
+  type Chat,
+  type EncodedRequest,
+  type Exchange,
+  isRefusal,
+  type Refusal,
+  refusalOfMedia,
+  type Target,
+} from '#contract'
 import type { Configuration, Provider } from '../../config/configuration.ts'
 import { createDialect } from '../../providers/dialects/index.ts'
 import { refusalOfLost } from '../../providers/dialects/lost.ts'
@@ -49,6 +57,8 @@ function encoded(provider: Provider, { chat, target, onDropped, now }: Wanted): 
   // The embedded demo speaks the canonical format.
   const name = dialect === 'demo' ? 'openai' : dialect
   const host = URL.parse(baseUrl)?.hostname ?? ''
+  const unread = refusalOfMedia(chat.body, target)
+  if (unread) return unread
   try {
     const request = createDialect(name, now, text => text, azure, host, profile).dialect.encodeRequest(chat, target)
     return refusalOfLost(chat, request, onDropped) ?? request

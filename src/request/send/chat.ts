@@ -1,5 +1,13 @@
 /** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
-import { type EncodedRequest, isRefusal, type Refusal, refuse, type Target, type UpstreamFailure } from '#contract'
+import {
+  type EncodedRequest,
+  isRefusal,
+  type Refusal,
+  refusalOfMedia,
+  refuse,
+  type Target,
+  type UpstreamFailure,
+} from '#contract'
 import { refusalOfLost } from '../../providers/dialects/lost.ts'
 import { type Retry, retryAfterFailure } from '../../providers/retry.ts'
 import type { PumpEnding } from '../answer/pump.ts'
@@ -57,6 +65,8 @@ const without = (targets: readonly Target[], target: Target) => targets.filter(o
 export function requestFor(exchange: LiveExchange, target: Target): EncodedRequest | Refusal {
   const { dialect } = exchange.generation.upstreams.get(target.provider)!
   const chat = exchange.chat!
+  const unread = refusalOfMedia(chat.body, target)
+  if (unread) return unread
   try {
     const request = dialect.encodeRequest(chat, target, chat.bytes === exchange.bytes ? exchange.spans : undefined)
     return refusalOfLost(chat, request, exchange.onDropped) ?? request

@@ -219,7 +219,15 @@ test.each([
 
 describe('generated requests', () => {
   const findModel = (id: string) => ({ thinker: { maxOutput: 8192 }, 'chat-small': { maxOutput: 1000 } })[id]
-  const model = { id: 'chat-small', price: null, maxOutput: 1000, defaultOutput: 100, reasoning: false, allow: [] }
+  const model = {
+    id: 'chat-small',
+    targets: [],
+    price: null,
+    maxOutput: 1000,
+    defaultOutput: 100,
+    reasoning: false,
+    allow: [],
+  }
   const models = [model, { ...model, id: 'thinker', reasoning: true, maxOutput: 8192 }] as unknown as Model[]
   const catalog = {
     find: (id: string) => models.find(one => one.id === id && Object.assign(one, { public: true, enabled: true })),

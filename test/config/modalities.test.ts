@@ -1,0 +1,104 @@
+/** Which media a target's model reads, by its dialect and its name there. */
+import { expect, test } from 'vitest'
+import type { DialectName } from '../../src/config/configuration.ts'
+import { modalitiesOf, uncarried } from '../../src/config/modalities.ts'
+
+test.each<[DialectName, reads: string | undefined, models: readonly string[]]>([
+  [
+    'openai',
+    '',
+    [
+      'gpt-oss-120b',
+      'deepseek-ai/DeepSeek-V3.2',
+      'accounts/fireworks/models/qwen3-235b-a22b',
+      'accounts/fireworks/models/qwen2p5-72b-instruct',
+      'accounts/fireworks/models/glm-4p6',
+      'accounts/fireworks/models/llama-v3p1-405b-instruct',
+      'meta-llama/Llama-3.3-70B-Instruct',
+      'Qwen/Qwen3-Coder-480B-A35B-Instruct',
+      'moonshotai/Kimi-K2-Instruct-0905',
+      'MiniMaxAI/MiniMax-M2',
+      'zai-org/GLM-4.6-FP8',
+      'gpt-3.5-turbo',
+      'o3-mini',
+      'o1-mini-2024-09-12',
+    ],
+  ],
+  [
+    'openai',
+    'image file',
+    ['gpt-4o', 'gpt-4o-mini-2024-07-18', 'gpt-4.1-nano', 'gpt-5.1', 'anthropic/claude-sonnet-4.5'],
+  ],
+  [
+    'openai',
+    undefined,
+    [
+      'gpt-4o-audio-preview',
+      'gpt-audio',
+      'o3',
+      'qwen3-vl-235b',
+      'qwen2.5-omni-7b',
+      'qwen3.5-397b',
+      'qwen3-asr-flash',
+      'llama3-llava-next-8b',
+      'fixie-ai/ultravox-v0_5-llama-3_1-8b',
+      'deepseek-ocr',
+      'deepseek-vl2',
+      'glm-4.5v',
+      'glm-4v-plus',
+      'meta-llama/llama-4-maverick',
+      'meta-llama/Llama-3.2-11B-Vision-Instruct',
+      'kimi-k2.5',
+      'google/gemini-3-pro',
+      'some-model',
+    ],
+  ],
+  ['azure', undefined, ['production']],
+  ['deepseek', '', ['deepseek-v4-pro']],
+  ['groq', '', ['openai/gpt-oss-120b', 'llama-3.3-70b-versatile', 'llama3-70b-8192', 'qwen/qwen3-32b']],
+  ['groq', undefined, ['meta-llama/llama-4-scout']],
+  ['zai', '', ['glm-4.6', 'glm-4.5-air', 'glm-5']],
+  ['zai', undefined, ['glm-4.6v']],
+  ['mistral', '', ['mistral-large-2407', 'open-mixtral-8x22b', 'codestral-latest']],
+  ['mistral', undefined, ['mistral-large-latest', 'pixtral-12b', 'voxtral-small']],
+  ['anthropic', 'image file', ['claude-opus-4-6', 'a-new-one']],
+  ['vertex-anthropic', 'image file', ['claude-sonnet-4-5@20250929']],
+  ['bedrock-invoke', 'image file', ['us.anthropic.claude-sonnet-4-5-20250929-v1:0']],
+  ['gemini', 'image audio file', ['gemini-2.5-flash']],
+  ['vertex', 'image audio file', ['gemini-3-pro-preview']],
+  ['cohere', '', ['command-a-03-2025', 'command-a-reasoning-08-2025', 'command-r-plus']],
+  ['cohere', 'image', ['command-a-vision-07-2025', 'a-new-one']],
+  ['ollama', '', ['llama3.1', 'llama3.1:8b', 'llama3:70b', 'gpt-oss:20b', 'qwen3:8b', 'deepseek-r1']],
+  ['ollama', 'image', ['llama3.2-vision', 'llava', 'gemma3', 'qwen2.5vl']],
+  [
+    'bedrock',
+    'file',
+    [
+      'us.meta.llama3-3-70b-instruct-v1:0',
+      'meta.llama3-8b-instruct-v1:0',
+      'mistral.mistral-large-2407-v1:0',
+      'openai.gpt-oss-120b-1:0',
+      'cohere.command-r-plus-v1:0',
+      'amazon.titan-text-express-v1',
+    ],
+  ],
+  ['bedrock', '', ['amazon.titan-text-premier-v1:0', 'us.amazon.nova-micro-v1:0']],
+  ['bedrock', 'image file', ['us.amazon.nova-lite-v1:0', 'us.anthropic.claude-opus-5-5']],
+  ['bedrock', 'image audio file', ['us.meta.llama3-2-11b-instruct-v1:0', 'a-new-one']],
+])('%s: text and %j', (dialect, reads, models) => {
+  const expected = reads === undefined ? undefined : `text ${reads}`.trim()
+  const found = models.map(model => [model, modalitiesOf(dialect, model, undefined)?.join(' ')])
+  expect(found).toEqual(models.map(model => [model, expected]))
+})
+
+test('the configuration has the last word, and a model always reads text', () => {
+  expect(modalitiesOf('openai', 'gpt-oss-120b', ['image'])).toEqual(['text', 'image'])
+  expect(modalitiesOf('openai', 'some-model', ['text'])).toEqual(['text'])
+  expect(modalitiesOf('openai', 'some-model', [])).toEqual(['text'])
+})
+
+test('media that a dialect does not carry', () => {
+  expect(uncarried('openai', ['text', 'image', 'audio', 'video', 'file'])).toBeNull()
+  expect(uncarried('cohere', ['image'])).toBeNull()
+  expect(uncarried('cohere', ['image', 'file'])).toEqual({ modality: 'file', carried: ['text', 'image'] })
+})

@@ -1,0 +1,46 @@
+/** Broken targets of models in gateway.yaml; as in gateway-rows.ts. */
+import type { Row } from './gateway-rows.ts'
+import type { Gateway } from './workshop.ts'
+
+const targets = (text: string) => ({
+  models: `models:\n  small: { targets: ${text}, price: free, context: 8Ki, max_output: 1Ki }`,
+})
+const ollama = (text: string): Gateway => ({
+  providers: 'providers:\n  demo: { dialect: demo }\n  near: { dialect: ollama, base_url: "http://127.0.0.1:11434" }',
+  ...targets(text),
+})
+
+export const TARGETS: Row[] = [
+  ['no targets', targets('▸[]'), 'targets needs at least one entry'],
+  [
+    'an unknown provider',
+    targets('[ { provider: ▸dmeo, model: x } ]'),
+    'there is no provider "dmeo"; did you mean "demo"?',
+  ],
+  [
+    'a provider from elsewhere',
+    targets('[ { provider: ▸acme, model: x } ]'),
+    'there is no provider "acme"; there are demo, far',
+  ],
+  ['a weight of 0', targets('[ { provider: demo, model: x, weight: ▸0 } ]'), 'weight must be at least 1'],
+  [
+    'a mistyped weight',
+    targets('[ { provider: demo, model: x, ▸weigth: 3 } ]'),
+    'unknown key "weigth"; did you mean "weight"?',
+  ],
+  [
+    'a target twice',
+    targets('[ { provider: demo, model: x }, ▸{ provider: demo, model: x } ]'),
+    'the target demo/x is here twice; give it a larger weight instead',
+  ],
+  [
+    'a medium that is not known',
+    targets('[ { provider: demo, model: x, input_modalities: [ text, ▸images ] } ]'),
+    'did you mean "image"?',
+  ],
+  [
+    'a medium that its dialect does not carry',
+    ollama('[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
+    'the dialect ollama carries no audio; it carries text, image',
+  ],
+]
