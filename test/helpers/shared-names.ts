@@ -25,7 +25,6 @@ export const SHARED_NAMES: Readonly<Record<string, string>> = {
   count: 'counting tokens',
   kept: 'kept responses',
   state: 'what services keep from one request to the next',
-  early: 'an answer that a step gives before anything was sent',
   refusal: 'a refusal as an answer',
   decision: 'what a policy decided',
   exchange: 'one request and its answer',

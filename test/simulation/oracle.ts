@@ -104,7 +104,7 @@ export function sumOf(items: readonly Item[], about: Case): Sum {
     if (item.last === 'done') isDone = true
     if (item.last) break
     for (const { index, text } of item.contents) {
-      // What a choice says behind its finish is said all the same, and only [DONE] tells that it was all.
+      // Content behind a finish counts, and only [DONE] shows that it was all.
       if (finished.has(index)) goesOn = true
       begun.add(index)
       pieces++

@@ -16,7 +16,7 @@ export interface ErrorDetails {
   readonly param: string | null
   /** The HTTP status, where the body says it. */
   readonly status?: number
-  /** Milliseconds until somebody may ask again, where a member of the body says it. */
+  /** Milliseconds until the next try may come, where a member of the body says it. */
   readonly waitMs?: number
   /** The body is a page for people: a proxy's. */
   readonly isPage?: boolean

@@ -37,7 +37,7 @@ const WORDS: ReadonlyMap<string, ErrorCode> = new Map(
   ),
 )
 
-/** What a `code` or `type` means; undefined: the status has to say. */
+/** The meaning of a `code` or `type`; undefined: the status decides. */
 export function meaningOfWord(word: string | null): ErrorCode | undefined {
   return word === null ? undefined : WORDS.get(word.toLowerCase())
 }
@@ -53,7 +53,7 @@ const SPENT = new RegExp(
   'i',
 )
 
-/** What was asked, or what was answered, has met a filter. */
+/** The question or the answer has met a filter. */
 const FILTERED = new RegExp(
   [
     'content management policy|content filter(?:s|ing)?\\b|responsibleaipolicyviolation|data ?inspection ?failed',
@@ -77,10 +77,10 @@ const SENTENCES: readonly (readonly [RegExp, ErrorCode])[] = [
   [NO_MODEL, 'model_not_found'],
 ]
 
-/** What providers quote is the client's: it must not put a credential aside. */
+/** Words in quotes are the client's: they must not put a credential aside. */
 const QUOTED = /"[^"]*"|`[^`]*`|'[^']*'(?!\w)/g
 
-/** What a sentence means whatever its status; undefined: nothing that is known. Overflows are `OVERFLOW`'s. */
+/** The meaning of a sentence, whatever its status; undefined: unknown. `OVERFLOW` has the overflows. */
 export function meaningOfSentence(sentence: string | null): ErrorCode | undefined {
   if (sentence === null) return undefined
   const said = sentence.replace(QUOTED, '')

@@ -1,4 +1,4 @@
-/** How long a provider wants nobody to ask again: in headers, in members of the error, or in its sentence. */
+/** How long a provider wants to be left alone: in headers, in members of the error, or in its sentence. */
 
 /** The longest wait that is passed on; beyond it the provider is guessing, and a client would give up anyway. */
 const MAX_WAIT_MS = 600_000
@@ -41,7 +41,7 @@ const WAIT = new RegExp(
   'i',
 )
 
-/** Who sends no header may say it in words: `Please try again in 7m12s`, `6ms`, `retry after 26 seconds`. */
+/** Providers without the header may say it in words: `Please try again in 7m12s`, `6ms`, `retry after 26 seconds`. */
 export function waitInWords(message: string | null): number | undefined {
   const said = WAIT.exec(message ?? '')
   if (said === null) return undefined

@@ -3,7 +3,7 @@
  * for answers that end without it.
  */
 import type { Chat, ChatCompletion, Chunk, ContentPart, Delta, Progress, TextPiece, Usage, WireUsage } from '#contract'
-import { countOr0, readUsage } from '../../providers/dialects/usage.ts'
+import { countOr0, readUsage } from '../../common/usage.ts'
 import { carries, indexOf } from './stream.ts'
 
 export class Meter implements Progress {

@@ -3,7 +3,7 @@
  * where the price counts tokens and nobody says them, they are estimated and the receipt says so.
  */
 import type { AnswerIdentity, Price, Usage } from '#contract'
-import { readUsage } from '../../providers/dialects/usage.ts'
+import { readUsage } from '../../common/usage.ts'
 import { usageOf } from '../answer/meter.ts'
 
 /** What is known of an exchange besides what the provider says. */

@@ -1,7 +1,7 @@
 /** An exchange that is over, as the log, the metrics and the list of recent exchanges want it. */
 import { type Clock, costOf, type NanoUsd, type Refusal, searchingOf } from '#contract'
+import { countOr0 } from '../../common/usage.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
-import { countOr0 } from '../../providers/dialects/usage.ts'
 import { statusAfter } from '../finish.ts'
 import type { LiveExchange } from './live-exchange.ts'
 

@@ -1,7 +1,7 @@
 /** A whole answer of the Messages API as a chat completion. */
 import type { AnswerView, AnthropicPiece } from '#contract'
 import { saysNothing } from '../failure.ts'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import { parseAnswer } from '../json-exact.ts'
 import {
   type Decoded,

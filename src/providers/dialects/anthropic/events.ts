@@ -3,7 +3,7 @@
  * not every host frames them alike: the provider itself sends server-sent events, Bedrock binary frames.
  */
 import type { AnthropicPiece } from '#contract'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import type { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'
 import { argumentsOf, isSearchBlock, isWebCitation, textPiece } from './answer.ts'

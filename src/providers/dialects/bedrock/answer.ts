@@ -1,7 +1,7 @@
 /** A whole answer of Converse, and what its stream shares with it: why it ended, what it used. */
 
 import type { AnswerView, DecodedAnswer, UpstreamFailure, WireUsage } from '#contract'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import { parseAnswer } from '../json-exact.ts'
 import {
   AT_A_SEQUENCE,

@@ -5,7 +5,7 @@
 
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
 import { ByteCollector } from '../../../common/bytes.ts'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { isClientCall, isJson, type Json, stopReasonOf, usageOf } from './answer.ts'
 import { EventStreamBroken, type EventStreamMessage, EventStreamReader } from './event-stream.ts'

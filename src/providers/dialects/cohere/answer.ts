@@ -2,7 +2,7 @@
 
 import type { AnswerView, WireUsage } from '#contract'
 import { saysNothing } from '../failure.ts'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import {
   AT_A_SEQUENCE,
   countOf,

@@ -1,7 +1,7 @@
 /** The decoder of a streamed answer: server-sent events whose data names its type. */
 
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'

@@ -1,7 +1,7 @@
 /** What stands in a candidate, in a whole answer or in a piece of a stream: parts, and in the end why it is over. */
 
 import type { UpstreamFailure, WireUsage } from '#contract'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import { countOf, type FinishReason, type TranslatedCall, wireUsage } from '../translate/completion.ts'
 import { PartialArguments } from './partial.ts'
 

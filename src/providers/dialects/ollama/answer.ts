@@ -1,7 +1,7 @@
 /** A whole answer of Ollama's as a chat completion, and what whole answers and the lines of streams have in common. */
 import type { AnswerView, WireUsage } from '#contract'
 import { saysNothing } from '../failure.ts'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import { parseAnswer } from '../json-exact.ts'
 import {
   countOf,

@@ -1,7 +1,7 @@
 /** The decoder of a streamed answer: JSON lines, of which the last one says that it is. */
 
 import type { AnswerView, StreamDecoder, StreamItem } from '#contract'
-import { finishOf } from '../finish.ts'
+import { finishOf } from '../finish-words.ts'
 import { parseAnswer } from '../json-exact.ts'
 import { ChunkWriter } from '../translate/completion.ts'
 import { type Fields, isFields, textIn } from '../translate/value.ts'

@@ -4,9 +4,9 @@
  * Its relatives are the same dialect with other addresses and with quirks (quirks.ts).
  */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
+import { shownUsage } from '../../../common/usage.ts'
 import { errorDetails, failureInside, failureOf, isError, type Redact, saysNothing } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
-import { shownUsage } from '../usage.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
 import { openAiCounting } from './count.ts'
 import { callsBack } from './custom-calls.ts'

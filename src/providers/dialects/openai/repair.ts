@@ -1,12 +1,12 @@
 /**
  * What answers of relatives have that OpenAI's clients, and the gateway's own steps, would trip over: repaired where it
- * is met, whoever sent it. An answer in which nothing is repaired keeps its bytes.
+ * is met. An answer in which nothing is repaired keeps its bytes.
  */
 import type { AnswerView, ChatCompletion, Chunk, Delta, ToolCallDelta, UpstreamFailure } from '#contract'
-import { finishOf, saysNoFinish } from '../finish.ts'
-import { CallPieces, type InventId, repairFunctionCall, repairWholeCalls } from './calls.ts'
+import { finishOf, saysNoFinish } from '../finish-words.ts'
+import { CallPieces, type InventId, repairFunctionCall, repairWholeCalls } from './call-pieces.ts'
 
-/** What is known of one choice of a stream. */
+/** One choice of a stream, as far as it has come. */
 interface KnownChoice {
   readonly calls: CallPieces
   hasBegun: boolean
@@ -17,7 +17,7 @@ export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** What a repair has come to. */
+/** The outcome of a repair. */
 export interface Repaired {
   /** Whether anything was changed. */
   readonly isChanged: boolean
@@ -46,7 +46,7 @@ export class ChunkRepair {
     this.#view = view
   }
 
-  /** A choice that is none is left out. */
+  /** Leaves out choices that are not objects. */
   repair(chunk: Chunk): Repaired {
     let isChanged = false
     let failure: UpstreamFailure | null = null
@@ -170,7 +170,7 @@ function repairFinish(choice: { finish_reason?: string | null }, hasCalls: boole
   return { isChanged: true, failure: finish }
 }
 
-/** What thoughts are called where not `reasoning_content`: vLLM, OpenRouter, Groq; Copilot; relays. */
+/** Other names of `reasoning_content`: vLLM, OpenRouter, Groq; Copilot; relays. */
 const THOUGHTS = ['reasoning', 'reasoning_text', 'thinking', 'thought'] as const
 
 function repairDelta(delta: Delta): boolean {

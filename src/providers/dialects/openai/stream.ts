@@ -1,9 +1,9 @@
 /** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
+import { shownUsage } from '../../../common/usage.ts'
 import { type ErrorDetails, failureInside, isError, saysNothing } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
-import { shownUsage } from '../usage.ts'
 import { CustomCalls } from './custom-calls.ts'
 import { TextPattern } from './pattern.ts'
 import { ChunkRepair, isObject } from './repair.ts'
@@ -139,7 +139,7 @@ class OpenAiStream implements StreamDecoder {
     return failure === null ? [item] : [item, { kind: 'failure', failure }]
   }
 
-  /** What SDKs take for granted in every chunk; Snowflake's and some relays' have it empty, or not at all. */
+  /** Members that SDKs take for granted in every chunk; Snowflake's and some relays' have it empty, or not at all. */
   #repairHead(chunk: Chunk, changes: Record<string, string | undefined>): void {
     if (typeof chunk.id !== 'string' || chunk.id === '') {
       chunk.id = this.#id ?? this.#view.exchange

@@ -1,6 +1,6 @@
 /** Tokens on Anthropic's counting: what was read from a cache, and what was written there, stands beside the input. */
 import type { WireUsage } from '#contract'
-import { readUsage } from '../../usage.ts'
+import { readUsage } from '../../../../common/usage.ts'
 
 export interface Usage {
   readonly input_tokens: number

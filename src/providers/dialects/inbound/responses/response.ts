@@ -1,7 +1,7 @@
 /** The Response object: what was asked, repeated, around what was answered. */
 
 import type { InboundView, WireUsage } from '#contract'
-import { readUsage } from '../../usage.ts'
+import { readUsage } from '../../../../common/usage.ts'
 import type { OutputItem, Sealing } from './items.ts'
 import { type Fields, isFields } from './read.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { readUsage } from '../../../src/providers/dialects/usage.ts'
-import { usageOf } from '../../../src/request/answer/meter.ts'
+import { readUsage } from '../../src/common/usage.ts'
+import { usageOf } from '../../src/request/answer/meter.ts'
 
 type Counts = readonly [prompt: number, cached: number, written: number, completion: number, reasoning: number]
 
@@ -69,7 +69,7 @@ test.each<[name: string, said: object, counts: Counts | null]>([
   ],
   ['Google: thoughts are in the total only', { ...plain, total_tokens: 1090 }, [1000, 0, 0, 90, 0]],
   [
-    'Google, with a cache that is no part of what the total has more',
+    'Google, with a cache beside what the total has more',
     { ...plain, total_tokens: 1090, prompt_tokens_details: { cached_tokens: 900 } },
     [1000, 900, 0, 90, 0],
   ],
@@ -95,7 +95,7 @@ test('searches of Perplexity are searches', () => {
   expect(usageOf(readUsage({ ...plain, num_search_queries: 28 }), 'reported')).toMatchObject({ searches: 28 })
 })
 
-test.each([null, undefined, 7, 'many', []])('%j is no usage', said => {
+test.each([null, undefined, 7, 'many', []])('%j: not a usage', said => {
   expect(readUsage(said)).toBeNull()
 })
 

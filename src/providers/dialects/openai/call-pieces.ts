@@ -12,8 +12,8 @@ type LooseFunction = { name?: unknown; arguments?: unknown; [field: string]: unk
 /** Makes the id of a call that has none, unique among all answers. @param at the place of the call among those of its choice */
 export type InventId = (at: number) => string
 
-/** What is known of one call of a stream. */
-interface Known {
+/** One call of a stream. */
+interface OpenCall {
   readonly at: number
   /** As the provider gave it; empty: it has given none. */
   readonly givenId: string
@@ -29,8 +29,8 @@ interface Known {
 /** Puts the pieces of the calls of one choice right, as they come. */
 export class CallPieces {
   readonly #invent: InventId
-  readonly #calls: Known[] = []
-  readonly #byKey = new Map<number, Known>()
+  readonly #calls: OpenCall[] = []
+  readonly #byKey = new Map<number, OpenCall>()
   #isOver = false
 
   constructor(invent: InventId) {
@@ -44,7 +44,7 @@ export class CallPieces {
     return isRepaired
   }
 
-  /** What is missing when the choice finishes: arguments that have waited, and `{}` where none came. */
+  /** The pieces that are missing when the choice finishes: arguments that have waited, and `{}` where none came. */
   rest(): ToolCallDelta[] {
     if (this.#isOver) return []
     this.#isOver = true
@@ -83,7 +83,7 @@ export class CallPieces {
   }
 
   /** The call that a piece belongs to; undefined: a new one begins. */
-  #find(key: number | undefined, id: string, name: string, args: string): Known | undefined {
+  #find(key: number | undefined, id: string, name: string, args: string): OpenCall | undefined {
     const named = id === '' ? undefined : this.#calls.findLast(({ givenId }) => givenId === id)
     const current = key === undefined ? (id === '' ? this.#calls.at(-1) : named) : this.#byKey.get(key)
     // Several calls may have one index: then the id says which is meant.
@@ -95,7 +95,7 @@ export class CallPieces {
     const at = this.#calls.length
     const isFree = id !== '' && !this.#calls.some(({ givenId }) => givenId === id)
     const isFunction = piece['custom'] === undefined
-    const call: Known = { at, givenId: id, key, isFunction, name, args: '', waits: false }
+    const call: OpenCall = { at, givenId: id, key, isFunction, name, args: '', waits: false }
     this.#calls.push(call)
     if (key !== undefined) this.#byKey.set(key, call)
     const isTyped = typeof piece.type === 'string' && piece.type !== ''
@@ -104,14 +104,19 @@ export class CallPieces {
     return !isFree || !isTyped
   }
 
-  #waits(call: Known, args: string): boolean {
+  #waits(call: OpenCall, args: string): boolean {
     if (call.isFunction && call.args === '' && !call.waits) call.waits = /^\s*[^\s{]/.test(args)
     return call.waits
   }
 }
 
 /** Whether a piece at the index of a call is the beginning of another one: only a beginning has a name. */
-function beginsAnother({ givenId, name: known, args: before }: Known, id: string, name: string, args: string): boolean {
+function beginsAnother(
+  { givenId, name: known, args: before }: OpenCall,
+  id: string,
+  name: string,
+  args: string,
+): boolean {
   if (name === '' || known === '') return false
   if (id !== '' && givenId !== '') return id !== givenId
   if (name !== known) return true
@@ -119,7 +124,7 @@ function beginsAnother({ givenId, name: known, args: before }: Known, id: string
 }
 
 /** A later piece does not repeat what clients would put behind the first one. Returns whether it has changed. */
-function goOn(piece: LooseCall, call: Known, name: string): boolean {
+function goOn(piece: LooseCall, call: OpenCall, name: string): boolean {
   let isRepaired = false
   if ('id' in piece) {
     delete piece.id

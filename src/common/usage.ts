@@ -4,9 +4,11 @@
  * has what was cached in it, the completion what was thought.
  */
 import type { WireUsage } from '#contract'
-import { isFields } from './translate/value.ts'
 
 type Fields = Readonly<Record<string, unknown>>
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const CACHED: readonly string[] =
   'cached_tokens cache_read_input_tokens prompt_cache_hit_tokens num_cached_tokens cache_read_tokens'.split(' ')
@@ -32,7 +34,7 @@ export function readUsage(said: unknown): WireUsage | null {
   const outside = perplexityIn(said, output)
   const all = wholePrompt(said, { prompt, completion, cache: cached + written, reasoning })
   const hidden = hiddenIn(said, all, completion)
-  // Sound in a prompt is in Mistral's total only; whoever else says more in the total has thought.
+  // Sound in a prompt is in Mistral's total only; all others that say more in the total have thought.
   const isSound = Number(said['prompt_audio_seconds']) > 0
   const thought = outside.reasoning > 0 ? outside.reasoning : reasoning
   const answered = completion + (isSound ? 0 : hidden) + outside.reasoning
@@ -136,7 +138,7 @@ function hiddenIn({ total_tokens: total }: Fields, prompt: number, completion: n
 function perplexityIn(said: Fields, output: Fields) {
   const { citation_tokens: citations, num_search_queries: searches, reasoning_tokens: reasoning } = said
   const isPerplexity = citations != null || searches != null
-  // What was read already has them in its counts.
+  // A usage that was read has them in its counts.
   if (!isPerplexity || said['server_tool_use'] !== undefined || output['reasoning_tokens'] !== undefined) return NOTHING
   return {
     citations: countOr0(citations),
@@ -171,7 +173,7 @@ function countAmong(places: readonly Fields[], names: readonly string[]): number
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** Providers say anything: what is no count is none. */
+/** The count, or 0 for anything else that a provider may say. */
 export function countOr0(value: unknown): number {
   return isCount(value) ? value : 0
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { finishOf, saysNoFinish } from '../../../src/providers/dialects/finish.ts'
+import { finishOf, saysNoFinish } from '../../../src/providers/dialects/finish-words.ts'
 
 test.each<[words: string, expected: string]>([
   ['stop eos end_turn COMPLETE STOP stop_sequence tool_use TOOL_CALL', 'stop'],

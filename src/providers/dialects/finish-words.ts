@@ -1,6 +1,6 @@
 /**
- * Why an answer ended, in the words of all providers: one table, and a word that is not in it is a failure, because nobody
- * knows then whether the answer is whole (design, 19). Sources: each provider's API reference, as of November 2026.
+ * Why an answer ended, in the words of all providers: one table, and a word that is not in it is a failure, because
+ * the answer may not be whole (design, 19). Sources: each provider's API reference, as of November 2026.
  */
 import type { UpstreamFailure } from '#contract'
 import type { FinishReason } from './translate/completion.ts'

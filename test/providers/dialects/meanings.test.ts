@@ -1,0 +1,104 @@
+/** The words by which errors are recognised. */
+import { expect, test } from 'vitest'
+import type { ErrorCode } from '#contract'
+import { errorDetails, failureOf } from '../../../src/providers/dialects/failure.ts'
+
+const NOW = Date.parse('2026-11-20T12:00:00Z')
+
+const fail = (status: number, body: unknown) =>
+  failureOf(status, {}, errorDetails(Buffer.from(JSON.stringify(body))), NOW)
+
+const openai = (fields: Record<string, unknown>) => ({
+  error: { message: 'Words of the provider.', type: 'invalid_request_error', param: null, code: null, ...fields },
+})
+const google = (code: number, status: string, message: string, details: unknown[]) => ({
+  error: { code, message, status, details },
+})
+
+test.each<[name: string, status: number, body: unknown, code: ErrorCode, message?: string]>([
+  [
+    "MiniMax's overflow",
+    400,
+    openai({ message: 'invalid params, context window exceeds limit (2013)' }),
+    'context_length_exceeded',
+    'invalid params, context window exceeds limit (2013)',
+  ],
+  [
+    "an earlier vLLM's overflow",
+    400,
+    { object: 'error', message: 'The decoder prompt (length 9) is longer than the maximum model length of 8.' },
+    'context_length_exceeded',
+    'The decoder prompt (length 9) is longer than the maximum model length of 8.',
+  ],
+  [
+    "Anthropic's spent limit",
+    400,
+    openai({
+      message: 'You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.',
+    }),
+    'upstream_quota',
+  ],
+  ["Z.ai's balance", 429, { error: { code: '1113', message: 'Insufficient balance' } }, 'upstream_quota'],
+  ["Z.ai's rate", 429, { error: { code: '1302', message: 'High concurrency' } }, 'upstream_rate_limited'],
+  [
+    "MiniMax's balance",
+    429,
+    { error: { type: 'insufficient_balance_error', message: 'insufficient balance (1008)' } },
+    'upstream_quota',
+  ],
+  ["a relay's quota", 500, openai({ code: 'insufficient_user_quota' }), 'upstream_quota'],
+  ["Alibaba's filter", 400, openai({ code: 'data_inspection_failed' }), 'content_filter', 'Words of the provider.'],
+  ["DeepSeek's filter", 400, openai({ message: 'Content Exists Risk' }), 'content_filter', 'Content Exists Risk'],
+  ["Z.ai's filter", 400, { error: { code: '1301', message: 'Unsafe' } }, 'content_filter', 'Unsafe'],
+  [
+    "Azure's filter, in an inner error",
+    400,
+    { error: { message: 'no', code: null, innererror: { code: 'ResponsibleAIPolicyViolation' } } },
+    'content_filter',
+    'no',
+  ],
+  [
+    "a filter's error in the sentence of a relay",
+    400,
+    openai({ message: 'Upstream: {"error":{"code":"content_filter","message":"blocked"}}' }),
+    'content_filter',
+    'blocked',
+  ],
+  [
+    'a quota in words that the client has said',
+    400,
+    openai({ message: "Invalid value: 'credit balance is too low'" }),
+    'upstream_rejected',
+    "Invalid value: 'credit balance is too low'",
+  ],
+  [
+    'a quota in JSON that the client has said',
+    400,
+    openai({ message: 'Bad: {"error":{"code":"insufficient_quota","message":"x"}}' }),
+    'upstream_rejected',
+    'Bad: {"error":{"code":"insufficient_quota","message":"x"}}',
+  ],
+  [
+    'an overflow with status 500',
+    500,
+    openai({ message: 'the request exceeds the available context size' }),
+    'context_length_exceeded',
+    'the request exceeds the available context size',
+  ],
+])('%s (%i)', (_name, status, body, code, message) => {
+  const failure = fail(status, body)
+  expect(failure).toMatchObject({ code })
+  expect(failure.message).toBe(message)
+})
+
+test('a spent quota that comes back on a day rests until then', () => {
+  const said = 'You have reached your specified API usage limits. You will regain access on 2026-11-21 at 00:00 UTC.'
+  expect(fail(400, openai({ message: said }))).toMatchObject({ code: 'upstream_quota', restMs: 12 * 3_600_000 })
+  expect(fail(400, openai({ message: `Invalid: ${said}` })).restMs).toBeUndefined()
+  expect(fail(400, openai({ message: said.replace('2026-11-21', '2099-01-01') })).restMs).toBe(32 * 86_400_000)
+})
+
+test("Google's wait is read wherever it is said", () => {
+  const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '37.5s' }]
+  expect(fail(429, [google(429, 'RESOURCE_EXHAUSTED', 'Quota', details)]).retryAfterMs).toBe(37_500)
+})
