@@ -5,6 +5,10 @@ import { describe, test } from 'vitest'
 export const CORPUS = process.env['CORPUS_DIR'] ?? ''
 export const WITHOUT_CORPUS = CORPUS === '' ? 'CORPUS_DIR names no corpus' : null
 
+/** Where the cases of public bug reports about providers are; '' without them. They are outside this repository. */
+export const WILD = process.env['WILD_DIR'] ?? ''
+export const WITHOUT_WILD = WILD === '' ? 'WILD_DIR names no cases' : null
+
 const isRoot = process.getuid?.() === 0
 export const AS_ROOT = isRoot ? 'root may write every file' : null
 export const NOT_AS_ROOT = isRoot ? null : 'only root may give files away'

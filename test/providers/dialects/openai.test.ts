@@ -269,3 +269,16 @@ function fold(chunks: readonly Chunk[]): unknown[] {
   }
   return choices
 }
+
+test('arguments that are an object keep the digits of their numbers, whole and in a stream', () => {
+  const call = '{"index":0,"id":"a","type":"function","function":{"name":"f","arguments": {"a":12345678901234567890}}}'
+  const says = (name: string) =>
+    `{"model":"m","choices":[{"index":0,"${name}":{"tool_calls":[${call}]},"finish_reason":"tool_calls"}]}`
+  const whole = dialect.decodeAnswer(Buffer.from(says('message')), view())
+  if ('failure' in whole) throw new Error(whole.failure.detail)
+  const [item] = itemsOf(event(says('delta')))
+  const deltas = [whole.completion.choices[0]!.message, item?.kind === 'chunk' ? item.chunk.choices[0]!.delta : {}]
+  expect(deltas.map(each => each.tool_calls?.[0]?.function?.arguments)).toEqual(
+    Array(2).fill('{"a":12345678901234567890}'),
+  )
+})

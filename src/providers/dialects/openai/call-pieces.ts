@@ -1,5 +1,6 @@
 /** The calls of an answer as OpenAI's clients read them, however odd their frame is: ids, indexes, types, names and arguments. */
 import type { ToolCallDelta } from '#contract'
+import { parseAnswer } from '../json-exact.ts'
 import { isFields as isObject } from '../translate/value.ts'
 
 /** A call as relatives write it: anything may be missing, null, or of another kind. */
@@ -173,6 +174,11 @@ export function repairWholeCalls(calls: readonly unknown[], invent: InventId): b
     if (fit !== args) call.function.arguments = fit
     return isChanged || fit !== args
   }
+}
+
+/** A provider's answer, parsed. Arguments that are an object in place of a text keep the digits of their numbers. */
+export function parseWithCalls(text: string): unknown {
+  return /"arguments"\s*:\s*\{/.test(text) ? parseAnswer(text, 'arguments') : JSON.parse(text)
 }
 
 /** A name and arguments beside the id, where OpenAI has a member `function` around them. */

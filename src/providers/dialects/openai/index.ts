@@ -8,6 +8,7 @@ import { shownUsage } from '../../../common/usage.ts'
 import { errorDetails, failureInside, failureOf, isError, type Redact, saysNothing } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type AzurePlace, azureApi } from './azure.ts'
+import { parseWithCalls } from './call-pieces.ts'
 import { openAiCounting } from './count.ts'
 import { callsBack } from './custom-calls.ts'
 import { quirksOf } from './hosts.ts'
@@ -81,7 +82,7 @@ function decodeAnswer(
   if (body.length === 0) return invalid('the answer is empty')
   let parsed: unknown
   try {
-    parsed = JSON.parse(body.toString('utf8'))
+    parsed = parseWithCalls(body.toString('utf8'))
   } catch {
     return invalid('the answer is not JSON')
   }

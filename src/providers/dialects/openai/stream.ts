@@ -4,6 +4,7 @@ import { shownUsage } from '../../../common/usage.ts'
 import { type ErrorDetails, failureInside, isError, saysNothing } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
+import { parseWithCalls } from './call-pieces.ts'
 import { CustomCalls } from './custom-calls.ts'
 import { TextPattern } from './pattern.ts'
 import { ChunkRepair, isObject } from './repair.ts'
@@ -73,7 +74,7 @@ class OpenAiStream implements StreamDecoder {
     if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return [...this.#takeUsage(), { kind: 'done' }]
     let parsed: unknown
     try {
-      parsed = JSON.parse(data.toString('utf8'))
+      parsed = parseWithCalls(data.toString('utf8'))
     } catch {
       return broken('an event of the stream is not JSON')
     }
