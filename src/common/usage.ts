@@ -31,8 +31,8 @@ export function readUsage(said: unknown): WireUsage | null {
   const cached = countAmong([input, said], CACHED)
   const written = countAmong([input, said], WRITTEN)
   const reasoning = countAmong([output], ['reasoning_tokens'])
-  const outside = perplexityIn(said, output)
-  const all = wholePrompt(said, { prompt, completion, cache: cached + written, reasoning })
+  const outside = perplexityIn(said)
+  const all = wholePrompt(said, { prompt, completion, cached, written, reasoning })
   const hidden = hiddenIn(said, all, completion)
   // Sound in a prompt is in Mistral's total only; all others that say more in the total have thought.
   const isSound = Number(said['prompt_audio_seconds']) > 0
@@ -105,8 +105,10 @@ function withTokens(said: Fields, input: Fields, output: Fields, tokens: Tokens)
 interface Counts {
   readonly prompt: number
   readonly completion: number
-  /** Read from and written to a cache. */
-  readonly cache: number
+  /** Read from a cache. */
+  readonly cached: number
+  /** Written to a cache. */
+  readonly written: number
   readonly reasoning: number
 }
 
@@ -114,9 +116,10 @@ interface Counts {
  * The prompt with what was cached. Some leave that out, as Anthropic does: then it is more than the prompt, or just what the
  * total has beyond both counts.
  */
-function wholePrompt(said: Fields, { prompt, completion, cache, reasoning }: Counts): number {
+function wholePrompt(said: Fields, { prompt, completion, cached, written, reasoning }: Counts): number {
+  const cache = cached + written
   if (cache === 0) return prompt
-  if (cache > prompt) return prompt + cache
+  if (Math.max(cached, written) > prompt) return prompt + cache
   const hidden = hiddenIn(said, prompt, completion)
   if (hidden > 0 && hidden !== reasoning && (hidden === cache || hidden === cache + reasoning)) return prompt + cache
   const isAnthropic = typeof said['prompt_tokens'] !== 'number' && ANTHROPIC.some(name => countOr0(said[name]) > 0)
@@ -135,11 +138,11 @@ function hiddenIn({ total_tokens: total }: Fields, prompt: number, completion: n
 }
 
 /** `sonar-deep-research` bills its thoughts, what it has quoted, and its searches beside both counts (Perplexity, pricing). */
-function perplexityIn(said: Fields, output: Fields) {
+function perplexityIn(said: Fields) {
   const { citation_tokens: citations, num_search_queries: searches, reasoning_tokens: reasoning } = said
   const isPerplexity = citations != null || searches != null
   // A usage that was read has them in its counts.
-  if (!isPerplexity || said['server_tool_use'] !== undefined || output['reasoning_tokens'] !== undefined) return NOTHING
+  if (!isPerplexity || said['server_tool_use'] !== undefined) return NOTHING
   return {
     citations: countOr0(citations),
     reasoning: countOr0(reasoning),

@@ -64,7 +64,7 @@ const LIMITS = map('Limits on size, number and time.', {
 })
 
 const MISSING_FINISH =
-  'What Tollgate does when an answer ends cleanly without a finish reason: error reports an error, stop adds the finish reason. An answer without content is always an error.'
+  'What Tollgate does when an answer ends cleanly without a finish reason: error reports an error, stop adds the finish reason. An answer without content and without a finish reason is always an error.'
 const PROVIDER = map(
   'An account at a model provider.',
   {

@@ -192,6 +192,16 @@ describe('with a provider of OpenAI’s format', () => {
   }
 
   test.each([
+    ['messages', 'message_start', 'message_stop'],
+    ['responses', 'response.created', 'response.completed'],
+  ] as const)('%s: a stream of one chunk has its events in their order', async (kind, first, last) => {
+    provider.script(saying(chunk([{ index: 0, delta: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }])))
+    const { events } = await ask(kind)
+    expect([events[0].type, events.at(-1).type]).toEqual([first, last])
+    provider.script(saying(HELLO, STOP))
+  })
+
+  test.each([
     ['nobody says', []],
     [
       'stands elsewhere',

@@ -4,7 +4,7 @@
  * table's sentence is used and the provider's words go to the log.
  */
 import { type ErrorCode, type UpstreamFailure, visible } from '#contract'
-import { meaningOfSentence, meaningOfWord, statusOfType } from './meanings.ts'
+import { meaningOfSentence, meaningOfWord, ownWords, statusOfType } from './meanings.ts'
 import { OVERFLOW } from './overflow.ts'
 import { restInWords, retryAfterOf, waitInDetails, waitInWords } from './waits.ts'
 
@@ -107,6 +107,8 @@ const NO_PATH = /\binvalid url\b|\bpage not found\b|\bresource not found\b|^\s*(
 
 /** Statuses that say little of what has happened: the sentence may know better. */
 const VAGUE: ReadonlySet<number> = new Set([400, 403, 409, 412, 422, 500])
+/** Codes that put a credential aside: a server that names members of the request (422) does not mean them. */
+const OF_CREDENTIALS: ReadonlySet<ErrorCode> = new Set(['upstream_auth', 'upstream_quota'])
 
 function codeOf(status: number, said: ErrorDetails): ErrorCode {
   const { message, type, code } = said
@@ -114,7 +116,7 @@ function codeOf(status: number, said: ErrorDetails): ErrorCode {
   if (known !== undefined) return known
   if (VAGUE.has(status)) {
     const meant = meaningOfSentence(message)
-    if (meant !== undefined) return meant
+    if (meant !== undefined && !(status === 422 && OF_CREDENTIALS.has(meant))) return meant
     if (status !== 403 && OVERFLOW.test(message ?? '')) return 'context_length_exceeded'
   }
   if (status === 429) {
@@ -124,7 +126,8 @@ function codeOf(status: number, said: ErrorDetails): ErrorCode {
   if (status === 498) return 'upstream_rate_limited'
   if (status === 401) return 'upstream_auth'
   // Of the reasons for a 403 only a bad key is the credential's: a place, a model, a file are the same for all.
-  if (status === 403) return WHO_ASKS.test(`${type} ${code} ${message}`) ? 'upstream_auth' : 'upstream_forbidden'
+  if (status === 403)
+    return WHO_ASKS.test(`${type} ${code} ${ownWords(message ?? '')}`) ? 'upstream_auth' : 'upstream_forbidden'
   if (status === 402) return 'upstream_quota'
   if (status === 508) return 'loop_detected'
   if (status === 408 || status === 504) return 'upstream_timeout'

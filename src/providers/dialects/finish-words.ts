@@ -6,7 +6,7 @@ import type { UpstreamFailure } from '#contract'
 import type { FinishReason } from './translate/completion.ts'
 
 /** `ended`: by itself, so that calls decide between `stop` and `tool_calls`. */
-type Meaning = 'ended' | 'length' | 'content_filter' | 'failed' | 'overloaded' | 'late'
+type Meaning = 'ended' | 'length' | 'content_filter' | 'overloaded' | 'late'
 
 /** In lower case. Words of one meaning that several providers share are written once. */
 const MEANINGS: ReadonlyMap<string, Meaning> = new Map(
@@ -32,11 +32,6 @@ const MEANINGS: ReadonlyMap<string, Meaning> = new Map(
     // DeepSeek, vLLM.
     overloaded: 'insufficient_system_resource engine_overloaded overloaded',
     late: 'timeout',
-    // OpenRouter, Z.ai, SGLang, Cohere, Bedrock, Google.
-    failed:
-      'error network_error abort aborted cancelled user_cancel malformed_model_output malformed_tool_use ' +
-      'malformed_function_call malformed_response unexpected_tool_call too_many_tool_calls ' +
-      'missing_thought_signature no_image other load unload',
   } satisfies Record<Meaning, string>).flatMap(([meaning, words]) =>
     words.split(' ').map(word => [word, meaning as Meaning] as const),
   ),

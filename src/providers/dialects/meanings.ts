@@ -69,22 +69,23 @@ const BAD_KEY = /\bapi key (?:not valid|invalid|expired|not found)|\b(?:incorrec
 /** DeepSeek and OpenRouter say 400 where others say 404. */
 const NO_MODEL = /\bmodel not exist\b|\bis not a valid model id\b/i
 
-/** Of the rows the first that fits. */
-const SENTENCES: readonly (readonly [RegExp, ErrorCode])[] = [
-  [BAD_KEY, 'upstream_auth'],
-  [SPENT, 'upstream_quota'],
-  [FILTERED, 'content_filter'],
-  [NO_MODEL, 'model_not_found'],
-]
-
-/** Words in quotes are the client's: they must not put a credential aside. */
-const QUOTED = /"[^"]*"|`[^`]*`|'[^']*'(?!\w)/g
+/**
+ * The provider's own words at the beginning of a sentence: behind a quote, a brace or an equals sign, and in the path of a member,
+ * it repeats what the client has sent, which must not put a credential aside.
+ */
+export function ownWords(sentence: string): string {
+  const [own = ''] = sentence.split(/(?<!\w)'|["`={[]/, 1)
+  return own.replace(/^\w+(?:\.[^:]*)?:/, path => (path.includes('.') ? '' : path))
+}
 
 /** The meaning of a sentence, whatever its status; undefined: unknown. `OVERFLOW` has the overflows. */
 export function meaningOfSentence(sentence: string | null): ErrorCode | undefined {
   if (sentence === null) return undefined
-  const said = sentence.replace(QUOTED, '')
-  return SENTENCES.find(([pattern]) => pattern.test(said))?.[1]
+  const own = ownWords(sentence)
+  if (BAD_KEY.test(own)) return 'upstream_auth'
+  if (SPENT.test(own)) return 'upstream_quota'
+  if (FILTERED.test(sentence)) return 'content_filter'
+  return NO_MODEL.test(sentence) ? 'model_not_found' : undefined
 }
 
 /** Statuses that belong to the types of errors that come without one. */

@@ -16,7 +16,7 @@ const CR = 13
 const COLON = 58
 const SPACE = 32
 const BRACE_OPEN = 123
-const BRACE_CLOSE = 125
+const FIELD = /^(?:data|event):/
 const NOTHING = Buffer.alloc(0)
 const NEWLINE = Buffer.from('\n')
 
@@ -121,8 +121,11 @@ export class SseReader {
       return
     }
     if (this.#isBare) {
-      this.#addData(input.subarray(at, end))
-      return
+      if (!FIELD.test(input.toString('latin1', at, Math.min(end, at + 6)))) {
+        this.#addData(input.subarray(at, end))
+        return
+      }
+      this.#dispatch(events)
     }
     const isData =
       size > 3 && input[at] === 0x64 && input[at + 1] === 0x61 && input[at + 2] === 0x74 && input[at + 3] === 0x61
@@ -135,9 +138,13 @@ export class SseReader {
       this.#event = input.toString('utf8', size > 6 && input[at + 6] === SPACE ? at + 7 : at + 6, end)
     }
     // Comments, `id`, `retry` and unknown fields mean nothing here, but no field begins with a brace.
-    if (input[at] === BRACE_OPEN && this.#data === null) {
+    const line =
+      this.#data === null && (input[at] === BRACE_OPEN || input[at]! <= SPACE)
+        ? input.toString('latin1', at, end).trim()
+        : ''
+    if (line.startsWith('{')) {
       this.#addData(input.subarray(at, end))
-      if (input[end - 1] === BRACE_CLOSE) this.#dispatch(events)
+      if (line.endsWith('}')) this.#dispatch(events)
       else this.#isBare = true
     }
   }

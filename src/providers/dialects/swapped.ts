@@ -53,6 +53,9 @@ function gathered(dialect: Dialect, body: Buffer, view: AnswerView): Whole {
 
 const NONE: readonly StreamItem[] = []
 
+/** White space of JSON. */
+const BLANK: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d])
+
 class StreamOrWhole implements StreamDecoder {
   readonly #dialect: Dialect
   readonly #view: AnswerView
@@ -67,7 +70,7 @@ class StreamOrWhole implements StreamDecoder {
 
   push(bytes: Buffer): readonly StreamItem[] {
     if (this.#stream !== null) return this.#stream.push(bytes)
-    if (this.#whole === null && bytes[0] !== BRACE_OPEN) {
+    if (this.#whole === null && bytes.find(byte => !BLANK.has(byte)) !== BRACE_OPEN) {
       this.#stream = this.#dialect.decodeStream(this.#view)
       return this.#stream.push(bytes)
     }

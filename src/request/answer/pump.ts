@@ -47,11 +47,6 @@ const DRAIN_MS = 30_000
 /** After `[DONE]` the body ought to end by itself; a connection that goes on is not kept. */
 const AFTER_DONE_MS = 1_000
 
-export const FINISHED_WITH_ERROR = {
-  code: 'upstream_error',
-  detail: 'the answer finished with the reason "error"',
-} as const
-
 const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' } as const
 
 export interface PumpParts extends AnswerRoom {
@@ -176,8 +171,6 @@ export abstract class Pump implements Sink {
   }
 }
 
-const isErrored = (choice: Chunk['choices'][number]) => choice?.finish_reason === 'error'
-
 /** What may wait before the first content: a role, annotations of a filter. */
 const MAX_PRELUDE = 16
 
@@ -287,14 +280,9 @@ export class StreamPump extends Pump {
     if (isPassed && meter.text(text)) return this.#isBeyond() || this.#answer.text(text)
     const { chunk, raw, usage } = item
     this.#filler?.note(chunk)
-    const isError = chunk.choices.some(isErrored)
-    if (!isError) meter.chunk(chunk)
+    meter.chunk(chunk)
     // Behind its chunk: whether that was the last one decides how far the usage is believed.
     if (usage) meter.reported(usage)
-    if (isError) {
-      this.broken(FINISHED_WITH_ERROR)
-      return true
-    }
     if (this.#isBeyond()) return true
     if (client.left) {
       if (meter.complete) this.awaitUsage()

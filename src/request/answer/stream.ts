@@ -154,12 +154,14 @@ export class StreamAnswer {
    */
   finish(usage: WireUsage | null = null): void {
     this.#isOver = true
-    const swallowed = this.#swallowed()
-    const missing = swallowed.map(chunk => this.#format.chunk(chunk, null))
-    const head = this.#first ?? swallowed[0]
-    const more = usage && head ? [this.#format.chunk(usageChunk(head, usage), null)] : []
-    const tail = (this.#tail ?? []).map(({ chunk, raw }) => this.#format.chunk(chunk, raw))
-    this.#client.endStream(Buffer.concat([...missing, ...tail, ...more, this.#format.finish()]))
+    const swallowed = this.#swallowed().map(chunk => ({ chunk, raw: null }))
+    const head = this.#first ?? swallowed[0]?.chunk
+    const more = usage && head ? [{ chunk: usageChunk(head, usage), raw: null }] : []
+    // In the order in which they leave: a format may say with the first what belongs to the beginning.
+    const frames = [...swallowed, ...(this.#tail ?? []), ...more].map(({ chunk, raw }) =>
+      this.#format.chunk(chunk, raw),
+    )
+    this.#client.endStream(Buffer.concat([...frames, this.#format.finish()]))
     this.#tail = null
   }
 

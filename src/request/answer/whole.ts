@@ -2,7 +2,7 @@
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
 import { wireUsageOf } from './meter.ts'
-import { FINISHED_WITH_ERROR, Pump, type PumpParts } from './pump.ts'
+import { Pump, type PumpParts } from './pump.ts'
 import { carries, hasCalls } from './stream.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
 
@@ -86,9 +86,6 @@ export class WholePump extends Pump {
     try {
       const decoded = this.#format.dialect.decodeAnswer(bytes, this.#format.view)
       if ('failure' in decoded) return decoded
-      if (decoded.completion.choices.some(choice => choice.finish_reason === 'error')) {
-        return { failure: FINISHED_WITH_ERROR }
-      }
       const unfinished = decoded.completion.choices.filter(choice => !choice.finish_reason)
       const isFinished = unfinished.length === 0
       // As of a stream: where nothing has come, nothing says that it is all.

@@ -102,3 +102,14 @@ test("Google's wait is read wherever it is said", () => {
   const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '37.5s' }]
   expect(fail(429, [google(429, 'RESOURCE_EXHAUSTED', 'Quota', details)]).retryAfterMs).toBe(37_500)
 })
+
+test.each<[status: number, body: unknown]>([
+  [400, openai({ message: "Invalid value: 'x' invalid api key'. Supported values are 'a'." })],
+  [400, openai({ message: 'Unknown name "x\\" api key invalid": Cannot find field.' })],
+  [400, openai({ message: 'Validation failed: input_value=credit balance is too low' })],
+  [400, openai({ message: 'messages.0.please recharge: Extra inputs are not permitted' })],
+  [422, { detail: [{ loc: ['body', 'insufficient balance'], msg: 'extra fields not permitted' }] }],
+  [403, openai({ message: "The model 'token' is not available in your region" })],
+])('words of the client put no credential aside (%i)', (status, body) => {
+  expect(fail(status, body).code).toMatch(/^upstream_(?:rejected|forbidden)$/)
+})

@@ -6,7 +6,7 @@ import { isFields as isObject } from '../translate/value.ts'
 /** A call as relatives write it: anything may be missing, null, or of another kind. */
 type LooseCall = { [Name in keyof ToolCallDelta]?: unknown } & {
   [field: string]: unknown
-  function?: LooseFunction
+  function?: LooseFunction | null
 }
 type LooseFunction = { name?: unknown; arguments?: unknown; [field: string]: unknown }
 
@@ -25,6 +25,8 @@ interface OpenCall {
   args: string
   /** Whether the arguments wait for their end: they do not begin as an object, and may be one that was encoded twice. */
   waits: boolean
+  /** Whether the missing rest was written. */
+  isClosed: boolean
 }
 
 /** Puts the pieces of the calls of one choice right, as they come. */
@@ -32,7 +34,6 @@ export class CallPieces {
   readonly #invent: InventId
   readonly #calls: OpenCall[] = []
   readonly #byKey = new Map<number, OpenCall>()
-  #isOver = false
 
   constructor(invent: InventId) {
     this.#invent = invent
@@ -45,13 +46,21 @@ export class CallPieces {
     return isRepaired
   }
 
-  /** The pieces that are missing when the choice finishes: arguments that have waited, and `{}` where none came. */
-  rest(): ToolCallDelta[] {
-    if (this.#isOver) return []
-    this.#isOver = true
-    return this.#calls
-      .filter(({ isFunction, waits, args }) => isFunction && (waits || args === ''))
-      .map(({ at, args }) => ({ index: at, function: { arguments: argumentsIn(args) } }))
+  /**
+   * The pieces that are missing when the choice finishes: arguments that have waited, and `{}` where none came. Calls with a piece in
+   * the finishing delta itself may go on: some providers say a finish reason in every chunk.
+   * @param last the pieces of the finishing delta; left out: the stream is over
+   */
+  rest(last: readonly unknown[] = []): ToolCallDelta[] {
+    const missing = this.#calls.filter(
+      ({ at, isFunction, isClosed, waits, args }) =>
+        isFunction &&
+        !isClosed &&
+        (waits || args === '') &&
+        !last.some(piece => isObject(piece) && piece['index'] === at),
+    )
+    for (const call of missing) call.isClosed = true
+    return missing.map(({ at, args }) => ({ index: at, function: { arguments: argumentsIn(args) } }))
   }
 
   get count(): number {
@@ -96,7 +105,7 @@ export class CallPieces {
     const at = this.#calls.length
     const isFree = id !== '' && !this.#calls.some(({ givenId }) => givenId === id)
     const isFunction = piece['custom'] === undefined
-    const call: OpenCall = { at, givenId: id, key, isFunction, name, args: '', waits: false }
+    const call: OpenCall = { at, givenId: id, key, isFunction, name, args: '', waits: false, isClosed: false }
     this.#calls.push(call)
     if (key !== undefined) this.#byKey.set(key, call)
     const isTyped = typeof piece.type === 'string' && piece.type !== ''
@@ -184,6 +193,7 @@ export function parseWithCalls(text: string): unknown {
 /** A name and arguments beside the id, where OpenAI has a member `function` around them. */
 function unfold(call: LooseCall): boolean {
   const { name, arguments: args } = call
+  if (call.function === null) delete call.function
   if (call.function !== undefined || call['custom'] !== undefined || typeof name !== 'string') return false
   call.function = { name, arguments: args }
   delete call['name']

@@ -64,10 +64,21 @@ export class ChunkRepair {
     return { isChanged, failure }
   }
 
+  /** At the end of the stream: the choices with pieces of calls that are still missing. */
+  rest(): Chunk['choices'] {
+    return [...this.#choices].flatMap(([index, { calls }]) => {
+      const rest = calls.rest()
+      return rest.length === 0 ? [] : [{ index, delta: { tool_calls: rest }, finish_reason: null }]
+    })
+  }
+
   #choice(choice: Chunk['choices'][number], at: number): Repaired {
     let isChanged = repairIndex(choice, at)
-    if (!isObject(choice.delta)) {
+    if (isMissing(choice.delta) || choice['message'] !== undefined) {
       takeContent(choice, 'delta', 'message')
+      // A whole call says all of its arguments, also that there are none.
+      const whole = choice.delta.tool_calls
+      if (Array.isArray(whole)) repairWholeCalls(whole, call => inventedCallId(this.#view, call, choice.index))
       isChanged = true
     }
     const { delta, index } = choice
@@ -83,7 +94,7 @@ export class ChunkRepair {
     if (Array.isArray(delta.tool_calls) && known.calls.repair(delta.tool_calls)) isChanged = true
     const finish = repairFinish(choice, known.calls.count > 0)
     if (choice.finish_reason && known.calls.count > 0) {
-      const rest = known.calls.rest()
+      const rest = known.calls.rest(delta.tool_calls ?? [])
       if (rest.length > 0) {
         delta.tool_calls = [...(delta.tool_calls ?? []), ...rest]
         isChanged = true
@@ -100,7 +111,7 @@ export function repairCompletion({ choices }: ChatCompletion, view: AnswerView):
   for (let at = 0; at < choices.length; at++) {
     const choice = choices[at]!
     if (repairIndex(choice, at)) isChanged = true
-    if (!isObject(choice.message)) {
+    if (isMissing(choice.message) || choice['delta'] !== undefined) {
       takeContent(choice, 'message', 'delta')
       isChanged = true
     }
@@ -131,16 +142,23 @@ function inventedCallId({ exchange }: AnswerView, call: number, choice: number):
 }
 
 function repairIndex(choice: LooseChoice, at: number): boolean {
-  if (Number.isSafeInteger(choice.index)) return false
+  if (Number.isSafeInteger(choice.index) && (choice.index as number) >= 0) return false
   const index = typeof choice.index === 'string' && choice.index !== '' ? Number(choice.index) : at
-  choice.index = Number.isSafeInteger(index) ? index : at
+  choice.index = Number.isSafeInteger(index) && index >= 0 ? index : at
   return true
+}
+
+/** An object without members says nothing. */
+function isMissing(value: unknown): boolean {
+  return !isObject(value) || Object.keys(value).length === 0
 }
 
 /** Takes what a choice says from the member where whole answers, or chunks, or the older completions have it. */
 function takeContent(choice: LooseChoice, to: 'delta' | 'message', from: 'delta' | 'message'): void {
   const { text } = choice
-  choice[to] = isObject(choice[from]) ? choice[from] : typeof text === 'string' ? { content: text } : {}
+  if (isMissing(choice[to])) {
+    choice[to] = isObject(choice[from]) ? choice[from] : typeof text === 'string' ? { content: text } : {}
+  }
   delete choice[from]
   delete choice.text
 }
@@ -183,7 +201,12 @@ function repairDelta(delta: Delta): boolean {
 /** A single call in place of the list of them is one. */
 function repairCallList(delta: Delta): boolean {
   const { tool_calls: calls } = delta as { readonly tool_calls?: unknown }
-  if (calls === undefined || calls === null || Array.isArray(calls)) return false
+  if (calls === undefined || calls === null) return false
+  if (Array.isArray(calls)) {
+    if (calls.every(isObject)) return false
+    delta.tool_calls = calls.filter(isObject) as ToolCallDelta[]
+    return true
+  }
   if (isObject(calls)) delta.tool_calls = [calls as ToolCallDelta]
   else delete delta.tool_calls
   return true
@@ -203,26 +226,34 @@ function repairThoughts(delta: Delta): boolean {
 interface Part {
   readonly type?: unknown
   readonly text?: unknown
+  readonly refusal?: unknown
   readonly thinking?: unknown
+  readonly summary?: unknown
 }
 
-/** Mistral's models that think answer in parts: text, and thinking that has parts itself. */
+/** Mistral's models that think answer in parts: text, and thinking that has parts itself. Databricks' have a summary of it. */
 function repairContent(delta: Delta): boolean {
   const { content } = delta as { readonly content?: unknown }
   if (content === undefined || content === null || typeof content === 'string') return false
-  const parts = (Array.isArray(content) ? content : [content]).filter(isObject) as readonly Part[]
-  const text = textOf(parts)
-  const thoughts = parts.map(({ type, thinking }) => (type === 'thinking' ? thoughtOf(thinking) : '')).join('')
+  const list = Array.isArray(content) ? content : [content]
+  const parts = list.map(
+    (part): Part => (isObject(part) ? (part as Part) : { text: typeof part === 'number' ? String(part) : part }),
+  )
+  const thoughts = parts
+    .map(({ type, text, thinking, summary }) => thoughtOf(thinking ?? summary ?? (type === 'reasoning' ? text : '')))
+    .join('')
+  const text = parts
+    .map(({ type, text: said }) => (type !== 'reasoning' && typeof said === 'string' ? said : ''))
+    .join('')
+  const refusal = parts.map(({ refusal: said }) => (typeof said === 'string' ? said : '')).join('')
   if (thoughts !== '') delta.reasoning_content = (delta.reasoning_content ?? '') + thoughts
-  delta.content = text === '' && thoughts !== '' ? null : text
+  if (refusal !== '') delta.refusal = (delta.refusal ?? '') + refusal
+  delta.content = text === '' && (thoughts !== '' || refusal !== '') ? null : text
   return true
-}
-
-function textOf(parts: readonly Part[]): string {
-  return parts.map(({ type, text }) => (type === 'text' && typeof text === 'string' ? text : '')).join('')
 }
 
 function thoughtOf(thinking: unknown): string {
   if (typeof thinking === 'string') return thinking
-  return Array.isArray(thinking) ? textOf(thinking.filter(isObject) as readonly Part[]) : ''
+  if (!Array.isArray(thinking)) return ''
+  return thinking.map((part: Part | null) => (typeof part?.text === 'string' ? part.text : '')).join('')
 }

@@ -1,7 +1,7 @@
 /** The decoder of an OpenAI stream: `data:` events with chunks, then `[DONE]`; read leniently, because relatives differ. */
 import type { AnswerView, Chunk, StreamDecoder, StreamItem, UpstreamFailure, WireUsage } from '#contract'
 import { shownUsage } from '../../../common/usage.ts'
-import { type ErrorDetails, failureInside, isError, saysNothing } from '../failure.ts'
+import { type ErrorDetails, errorDetails, failureInside, isError, saysNothing } from '../failure.ts'
 import { scanTopLevel, setMembers } from '../json-splice.ts'
 import { type SseEvent, SseReader } from '../sse.ts'
 import { parseWithCalls } from './call-pieces.ts'
@@ -49,7 +49,7 @@ class OpenAiStream implements StreamDecoder {
 
   end(): readonly StreamItem[] {
     const items = this.#items(this.#reader.end())
-    return this.#usageItem === null ? items : [...items, ...this.#takeUsage()]
+    return [...items, ...this.#rest()]
   }
 
   #items(events: readonly SseEvent[]): readonly StreamItem[] {
@@ -60,10 +60,22 @@ class OpenAiStream implements StreamDecoder {
     return found
   }
 
-  #takeUsage(): readonly StreamItem[] {
+  /** The pieces of calls that are still missing at the end of the stream, and the usage. */
+  #rest(): readonly StreamItem[] {
     const item = this.#usageItem
     this.#usageItem = null
-    return item === null ? NONE : [item]
+    const items: StreamItem[] = this.#repair.rest().map(choice => {
+      const chunk: Chunk = {
+        id: this.#id ?? this.#view.exchange,
+        object: 'chat.completion.chunk',
+        created: this.#view.createdAt,
+        model: this.#view.model,
+        choices: [choice],
+      }
+      this.#customCalls?.change(chunk)
+      return { kind: 'chunk', chunk, raw: null, usage: null }
+    })
+    return item === null ? items : [...items, item]
   }
 
   #itemsOf({ event, data }: SseEvent): readonly StreamItem[] {
@@ -71,11 +83,12 @@ class OpenAiStream implements StreamDecoder {
       const text = this.#pattern.match(data)
       if (text !== null) return [text]
     }
-    if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return [...this.#takeUsage(), { kind: 'done' }]
+    if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return [...this.#rest(), { kind: 'done' }]
     let parsed: unknown
     try {
       parsed = parseWithCalls(data.toString('utf8'))
     } catch {
+      if (event === 'error') return failed(this.#fail(500, {}, errorDetails(data)))
       return broken('an event of the stream is not JSON')
     }
     if (typeof parsed !== 'object' || parsed === null) return broken('an event of the stream is not an object')
@@ -121,7 +134,10 @@ class OpenAiStream implements StreamDecoder {
     }
     const counted: readonly StreamItem[] = usage === null ? NONE : [{ kind: 'usage', usage }]
     if ('usage' in chunk || usage !== null) {
-      if (view.includeUsage && usage !== null) this.#usageItem = usageItem(chunk, usage)
+      // One that says nothing takes nothing back.
+      const counts =
+        usage !== null && (this.#usageItem === null || usage.prompt_tokens > 0 || usage.completion_tokens > 0)
+      if (view.includeUsage && counts) this.#usageItem = usageItem(chunk, usage)
       // Its own event was only made because the gateway asks for usage.
       if (usage !== null && chunk.choices.length === 0) return counted
       if (!view.includeUsage) {
