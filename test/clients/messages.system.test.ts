@@ -325,8 +325,14 @@ describe('what reaches the provider', () => {
     })
     const [, , answered] = body!['messages'] as { readonly content: unknown }[]
     expect(answered!.content).toEqual([
-      { type: 'tool_result', tool_use_id: 'call_1', content: 'export {}' },
-      { type: 'tool_result', tool_use_id: 'call_2', content: FAILED, cache_control: { type: 'ephemeral' } },
+      { type: 'tool_result', tool_use_id: 'call_1', content: [{ type: 'text', text: 'export {}' }] },
+      {
+        type: 'tool_result',
+        tool_use_id: 'call_2',
+        is_error: true,
+        content: 'No such file',
+        cache_control: { type: 'ephemeral' },
+      },
       { type: 'text', text: 'Be quick.', cache_control: { type: 'ephemeral' } },
     ])
   })

@@ -175,14 +175,15 @@ function isSaying(usage: unknown): boolean {
   return said !== null && (said.prompt > 0 || said.completion > 0)
 }
 
-/** Null when it has no numbers. */
+/** Null when it has no numbers. Digits in a text are one, and more cached than prompt are beside the prompt. */
 function numbersOf(usage: unknown): { prompt: number; completion: number; cached: number } | null {
   if (typeof usage !== 'object' || usage === null) return null
   const said = usage as Record<string, unknown>
-  const { prompt_tokens: prompt, completion_tokens: completion } = said
+  const numberIn = (value: unknown) => (typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value)
+  const [prompt, completion] = [numberIn(said['prompt_tokens']), numberIn(said['completion_tokens'])]
   if (typeof prompt !== 'number' || typeof completion !== 'number') return null
-  const details = said['prompt_tokens_details'] as { cached_tokens?: number } | undefined
-  return { prompt, completion, cached: details?.cached_tokens ?? 0 }
+  const { cached_tokens: cached = 0 } = (said['prompt_tokens_details'] ?? {}) as { cached_tokens?: number }
+  return { prompt: cached > prompt && prompt >= 0 ? prompt + cached : prompt, completion, cached }
 }
 
 function priced(about: Case, prompt: number, cached: number, completion: number, source: string): Expected {

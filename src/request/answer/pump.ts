@@ -307,7 +307,7 @@ export class StreamPump extends Pump {
     const before = filler.release()
     const keepsUp = before === null || this.#hand(before.chunk, before.raw)
     if (this.isOver) return true
-    if (item.usage && !this.parts.meter.finished && !hasContent(item.chunk)) {
+    if (item.chunk.usage && !this.parts.meter.finished && !hasContent(item.chunk)) {
       filler.hold(item)
       return keepsUp
     }

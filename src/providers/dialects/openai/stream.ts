@@ -186,7 +186,8 @@ function usageItem({ id, object, created, model, ...more }: Chunk, usage: WireUs
     choices: [],
     usage,
   }
-  return { kind: 'chunk', chunk, raw: null, usage }
+  // It was reported when it came: a later one that says nothing may have shown since that it was not the last word.
+  return { kind: 'chunk', chunk, raw: null, usage: null }
 }
 
 /** Usage where it belongs, or where relatives put it: Groq under its own name, Moonshot's earlier API in the choice. */
