@@ -10,6 +10,8 @@ import { CallPieces, type InventId, repairFunctionCall, repairWholeCalls } from 
 interface KnownChoice {
   readonly calls: CallPieces
   hasBegun: boolean
+  /** Whether it began with a whole message, or a text, in place of a delta. */
+  readonly hasMessages: boolean
 }
 
 /** Whether a value is an object and no array. */
@@ -74,20 +76,25 @@ export class ChunkRepair {
 
   #choice(choice: Chunk['choices'][number], at: number): Repaired {
     let isChanged = repairIndex(choice, at)
-    if (isMissing(choice.delta) || choice['message'] !== undefined) {
-      takeContent(choice, 'delta', 'message')
-      // A whole call says all of its arguments, also that there are none.
-      const whole = choice.delta.tool_calls
-      if (Array.isArray(whole)) repairWholeCalls(whole, call => inventedCallId(this.#view, call, choice.index))
-      isChanged = true
-    }
-    const { delta, index } = choice
+    const { index } = choice
     let known = this.#choices.get(index)
     if (known === undefined) {
       const invent: InventId = call => inventedCallId(this.#view, call, index)
-      known = { calls: new CallPieces(invent), hasBegun: false }
+      known = { calls: new CallPieces(invent), hasBegun: false, hasMessages: isMissing(choice.delta) }
       this.#choices.set(index, known)
     }
+    if (known.hasMessages && isMissing(choice.delta)) {
+      takeContent(choice, 'delta', 'message')
+      // A whole call says all of its arguments, also that there are none.
+      const whole = choice.delta.tool_calls
+      if (Array.isArray(whole)) repairWholeCalls(whole, call => inventedCallId(this.#view, call, index))
+      isChanged = true
+    } else if (!isObject(choice.delta)) {
+      // Perplexity's message beside the deltas repeats all of them.
+      choice.delta = {}
+      isChanged = true
+    }
+    const delta: Delta = choice.delta
     if (repairRole(delta, known.hasBegun)) isChanged = true
     known.hasBegun = true
     if (repairDelta(delta)) isChanged = true
@@ -111,7 +118,7 @@ export function repairCompletion({ choices }: ChatCompletion, view: AnswerView):
   for (let at = 0; at < choices.length; at++) {
     const choice = choices[at]!
     if (repairIndex(choice, at)) isChanged = true
-    if (isMissing(choice.message) || choice['delta'] !== undefined) {
+    if (isMissing(choice.message)) {
       takeContent(choice, 'message', 'delta')
       isChanged = true
     }
@@ -156,9 +163,7 @@ function isMissing(value: unknown): boolean {
 /** Takes what a choice says from the member where whole answers, or chunks, or the older completions have it. */
 function takeContent(choice: LooseChoice, to: 'delta' | 'message', from: 'delta' | 'message'): void {
   const { text } = choice
-  if (isMissing(choice[to])) {
-    choice[to] = isObject(choice[from]) ? choice[from] : typeof text === 'string' ? { content: text } : {}
-  }
+  choice[to] = isObject(choice[from]) ? choice[from] : typeof text === 'string' ? { content: text } : {}
   delete choice[from]
   delete choice.text
 }
