@@ -35,16 +35,14 @@ export interface Limits {
   readonly stallMs: number
 }
 
+/** Relatives of OpenAI that have a dialect, and a profile, of their own. */
+const RELATIVES = ['mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai'] as const
+
 /** What a provider speaks; the dialects themselves know nothing of the configuration. */
 export const DIALECT_NAMES = [
   'openai',
   'azure',
-  'mistral',
-  'deepseek',
-  'groq',
-  'perplexity',
-  'together',
-  'zai',
+  ...RELATIVES,
   'anthropic',
   'vertex-anthropic',
   'gemini',
@@ -57,20 +55,7 @@ export const DIALECT_NAMES = [
 export type DialectName = (typeof DIALECT_NAMES)[number]
 
 /** Relatives of OpenAI whose requests the gateway knows, for a provider with the dialect `openai`. */
-export const PROFILE_NAMES = [
-  'openai',
-  'openrouter',
-  'fireworks',
-  'cerebras',
-  'xai',
-  'vllm',
-  'mistral',
-  'deepseek',
-  'groq',
-  'perplexity',
-  'together',
-  'zai',
-] as const
+export const PROFILE_NAMES = ['openai', 'openrouter', 'fireworks', 'cerebras', 'xai', 'vllm', ...RELATIVES] as const
 export type ProfileName = (typeof PROFILE_NAMES)[number]
 
 /** A Google service account, whose key signs for access tokens. */

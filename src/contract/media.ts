@@ -8,16 +8,18 @@ export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const
 export type Modality = (typeof MODALITIES)[number]
 
 /** Types of parts, those of relatives of OpenAI too. The dialect judges every other type. */
-const OF_PART: Readonly<Record<string, Modality>> = {
-  image_url: 'image',
-  input_audio: 'audio',
-  audio_url: 'audio',
-  video_url: 'video',
-  input_video: 'video',
-  file: 'file',
-  file_url: 'file',
-  document_url: 'file',
-}
+const OF_PART: ReadonlyMap<unknown, Modality> = new Map(
+  Object.entries({
+    image_url: 'image',
+    input_audio: 'audio',
+    audio_url: 'audio',
+    video_url: 'video',
+    input_video: 'video',
+    file: 'file',
+    file_url: 'file',
+    document_url: 'file',
+  } as const),
+)
 
 const SHOWN: Readonly<Record<Modality, string>> = {
   text: 'text',
@@ -41,7 +43,7 @@ export function refusalOfMedia(
   for (const [index, { content }] of messages.entries()) {
     if (!Array.isArray(content)) continue
     for (const [at, part] of content.entries()) {
-      const modality = OF_PART[part?.type]
+      const modality = OF_PART.get(part?.type)
       if (modality === undefined || reads.includes(modality)) continue
       const place = `messages[${index}].content[${at}]`
       const message = `${place} holds ${SHOWN[modality]}, which this model does not read. It reads ${reads.join(', ')}.`

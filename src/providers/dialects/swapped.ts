@@ -26,7 +26,7 @@ export function readingEvents(dialect: Dialect): Dialect {
   return {
     ...dialect,
     decodeAnswer: (body, view) =>
-      EVENT_STREAM.test(body.toString('utf8', 0, 64))
+      body[0] !== BRACE_OPEN && EVENT_STREAM.test(body.toString('utf8', 0, 64))
         ? gathered(dialect, body, view)
         : dialect.decodeAnswer(body, view),
   }

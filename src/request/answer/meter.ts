@@ -105,8 +105,8 @@ export class Meter implements Progress {
   }
 
   /**
-   * Whether every choice that was asked for or has begun has its finish reason: one of several is not the end. Of a provider that
-   * says a finish reason and goes on nobody knows before its [DONE].
+   * Whether every choice that was asked for or has begun has its finish reason: one of several is not the end. If a
+   * provider goes on behind a finish reason, only its [DONE] is the end.
    */
   get complete(): boolean {
     if (!this.finished || this.#goesOn || this.#choices.includes('begun')) return false

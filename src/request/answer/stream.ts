@@ -41,14 +41,14 @@ export function failureFrame(refusal: Refusal): Buffer {
 
 /** More than this behind a finish reason is no tail but an attack. */
 const MAX_TAIL_BYTES = 256 * 1024
+/** What the object around a frame takes, about. */
+const FRAME_BYTES = 128
+
 /** A chunk that waits to be written, and its bytes as the provider wrote it. */
 interface Kept {
   readonly chunk: Chunk
   readonly raw: Buffer | null
 }
-
-/** What the object around a frame takes, about. */
-const FRAME_BYTES = 128
 
 export class StreamAnswer {
   readonly #client: Client
@@ -232,7 +232,7 @@ export class StreamAnswer {
     return goesOn
   }
 
-  /** A choice goes on behind its finish reason, which leaves behind all of it then. */
+  /** A choice goes on behind its finish reason, which then leaves behind all of it. */
   #takeFinishBack(index: number): void {
     this.#begun.add(index)
     this.#tail = this.#tail!.map(kept => {

@@ -2,8 +2,7 @@
  * What a raw answer took. Providers say it under two sets of names, in a JSON body or in the last event of a stream;
  * where the price counts tokens and nobody says them, they are estimated and the receipt says so.
  */
-import type { AnswerIdentity, Price, Usage } from '#contract'
-import { readUsage } from '../../common/usage.ts'
+import type { AnswerIdentity, Price, Usage, WireUsage } from '#contract'
 import { usageOf } from '../answer/meter.ts'
 
 /** What is known of an exchange besides what the provider says. */
@@ -51,7 +50,7 @@ export function reportedIn(json: Buffer, identity: AnswerIdentity | null): Usage
  */
 export function usageIn(value: unknown): Usage | null {
   const said = member(value, 'usage') ?? member(member(value, 'response'), 'usage')
-  const usage = usageOf(readUsage(said), 'reported')
+  const usage = usageOf(said as WireUsage | null, 'reported')
   if (usage !== null) return usage
   // Embeddings and the like have no answer in tokens, and some say only the sum.
   const completion = numberIn(said, 'completion_tokens', 'output_tokens')

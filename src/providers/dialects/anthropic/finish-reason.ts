@@ -1,4 +1,4 @@
-/** What the Messages API says of an end beside its reason. */
+/** The details of an end in the Messages API, beside its reason. */
 import { isFields, textIn } from '../translate/value.ts'
 
 /**

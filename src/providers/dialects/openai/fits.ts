@@ -30,7 +30,7 @@ export const asList: Fit = value => (typeof value === 'string' ? [value] : value
 export const onlyStop: Fit = value => {
   const texts = asList(value, () => {})
   if (!Array.isArray(texts) || texts.length <= 1) return texts
-  const message = "'stop' has several texts, of which this model's provider takes one."
+  const message = "'stop' has several texts, but this model's provider takes only one."
   throw refuse('unsupported_parameter', { message, param: 'stop' })
 }
 

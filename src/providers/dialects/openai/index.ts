@@ -14,7 +14,7 @@ import { callsBack } from './custom-calls.ts'
 import { quirksOf } from './hosts.ts'
 import type { Quirks } from './profile.ts'
 import { OPENAI, PROFILES, type ProfileName, QUIRKS, type RelativeName } from './quirks.ts'
-import { isObject, repairCompletion } from './repair.ts'
+import { isObject, repairCompletion, repairHead } from './repair.ts'
 import { encodeBody } from './request.ts'
 import { decodeOpenAiStream, type Fail } from './stream.ts'
 
@@ -105,19 +105,15 @@ function decodeAnswer(
 
 /** Writes what differs in the outermost object into the answer. Returns the same as JSON texts. */
 function headChanges(completion: ChatCompletion, view: AnswerView): Record<string, string | undefined> {
+  const changes: Record<string, string | undefined> = { model: JSON.stringify(view.model) }
+  completion.model = view.model
+  repairHead(completion, { id: view.exchange, object: 'chat.completion', created: view.createdAt }, changes)
   const usage = shownUsage(completion.usage)
-  const head = {
-    model: view.model,
-    ...(typeof completion.id === 'string' && completion.id !== '' ? {} : { id: view.exchange }),
-    ...(completion.object === 'chat.completion' ? {} : { object: 'chat.completion' }),
-    ...(typeof completion.created === 'number' ? {} : { created: view.createdAt }),
-    ...(usage === null || usage === completion.usage ? {} : { usage }),
-    // Nothing in it, or it would have been a failure.
-    ...(completion['error'] === undefined ? {} : { error: undefined }),
+  if (usage !== null && usage !== completion.usage) {
+    completion.usage = usage
+    changes['usage'] = JSON.stringify(usage)
   }
-  Object.assign(completion, head)
-  if ('error' in head) delete completion['error']
-  return Object.fromEntries(Object.entries(head).map(([name, value]) => [name, JSON.stringify(value)]))
+  return changes
 }
 
 /** A choice without a message is real: a filter took it away and left the finish reason. */

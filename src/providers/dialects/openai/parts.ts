@@ -53,6 +53,6 @@ function refuseUnknown(part: unknown, known: ReadonlySet<string>, { sounds }: Me
   }
   const format = isFields(sound) ? sound['format'] : undefined
   if (sounds === undefined || typeof format !== 'string' || sounds.has(format)) return
-  const message = `${place} is a sound in '${format}', of which this model's provider takes ${[...sounds].join(', ')}.`
+  const message = `${place} is a sound in '${format}'. This model's provider takes ${[...sounds].join(', ')}.`
   throw refuse('unsupported_parameter', { message, param: `${place}.input_audio.format` })
 }

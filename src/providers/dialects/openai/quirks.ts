@@ -245,15 +245,20 @@ const ZAI: Quirks = {
   },
 }
 
-const OF_FIREWORKS = set('text image_url video_url')
-
-/** The list is that of its SDK. What it does not know it passes over. */
-const FIREWORKS: Quirks = {
+/** Hosts of open models: Fireworks and Cerebras. */
+const OF_OPEN_MODELS: Quirks = {
   efforts: [
     [GPT_OSS, THREE_ALWAYS],
     [ANY, THREE],
   ],
   fits: { service_tier: oneOf('auto', 'default', 'flex', 'priority') },
+}
+
+const OF_FIREWORKS = set('text image_url video_url')
+
+/** The list is that of its SDK. What it does not know it passes over. */
+const FIREWORKS: Quirks = {
+  ...OF_OPEN_MODELS,
   leaves: set('verbosity modalities audio store safety_identifier prompt_cache_options prompt_cache_retention'),
   refuses: [SOUND, SEARCH],
   tools: 'plain',
@@ -271,11 +276,7 @@ const OF_CEREBRAS = set('text image_url image')
 
 /** Answers 400 to what it does not know. The lists are those of its SDK. */
 const CEREBRAS: Quirks = {
-  efforts: [
-    [GPT_OSS, THREE_ALWAYS],
-    [ANY, THREE],
-  ],
-  fits: { service_tier: oneOf('auto', 'default', 'flex', 'priority') },
+  ...OF_OPEN_MODELS,
   takes: set(
     'model messages clear_thinking disable_reasoning frequency_penalty logit_bias logprobs max_completion_tokens max_tokens ' +
       'min_completion_tokens min_tokens n parallel_tool_calls prediction presence_penalty prompt_cache_key reasoning_effort ' +

@@ -4,6 +4,7 @@
  */
 import type { AnswerView, ChatCompletion, Chunk, Delta, ToolCallDelta, UpstreamFailure } from '#contract'
 import { finishOf, saysNoFinish } from '../finish-words.ts'
+import { inventedId } from '../translate/completion.ts'
 import { CallPieces, type InventId, repairFunctionCall, repairWholeCalls } from './call-pieces.ts'
 
 /** One choice of a stream, as far as it has come. */
@@ -79,7 +80,7 @@ export class ChunkRepair {
     const { index } = choice
     let known = this.#choices.get(index)
     if (known === undefined) {
-      const invent: InventId = call => inventedCallId(this.#view, call, index)
+      const invent: InventId = call => inventedId(this.#view, call, index)
       known = { calls: new CallPieces(invent), hasBegun: false, hasMessages: isMissing(choice.delta) }
       this.#choices.set(index, known)
     }
@@ -87,7 +88,7 @@ export class ChunkRepair {
       takeContent(choice, 'delta', 'message')
       // A whole call says all of its arguments, also that there are none.
       const whole = choice.delta.tool_calls
-      if (Array.isArray(whole)) repairWholeCalls(whole, call => inventedCallId(this.#view, call, index))
+      if (Array.isArray(whole)) repairWholeCalls(whole, call => inventedId(this.#view, call, index))
       isChanged = true
     } else if (!isObject(choice.delta)) {
       // Perplexity's message beside the deltas repeats all of them.
@@ -111,6 +112,38 @@ export class ChunkRepair {
   }
 }
 
+/** The members of the outermost object that SDKs take for granted. */
+type Head = Pick<Chunk, 'id' | 'object' | 'created'> & { error?: unknown }
+
+/**
+ * Puts the head of a chunk or of a whole answer right, in its place: Snowflake's and some relays' have an empty one, or none.
+ * @param head with an `error` only if it says nothing: SDKs throw at the name
+ * @param right for a member that is missing or wrong
+ * @param changes takes the same as JSON texts
+ */
+export function repairHead(
+  head: Head,
+  right: { readonly id: string; readonly object: string; readonly created: number },
+  changes: Record<string, string | undefined>,
+): void {
+  if (typeof head.id !== 'string' || head.id === '') {
+    head.id = right.id
+    changes['id'] = JSON.stringify(right.id)
+  }
+  if (head.object !== right.object) {
+    head.object = right.object
+    changes['object'] = JSON.stringify(right.object)
+  }
+  if (typeof head.created !== 'number') {
+    head.created = right.created
+    changes['created'] = JSON.stringify(right.created)
+  }
+  if (head.error !== undefined) {
+    delete head.error
+    changes['error'] = undefined
+  }
+}
+
 /** Puts a whole answer right, in its place. A missing message is empty: a filter took it away and left the finish reason. */
 export function repairCompletion({ choices }: ChatCompletion, view: AnswerView): Repaired {
   let isChanged = false
@@ -130,7 +163,7 @@ export function repairCompletion({ choices }: ChatCompletion, view: AnswerView):
     if (repairRole(message, false)) isChanged = true
     if (repairDelta(message)) isChanged = true
     const calls = Array.isArray(message.tool_calls) ? message.tool_calls : []
-    if (repairWholeCalls(calls, call => inventedCallId(view, call, choice.index))) isChanged = true
+    if (repairWholeCalls(calls, call => inventedId(view, call, choice.index))) isChanged = true
     // An empty word says that it has ended, and not why.
     if (choice.finish_reason === '') {
       choice.finish_reason = calls.length > 0 ? 'tool_calls' : 'stop'
@@ -141,11 +174,6 @@ export function repairCompletion({ choices }: ChatCompletion, view: AnswerView):
     failure ??= finish.failure
   }
   return { isChanged, failure }
-}
-
-/** The same for the same call of the same exchange, and unique among all. */
-function inventedCallId({ exchange }: AnswerView, call: number, choice: number): string {
-  return `call_${exchange.replace(/[^A-Za-z0-9]/g, '')}_${choice === 0 ? '' : `${choice}_`}${call}`
 }
 
 function repairIndex(choice: LooseChoice, at: number): boolean {

@@ -7,7 +7,7 @@ import { type SseEvent, SseReader } from '../sse.ts'
 import { parseWithCalls } from './call-pieces.ts'
 import { CustomCalls } from './custom-calls.ts'
 import { TextPattern } from './pattern.ts'
-import { ChunkRepair, isObject } from './repair.ts'
+import { ChunkRepair, isObject, repairHead } from './repair.ts'
 
 const NONE: readonly StreamItem[] = []
 
@@ -54,9 +54,12 @@ class OpenAiStream implements StreamDecoder {
 
   #items(events: readonly SseEvent[]): readonly StreamItem[] {
     if (events.length === 0) return NONE
-    if (events.length === 1) return this.#itemsOf(events[0]!)
     const found: StreamItem[] = []
-    for (const event of events) found.push(...this.#itemsOf(event))
+    for (const event of events) {
+      const text = event.event === '' ? this.#pattern.match(event.data) : null
+      if (text === null) found.push(...this.#itemsOf(event))
+      else found.push(text)
+    }
     return found
   }
 
@@ -78,11 +81,8 @@ class OpenAiStream implements StreamDecoder {
     return item === null ? items : [...items, item]
   }
 
+  /** Of an event that is not known to be text. */
   #itemsOf({ event, data }: SseEvent): readonly StreamItem[] {
-    if (event === '') {
-      const text = this.#pattern.match(data)
-      if (text !== null) return [text]
-    }
     if (data.length < 16 && data.toString('latin1').trim() === '[DONE]') return [...this.#rest(), { kind: 'done' }]
     let parsed: unknown
     try {
@@ -126,12 +126,9 @@ class OpenAiStream implements StreamDecoder {
       chunk.model = view.model
       changes['model'] = this.#modelJson
     }
-    this.#repairHead(chunk, changes)
-    // It says nothing, or the stream would have failed; SDKs throw at the name.
-    if (chunk['error'] !== undefined) {
-      delete chunk['error']
-      changes['error'] = undefined
-    }
+    const id = this.#id ?? view.exchange
+    repairHead(chunk, { id, object: 'chat.completion.chunk', created: view.createdAt }, changes)
+    if (changes['id'] === undefined) this.#id ??= chunk.id
     const counted: readonly StreamItem[] = usage === null ? NONE : [{ kind: 'usage', usage }]
     if ('usage' in chunk || usage !== null) {
       // One that says nothing takes nothing back.
@@ -154,22 +151,6 @@ class OpenAiStream implements StreamDecoder {
     const raw = spans && setMembers(data!, spans, changes)
     const item: StreamItem = { kind: 'chunk', chunk, raw, usage }
     return failure === null ? [item] : [item, { kind: 'failure', failure }]
-  }
-
-  /** Members that SDKs take for granted in every chunk; Snowflake's and some relays' have it empty, or not at all. */
-  #repairHead(chunk: Chunk, changes: Record<string, string | undefined>): void {
-    if (typeof chunk.id !== 'string' || chunk.id === '') {
-      chunk.id = this.#id ?? this.#view.exchange
-      changes['id'] = JSON.stringify(chunk.id)
-    } else this.#id ??= chunk.id
-    if (chunk.object !== 'chat.completion.chunk') {
-      chunk.object = 'chat.completion.chunk'
-      changes['object'] = JSON.stringify(chunk.object)
-    }
-    if (typeof chunk.created !== 'number') {
-      chunk.created = this.#view.createdAt
-      changes['created'] = JSON.stringify(chunk.created)
-    }
   }
 }
 

@@ -169,7 +169,7 @@ function imageOf(url: string) {
 }
 
 /** Unique among all exchanges and choices, and the same however often the answer is decoded. */
-function inventedId({ exchange }: AnswerView, index: number, choice = 0): string {
+export function inventedId({ exchange }: AnswerView, index: number, choice = 0): string {
   const which = choice === 0 ? index : `${choice}_${index}`
   return `call_${exchange.replace(/[^A-Za-z0-9]/g, '')}_${which}`
 }

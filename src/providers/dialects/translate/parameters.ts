@@ -210,7 +210,7 @@ export function readStop(body: ChatRequest): string[] {
   return (typeof stop === 'string' ? [stop] : [...(stop ?? [])]).filter(text => text !== '')
 }
 
-/** For providers that take so many sequences only. */
+/** Refuses more stop sequences than the provider takes. */
 export function refuseManyStops({ stop }: ChatRequest, most: number): void {
   if (!Array.isArray(stop) || stop.length <= most) return
   const message = `'stop' has ${stop.length} items, and this model's provider takes ${most} at most.`
