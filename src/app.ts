@@ -8,6 +8,7 @@ import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
 import { parseJson } from './providers/dialects/json-parse.ts'
+import type { Generation } from './request/generation.ts'
 import { headProblem, mediaTypeProblem, wantsUpgrade, wantsWebSocket } from './request/http/ambiguous.ts'
 import { dropUnread, noteKnown, requestOwner, watchArrivals } from './request/http/arrivals.ts'
 import { readBody } from './request/http/body.ts'
@@ -24,7 +25,6 @@ import { THREAD_WORK } from './request/http/owners.ts'
 import { Shares } from './request/http/shares.ts'
 import { refusalOfUnknown } from './request/http/unknown-url.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
-import type { Generation } from './runtime/generation.ts'
 
 /** `configuration`: what is wrong with the files on disk, while older ones serve. */
 export interface Readiness {

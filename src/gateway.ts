@@ -10,6 +10,7 @@ import { SharedCount } from './common/shared-count.ts'
 import { factsOf } from './config/conditions/when.ts'
 import { parseInSlices } from './providers/dialects/json-parse.ts'
 import type { Reply } from './request/finish.ts'
+import type { Generation, LiveRoute } from './request/generation.ts'
 import { noteKnown } from './request/http/arrivals.ts'
 import { type ReadBody, readBody } from './request/http/body.ts'
 import { parseArrived } from './request/http/linger.ts'
@@ -29,7 +30,6 @@ import { noteRawModel, sendRaw } from './request/send/raw.ts'
 import type { Told } from './request/send/record.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
 import { readKeptAhead, viewOf } from './request/send/view.ts'
-import type { Generation, LiveRoute } from './runtime/generation.ts'
 
 export interface GatewayParts extends SenderParts {
   /** The generation in which new exchanges begin. */

@@ -39,7 +39,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'main.ts',
     'runtime/',
     'simulate/',
-    'runtime/generation.ts',
+    'request/generation.ts',
     'config/',
     'request/pipeline/',
     'loader/',
@@ -58,18 +58,19 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'loader/',
     'providers/dialects/',
     'request/answer/',
-    'store/',
+    'state/',
     'contract/',
   ],
   'main.ts': [
     'runtime/',
     'app.ts',
-    'runtime/generation.ts',
+    'request/generation.ts',
     'config/',
     'loader/',
     'observe/',
     'api/',
     'store/',
+    'state/',
     'common/',
     'contract/',
   ],
@@ -78,7 +79,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'app.ts',
     'gateway.ts',
     'request/send/',
-    'runtime/generation.ts',
+    'request/generation.ts',
     'config/',
     'request/pipeline/',
     'loader/',
@@ -86,6 +87,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'observe/',
     'api/',
     'store/',
+    'state/',
     'common/',
     'contract/',
   ],
@@ -94,20 +96,21 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'gateway.ts',
     'request/send/',
     'request/http/',
-    'runtime/generation.ts',
+    'request/generation.ts',
     'config/',
     'request/pipeline/',
     'request/',
     'loader/',
     'providers/',
     'store/',
+    'state/',
     'common/',
     'contract/',
   ],
   'app.ts': [
     'gateway.ts',
     'request/send/',
-    'runtime/generation.ts',
+    'request/generation.ts',
     'config/',
     'providers/dialects/',
     'request/http/',
@@ -116,7 +119,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   'gateway.ts': [
     'request/send/',
-    'runtime/generation.ts',
+    'request/generation.ts',
     'config/',
     'request/pipeline/',
     'request/',
@@ -126,7 +129,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'contract/',
   ],
   'request/send/': [
-    'runtime/generation.ts',
+    'request/generation.ts',
     'request/pipeline/',
     'request/',
     'providers/dialects/',
@@ -138,13 +141,14 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'common/',
     'contract/',
   ],
-  'runtime/generation.ts': [
+  'request/generation.ts': [
     'config/',
     'loader/',
     'providers/dialects/',
     'providers/',
     'observe/',
     'store/',
+    'state/',
     'common/',
     'contract/',
   ],
@@ -160,6 +164,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'dashboard/': ['api/'],
   'api/': ['store/', 'common/', 'contract/'],
   'store/': ['common/', 'contract/'],
+  'state/': ['common/', 'contract/'],
   'common/': ['contract/'],
   'contract/': [],
   'deploy/': [],
@@ -174,7 +179,7 @@ const PLUGIN_PACKAGES: Readonly<Record<string, readonly string[]>> = {
   schema: ['ajv'],
 }
 /** Who may know the database. */
-const KNOWS_SQLITE = ['src/store/database.ts']
+const KNOWS_SQLITE = ['src/store/engine/database.ts']
 
 /** What may lie at the top, beside files that begin with a dot. */
 const TOP_LEVEL = [
@@ -603,7 +608,7 @@ function isPage(file: string): boolean {
   return file.startsWith('src/dashboard/')
 }
 
-/** `src/store/ledger.ts` is part of `store/`, `src/main.ts` of itself: the longest row of the table that holds the file. */
+/** `src/store/money/ledger.ts` is part of `store/`, `src/main.ts` of itself: the longest row of the table that holds the file. */
 function partOf(file: string): string {
   const path = file.slice('src/'.length)
   const rows = Object.keys(ARROWS).filter(part => path.startsWith(part))

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Keys } from '#contract'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { createSteps } from '../../test/helpers/step.ts'
 import apiKey from './index.ts'
 

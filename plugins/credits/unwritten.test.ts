@@ -1,8 +1,8 @@
 /** A ledger that cannot be written, or that says no for reasons of its own. */
 import { describe, expect, test, vi } from 'vitest'
 import { parseMoney, retryHeaders } from '#contract'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../src/store/error.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { until } from '../../test/helpers/until.ts'
 import { closers, header, rig, SECRET, temporaryFile } from './test-rig.ts'

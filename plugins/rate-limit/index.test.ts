@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type Account, type Chat, type Key, type Model, retryHeaders, type Usage } from '#contract'
-import { createBuckets } from '../../src/store/state/buckets.ts'
+import { createBuckets } from '../../src/state/buckets.ts'
 import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps, readSettings, type StepRequest, type StepText } from '../../test/helpers/step.ts'
 import rateLimit from './index.ts'

@@ -3,9 +3,9 @@
  * try at one of them counts at all. Memory comes first: who is turned away there costs the database nothing.
  */
 import { type Clock, refuse } from '#contract'
-import { boundedMap } from '../store/bounded.ts'
-import type { Replicas, SharedTry } from '../store/replicas.ts'
-import { countTry, type TryRule, type TryState, takeBack } from '../store/tries.ts'
+import { boundedMap } from '../common/bounded.ts'
+import type { Replicas, SharedTry } from '../store/engine/replicas.ts'
+import { countTry, type TryRule, type TryState, takeBack } from '../store/people/tries.ts'
 
 export interface Attempts {
   /**

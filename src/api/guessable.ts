@@ -1,6 +1,6 @@
 /** Passwords that are tried first: whoever guesses needs no second try for them. */
 import { refuse } from '#contract'
-import { formerEmail } from '../store/email.ts'
+import { formerEmail } from '../store/people/email.ts'
 
 /** The commonest of those that are long enough, as lists of stolen passwords have them. */
 const COMMONEST: ReadonlySet<string> = new Set(

@@ -5,7 +5,7 @@
  */
 
 import { addressGroup, type Clock, type Log } from '#contract'
-import { boundedMap } from '../store/bounded.ts'
+import { boundedMap } from '../common/bounded.ts'
 import type { About, ApiRoute, Caller } from './route.ts'
 
 export interface Journal {

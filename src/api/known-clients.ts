@@ -5,8 +5,8 @@
  */
 
 import { addressGroup } from '#contract'
-import { boundedMap } from '../store/bounded.ts'
-import { DEVICE_MS, type People } from '../store/people.ts'
+import { boundedMap } from '../common/bounded.ts'
+import { DEVICE_MS, type People } from '../store/people/people.ts'
 import { cookieIn } from './sessions.ts'
 
 /** What a person is known by; null: a stranger. */

@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto'
 import type { Context } from 'koa'
 import { type Clock, isRefusal } from '#contract'
-import { boundedMap } from '../store/bounded.ts'
+import { boundedMap } from '../common/bounded.ts'
 import type { Store } from '../store/store.ts'
 import { bearerOf, tokenOf } from './server.ts'
 

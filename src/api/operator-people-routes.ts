@@ -1,7 +1,7 @@
 /** Who may sign in, the links that let them in, and the tokens of operators' machines. */
 
 import { formatMoney, parseMoney, refuse } from '#contract'
-import type { Link, NewLink, Person } from '../store/people.ts'
+import type { Link, NewLink, Person } from '../store/people/people.ts'
 import type { Store } from '../store/store.ts'
 import type { ApiParts } from './api-parts.ts'
 import { resetFor } from './control/reset-link.ts'

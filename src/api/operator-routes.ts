@@ -1,6 +1,6 @@
 /** What operators see and do: accounts and their credit, plans, requests in progress, providers, the configuration. */
 import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } from '#contract'
-import { ACCOUNT_PREFIX } from '../store/accounts.ts'
+import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
 import type { Store } from '../store/store.ts'
 import { afterWriting, giveFirstCredit } from './after-writing.ts'
 import { findExchange, notRemembered } from './find-exchange.ts'

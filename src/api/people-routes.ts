@@ -1,9 +1,9 @@
 /** How somebody gets in and out: registering, joining by a link, signing in, a new password, signing out. */
 import { hash } from 'node:crypto'
 import { addressGroup, type ErrorCode, formatMoney, refuse } from '#contract'
-import { foldEmail, normalEmail } from '../store/email.ts'
 import { StoreError } from '../store/error.ts'
-import type { Link, Person } from '../store/people.ts'
+import { foldEmail, normalEmail } from '../store/people/email.ts'
+import type { Link, Person } from '../store/people/people.ts'
 import { StoreUnavailable } from '../store/store.ts'
 import { afterWriting } from './after-writing.ts'
 import { type Try, takeAll } from './attempts.ts'

@@ -6,7 +6,7 @@ import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, req
 import { pipeline } from 'node:stream/promises'
 import type { Context } from 'koa'
 import { type Clock, refuse } from '#contract'
-import { boundedMap } from '../store/bounded.ts'
+import { boundedMap } from '../common/bounded.ts'
 import type { Store } from '../store/store.ts'
 import type { ApiParts, PlaygroundRoute } from './api-parts.ts'
 import { line } from './inputs.ts'

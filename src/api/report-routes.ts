@@ -1,6 +1,6 @@
 /** What a person sees of their own account: balance, ledger, receipts, usage, and the models with their prices. */
 import { formatMoney, mayUse, refuse } from '#contract'
-import type { Entry, Page } from '../store/reports.ts'
+import type { Entry, Page } from '../store/money/reports.ts'
 import type { Store } from '../store/store.ts'
 import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
 import { createFiles, type Files } from './downloads.ts'

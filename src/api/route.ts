@@ -5,7 +5,7 @@
 
 import type { Context } from 'koa'
 import type { ErrorCode } from '#contract'
-import type { Person } from '../store/people.ts'
+import type { Person } from '../store/people/people.ts'
 import type { ApiParts } from './api-parts.ts'
 import type { Schema } from './schema.ts'
 import type { SchemaName } from './schemas.ts'

@@ -8,7 +8,7 @@
 import type { Context, Middleware } from 'koa'
 import { addressGroup, isRefusal, type Refusal, refuse } from '#contract'
 import { StoreError } from '../store/error.ts'
-import type { OperatorToken } from '../store/people.ts'
+import type { OperatorToken } from '../store/people/people.ts'
 import { type Store, StoreUnavailable, type Written } from '../store/store.ts'
 import type { ApiParts } from './api-parts.ts'
 import { createJournal } from './journal.ts'

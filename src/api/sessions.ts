@@ -3,7 +3,7 @@
  * its digest. Half an hour without a request ends a session, eight hours end it in any case.
  */
 import type { Clock, Log } from '#contract'
-import type { People, Person } from '../store/people.ts'
+import type { People, Person } from '../store/people/people.ts'
 import { StoreUnavailable } from '../store/store.ts'
 
 export const IDLE_MS = 30 * 60_000

@@ -3,9 +3,9 @@
  * by one, so that nothing is shown because it happened to be there.
  */
 import { type AccountBalance, formatMoney, type KeySummary, type Model, type Price, type Receipt } from '#contract'
-import { ACCOUNT_PREFIX } from '../store/accounts.ts'
-import { type Link, type OperatorToken, PERSON_PREFIX, type Person, TOKEN_PREFIX } from '../store/people.ts'
-import type { Entry, UsageRow } from '../store/reports.ts'
+import type { Entry, UsageRow } from '../store/money/reports.ts'
+import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
+import { type Link, type OperatorToken, PERSON_PREFIX, type Person, TOKEN_PREFIX } from '../store/people/people.ts'
 import type { Store } from '../store/store.ts'
 import type {
   AccountView,

@@ -1,8 +1,8 @@
 /** A try at a password: where it counts, whose room the work takes, and whether it was right. */
 
 import { addressGroup } from '#contract'
-import type { Person, PersonWithPassword } from '../store/people.ts'
-import type { Replicas } from '../store/replicas.ts'
+import type { Replicas } from '../store/engine/replicas.ts'
+import type { Person, PersonWithPassword } from '../store/people/people.ts'
 import { type Try, takeAll } from './attempts.ts'
 import type { Whose } from './password.ts'
 import type { Call } from './route.ts'

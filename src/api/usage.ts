@@ -2,9 +2,9 @@
 
 import { type Refusal, refuse } from '#contract'
 import { TooMuch } from '../store/mistakes.ts'
-import type { UsageBy, UsageRow } from '../store/reports.ts'
+import type { UsageBy, UsageRow } from '../store/money/reports.ts'
+import { addCounts, type Counts, noCounts } from '../store/money/usage.ts'
 import type { Store } from '../store/store.ts'
-import { addCounts, type Counts, noCounts } from '../store/usage.ts'
 import { TIME } from './inputs.ts'
 import type { Properties, Shape } from './schema.ts'
 import { showTime, showUsed } from './show.ts'

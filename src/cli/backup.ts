@@ -1,7 +1,7 @@
 /** `tollgate backup`: one file with everything of the store but its secret, while the gateway runs. */
 import type { Command } from 'commander'
 import { formatMoney } from '#contract'
-import type { BackupReport } from '../store/make-backup.ts'
+import type { BackupReport } from '../store/files/make-backup.ts'
 import { type AddCommand, configOf, example, jsonOption, pathOf } from './commands.ts'
 import { count, json, showNano } from './format.ts'
 import { findStore } from './place.ts'
@@ -33,7 +33,7 @@ export const addBackup: AddCommand = (program, { terminal, finish }) => {
 
 async function backUp(terminal: Terminal, config: string, file: string, tollgate: string): Promise<BackupReport> {
   const [{ makeBackup }, { storeFolder }] = await Promise.all([
-    import('../store/make-backup.ts'),
+    import('../store/files/make-backup.ts'),
     import('../store/store-address.ts'),
   ])
   const { store, configFile } = await findStore(terminal, config)

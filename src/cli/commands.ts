@@ -2,7 +2,7 @@
 import { statSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
-import { makeFolder } from '../store/files.ts'
+import { makeFolder } from '../store/files/files.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export interface CommandContext {

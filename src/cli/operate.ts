@@ -5,8 +5,8 @@
 import { userInfo } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { VerbName, VerbResults, VerifyView } from '../api/control/verbs.ts'
-import type { Database } from '../store/database.ts'
-import { realPath } from '../store/files.ts'
+import type { Database } from '../store/engine/database.ts'
+import { realPath } from '../store/files/files.ts'
 import type { Store } from '../store/store.ts'
 import { findStore, type StorePlace } from './place.ts'
 import { CommandError, progressLine, type Terminal } from './terminal.ts'
@@ -66,7 +66,7 @@ export async function verifyLedger(terminal: Terminal, config: string): Promise<
   const place = await findStore(terminal, config)
   if (place.store === 'memory') return operate(terminal, config, 'ledger.verify', {})
   const [{ verify }, { verifyView }] = await Promise.all([
-    import('../store/verify.ts'),
+    import('../store/money/verify.ts'),
     import('../api/control/verbs.ts'),
   ])
   const database = await openForReading(place)
@@ -83,15 +83,15 @@ export async function verifyLedger(terminal: Terminal, config: string): Promise<
 /** Refuses a store of another version or of another program, and changes nothing. */
 async function openForReading({ store, database: path }: StorePlace): Promise<Database> {
   if (path === null) {
-    const { migratePostgres, openPostgres } = await import('../store/postgres/index.ts')
+    const { migratePostgres, openPostgres } = await import('../store/engine/postgres/index.ts')
     const database = openPostgres(store, { readOnly: true })
     migratePostgres(database, { canWrite: false })
     return database
   }
   const [{ existsSync }, { openDatabase }, { migrate }] = await Promise.all([
     import('node:fs'),
-    import('../store/database.ts'),
-    import('../store/migrate.ts'),
+    import('../store/engine/database.ts'),
+    import('../store/engine/migrate.ts'),
   ])
   // Opening would say so too, in SQLite's words.
   if (!existsSync(path)) throw new CommandError(`There is no store at ${path} yet.`)
@@ -116,7 +116,10 @@ interface Owned {
 
 /** The store, when nobody else has it. Undefined while somebody has it and may still come to answer; else throws. */
 async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promise<Owned | undefined> {
-  const [{ takeLock }, { StoreError }] = await Promise.all([import('../store/lock.ts'), import('../store/error.ts')])
+  const [{ takeLock }, { StoreError }] = await Promise.all([
+    import('../store/files/lock.ts'),
+    import('../store/error.ts'),
+  ])
   const clock = { now: () => Date.now() }
   const lock = await takeLock(path, clock).catch((error: Error) => {
     if (!(error instanceof StoreError)) throw new CommandError(`The store ${path} cannot be opened: ${error.message}.`)
@@ -130,7 +133,7 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
     async use(work) {
       try {
         const [{ openStore }, { loadSecret, secretPlace }, { dirname }] = await Promise.all([
-          import('../store/sqlite.ts'),
+          import('../store/engine/sqlite.ts'),
           import('../store/secret.ts'),
           import('node:path'),
         ])
@@ -155,9 +158,9 @@ async function tryToOwn(place: StorePlace, path: string, isLast: boolean): Promi
 /** The store in PostgreSQL, which gateways and commands share. */
 async function usePostgres(terminal: Terminal, place: StorePlace): Promise<Owned> {
   const [{ openStore }, { secretPlace }, { loadPostgresSecret }, { storeFolder }] = await Promise.all([
-    import('../store/sqlite.ts'),
+    import('../store/engine/sqlite.ts'),
     import('../store/secret.ts'),
-    import('../store/postgres/index.ts'),
+    import('../store/engine/postgres/index.ts'),
     import('../store/store-address.ts'),
   ])
   const [configured, folder] = [place.secret(), storeFolder(place.configFile)]

@@ -1,6 +1,6 @@
 /** The plans that accounts have, for `tollgate check`: read beside a gateway that runs, and without touching its store. */
 import { existsSync } from 'node:fs'
-import { connect } from '../store/database.ts'
+import { connect } from '../store/engine/database.ts'
 
 /** Null where nothing is known: there is no store yet, it has no accounts, or it cannot be read here. */
 export function plansOf(store: string): readonly string[] | null {

@@ -2,7 +2,7 @@
 import { dirname } from 'node:path'
 import type { Command } from 'commander'
 import { formatMoney } from '#contract'
-import type { RestoreReport } from '../store/restore-backup.ts'
+import type { RestoreReport } from '../store/files/restore-backup.ts'
 import { type AddCommand, configOf, example, existingFile, jsonOption } from './commands.ts'
 import { count, json, showNano, showTime } from './format.ts'
 import { findStore } from './place.ts'
@@ -40,9 +40,9 @@ export const addRestore: AddCommand = (program, { terminal, finish }) => {
 
 async function restore(terminal: Terminal, config: string, file: string, replace: boolean): Promise<RestoreReport> {
   const [{ restoreBackup }, { loadSecret, secretPlace }, { realPath }, { storeFolder }] = await Promise.all([
-    import('../store/restore-backup.ts'),
+    import('../store/files/restore-backup.ts'),
     import('../store/secret.ts'),
-    import('../store/files.ts'),
+    import('../store/files/files.ts'),
     import('../store/store-address.ts'),
   ])
   const path = existingFile(terminal, file)

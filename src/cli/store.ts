@@ -1,5 +1,5 @@
 /** `tollgate store copy`: moves a stopped gateway's store to the other engine. */
-import type { CopyReport } from '../store/copy-store.ts'
+import type { CopyReport } from '../store/files/copy-store.ts'
 import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './commands.ts'
 import { count, json, table } from './format.ts'
 import { CommandError, progressStages, type Terminal } from './terminal.ts'
@@ -43,7 +43,7 @@ export const addStore: AddCommand = (program, { terminal, finish }) => {
 }
 
 async function copy(terminal: Terminal, options: Options): Promise<CopyReport> {
-  const { copyStore } = await import('../store/copy-store.ts')
+  const { copyStore } = await import('../store/files/copy-store.ts')
   const [from, to] = [addressOf(terminal, 'from', options.from), addressOf(terminal, 'to', options.to)]
   const stages = progressStages(terminal)
   try {

@@ -16,7 +16,7 @@ import {
 import type { Configuration, StepConfig } from '../config/configuration.ts'
 import { standInServices } from '../simulate/services.ts'
 import { identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
-import { createBuckets } from '../store/state/buckets.ts'
+import { createBuckets } from '../state/buckets.ts'
 import { NOT_RUN } from './compare.ts'
 import { looksAtAnswers, looksAtRequests } from './differ.ts'
 import type { LogLine, Who } from './line.ts'

@@ -7,12 +7,12 @@
 import { type AnyPlugin, asksModel, type Catalog, isRefusal, mistakeText, refuse, type StepMiddleware } from '#contract'
 import type { Position, RouteConfig } from '../config/configuration.ts'
 import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
+import type { Generation } from '../request/generation.ts'
 import { mistakeSentence, REMEDIES } from '../request/pipeline/step-report.ts'
 import { Contexts } from '../simulate/context.ts'
 import { SimulatedExchange } from '../simulate/exchange.ts'
 import { ACCOUNT, KEY, type RealServices, servicesFor, standInServices } from '../simulate/services.ts'
 import { identifies, identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
-import type { Generation } from './generation.ts'
 
 /** So long the steps may take until somebody is refused, and then each to return: nobody waits for a step that hangs. */
 const GRACE_MS = 1000

@@ -5,10 +5,10 @@ import { type DeadlineClock, ROUND_MS } from '../common/clock.ts'
 import { VERSION } from '../common/version.ts'
 import { targetsOf } from '../config/asked-targets.ts'
 import { type MainSources, NOBODY_SERVED, type OwnSources, type ServingFigures } from '../observe/metrics.ts'
+import type { Generation } from '../request/generation.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
-import type { State } from '../store/state/state.ts'
+import type { State } from '../state/state.ts'
 import type { Store } from '../store/store.ts'
-import type { Generation } from './generation.ts'
 import type { Reloads } from './reload.ts'
 
 /** How what serves clients in this thread does. */

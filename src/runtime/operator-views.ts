@@ -9,8 +9,8 @@ import type { Configuration } from '../config/configuration.ts'
 import { urlHost } from '../config/listen-address.ts'
 import type { LoadResult } from '../config/load.ts'
 import type { Problem } from '../config/yaml/problem.ts'
+import type { Generation } from '../request/generation.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
-import type { Generation } from './generation.ts'
 
 /** An exchange under way. */
 export function exchangeView(exchange: LiveExchange): ExchangeView {

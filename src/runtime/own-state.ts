@@ -2,7 +2,7 @@
 import type { Clock } from '#contract'
 import type { Problem } from '../config/yaml/problem.ts'
 import type { Logger } from '../observe/log.ts'
-import { createLocalState, type State } from '../store/state/state.ts'
+import { createLocalState, type State } from '../state/state.ts'
 import { passwordsIn } from '../store/store-address.ts'
 import { type Loaded, placeOf } from './reload.ts'
 
@@ -24,7 +24,7 @@ export async function openOwnState(loaded: Loaded, clock: Clock, log: Logger): P
   if (url === null) return createLocalState(clock)
   log.learn(passwordsIn(url))
   // Its client is loaded where it is needed only.
-  const { openRedisState } = await import('../store/state/redis-state.ts')
+  const { openRedisState } = await import('../state/redis-state.ts')
   try {
     return await openRedisState({ url, clock, log: log.log })
   } catch (error) {

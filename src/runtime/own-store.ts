@@ -6,13 +6,13 @@ import { isPostgres } from '../common/server-address.ts'
 import { VERSION } from '../common/version.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Logger } from '../observe/log.ts'
+import { knownSentence } from '../store/engine/postgres/postgres-address.ts'
+import type { openServedStore } from '../store/engine/sqlite.ts'
 import { StoreError } from '../store/error.ts'
-import { makePrivateFolder, realPath } from '../store/files.ts'
-import { type Lock, takeLock } from '../store/lock.ts'
-import { knownSentence } from '../store/postgres/postgres-address.ts'
+import { makePrivateFolder, realPath } from '../store/files/files.ts'
+import { type Lock, takeLock } from '../store/files/lock.ts'
 import { loadSecret, secretPlace } from '../store/secret.ts'
 import type { ServedStore } from '../store/served-store.ts'
-import type { openServedStore } from '../store/sqlite.ts'
 import { passwordsIn, RESTORING, SPOOL, storeFolder } from '../store/store-address.ts'
 import { ConfigurationProblems } from './own-state.ts'
 import { type Loaded, placeOf } from './reload.ts'
@@ -55,7 +55,7 @@ async function openInPostgres(
 ): Promise<{ store: ServedStore; lock: Lock; secret: string }> {
   const { configuration } = loaded
   log.learn(passwordsIn(configuration.store))
-  const { checkPostgres } = await import('../store/postgres/index.ts')
+  const { checkPostgres } = await import('../store/engine/postgres/index.ts')
   // Before there is a folder, or a secret in it.
   await toldAt(loaded, async () => checkPostgres(configuration.store, sentence => log.log.warn({}, sentence)))
   const folder = storeFolder(configuration.file)
@@ -77,7 +77,7 @@ async function openInPostgres(
 /** A whole copy of the store, which nobody else would look for. */
 async function removeLeftRestore(place: string, clock: Clock, lock: Lock | null): Promise<void> {
   if (!existsSync(place + RESTORING)) return
-  const { removeLeft } = await import('../store/restore-backup.ts')
+  const { removeLeft } = await import('../store/files/restore-backup.ts')
   await removeLeft(place, clock, lock)
 }
 
@@ -113,7 +113,7 @@ async function openIn(
   log: Logger,
   open: typeof openServedStore,
 ): Promise<{ store: ServedStore; secret: string }> {
-  const { loadPostgresSecret } = await import('../store/postgres/index.ts')
+  const { loadPostgresSecret } = await import('../store/engine/postgres/index.ts')
   const secret = loadPostgresSecret(configuration.secret, folder, configuration.store)
   log.learn([secret])
   const place = secretPlace(configuration.secret, folder)

@@ -8,7 +8,7 @@ import type { Metrics } from '../observe/metrics.ts'
 import { createRecent, MAX_RECENT } from '../observe/recent.ts'
 import { type ShadowFigures, type ShadowStep, shadowRun } from '../observe/shadow.ts'
 import type { ExchangeSummary } from '../observe/summary.ts'
-import type { Generation, LiveRoute } from './generation.ts'
+import type { Generation, LiveRoute } from '../request/generation.ts'
 
 /** Of one thread: its last exchanges. */
 export interface RecentTrails {

@@ -11,7 +11,7 @@ import type { LoadResult } from '../config/load.ts'
 import { formatProblem, type Problem, sentence } from '../config/yaml/problem.ts'
 import { type Reads, sameReads, stampOf } from '../config/yaml/reads.ts'
 import { PlanError } from '../loader/plan.ts'
-import type { Generation } from './generation.ts'
+import type { Generation } from '../request/generation.ts'
 
 /** A configuration that could be loaded, with the texts of its YAML files by absolute path. */
 export type Loaded = Exclude<LoadResult, { readonly problems: unknown }>

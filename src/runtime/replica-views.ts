@@ -4,8 +4,8 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ExchangeView, ProviderView } from '../api/views.ts'
+import type { Replicas } from '../store/engine/replicas.ts'
 import type { Promised } from '../store/promised.ts'
-import type { Replicas } from '../store/replicas.ts'
 import { mergeProviders } from './operator-views.ts'
 import type { ServingViews } from './serving.ts'
 

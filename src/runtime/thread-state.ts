@@ -3,15 +3,15 @@
  * memory that all threads share. The main thread has the queue for slots, and the connection to a state server, if there is one.
  */
 import type { BucketShape, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
-import { checkGive } from '../store/state/buckets.ts'
-import { checkTtl } from '../store/state/key-value.ts'
-import { type BucketMemory, createBucketMemory, SharedBuckets } from '../store/state/shared-buckets.ts'
-import { releaseLocks } from '../store/state/shared-locks.ts'
-import { createSlotMemory, SharedSlots, type SlotMemory } from '../store/state/shared-slots.ts'
-import { createTextMemory, forgetTexts, SharedTexts, type TextMemory } from '../store/state/shared-texts.ts'
-import { LocalSlots } from '../store/state/slots.ts'
-import { KV_BYTES, type State } from '../store/state/state.ts'
-import { createVersions, createVersionWords, type VersionWords } from '../store/state/versions.ts'
+import { checkGive } from '../state/buckets.ts'
+import { checkTtl } from '../state/key-value.ts'
+import { type BucketMemory, createBucketMemory, SharedBuckets } from '../state/shared-buckets.ts'
+import { releaseLocks } from '../state/shared-locks.ts'
+import { createSlotMemory, SharedSlots, type SlotMemory } from '../state/shared-slots.ts'
+import { createTextMemory, forgetTexts, SharedTexts, type TextMemory } from '../state/shared-texts.ts'
+import { LocalSlots } from '../state/slots.ts'
+import { KV_BYTES, type State } from '../state/state.ts'
+import { createVersions, createVersionWords, type VersionWords } from '../state/versions.ts'
 import type { Calls } from './thread-calls.ts'
 
 /** A slot that the main thread holds for another one. */

@@ -1,7 +1,7 @@
 /** The services of steps where no request is real: everybody is known and can pay, and nothing is kept. */
 import type { Account, AnyPlugin, Buckets, Key, Ledger, Services } from '#contract'
 import { createPlan, type Plan, type PlanError, type PlannableStep } from '../loader/plan.ts'
-import { createLocalState } from '../store/state/state.ts'
+import { createLocalState } from '../state/state.ts'
 
 /** Those without a stand-in. */
 export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>

@@ -3,8 +3,8 @@
  * out by looking, because without traffic nobody would notice that the disk is full, nor that it is back.
  */
 import type { Clock, Log } from '#contract'
-import type { Backlog } from './backlog.ts'
-import type { Spool } from './spool.ts'
+import type { Backlog } from './money/backlog.ts'
+import type { Spool } from './money/spool.ts'
 import type { Writer } from './writer.ts'
 
 export interface ReadinessParts {

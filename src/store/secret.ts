@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto'
 import { fsyncSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SECRET_MADE_BY, shortSecret } from '../common/secret-length.ts'
-import type { Database } from './database.ts'
+import type { Database } from './engine/database.ts'
 import { StoreError } from './error.ts'
-import { createFilled, syncFolder } from './files.ts'
-import { digest, digestKey } from './token.ts'
+import { createFilled, syncFolder } from './files/files.ts'
+import { digest, digestKey } from './people/token.ts'
 
 /**
  * The secret under which key digests are made. Throws a `StoreError` when it is too short, or its file can be read by

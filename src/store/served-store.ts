@@ -1,7 +1,7 @@
 /** A store that serves, and how other threads of the process get at it. */
-import type { LeaseWord } from './lease.ts'
+import type { LeaseWord } from './engine/lease.ts'
+import type { ClientParts } from './link/thread-host.ts'
 import type { RecoveryReport, Store } from './store.ts'
-import type { ClientParts } from './thread-host.ts'
 
 /** What a serving thread needs to open the store: sent to it once, with the client's port in the list of transfers. */
 export interface StoreHandle {

@@ -1,14 +1,14 @@
 /** Everything that is read of a store, prepared on one connection. */
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '#contract'
-import { createAccountReader } from './accounts.ts'
-import type { Database } from './database.ts'
-import { createKeyLister } from './key-list.ts'
-import { createPeopleReads } from './people-service.ts'
-import { createReceiptReader } from './receipts.ts'
-import { createReports } from './reports-service.ts'
+import type { Database } from './engine/database.ts'
+import { createReceiptReader } from './money/receipts.ts'
+import { createReports } from './money/reports-service.ts'
+import { verify } from './money/verify.ts'
+import { createAccountReader } from './people/accounts.ts'
+import { createKeyLister } from './people/key-list.ts'
+import { createPeopleReads } from './people/people-service.ts'
 import type { StoreReads } from './store.ts'
-import { verify } from './verify.ts'
 
 export interface ReadParts {
   readonly database: Database

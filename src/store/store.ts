@@ -13,10 +13,10 @@ import type {
   Receipt,
   Sliced,
 } from '#contract'
-import type { People, PeopleReads } from './people.ts'
+import type { Replicas } from './engine/replicas.ts'
+import type { Reports } from './money/reports.ts'
+import type { People, PeopleReads } from './people/people.ts'
 import type { Promised } from './promised.ts'
-import type { Replicas } from './replicas.ts'
-import type { Reports } from './reports.ts'
 import type { LeaseFigures, Unwritten, WriterFigures } from './store-figures.ts'
 
 export interface NewAccount {

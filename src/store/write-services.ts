@@ -1,14 +1,14 @@
 /** What a store does when it is asked to write: requests are checked here, and become operations of the writer. */
 import type { Account, AccountBalance, Accounts, Ledger } from '#contract'
-import { ACCOUNT_PREFIX, checkAccount } from './accounts.ts'
-import type { Backlog } from './backlog.ts'
-import type { FileWatch } from './files.ts'
-import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './keys.ts'
-import type { PeopleParts } from './people-service.ts'
-import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './preconditions.ts'
+import type { FileWatch } from './files/files.ts'
+import type { Backlog } from './money/backlog.ts'
+import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './money/preconditions.ts'
+import { ACCOUNT_PREFIX, checkAccount } from './people/accounts.ts'
+import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './people/keys.ts'
+import type { PeopleParts } from './people/people-service.ts'
+import { createToken, digest, last4 } from './people/token.ts'
 import type { Promised } from './promised.ts'
 import { type IssuedKey, type Store, type StoreReads, StoreUnavailable } from './store.ts'
-import { createToken, digest, last4 } from './token.ts'
 import type { Writer } from './writer.ts'
 
 /** The ledger with its checks. @param onHold is told that a hold is asked for */

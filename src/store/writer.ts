@@ -2,23 +2,13 @@
  * The one place that writes: every change of the store is an operation by name, and operations share commits
  * (group.ts). Each may be run again with the same request; none has any effect before its commit.
  *
- * It runs where its connection was opened: for a store in a file that is a thread of its own (thread.ts), and worker.ts
+ * It runs where its connection was opened: for a store in a file that is a thread of its own (link/writer-thread.ts), and link/writer-client.ts
  * is the same `Writer` for everybody else.
  */
 import type { Clock } from '#contract'
-import { type AccountOperations, createAccountOperations } from './accounts.ts'
-import { createCommitCount } from './commit-count.ts'
-import { createMakers } from './creators.ts'
-import type { Database } from './database.ts'
-import { StoreError } from './error.ts'
-import { createGroup, type Waiter } from './group.ts'
-import { createKeyOperations, type KeyOperations } from './keys.ts'
-import { createLedgerOperations, type LedgerOperations } from './ledger.ts'
-import { createLinkOperations, type LinkOperations } from './links.ts'
-import { createOpenHolds, type OpenHolds } from './open-holds.ts'
-import { createOperatorTokenOperations, type OperatorTokenOperations } from './operator-tokens.ts'
-import { createPersonOperations, type PersonOperations } from './persons.ts'
-import { LedgerBatches, type NamedOperation, OF_REPLICA } from './postgres/ledger-batches.ts'
+import type { Database } from './engine/database.ts'
+import { createGroup, type Waiter } from './engine/group.ts'
+import { LedgerBatches, type NamedOperation, OF_REPLICA } from './engine/postgres/ledger-batches.ts'
 import {
   createFence,
   createReplicaOperations,
@@ -28,14 +18,24 @@ import {
   type ReplicaName,
   type ReplicaOperations,
   type ReplicaRow,
-} from './postgres/replica-writes.ts'
-import { createTryOperations, NO_TRIES, type TryOperations } from './postgres/try-writes.ts'
-import { createProbe, type Probe } from './probe.ts'
-import { createRefusing } from './refusing.ts'
-import { createResponseOperations, type ResponseOperations } from './responses.ts'
-import { createSessionOperations, type SessionOperations } from './sessions.ts'
+} from './engine/postgres/replica-writes.ts'
+import { createTryOperations, NO_TRIES, type TryOperations } from './engine/postgres/try-writes.ts'
+import { createProbe, type Probe } from './engine/probe.ts'
+import { createRefusing } from './engine/refusing.ts'
+import { StoreError } from './error.ts'
+import { createCommitCount } from './money/commit-count.ts'
+import { createLedgerOperations, type LedgerOperations } from './money/ledger.ts'
+import { createOpenHolds, type OpenHolds } from './money/open-holds.ts'
+import { createUsageWriter, type UsageWriter } from './money/usage.ts'
+import { type AccountOperations, createAccountOperations } from './people/accounts.ts'
+import { createMakers } from './people/creators.ts'
+import { createKeyOperations, type KeyOperations } from './people/keys.ts'
+import { createLinkOperations, type LinkOperations } from './people/links.ts'
+import { createOperatorTokenOperations, type OperatorTokenOperations } from './people/operator-tokens.ts'
+import { createPersonOperations, type PersonOperations } from './people/persons.ts'
+import { createSessionOperations, type SessionOperations } from './people/sessions.ts'
+import { createResponseOperations, type ResponseOperations } from './responses/responses.ts'
 import { CommitCounter, type CommitWords, createCommitWords, readCommits, type WriterFigures } from './store-figures.ts'
-import { createUsageWriter, type UsageWriter } from './usage.ts'
 
 /** Every operation: its request, and what it answers once it is on disk. */
 export interface Operations

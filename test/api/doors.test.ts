@@ -1,7 +1,7 @@
 /** What each door lets in and tells: names of the admin listener, makers of links and tokens, actors of the ledger. */
 import { describe, expect, test } from 'vitest'
 import type { EntryView, IssuedLinkView, IssuedTokenView, LinkView, PageView, TokenView } from '../../src/api/views.ts'
-import { createOperatorToken } from '../../src/store/token.ts'
+import { createOperatorToken } from '../../src/store/people/token.ts'
 import { startRig } from './rig.ts'
 
 const INVITATION = { kind: 'invitation', role: 'operator' } as const

@@ -441,10 +441,10 @@ async function everythingReadable(rig: Rig, member: SignedIn, operator: SignedIn
 
 /** The names of all columns, read from the migrations. */
 function columnsOfTheStore(): string[] {
-  const folder = join(ROOT, 'src/store/migrations')
+  const folder = join(ROOT, 'src/store/engine/migrations')
   const names = new Set<string>()
   for (const file of readdirSync(folder)) {
-    const sql = read(`src/store/migrations/${file}`)
+    const sql = read(`src/store/engine/migrations/${file}`)
     for (const match of sql.matchAll(/^\s+([a-z_]+)\s+(?:TEXT|INTEGER|BLOB|REAL|ANY)\b/gm)) names.add(match[1]!)
     for (const match of sql.matchAll(/ADD COLUMN ([a-z_]+)/g)) names.add(match[1]!)
   }

@@ -1,7 +1,7 @@
 /** Known browsers and addresses: what strangers guess does not lock them, and what they are known by opens nothing. */
 import { describe, expect, test } from 'vitest'
 import { readDevice } from '../../src/api/known-clients.ts'
-import { DEVICE_MS } from '../../src/store/people.ts'
+import { DEVICE_MS } from '../../src/store/people/people.ts'
 import { type Browser, PASSWORD, type Reply, type Rig, startRig } from './rig.ts'
 
 const ALICE = 'alice@example.com'

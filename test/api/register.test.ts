@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import type { IssuedLinkView, LinkPurposeView, SessionView } from '../../src/api/views.ts'
-import type { NewLink } from '../../src/store/people.ts'
+import type { NewLink } from '../../src/store/people/people.ts'
 import { PASSWORD, type Rig, startRig } from './rig.ts'
 
 const NEW = { email: 'new@example.com', password: PASSWORD }

@@ -103,7 +103,7 @@ function profileOf({ nodes, samples, timeDeltas, startTime, endTime }: CpuProfil
 
 /** The ledger's thread has no event loop, so the profiler does not know when it is idle: when it waits in its `sleep`. */
 function isWaiting(functionName: string, file: string): boolean {
-  return functionName === 'sleep' && file === 'src/store/thread.ts'
+  return functionName === 'sleep' && file === 'src/store/link/writer-thread.ts'
 }
 
 /** Functions of the runtime that are a system call: they are shown by themselves. */

@@ -1,7 +1,7 @@
 /** One process that holds and settles as fast as it can, or 500 times a second, for scale.ts; it sends its figures and ends. */
 import { hostname } from 'node:os'
+import { openServedStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
-import { openServedStore } from '../../src/store/sqlite.ts'
 import type { Store } from '../../src/store/store.ts'
 import { summary } from '../store/paced.ts'
 import { aHold, aSettle, SECRET } from '../store/requests.ts'

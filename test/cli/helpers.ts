@@ -5,10 +5,10 @@ import { dirname, join } from 'node:path'
 import { controlPath, startControl } from '../../src/api/control/socket.ts'
 import type { VerbName, VerbResults } from '../../src/api/control/verbs.ts'
 import type { Terminal } from '../../src/cli/terminal.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
+import { takeLock } from '../../src/store/files/lock.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
-import { takeLock } from '../../src/store/lock.ts'
 import { loadSecret } from '../../src/store/secret.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { type Result, runCommand, runJson } from '../helpers/command.ts'
 
 export type { Result }

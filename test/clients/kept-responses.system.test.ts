@@ -1,8 +1,8 @@
 /** Kept responses, as the official library asks for them: chains, reading, deleting, other accounts, a restart, a disk that fails. */
 import OpenAI from 'openai'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { exact, type Script, startFakeProvider } from '../helpers/fake-provider.ts'
 import { cleanUp, createAccount, startGateway } from '../helpers/gateway.ts'

@@ -5,7 +5,7 @@
 import OpenAI, { type ClientOptions } from 'openai'
 import { describe, expect, test } from 'vitest'
 import { definePlugin, formatMoney } from '#contract'
-import { createToken } from '../../src/store/token.ts'
+import { createToken } from '../../src/store/people/token.ts'
 import { errorAnswer, exact, FAULTS, gated, withhold } from '../helpers/fake-provider.ts'
 import { FIVE_STEPS } from '../helpers/in-process.ts'
 import { untilTruthy } from '../helpers/until.ts'

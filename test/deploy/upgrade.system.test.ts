@@ -7,7 +7,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { migrationFiles } from '../../src/store/migrate.ts'
+import { migrationFiles } from '../../src/store/engine/migrate.ts'
 import { startBalancer } from '../helpers/balancer.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { createAccount, type Gateway, startGateway, tollgate } from '../helpers/gateway.ts'
@@ -25,7 +25,7 @@ const PAUSE_MS = counts(150, 0)
 /** Answers of each replica before the next one is replaced. */
 const BETWEEN = counts(10, 1000)
 const CREDIT = 1_000_000
-const MIGRATIONS = 'src/store/postgres/migrations'
+const MIGRATIONS = 'src/store/engine/postgres/migrations'
 const FIRST_RELEASE = '0.1.0'
 
 /** A version of the program, in a folder of its own. */

@@ -6,8 +6,8 @@ import { copyFileSync, linkSync, mkdirSync, readdirSync, rmSync, statSync, symli
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { openDatabase } from '../../src/store/database.ts'
-import { verify } from '../../src/store/verify.ts'
+import { openDatabase } from '../../src/store/engine/database.ts'
+import { verify } from '../../src/store/money/verify.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { exact, startFakeProvider } from '../helpers/fake-provider.ts'
 import {

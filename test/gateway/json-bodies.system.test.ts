@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode } from '#contract'
-import { type Database, openDatabase } from '../../src/store/database.ts'
+import { type Database, openDatabase } from '../../src/store/engine/database.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { exact, type FakeProvider, type ProviderRequest, startFakeProvider } from '../helpers/fake-provider.ts'
 import type { Gateway } from '../helpers/gateway.ts'

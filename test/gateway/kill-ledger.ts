@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs'
 import { expect } from 'vitest'
 import type { SettleRequest } from '#contract'
-import { openDatabase } from '../../src/store/database.ts'
-import { createSpool } from '../../src/store/spool.ts'
-import { verify } from '../../src/store/verify.ts'
+import { openDatabase } from '../../src/store/engine/database.ts'
+import { createSpool } from '../../src/store/money/spool.ts'
+import { verify } from '../../src/store/money/verify.ts'
 
 export interface Exchange {
   readonly id: string

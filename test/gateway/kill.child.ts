@@ -6,7 +6,7 @@
  */
 import { systemClock } from '../../src/common/clock.ts'
 import { serve } from '../../src/main.ts'
-import { openStore } from '../../src/store/sqlite.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { faultyConnector } from '../store/faulty.ts'
 
 const FASTER = 10

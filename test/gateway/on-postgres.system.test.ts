@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from
 import { dirname, join } from 'node:path'
 import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { takeLock } from '../../src/store/lock.ts'
+import { takeLock } from '../../src/store/files/lock.ts'
 import { startGateway, temporaryDirectory, tollgate, writeConfiguration } from '../helpers/gateway.ts'
 import { FIVE_STEPS, type InProcess, PRICE, startInProcess } from '../helpers/in-process.ts'
 import { describeWith } from '../helpers/missing.ts'

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode, formatMoney, parseMoney } from '#contract'
-import { createToken } from '../../src/store/token.ts'
+import { createToken } from '../../src/store/people/token.ts'
 import { countsOf } from '../helpers/counts.ts'
 import {
   type Behaviour,

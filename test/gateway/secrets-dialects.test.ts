@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import { type Running, serve } from '../../src/main.ts'
 import { LOG_LEVELS } from '../../src/observe/log.ts'
-import { openStore } from '../../src/store/sqlite.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { isFull } from '../helpers/counts.ts'
 import {
   type Behaviour,

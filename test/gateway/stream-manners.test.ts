@@ -6,8 +6,8 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Chunk, definePlugin, formatMoney, type Ledger } from '#contract'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import {
   type Behaviour,

@@ -11,18 +11,21 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
     ['setInterval', 'performance.now'],
     'the end of a connection on which a body still comes',
   ],
-  'src/store/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
-  'src/store/state/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
-  'src/store/state/shared-slots.ts': [['setTimeout'], 'what the lock of a dead thread has put off is done later'],
-  'src/store/state/redis-check.ts': [['setTimeout'], 'a state server that is silent at the start'],
-  'src/store/state/redis-link.ts': [
+  'src/store/money/backlog.ts': [['setTimeout'], 'settles that could not be written are tried again'],
+  'src/state/slots.ts': [['setTimeout'], 'the end of a wait for a slot'],
+  'src/state/shared-slots.ts': [['setTimeout'], 'what the lock of a dead thread has put off is done later'],
+  'src/state/redis-check.ts': [['setTimeout'], 'a state server that is silent at the start'],
+  'src/state/redis-link.ts': [
     ['setTimeout', 'performance.now'],
     'a call to the state server takes so long at most, and a lost one is tried again',
   ],
-  'src/store/postgres/postgres-database.ts': [['performance.now'], 'a server that is away is not asked again at once'],
+  'src/store/engine/postgres/postgres-database.ts': [
+    ['performance.now'],
+    'a server that is away is not asked again at once',
+  ],
   'src/store/store-figures.ts': [['performance.now'], 'how long a commit takes'],
-  'src/store/postgres/io-thread.ts': [['setTimeout'], 'a statement that is not answered in time'],
-  'src/store/postgres/key-changes.ts': [
+  'src/store/engine/postgres/io-thread.ts': [['setTimeout'], 'a statement that is not answered in time'],
+  'src/store/engine/postgres/key-changes.ts': [
     ['setTimeout', 'performance.now'],
     'a look each second, and a connection that is dead',
   ],
@@ -30,7 +33,10 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
     ['node:timers', 'setTimeout'],
     'an operator waits a second for a database that is busy',
   ],
-  'src/store/replica-keeper.ts': [['setTimeout', 'node:timers'], 'leases are renewed by the time of the database'],
+  'src/store/engine/replica-keeper.ts': [
+    ['setTimeout', 'node:timers'],
+    'leases are renewed by the time of the database',
+  ],
   'src/store/readiness.ts': [['setTimeout'], 'a probe of the disk that takes too long'],
   'src/runtime/shutdown.ts': [['setTimeout', 'performance.now'], 'drain, last answers, Ctrl-C that comes twice'],
   'src/observe/log.ts': [['Date.now', 'setTimeout'], 'a default that tests replace'],
@@ -56,7 +62,10 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
   ],
   'src/cli/tollgate.js': [['setTimeout'], 'the launcher: its end when a signal does not end it'],
   'src/replay/replay.ts': [['setTimeout'], 'plugins of other people that wait in real time'],
-  'src/store/lock.ts': [['node:timers', 'setTimeout'], 'a gateway that waits until a command has closed the store'],
+  'src/store/files/lock.ts': [
+    ['node:timers', 'setTimeout'],
+    'a gateway that waits until a command has closed the store',
+  ],
   'src/runtime/close-server.ts': [['setTimeout'], 'the last answers of a listener'],
   'src/runtime/serving-thread.ts': [['Math.random'], 'the default chance'],
   'src/runtime/dry-run.ts': [['setTimeout'], 'a step that hangs is not waited for'],

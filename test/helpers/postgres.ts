@@ -21,7 +21,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 import { onTestFinished } from 'vitest'
-import { migratePostgres, openPostgres } from '../../src/store/postgres/index.ts'
+import { migratePostgres, openPostgres } from '../../src/store/engine/postgres/index.ts'
 import { AT_FILE_END } from './file-end.ts'
 import { freePort } from './free-port.ts'
 

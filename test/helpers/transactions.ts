@@ -1,5 +1,5 @@
 /** A connection whose transactions can be made to fail, to be slow, or to be the end of whoever runs them. */
-import type { Database, Statement } from '../../src/store/database.ts'
+import type { Database, Statement } from '../../src/store/engine/database.ts'
 
 /** Each is given what it stands in front of. */
 export interface TransactionHooks {

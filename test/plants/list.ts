@@ -14,7 +14,7 @@ export interface Plant {
   readonly tests: readonly string[]
 }
 
-const LEDGER = 'src/store/ledger.ts'
+const LEDGER = 'src/store/money/ledger.ts'
 const CHARGE = 'plugins/credits/charge.ts'
 
 const plant = (
@@ -30,7 +30,7 @@ function changeOf(name: string): readonly [string, string, string] {
   return [change!.file, change!.old, change!.new]
 }
 
-const LEDGER_TESTS = 'test/store/ledger.engines.test.ts'
+const LEDGER_TESTS = 'test/store/money/ledger.engines.test.ts'
 const CREDITS_TESTS = 'plugins/credits/index.test.ts'
 const CHARGE_TESTS = 'plugins/credits/charge.test.ts'
 const MATRIX = 'test/gateway/matrix.test.ts'
@@ -42,7 +42,7 @@ export const PLANTS: readonly Plant[] = [
     'I3',
     'a credit is posted twice',
     [LEDGER, 'SET posted = posted + ? WHERE', 'SET posted = posted + 2 * ? WHERE'],
-    'test/store/accounts.engines.test.ts',
+    'test/store/people/accounts.engines.test.ts',
   ),
   plant('I4', 'the second settle of an exchange posts again', changeOf('settled-twice'), LEDGER_TESTS),
   plant(
@@ -62,7 +62,7 @@ export const PLANTS: readonly Plant[] = [
     'I8',
     'recovery forgets holds without a checkpoint',
     changeOf('recovery-forgets-holds-without-checkpoints'),
-    'test/store/recovery.engines.test.ts',
+    'test/store/money/recovery.engines.test.ts',
   ),
   plant('I9', 'a client that disconnects is not charged', changeOf('no-settle-on-leaving'), CREDITS_TESTS),
   plant(
@@ -74,15 +74,15 @@ export const PLANTS: readonly Plant[] = [
   plant(
     'I11',
     'usage counts half of each charge',
-    ['src/store/usage.ts', 'sum.charged += more.charged', 'sum.charged += more.charged / 2n'],
+    ['src/store/money/usage.ts', 'sum.charged += more.charged', 'sum.charged += more.charged / 2n'],
     LEDGER_TESTS,
-    'test/store/reports.engines.test.ts',
+    'test/store/money/reports.engines.test.ts',
   ),
   plant(
     'I12',
     'the cap of a key ignores what the key holds',
     [
-      'src/store/key-totals.ts',
+      'src/store/money/key-totals.ts',
       'key_total.spent + key_total.held + excluded.held <= key_total.cap',
       'key_total.spent + excluded.held <= key_total.cap',
     ],
@@ -91,8 +91,12 @@ export const PLANTS: readonly Plant[] = [
   plant(
     'I13',
     'lost commits go unnoticed at a start',
-    ['src/store/commit-count.ts', 'if (noted.commits <= count) return null', 'if (noted.commits < 1e9) return null'],
-    'test/store/commit-count.test.ts',
+    [
+      'src/store/money/commit-count.ts',
+      'if (noted.commits <= count) return null',
+      'if (noted.commits < 1e9) return null',
+    ],
+    'test/store/money/commit-count.test.ts',
   ),
   plant(
     'Exact money',
@@ -146,8 +150,12 @@ export const PLANTS: readonly Plant[] = [
   plant(
     'Secrets stay secret',
     'keys are stored as they are',
-    ['src/store/token.ts', "return createHmac('sha256', key).update(token).digest()", 'return Buffer.from(token)'],
-    'test/store/keys.engines.test.ts',
-    'test/store/token.test.ts',
+    [
+      'src/store/people/token.ts',
+      "return createHmac('sha256', key).update(token).digest()",
+      'return Buffer.from(token)',
+    ],
+    'test/store/people/keys.engines.test.ts',
+    'test/store/people/token.test.ts',
   ),
 ]

@@ -6,7 +6,7 @@ import type { Configuration } from '../../src/config/configuration.ts'
 import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
 import { recordReads } from '../../src/config/yaml/reads.ts'
 import { builtinRegistry } from '../../src/loader/builtin.ts'
-import type { Generation } from '../../src/runtime/generation.ts'
+import type { Generation } from '../../src/request/generation.ts'
 import { createReloads, type Loaded, type ReloadResult } from '../../src/runtime/reload.ts'
 import { temporaryDirectory } from '../helpers/gateway.ts'
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { ExchangeView, ProviderView } from '../../src/api/views.ts'
 import { createReplicaViews } from '../../src/runtime/replica-views.ts'
-import type { Replicas, ReplicaView } from '../../src/store/replicas.ts'
+import type { Replicas, ReplicaView } from '../../src/store/engine/replicas.ts'
 import { expectWithin } from '../helpers/promised.ts'
 
 const exchange = (id: string) => ({ id, replica: null }) as ExchangeView

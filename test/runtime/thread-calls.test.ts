@@ -8,7 +8,7 @@ import {
   type StateHandlers,
   serveState,
 } from '../../src/runtime/thread-state.ts'
-import { createLocalState } from '../../src/store/state/state.ts'
+import { createLocalState } from '../../src/state/state.ts'
 import { SECRET, testClock } from '../store/helpers.ts'
 
 type Other = {

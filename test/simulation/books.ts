@@ -1,5 +1,5 @@
 /** The ledger as a reader of the database sees it: SQL of the simulation's own, not the store's. */
-import type { Database, Statement } from '../../src/store/database.ts'
+import type { Database, Statement } from '../../src/store/engine/database.ts'
 import { readSpool } from './disk.ts'
 import type { Place } from './engines.ts'
 

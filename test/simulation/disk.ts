@@ -1,7 +1,7 @@
 /** The store's connections, with a disk that fails when it is told to, and a process that can end at a COMMIT. */
 import { existsSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
-import type { Database, DatabaseOptions, Statement } from '../../src/store/database.ts'
-import { createSpool, type SpooledLine } from '../../src/store/spool.ts'
+import type { Database, DatabaseOptions, Statement } from '../../src/store/engine/database.ts'
+import { createSpool, type SpooledLine } from '../../src/store/money/spool.ts'
 import { hookStatement, hookTransactions } from '../helpers/transactions.ts'
 import type { Engine } from './engines.ts'
 

@@ -1,10 +1,10 @@
 /** The engines that a simulated store can have: where it lies, what is left of it after a kill, and how its disk fails. */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { connect, type Database, openDatabase } from '../../src/store/database.ts'
-import { PostgresError } from '../../src/store/postgres/blocking-io.ts'
-import { openDatabase as openPostgresDatabase } from '../../src/store/postgres/connector.ts'
-import { openPostgres } from '../../src/store/postgres/index.ts'
+import { connect, type Database, openDatabase } from '../../src/store/engine/database.ts'
+import { PostgresError } from '../../src/store/engine/postgres/blocking-io.ts'
+import { openDatabase as openPostgresDatabase } from '../../src/store/engine/postgres/connector.ts'
+import { openPostgres } from '../../src/store/engine/postgres/index.ts'
 import { SPOOL } from '../../src/store/store-address.ts'
 import type { DiskFault } from './disk.ts'
 

@@ -6,7 +6,7 @@ import { formatMoney } from '#contract'
 import type { Configuration } from '../../src/config/configuration.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { builtinRegistry } from '../../src/loader/builtin.ts'
-import { openStore } from '../../src/store/sqlite.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { type Engine, postgresEngine, sqliteEngine } from './engines.ts'
 import { ACCOUNTS, KEYS, MODELS, type SimulatedKey } from './scenario.ts'
 

@@ -16,7 +16,7 @@ export interface Change {
 const ROOT = new URL('../../', import.meta.url)
 
 /** Every start makes room for so many buckets at once; a run has a handful, and some three starts. */
-const FEWER_BUCKETS: Change = { file: 'src/store/state/buckets.ts', old: 'MAX_NAMES = 65_536', new: 'MAX_NAMES = 64' }
+const FEWER_BUCKETS: Change = { file: 'src/state/buckets.ts', old: 'MAX_NAMES = 65_536', new: 'MAX_NAMES = 64' }
 
 /** @param name of a planted bug, see planted.ts. Throws when there is none of that name. */
 export function installChanges(name: string | undefined): void {

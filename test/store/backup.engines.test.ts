@@ -16,13 +16,13 @@ import {
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { atOnce } from '#contract'
-import { unseal } from '../../src/store/backup-file.ts'
-import { connect } from '../../src/store/database.ts'
-import { takeLock } from '../../src/store/lock.ts'
-import { type BackupRequest, makeBackup } from '../../src/store/make-backup.ts'
-import { openPostgres } from '../../src/store/postgres/index.ts'
-import { type RestoreRequest, restoreBackup } from '../../src/store/restore-backup.ts'
-import { createSpool } from '../../src/store/spool.ts'
+import { connect } from '../../src/store/engine/database.ts'
+import { openPostgres } from '../../src/store/engine/postgres/index.ts'
+import { unseal } from '../../src/store/files/backup-file.ts'
+import { takeLock } from '../../src/store/files/lock.ts'
+import { type BackupRequest, makeBackup } from '../../src/store/files/make-backup.ts'
+import { type RestoreRequest, restoreBackup } from '../../src/store/files/restore-backup.ts'
+import { createSpool } from '../../src/store/money/spool.ts'
 import { testWith } from '../helpers/missing.ts'
 import { testDatabase, WITHOUT_POSTGRES } from '../helpers/postgres.ts'
 import {
@@ -297,7 +297,7 @@ describe('a restore is refused', () => {
     const store = await testStore()
     const database = connect(store.path)
     const file = join(folder(), 'backup.db')
-    const { seal } = await import('../../src/store/backup-file.ts')
+    const { seal } = await import('../../src/store/files/backup-file.ts')
     database.exec('PRAGMA user_version = 99; PRAGMA wal_checkpoint(TRUNCATE)')
     copyFileSync(store.path, file)
     database.close()

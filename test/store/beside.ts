@@ -1,5 +1,5 @@
 /** Stores of several processes in one database of PostgreSQL, and its table of replicas. */
-import type { StoreOptions } from '../../src/store/sqlite.ts'
+import type { StoreOptions } from '../../src/store/engine/sqlite.ts'
 import { type TestStore, testStore } from './helpers.ts'
 
 /** Rounds of leases so short that a test can wait for some. */

@@ -6,8 +6,8 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { Connector, Database, DatabaseOptions } from '../../src/store/database.ts'
-import { openDatabase as open } from '../../src/store/postgres/connector.ts'
+import type { Connector, Database, DatabaseOptions } from '../../src/store/engine/database.ts'
+import { openDatabase as open } from '../../src/store/engine/postgres/connector.ts'
 import { type Direction, startFaultProxy } from '../helpers/fault-proxy.ts'
 import { seeded } from '../helpers/seeded.ts'
 

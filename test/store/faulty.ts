@@ -3,9 +3,14 @@
  * numbers in shared memory.
  */
 import { isMainThread } from 'node:worker_threads'
-import { type Connector, type Database, type DatabaseOptions, openDatabase as open } from '../../src/store/database.ts'
+import {
+  type Connector,
+  type Database,
+  type DatabaseOptions,
+  openDatabase as open,
+} from '../../src/store/engine/database.ts'
+import { openDatabase as openPostgres } from '../../src/store/engine/postgres/connector.ts'
 import { StoreError } from '../../src/store/error.ts'
-import { openDatabase as openPostgres } from '../../src/store/postgres/connector.ts'
 import { hookTransactions } from '../helpers/transactions.ts'
 
 const NAMES = [

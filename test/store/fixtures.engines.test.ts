@@ -6,17 +6,17 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { atOnce } from '#contract'
-import { connect, type Database } from '../../src/store/database.ts'
-import { makeBackup } from '../../src/store/make-backup.ts'
-import { migrationFiles } from '../../src/store/migrate.ts'
-import { openPostgres } from '../../src/store/postgres/index.ts'
-import { restoreBackup } from '../../src/store/restore-backup.ts'
+import { connect, type Database } from '../../src/store/engine/database.ts'
+import { migrationFiles } from '../../src/store/engine/migrate.ts'
+import { openPostgres } from '../../src/store/engine/postgres/index.ts'
+import { makeBackup } from '../../src/store/files/make-backup.ts'
+import { restoreBackup } from '../../src/store/files/restore-backup.ts'
 import { testDatabase } from '../helpers/postgres.ts'
 import { aHold, aSettle, type Engine, folder, onEveryEngine, testClock, testStore } from './helpers.ts'
 
 /** The first number of a migration that was ever released, with version 0.1.0. Migrations before it had no release of their own. */
 const FIRST: Readonly<Record<Engine, number>> = { sqlite: 9, postgres: 1 }
-const SOURCES = join(import.meta.dirname, '../../src/store')
+const SOURCES = join(import.meta.dirname, '../../src/store/engine')
 const MIGRATIONS: Readonly<Record<Engine, string>> = {
   sqlite: join(SOURCES, 'migrations'),
   postgres: join(SOURCES, 'postgres/migrations'),

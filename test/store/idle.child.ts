@@ -4,7 +4,7 @@
  *
  *     node idle.child.ts STORE
  */
-import { openStore } from '../../src/store/sqlite.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { SECRET } from './requests.ts'
 
 const clock = { now: () => Date.now() }

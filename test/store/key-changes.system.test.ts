@@ -1,7 +1,7 @@
 /** Hearing of changes of keys ends in time, also where the server does not answer any more. */
 import { expect, test } from 'vitest'
-import { migratePostgres, openPostgres } from '../../src/store/postgres/index.ts'
-import { KeyChanges } from '../../src/store/postgres/key-changes.ts'
+import { migratePostgres, openPostgres } from '../../src/store/engine/postgres/index.ts'
+import { KeyChanges } from '../../src/store/engine/postgres/key-changes.ts'
 import { ownServer } from '../helpers/postgres.ts'
 import { onPostgres } from './helpers.ts'
 

@@ -1,10 +1,10 @@
 /** Stores with as many accounts and entries as are asked for, written past the ledger: as the ledger would leave them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { connect, type Database } from '../../src/store/database.ts'
+import { connect, type Database } from '../../src/store/engine/database.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { aSettle, PRICE, SECRET } from './requests.ts'
 
 /** One exchange of so many had a checkpoint: streams of more than five seconds. */
@@ -56,7 +56,7 @@ export function openSample(path: string): Promise<LocalStore> {
 
 /** What the migration makes of the events that it finds. */
 export function fillTotals(database: Database): void {
-  const file = join(import.meta.dirname, '../../src/store/migrations/004-usage.sql')
+  const file = join(import.meta.dirname, '../../src/store/engine/migrations/004-usage.sql')
   const sql = readFileSync(file, 'utf8')
   database.exec(sql.slice(sql.indexOf('-- From the events'), sql.indexOf('-- Entries and receipts')))
 }

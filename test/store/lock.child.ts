@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { takeLock } from '../../src/store/lock.ts'
+import { takeLock } from '../../src/store/files/lock.ts'
 
 // The lock is not kept in a variable, and what nobody keeps is collected: it must not depend on that.
 const purpose = process.argv[3] === 'serve' ? 'serve' : 'command'

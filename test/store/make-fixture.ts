@@ -13,7 +13,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Database, Value } from '../../src/store/database.ts'
+import type { Database, Value } from '../../src/store/engine/database.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle, SECRET } from './requests.ts'
 
@@ -21,8 +21,8 @@ const random = seeded(1)
 // The store's modules are imported below this line only: they would take the real one with them.
 crypto.randomBytes = ((size: number) => Buffer.from(Array.from({ length: size }, () => random() * 256))) as never
 syncBuiltinESMExports()
-const { openStore } = await import('../../src/store/sqlite.ts')
-const { connect } = await import('../../src/store/database.ts')
+const { openStore } = await import('../../src/store/engine/sqlite.ts')
+const { connect } = await import('../../src/store/engine/database.ts')
 const { createIds } = await import('../../src/store/ids.ts')
 
 const DAY_MS = 86_400_000
@@ -152,7 +152,7 @@ function literal(value: Value): string {
 }
 
 async function writePostgres(url: string): Promise<void> {
-  const { openPostgres } = await import('../../src/store/postgres/index.ts')
+  const { openPostgres } = await import('../../src/store/engine/postgres/index.ts')
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-fixture-'))
   const store = await openStore({ url, secret: SECRET, clock, writes: 'here', folder })
   const facts = await fill(store)

@@ -2,9 +2,9 @@
  * Connections of processes that can die: of one that is dead every statement fails, and nothing of it reaches the server any more.
  * One may also not reach the server for a while, or not hear that a COMMIT was done.
  */
-import type { Connector, Database, DatabaseOptions, Statement } from '../../src/store/database.ts'
-import { PostgresError } from '../../src/store/postgres/blocking-io.ts'
-import { openDatabase as open } from '../../src/store/postgres/connector.ts'
+import type { Connector, Database, DatabaseOptions, Statement } from '../../src/store/engine/database.ts'
+import { PostgresError } from '../../src/store/engine/postgres/blocking-io.ts'
+import { openDatabase as open } from '../../src/store/engine/postgres/connector.ts'
 import { hookStatement } from '../helpers/transactions.ts'
 
 const dead = new Set<number>()

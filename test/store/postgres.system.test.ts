@@ -5,13 +5,13 @@ import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { type Database, isStorageFailure } from '../../src/store/database.ts'
+import { type Database, isStorageFailure } from '../../src/store/engine/database.ts'
+import { migratePostgres, openPostgres, placeOf } from '../../src/store/engine/postgres/index.ts'
+import { numbered } from '../../src/store/engine/postgres/postgres-database.ts'
+import { WRITE_LOCK } from '../../src/store/engine/postgres/postgres-schema.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../src/store/error.ts'
-import { migratePostgres, openPostgres, placeOf } from '../../src/store/postgres/index.ts'
-import { numbered } from '../../src/store/postgres/postgres-database.ts'
-import { WRITE_LOCK } from '../../src/store/postgres/postgres-schema.ts'
 import { checkSecret } from '../../src/store/secret.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { LIBC, LOCKED, testDatabase, testServer } from '../helpers/postgres.ts'
@@ -20,7 +20,7 @@ import { aHold, aSettle, folder, onPostgres, SECRET, testClock } from './helpers
 
 const counts = countsOf('kills')
 
-const MIGRATIONS = readdirSync(new URL('../../src/store/postgres/migrations', import.meta.url)).sort()
+const MIGRATIONS = readdirSync(new URL('../../src/store/engine/postgres/migrations', import.meta.url)).sort()
 const NEWEST = MIGRATIONS.length
 
 const open = (url: string, secret = SECRET) =>
@@ -302,7 +302,7 @@ onPostgres(() => {
       onTestFinished(() => store.close())
       const { id } = await store.createAccount({ name: 'alice' })
       await store.credit({ account: id, amount: 10n ** 9n, reference: 'all', actor: 'test' })
-      cpSync(join(import.meta.dirname, '../../src/store/postgres/migrations'), dir, { recursive: true })
+      cpSync(join(import.meta.dirname, '../../src/store/engine/postgres/migrations'), dir, { recursive: true })
       writeFileSync(
         join(dir, `${String(NEWEST + 1).padStart(3, '0')}-next.sql`),
         'ALTER TABLE event ADD COLUMN next TEXT; ALTER TABLE balance ADD COLUMN next TEXT',

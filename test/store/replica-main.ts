@@ -15,8 +15,8 @@ import { PLANTED } from './replica-plants.ts'
 const [url, seed, steps, name] = process.argv.slice(2)
 changeWhileLoading(PLANTED.filter(each => each.name === name).map(({ change }) => change))
 // Only now: the changes are made while it is loaded.
-const { openStore } = await import('../../src/store/sqlite.ts')
-const { openPostgres } = await import('../../src/store/postgres/index.ts')
+const { openStore } = await import('../../src/store/engine/sqlite.ts')
+const { openPostgres } = await import('../../src/store/engine/postgres/index.ts')
 const { testClock } = await import('./helpers.ts')
 const { Play } = await import('./replica-play.ts')
 const { SECRET } = await import('./requests.ts')

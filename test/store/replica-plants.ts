@@ -10,14 +10,14 @@ export interface PlantedBug {
   readonly change: Change
 }
 
-const KEEPER = 'src/store/replica-keeper.ts'
-const RECOVERY = 'src/store/recovery.ts'
-const LEDGER = 'src/store/ledger.ts'
-const CORRECTIONS = 'src/store/corrections.ts'
-const GROUP = 'src/store/group.ts'
-const BACKLOG = 'src/store/backlog.ts'
-const REPLICAS = 'src/store/postgres/replica-writes.ts'
-const DATABASE = 'src/store/postgres/postgres-database.ts'
+const KEEPER = 'src/store/engine/replica-keeper.ts'
+const RECOVERY = 'src/store/money/recovery.ts'
+const LEDGER = 'src/store/money/ledger.ts'
+const CORRECTIONS = 'src/store/money/corrections.ts'
+const GROUP = 'src/store/engine/group.ts'
+const BACKLOG = 'src/store/money/backlog.ts'
+const REPLICAS = 'src/store/engine/postgres/replica-writes.ts'
+const DATABASE = 'src/store/engine/postgres/postgres-database.ts'
 
 const bug = (name: string, file: string, old: string, changed: string): PlantedBug => ({
   name,

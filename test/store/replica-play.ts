@@ -9,7 +9,7 @@
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { readFormer } from '../../src/store/replica-keeper.ts'
+import { readFormer } from '../../src/store/engine/replica-keeper.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { endLease, QUICK, run } from './beside.ts'

@@ -2,9 +2,9 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../src/store/error.ts'
 import { loadSecret, secretPlace } from '../../src/store/secret.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { folder, SECRET, testClock, testStore } from './helpers.ts'
 
 test('a configured one that is too short is refused, without showing it', () => {

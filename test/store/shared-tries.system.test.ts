@@ -1,9 +1,9 @@
 /** What replicas share besides money and keys: tries that count at all of them, and what each shows of itself. */
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { type Statement, transaction } from '../../src/store/database.ts'
-import { createTryOperations } from '../../src/store/postgres/try-writes.ts'
-import type { SharedTry } from '../../src/store/replicas.ts'
-import { createReplicaReads } from '../../src/store/replicas-service.ts'
+import { type Statement, transaction } from '../../src/store/engine/database.ts'
+import { createTryOperations } from '../../src/store/engine/postgres/try-writes.ts'
+import type { SharedTry } from '../../src/store/engine/replicas.ts'
+import { createReplicaReads } from '../../src/store/engine/replicas-service.ts'
 import { beside, endLease, QUICK, run } from './beside.ts'
 import { onPostgres, testStore } from './helpers.ts'
 

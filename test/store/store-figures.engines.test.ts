@@ -1,6 +1,6 @@
 /** What the store counts of itself for metrics, on both engines and in whichever thread it writes. */
 import { expect, test } from 'vitest'
-import { createMailbox, createMailboxMemory, fillOf } from '../../src/store/mailbox.ts'
+import { createMailbox, createMailboxMemory, fillOf } from '../../src/store/link/mailbox.ts'
 import { CommitCounter, createCommitWords, readCommits } from '../../src/store/store-figures.ts'
 import { until } from '../helpers/until.ts'
 import { faultyConnector } from './faulty.ts'

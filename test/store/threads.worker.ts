@@ -1,8 +1,8 @@
 /** A serving thread for tests: does what it is told with its own store, and says what came of it. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { attachStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
 import type { StoreHandle } from '../../src/store/served-store.ts'
-import { attachStore } from '../../src/store/sqlite.ts'
 import { aHold, aSettle, SECRET } from './helpers.ts'
 
 export interface ServingParts {

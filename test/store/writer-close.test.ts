@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { type Database, openDatabase } from '../../src/store/database.ts'
-import { migrate } from '../../src/store/migrate.ts'
+import { type Database, openDatabase } from '../../src/store/engine/database.ts'
+import { migrate } from '../../src/store/engine/migrate.ts'
 import { createWriter } from '../../src/store/writer.ts'
 import { folder, testClock } from './helpers.ts'
 

@@ -5,8 +5,8 @@
  *     node writer.child.ts STORE
  */
 import { writeSync } from 'node:fs'
+import { openStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
-import { openStore } from '../../src/store/sqlite.ts'
 import { aHold, aSettle, SECRET } from './requests.ts'
 
 const clock = { now: () => Date.now() }

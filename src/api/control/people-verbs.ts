@@ -1,8 +1,8 @@
 /** The verbs about people and operators' tokens; verbs.ts has the others and says what a verb is. */
 
 import { StoreError } from '../../store/error.ts'
-import type { OperatorToken, Person, Role } from '../../store/people.ts'
-import type { Page, PersonOfAccount } from '../../store/reports.ts'
+import type { Page, PersonOfAccount } from '../../store/money/reports.ts'
+import type { OperatorToken, Person, Role } from '../../store/people/people.ts'
 import type { Store } from '../../store/store.ts'
 import { namesOf, showLink, showLinks, showPerson, showToken, showTokens } from '../show.ts'
 import type { LinkView, PersonView, TokenView } from '../views.ts'

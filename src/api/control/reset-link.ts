@@ -1,5 +1,5 @@
 /** The link that operators make for somebody who has forgotten a password: by the API and by the command, the same. */
-import type { NewLink, Person } from '../../store/people.ts'
+import type { NewLink, Person } from '../../store/people/people.ts'
 
 /** For `createLink`: it lets that person, and nobody else, choose a new password. */
 export function resetFor(person: Person, made: Pick<NewLink, 'createdBy' | 'expiresAt'>): NewLink {

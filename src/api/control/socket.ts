@@ -14,7 +14,7 @@ import { basename, dirname, join } from 'node:path'
 import { isRefusal, type Log } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
 import { StoreError } from '../../store/error.ts'
-import { realPath } from '../../store/files.ts'
+import { realPath } from '../../store/files/files.ts'
 import type { Store } from '../../store/store.ts'
 import { isVerb, type RunningParts, runVerb, VerbError, type VerbName, type VerbResults } from './verbs.ts'
 

@@ -1,9 +1,9 @@
 /** The verbs about people and operators' tokens: what they refuse, what they change, and that a secret is told once. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verbs.ts'
+import { openStore } from '../../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../../src/store/error.ts'
 import type { LocalStore } from '../../../src/store/local-store.ts'
-import { openStore } from '../../../src/store/sqlite.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 10)
 const TOMORROW = '2026-11-22T10:00:00.000Z'

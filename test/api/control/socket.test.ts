@@ -14,8 +14,8 @@ import {
   VerbError,
 } from '../../../src/api/control/socket.ts'
 import { REFUSED_WITH_DATABASE } from '../../../src/api/control/verbs.ts'
+import { openStore } from '../../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../../src/store/local-store.ts'
-import { openStore } from '../../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../../src/store/store.ts'
 
 const SECRET = 'a secret for tests that is long enough'

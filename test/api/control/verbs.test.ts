@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verbs.ts'
+import { openStore } from '../../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../../src/store/error.ts'
 import type { LocalStore } from '../../../src/store/local-store.ts'
-import { openStore } from '../../../src/store/sqlite.ts'
 import { StoreUnavailable } from '../../../src/store/store.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 10)

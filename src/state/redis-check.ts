@@ -1,0 +1,123 @@
+/** Whether a state server can be used, and the sentence that says why not. Never the address itself: it may hold a password. */
+import type { Redis } from 'ioredis'
+import { EXPIRED, OTHER_HOST, UNKNOWN_CA } from '../common/certificate-faults.ts'
+
+/** What may be shown of an address. */
+export interface ServerAddress {
+  /** Host and port. */
+  readonly shown: string
+}
+
+/** A state server that cannot be used. Its message continues "state: "; it has no full stop. */
+export class StateError extends Error {
+  override readonly name = 'StateError'
+  readonly suggestion: string
+
+  constructor(message: string, suggestion: string) {
+    super(message)
+    this.suggestion = suggestion
+  }
+}
+
+const OLDEST = { redis: [6, 2], valkey: [7, 2] } as const
+
+/** Connects and looks at the server. @param lastError what the connection itself said last */
+export async function checkServer(
+  redis: Redis,
+  server: ServerAddress,
+  withinMs: number,
+  lastError: () => unknown,
+): Promise<void> {
+  let info: string
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`no answer within ${withinMs} ms`)), withinMs)
+  try {
+    info = await Promise.race([lookAt(redis), late])
+  } catch (error) {
+    throw failureText(server, isAnswer(error) ? error : (lastError() ?? error))
+  } finally {
+    clearTimeout(timer)
+    late.catch(() => {})
+  }
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
+  const kind = field('valkey_version') === undefined ? 'redis' : 'valkey'
+  const version = field(`${kind}_version`) ?? '0'
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const [oldMajor, oldMinor] = OLDEST[kind]
+  if (major < oldMajor || (major === oldMajor && minor < oldMinor)) {
+    const name = kind === 'redis' ? 'Redis' : 'Valkey'
+    throw new StateError(
+      `the server at ${server.shown} is ${name} ${version}, which is too old`,
+      'use Redis 6.2 or later, or Valkey 7.2 or later',
+    )
+  }
+  // Not `redis_mode`, which Valkey 8 calls `server_mode`.
+  if (field('cluster_enabled') === '1') {
+    throw new StateError(`the server at ${server.shown} is part of a cluster`, 'use a server that is not')
+  }
+}
+
+/** The client selects a database too, and goes on in another one when it is not there. */
+async function lookAt(redis: Redis): Promise<string> {
+  await redis.connect()
+  await redis.select(redis.options.db ?? 0)
+  return redis.info()
+}
+
+/** An error that the server sent. */
+function isAnswer(error: unknown): error is Error {
+  return (error as Error).name === 'ReplyError'
+}
+
+/** How what the server says, or the code of an error, begins. */
+type Failure = readonly [start: RegExp, words: string, suggestion: string]
+
+const REFUSALS: readonly Failure[] = [
+  [/^NOAUTH/, 'asks for a password', 'add it to the address: redis://:${NAME}@HOST'],
+  [/^(WRONGPASS|ERR.*AUTH)/, 'refuses the user or the password', 'check the user and the password in the address'],
+  [
+    /^NOPERM|can't run this command/,
+    'does not let this user do what is needed',
+    'allow the user all commands on keys that begin with "tollgate:"',
+  ],
+  [/^READONLY/, 'is a read-only replica', 'write the address of the primary'],
+  [/^OOM/, 'has no memory left', 'give it more memory, or set maxmemory-policy volatile-lru'],
+  [
+    /^ERR unknown command/,
+    'does not know a command that is needed',
+    'remove rename-command for EVAL, EVALSHA, INFO and SELECT from its configuration',
+  ],
+  [/^ERR max number of clients/, 'has no connection left', 'raise its maxclients'],
+  [/^DENIED.*protected mode/, 'is in protected mode', 'give it a password, and write that into the address'],
+  [/^ERR (DB|invalid DB)/, 'does not have that database', 'write another number after the port'],
+]
+
+/** The error as a sentence. */
+export function failureText(server: ServerAddress, error: unknown): StateError {
+  const { message } = error as Error
+  if (isAnswer(error)) {
+    const known = REFUSALS.find(([start]) => start.test(message))
+    if (known) return new StateError(`the server at ${server.shown} ${known[1]}`, known[2])
+    return new StateError(`the server at ${server.shown} answers: ${message.slice(0, 200)}`, 'look at its log')
+  }
+  if (/\bRESP\b|protocol error/i.test(message)) {
+    return new StateError(`the server at ${server.shown} is no state server`, 'write the address of Redis or Valkey')
+  }
+  const { code = '' } = error as NodeJS.ErrnoException
+  const [, words, suggestion] = CERTIFICATE.find(([codes]) => codes.test(code)) ?? UNREACHABLE
+  return new StateError(
+    `the server at ${server.shown} ${words}: ${message.slice(0, 200).replace(/\.$/, '')}`,
+    suggestion,
+  )
+}
+
+const CERTIFICATE: readonly Failure[] = [
+  [...UNKNOWN_CA, 'start the gateway with NODE_EXTRA_CA_CERTS, which names the file of that CA'],
+  [...OTHER_HOST, 'write the host of the certificate into the address'],
+  [...EXPIRED, 'renew it'],
+]
+const UNREACHABLE: Failure = [
+  /^/,
+  'cannot be reached',
+  'start it, or correct the address; rediss:// is for a server with TLS, redis:// for one without',
+]

@@ -1,0 +1,207 @@
+/**
+ * The only file that knows `node:sqlite`: opens a database with the pragmas that durable money needs, and hands out
+ * prepared statements. Node is about to rename the class (DEP0210); then this is the place.
+ */
+import { backup, DatabaseSync } from 'node:sqlite'
+import { StoreError } from '../error.ts'
+import { createFile, hasBytes } from '../files/files.ts'
+import { type Dialect, SQLITE } from './sql-dialect.ts'
+
+/** What SQLite stores. Money goes in as `bigint`: a `number` would be bound as a float. */
+export type Value = null | number | bigint | string | Uint8Array
+export type Row = Record<string, Value>
+
+/** A statement, prepared once (preparing costs ten times what running does). */
+export interface Statement {
+  run(...values: Value[]): { readonly changes: number | bigint }
+  /** The first row. A statement that changes rows and returns some has changed all of them by then. */
+  get(...values: Value[]): Row | undefined
+  all(...values: Value[]): Row[]
+  iterate(...values: Value[]): Iterable<Row>
+  /** Like `run` within a transaction, for a server that is a way off: it goes with the next statement, which has its error. */
+  later?(...values: Value[]): void
+  /** The same; its rows are there once the next statement has been answered. */
+  laterAll?(...values: Value[]): () => Row[]
+}
+
+export interface Database {
+  readonly dialect: Dialect
+  exec(sql: string): void
+  prepare(sql: string): Statement
+  /** Like `prepare`, but every integer is read as `bigint`: whatever touches money. */
+  prepareMoney(sql: string): Statement
+  /** Copies a database in memory; null for a file, and where this version of Node.js cannot (24). */
+  readonly copies: { take(): Uint8Array; put(copy: Uint8Array): void } | null
+  /** Whether a transaction is open; after an error SQLite may already have rolled it back. */
+  inTransaction(): boolean
+  close(): void
+}
+
+export interface DatabaseOptions {
+  readonly readOnly?: boolean
+  /** Prepares statements when they first run: for a command, which runs a few of them. */
+  readonly isBrief?: boolean
+  /** How long a statement waits for another process's lock, in milliseconds. The event loop waits with it. */
+  readonly busyMs?: number
+  /** In PostgreSQL, for reads: a request waits for them, and not a report. */
+  readonly isQuick?: boolean
+  /** In PostgreSQL, as which replica it writes; null or left out: as none, and it takes no holds. */
+  readonly replica?: number | null
+}
+
+/** A module whose `openDatabase` opens the connections: by name, for the ledger's thread has to load it too. */
+export interface Connector {
+  /** Its address, as `import()` takes it. */
+  readonly module: string
+  /** Its third argument; it has to survive a structured clone. */
+  readonly data: unknown
+}
+
+/** How connections are opened: by `openDatabase` below, unless a connector does it. */
+export async function loadConnector(connector: Connector | null): Promise<typeof openDatabase> {
+  if (connector === null) return openDatabase
+  const module = await import(connector.module)
+  return (path, options) => module.openDatabase(path, options, connector.data)
+}
+
+/**
+ * Opens a ledger's database: write-ahead log, and every commit on disk before it returns (`synchronous=FULL`).
+ * Creates the file (mode 0600; SQLite gives its `-wal` and `-shm` the same) and its folder (0700).
+ * Throws a `StoreError` for a path that is no database.
+ *
+ * @param path A file, or `:memory:`.
+ */
+export function openDatabase(path: string, options: DatabaseOptions = {}): Database {
+  try {
+    if (path !== ':memory:' && options.readOnly !== true) createFile(path)
+    const database = connect(path, options)
+    if (options.readOnly === true) refuseEmpty(database)
+    const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.['journal_mode']
+    if (path !== ':memory:' && mode !== 'wal') throw new Error(`the write-ahead log is refused (mode is "${mode}")`)
+    database.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864')
+    return database
+  } catch (error) {
+    throw new StoreError(`The store ${path} cannot be opened: ${(error as Error).message}.`, { cause: error })
+  }
+}
+
+/** Who only reads can make no store of it; SQLite would say that it cannot write. */
+function refuseEmpty(database: Database): void {
+  if (database.prepare('SELECT 1 FROM sqlite_schema').get() !== undefined) return
+  database.close()
+  throw new Error(
+    'the file is empty or has no tables, so it is not a store of this gateway; name the right file in `store` of gateway.yaml, or restore a backup',
+  )
+}
+
+/** Opens a database as it is, without pragmas: for the lock, which is no ledger. */
+export function connect(path: string, options: DatabaseOptions = {}): Database {
+  const { readOnly = false, busyMs = 250 } = options
+  const sqlite = new DatabaseSync(path, { readOnly, timeout: busyMs })
+  const prepare = (sql: string) => sqlite.prepare(sql) as Statement
+  const prepareMoney = (sql: string) => {
+    const statement = sqlite.prepare(sql)
+    statement.setReadBigInts(true)
+    return statement as Statement
+  }
+  // Preparing all statements takes 10 ms. A store in memory runs few of them.
+  const isBrief = options.isBrief === true || path === ':memory:'
+  return {
+    dialect: SQLITE,
+    copies: path === ':memory:' ? copiesOf(sqlite) : null,
+    exec: sql => sqlite.exec(sql),
+    prepare: isBrief ? sql => whenAsked(() => prepare(sql)) : prepare,
+    prepareMoney: isBrief ? sql => whenAsked(() => prepareMoney(sql)) : prepareMoney,
+    inTransaction: () => sqlite.isTransaction,
+    close: () => sqlite.close(),
+  }
+}
+
+/** Of 4 KiB: a step of a copy is done in a few milliseconds. */
+const PAGES_AT_ONCE = 1000
+
+/**
+ * Copies one state of a database into an empty file, page by page, in a thread of libuv. Others read and write meanwhile.
+ * SQLite begins a copy again whenever another process writes; not for a connection that reads one state all the time.
+ */
+export async function copyPages(
+  from: string,
+  to: string,
+  onProgress: (done: number, total: number) => void,
+): Promise<void> {
+  const source = new DatabaseSync(from, { readOnly: true, timeout: 250 })
+  try {
+    source.exec('BEGIN')
+    source.prepare('SELECT 1 FROM sqlite_schema').get()
+    const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
+      onProgress(totalPages - remainingPages, totalPages)
+    await backup(source, to, { rate: PAGES_AT_ONCE, progress })
+  } finally {
+    source.close()
+  }
+}
+
+function copiesOf(sqlite: DatabaseSync): Database['copies'] {
+  const able = sqlite as DatabaseSync & { serialize?(): Uint8Array; deserialize?(copy: Uint8Array): void }
+  if (!able.serialize || !able.deserialize) return null
+  return { take: () => able.serialize!(), put: copy => able.deserialize!(copy) }
+}
+
+/** A statement that is prepared when it first runs. */
+function whenAsked(prepare: () => Statement): Statement {
+  let prepared: Statement | null = null
+  const statement = () => {
+    prepared ??= prepare()
+    return prepared
+  }
+  return {
+    run: (...values) => statement().run(...values),
+    get: (...values) => statement().get(...values),
+    all: (...values) => statement().all(...values),
+    iterate: (...values) => statement().iterate(...values),
+  }
+}
+
+/** Whether an error is SQLite's "another connection holds the lock" (SQLITE_BUSY). */
+export function isBusy(error: unknown): boolean {
+  return resultCode(error) === 5
+}
+
+/** Whether the engine failed to read or write, as opposed to a broken constraint (19) or a value that cannot be bound. */
+export function isStorageFailure(error: unknown): boolean {
+  const { isStorageFailure: said } = (error ?? {}) as { isStorageFailure?: unknown }
+  if (typeof said === 'boolean') return said
+  const code = resultCode(error)
+  return code !== undefined && code !== 19
+}
+
+// The low byte of an extended result code is the primary one (sqlite.org/rescode.html).
+function resultCode(error: unknown): number | undefined {
+  const code = (error as { errcode?: unknown } | null)?.errcode
+  return typeof code === 'number' ? code & 0xff : undefined
+}
+
+/** Runs `work` in one transaction: all of it, or after a throw nothing. */
+export function transaction<Result>(database: Database, work: () => Result): Result {
+  database.exec(database.dialect.begin)
+  try {
+    const result = work()
+    database.exec('COMMIT')
+    return result
+  } catch (error) {
+    if (database.inTransaction()) database.exec('ROLLBACK')
+    throw error
+  }
+}
+
+/** So that the file alone is the whole store, on disk. Nobody has it open. */
+export function emptyLog(path: string): void {
+  const database = connect(path)
+  try {
+    database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
+  } finally {
+    database.close()
+  }
+  if (hasBytes(`${path}-wal`))
+    throw new StoreError(`The log of ${path} cannot be emptied: the disk is full, or another process has it open.`)
+}

@@ -1,0 +1,17 @@
+-- What the replicas tell each other: what each shows of itself, and how often somebody has tried something at any of them.
+
+CREATE TABLE replica_view (
+  replica BIGINT NOT NULL PRIMARY KEY REFERENCES replica (id) ON DELETE CASCADE,
+  view    TEXT NOT NULL
+);
+
+-- One row for each subject of a limit (src/store/people/tries.ts). A row means nothing after `until`.
+CREATE TABLE try_count (
+  limit_name TEXT COLLATE "C" NOT NULL,
+  subject    BYTEA NOT NULL,                   -- keyed digest: an address, an e-mail address, a browser, a session
+  state      TEXT NOT NULL,                    -- JSON
+  until      BIGINT NOT NULL,
+  PRIMARY KEY (limit_name, subject)
+);
+
+CREATE INDEX try_count_by_until ON try_count (until);

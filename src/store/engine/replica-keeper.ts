@@ -1,0 +1,177 @@
+/**
+ * Keeps this process's lease in a store that several processes share, and settles what dead ones have left open. A lease lasts
+ * a minute by the database's clock (postgres/replica-writes.ts).
+ *
+ * After the database was away, or the machine of all was suspended, all leases may have ended at once. So a process takes others
+ * over only when it has renewed its own twice in a row, each time within its time: until then each that is alive has done so too.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Clock, Log, SettleRequest, SettleResult } from '#contract'
+import { type RecoveryReads, settleLeft } from '../money/recovery.ts'
+import type { Promised } from '../promised.ts'
+import type { LeaseFigures } from '../store-figures.ts'
+import type { Writer } from '../writer.ts'
+import { type LeaseWord, noteRenewal } from './lease.ts'
+import type { ReplicaRow } from './postgres/replica-writes.ts'
+
+export interface KeeperParts {
+  /** The number of this replica. */
+  readonly id: number
+  /** The number of the process that used this folder before; null: none is known. */
+  readonly former: number | null
+  readonly writer: Writer
+  readonly reads: RecoveryReads | Promised<RecoveryReads>
+  settle(request: SettleRequest): Promise<SettleResult>
+  /** Says until when the lease certainly holds. */
+  readonly lease: LeaseWord
+  readonly clock: Clock
+  readonly log: Log
+  /** Milliseconds between two renewals. */
+  readonly roundMs?: number
+}
+
+export interface Settled {
+  settled: number
+  charged: bigint
+}
+
+/** A sixth of a lease: some may fail. */
+const ROUND_MS = 10_000
+/** After a renewal that failed: a process that is alive must be seen before the others take it over. */
+const RETRY_MS = 1000
+const ROUNDS_TO_TAKE_OVER = 2
+/** The server notices the end of a process's connection a moment later. */
+const FORMER_TRIES = 10
+const FORMER_PAUSE_MS = 100
+/** So long an end waits for what is being settled of others; another one goes on with it. */
+const STOP_MS = 2000
+
+export class ReplicaKeeper {
+  readonly #parts: KeeperParts
+  readonly #roundMs: number
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<void> | undefined
+  #settling: Promise<void> | undefined
+  /** Renewals in a row, each within its time. */
+  #rounds = 0
+  #isEnded = false
+  // Whoever opened the store has just made the lease.
+  #renewedAtMs: number
+  #failures = 0
+  #takeovers = 0
+
+  constructor(parts: KeeperParts) {
+    this.#parts = parts
+    this.#renewedAtMs = parts.clock.now()
+    noteRenewal(parts.lease, this.#renewedAtMs)
+    this.#roundMs = parts.roundMs ?? ROUND_MS
+  }
+
+  /** Settles what this process's former life, and others that have ended by themselves, have left open; keeps the lease. */
+  async start(): Promise<Settled> {
+    const report = await this.#settleFormer()
+    for (;;) {
+      const more = await this.#takeOver('left')
+      if (more === null) break
+      report.settled += more.settled
+      report.charged += more.charged
+    }
+    this.#arm(this.#roundMs)
+    return report
+  }
+
+  figures(): LeaseFigures {
+    return { renewedAtMs: this.#renewedAtMs, failures: this.#failures, takeovers: this.#takeovers }
+  }
+
+  async stop(): Promise<void> {
+    this.#isEnded = true
+    clearTimeout(this.#timer)
+    await this.#running
+    await Promise.race([this.#settling, wait(STOP_MS, undefined, { ref: false })])
+  }
+
+  async #settleFormer(): Promise<Settled> {
+    const { former } = this.#parts
+    for (let tries = FORMER_TRIES; former !== null && tries > 0; tries--) {
+      const settled = await this.#takeOver(former)
+      if (settled !== null) return settled
+      if (!(await this.#parts.reads.isReplica(former))) break
+      await wait(FORMER_PAUSE_MS)
+    }
+    return { settled: 0, charged: 0n }
+  }
+
+  #arm(ms: number): void {
+    if (this.#isEnded) return
+    this.#timer = setTimeout(() => {
+      this.#running = this.#round().then(next => this.#arm(next))
+    }, ms)
+    this.#timer.unref()
+  }
+
+  /** Answers with the pause until the next one. */
+  async #round(): Promise<number> {
+    const { writer, clock, log } = this.#parts
+    try {
+      // The time before it was sent: the database's own is later.
+      const atMs = clock.now()
+      const inTime = await writer.op('renewLease', atMs)
+      this.#renewedAtMs = atMs
+      noteRenewal(this.#parts.lease, atMs)
+      this.#rounds = inTime ? this.#rounds + 1 : 0
+      if (this.#rounds >= ROUNDS_TO_TAKE_OVER) this.#settling ??= this.#settleEnded()
+      return this.#roundMs
+    } catch (error) {
+      this.#failures++
+      // The writer's failures are told by readiness.
+      if (this.#rounds > 0)
+        log.warn({ error: String(error) }, 'the lease of this replica was not renewed; trying again')
+      this.#rounds = 0
+      return Math.min(RETRY_MS, this.#roundMs)
+    }
+  }
+
+  /** Beside the renewals: what it reads and settles may take longer than a lease lasts. Never rejects. */
+  async #settleEnded(): Promise<void> {
+    const { log } = this.#parts
+    try {
+      for (;;) {
+        const settled = this.#isEnded ? null : await this.#takeOver('ended')
+        if (settled === null) break
+        this.#takeovers++
+        log.warn({ ...settled }, 'settled what a dead replica left open')
+      }
+    } catch (error) {
+      if (!this.#isEnded) log.warn({ error: String(error) }, 'a dead replica is not settled yet; trying again')
+    } finally {
+      this.#settling = undefined
+    }
+  }
+
+  /** Null when there is none to take over. */
+  async #takeOver(which: 'ended' | 'left' | number): Promise<(Settled & { readonly replica: number }) | null> {
+    const { id, writer, reads, settle } = this.#parts
+    const replica = await writer.op('takeOver', which)
+    if (replica === null) return null
+    const settled = await settleLeft({ reads, settle, dead: { replica, lane: null, takenBy: id } })
+    await writer.op('forgetReplica', replica)
+    return { replica, ...settled }
+  }
+}
+
+/** The replica that used a folder last; null when nobody knows. */
+export function readFormer(file: string): ReplicaRow | null {
+  try {
+    const [, id, startedAt] = /^(\d+) (\d+)\n$/.exec(readFileSync(file, 'utf8')) ?? []
+    return id === undefined ? null : { id: Number(id), startedAt: Number(startedAt) }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+export function writeFormer(file: string, { id, startedAt }: ReplicaRow): void {
+  writeFileSync(file, `${id} ${startedAt}\n`, { mode: 0o600, flush: true })
+}

@@ -1,0 +1,47 @@
+/** Replicas, put together: what they tell each other goes through the writer, and is read like everything else. */
+import type { KeyObject } from 'node:crypto'
+import { digest } from '../people/token.ts'
+import type { Promised } from '../promised.ts'
+import type { Writer } from '../writer.ts'
+import type { Database, Statement } from './database.ts'
+import { HEARD_OF } from './postgres/replica-writes.ts'
+import type { ReplicaReads, Replicas, SharedTry, TryRow } from './replicas.ts'
+
+export function createReplicaReads(reader: Database): ReplicaReads {
+  // Once, for the server keeps each statement as long as its connection; and late, for SQLite has no such table.
+  let found: Statement | null = null
+  return {
+    views(except) {
+      found ??= reader.prepare(`
+        SELECT id, host, view FROM replica_view JOIN replica ON id = replica
+        WHERE id <> ? AND ${HEARD_OF} AND taken_by IS NULL ORDER BY id`)
+      return found
+        .all(except)
+        .map(({ id, host, view }) => ({ name: nameOf(String(host), Number(id)), view: String(view) }))
+    },
+  }
+}
+
+/** Several may run on one machine. */
+const nameOf = (host: string, id: number): string => `${host} (${id})`
+
+export interface ReplicasParts {
+  /** This replica. */
+  readonly id: number
+  readonly host: string
+  readonly writer: Writer
+  readonly reads: ReplicaReads | Promised<ReplicaReads>
+  readonly hmacKey: KeyObject
+}
+
+export function createReplicas({ id, host, writer, reads, hmacKey }: ReplicasParts): Replicas {
+  const rows = (tries: readonly SharedTry[]): TryRow[] =>
+    tries.map(({ name, rule, subject }) => ({ name, rule, subject: digest(hmacKey, `try:${name}:${subject}`) }))
+  return {
+    name: nameOf(host, id),
+    publish: view => writer.op('publishView', view),
+    others: async () => reads.views(id),
+    countTries: tries => writer.op('countTries', rows(tries)),
+    takeTriesBack: (tries, counted) => writer.op('takeTriesBack', { tries: rows(tries), counted }),
+  }
+}

@@ -1,0 +1,271 @@
+/**
+ * Opens the store: one SQLite file with its write-ahead log, the same in memory, or a database in PostgreSQL.
+ *
+ * Writes go through one connection in groups (writer.ts), which lives in a thread of its own (link/writer-client.ts), so that no stream
+ * waits for the disk. Reads of a file have their own connection here: they see what is committed, at once, and never wait for
+ * a write. Reads of a server are done in other threads (remote-reads.ts). In memory there is only one connection; groups are
+ * synchronous, so reads fall between them.
+ */
+import { hostname } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+import type { Clock, Log } from '#contract'
+import { isPostgres } from '../../common/server-address.ts'
+import {
+  assemble,
+  assembleLocal,
+  type Reading,
+  type ReplicaParts,
+  readHere,
+  SILENT,
+  type Spools,
+  type StoreFile,
+} from '../assemble.ts'
+import { StoreError } from '../error.ts'
+import { makePrivateFolder, realPath, watchFiles } from '../files/files.ts'
+import { createRemoteReads } from '../link/remote-reads.ts'
+import { ThreadClient } from '../link/shared-writer.ts'
+import { ThreadHost } from '../link/thread-host.ts'
+import { createThreadWriter } from '../link/writer-client.ts'
+import type { LocalStore } from '../local-store.ts'
+import { findLostCommits } from '../money/commit-count.ts'
+import { createSpool, spoolPath, spoolsOfThreads } from '../money/spool.ts'
+import { createKeyVersion } from '../people/keys.ts'
+import { digestKey } from '../people/token.ts'
+import { checkSecret } from '../secret.ts'
+import type { ServedStore, StoreHandle } from '../served-store.ts'
+import type { Store } from '../store.ts'
+import { SPOOL } from '../store-address.ts'
+import { createWriter, type Replica } from '../writer.ts'
+import { type Connector, loadConnector, type openDatabase } from './database.ts'
+import { createLeaseWord } from './lease.ts'
+import { migrate } from './migrate.ts'
+import { readFormer, writeFormer } from './replica-keeper.ts'
+
+export interface StoreOptions {
+  /** `memory`, `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`. */
+  readonly url: string
+  /** Under which the digests of keys are made; `loadSecret` finds it. */
+  readonly secret: string
+  /** Where that was found, for the error that says it is another one: `secretPlace`. */
+  readonly secretPlace?: string
+  readonly clock: Clock
+  /**
+   * What a process that serves from a store in PostgreSQL has of its own: its spool, and its number among the replicas. Left out:
+   * it takes no holds.
+   */
+  readonly folder?: string
+  /** Of the gateway, as the list of replicas shows it. */
+  readonly version?: string
+  /** Milliseconds between two renewals of a replica's lease. */
+  readonly roundMs?: number
+  /** When the next group is committed; `setImmediate` unless a test wants to say. */
+  readonly schedule?: (fn: () => void) => void
+  /**
+   * Where a store in a file writes: in a thread of its own unless `here` is said. A command of a second is sooner done
+   * without a second thread.
+   */
+  readonly writes?: 'thread' | 'here'
+  /** How many rate-limited names and how many keys are remembered at most; room for all is made at once. */
+  readonly mostRemembered?: number
+  /** Opens the connections; a test makes the disk fail or slow. */
+  readonly connector?: Connector
+  /** Told of settles that have to wait, and of their end; left out: nobody is. */
+  readonly log?: Log
+  /** Told who is waited for before a database in PostgreSQL can be brought up to date; left out: the log is. */
+  readonly onWait?: (sentence: string) => void
+  /** For how many settles space is reserved in the spool; asked again at each look. Left out: for none. */
+  readonly reserve?: () => number
+}
+
+/** Of a store that is no file, in its folder. */
+const REPLICA = 'tollgate.replica'
+
+/**
+ * Opens a store, and creates or migrates it when needed. Throws a `StoreError` for an address it does not know, a
+ * database that is not a store or of a newer version, and a secret that is not the store's.
+ * It takes no lock: who writes calls `takeLock` first.
+ */
+export async function openStore(options: StoreOptions): Promise<LocalStore> {
+  if (isPostgres(options.url)) {
+    const place = await preparePostgres(options)
+    const reading = readHere(options, place.connect(options.url, { readOnly: true }), null)
+    return assembleLocal({ ...(await writeToPostgres(options, place, reading)), reading })
+  }
+  const { clock, schedule = setImmediate, connector = null } = options
+  const path = pathOf(options.url)
+  const connect = await loadConnector(connector)
+  const isBrief = options.writes === 'here'
+  const database = connect(path, { isBrief })
+  const opened = [database]
+  try {
+    migrate(database)
+    checkSecret(database, { ...options, place: path })
+    const parts = {
+      ...options,
+      version: createKeyVersion(),
+      threads: null,
+      lease: null,
+      replica: null,
+    }
+    if (path === ':memory:') {
+      const writer = createWriter(database, clock, schedule)
+      // There is one connection, and the writer closes it.
+      const reading = readHere(options, database, null, () => {})
+      return assembleLocal({ ...parts, writer, reading, spools: null, file: null })
+    }
+    const file: StoreFile = { path, watch: watchFiles(path), lostCommits: findLostCommits(database, path) }
+    const reader = connect(path, { readOnly: true, isBrief })
+    opened.push(reader)
+    const inFile = { ...parts, reading: readHere(options, reader, path), spools: spoolsBeside(path, 0), file }
+    if (isBrief) {
+      return assembleLocal({ ...inFile, writer: createWriter(database, clock, schedule, { path }) })
+    }
+    const host = new ThreadHost(path, connector, null)
+    const writer = await createThreadWriter({ source: host, clock, schedule })
+    database.close()
+    return assembleLocal({ ...inFile, writer, threads: { host, url: options.url } })
+  } catch (error) {
+    for (const each of opened) each.close()
+    throw error
+  }
+}
+
+/**
+ * Opens a store for a gateway: like `openStore`, and nothing of a database on another machine is waited for in this thread
+ * once it is open.
+ */
+export async function openServedStore(options: StoreOptions): Promise<ServedStore> {
+  if (!isPostgres(options.url)) return openStore(options)
+  const place = await preparePostgres(options)
+  const reading = await readElsewhere(options, place.connector)
+  const parts = await writeToPostgres(options, place, reading)
+  const { KeyChanges } = await import('./postgres/key-changes.ts')
+  const { url, log = SILENT } = options
+  const changes = new KeyChanges({ url, log, forget: () => void Atomics.add(parts.version, 0, 1) })
+  const close = async () => void (await Promise.all([changes.close(), reading.close()]))
+  return assemble({ ...parts, reading: { ...reading, close } })
+}
+
+/**
+ * Opens the store in a serving thread: it reads by itself, and writes through the ledger's thread of the main thread. The
+ * main thread recovers and migrates; it also closes the ledger's thread, after its clients have closed.
+ */
+export async function attachStore(
+  { url, version, lease, spool, client }: StoreHandle,
+  options: Omit<StoreOptions, 'url' | 'secretPlace' | 'writes'>,
+): Promise<Store> {
+  const { clock, schedule = setImmediate, connector = null } = options
+  const isServer = isPostgres(url)
+  const path = isServer ? null : pathOf(url)
+  const reading =
+    path === null
+      ? await readElsewhere({ ...options, url }, connector ?? (await postgresConnector()))
+      : readHere(options, (await loadConnector(connector))(path, { readOnly: true }), path)
+  try {
+    const writer = await createThreadWriter({ source: new ThreadClient(client), clock, schedule })
+    const file = path === null ? null : { path, watch: watchFiles(path), lostCommits: null }
+    const spools: Spools = { own: createSpool(spool), of: () => spool, left: () => [] }
+    const alone = { threads: null, lease, replica: null }
+    return assemble({ ...options, ...alone, writer, reading, spools, file, version })
+  } catch (error) {
+    await reading.close()
+    throw error
+  }
+}
+
+function spoolsBeside(path: string, lane: number): Spools {
+  return {
+    own: createSpool(spoolPath(path, lane)),
+    of: other => spoolPath(path, other),
+    left: () => spoolsOfThreads(path),
+  }
+}
+
+const postgresConnector = async () => (await import('./postgres/connector.ts')).POSTGRES_CONNECTOR
+
+/** Where a store in PostgreSQL is opened, and by whom. */
+interface PostgresPlace {
+  readonly connector: Connector
+  readonly connect: typeof openDatabase
+  readonly replica: (Replica & ReplicaParts) | null
+}
+
+/** Brings the database up to date; what is opened afterwards is opened by the connector. */
+async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
+  const { url, folder, version = '', roundMs, log = SILENT, connector = await postgresConnector() } = options
+  const { onWait = (sentence: string) => log.warn({}, sentence) } = options
+  const { isReplica, migratePostgres, openPostgres, placeOf, refusePooler, registerReplica } = await import(
+    './postgres/index.ts'
+  )
+  const connect = await loadConnector(connector)
+  const first = openPostgres(url)
+  try {
+    refusePooler(first, url)
+    migratePostgres(first, { onWait })
+    checkSecret(first, { ...options, place: placeOf(url) })
+    if (folder === undefined) return { connector, connect, replica: null }
+    makePrivateFolder(folder)
+    const file = join(folder, REPLICA)
+    const known = readFormer(file)
+    // The folder may have been used with another database, in which the number is somebody else's.
+    const former = known !== null && isReplica(first, known) ? known.id : null
+    const name = { host: hostname(), version }
+    const own = registerReplica(first, name)
+    writeFormer(file, own)
+    return { connector, connect, replica: { ...own, ...name, former, ...(roundMs === undefined ? {} : { roundMs }) } }
+  } finally {
+    first.close()
+  }
+}
+
+/** The parts of a store that writes to PostgreSQL. Closes what reads when it cannot. */
+async function writeToPostgres(
+  options: StoreOptions,
+  { connector, connect, replica }: PostgresPlace,
+  reading: Reading,
+) {
+  const { url, clock, schedule = setImmediate, folder } = options
+  try {
+    const spools = folder === undefined ? null : spoolsBeside(join(folder, SPOOL), 0)
+    const parts = {
+      ...options,
+      spools,
+      file: null,
+      version: createKeyVersion(),
+      lease: createLeaseWord(),
+      replica,
+    }
+    if (options.writes === 'here')
+      return {
+        ...parts,
+        writer: createWriter(connect(url, { replica: replica?.id ?? null }), clock, schedule, { path: url, replica }),
+        threads: null,
+      }
+    const host = new ThreadHost(url, connector, replica)
+    const writer = await createThreadWriter({ source: host, clock, schedule })
+    return { ...parts, writer, threads: { host, url } }
+  } catch (error) {
+    await reading.close()
+    throw error
+  }
+}
+
+/** Reads in other threads. */
+async function readElsewhere(
+  { secret, clock, url }: Pick<StoreOptions, 'secret' | 'clock' | 'url'>,
+  connector: Connector,
+): Promise<Reading> {
+  const remote = await createRemoteReads({ place: url, connector, hmacKey: digestKey(secret) }, clock)
+  const { store, secrets, responses, recovery, replicas, close } = remote
+  return { reads: store, local: null, secrets: secrets.find, boxes: responses, recovery, replicas, close }
+}
+
+function pathOf(url: string): string {
+  if (url === 'memory') return ':memory:'
+  const path = /^sqlite:(.*)$/s.exec(url)?.[1]
+  if (path !== undefined && isAbsolute(path)) return realPath(path)
+  // Never the address itself: it may carry a password.
+  throw new StoreError(
+    'The store is not understood. Use sqlite:/absolute/path, postgres://USER@HOST/DATABASE or memory.',
+  )
+}

@@ -1,0 +1,197 @@
+/** All rows of a store, from one engine to the other: copied, compared one by one, and audited in the transaction of the target. */
+import { type Database, isStorageFailure, type Row, type Value } from '../engine/database.ts'
+import { StoreError } from '../error.ts'
+import { verify } from '../money/verify.ts'
+import type { VerifyReport } from '../store.ts'
+
+/** Told how many rows are done; each row is copied and then compared. */
+export type CopyProgress = (doing: 'Verifying' | 'Copying' | 'Comparing', done: number, total: number) => void
+
+/** One of the two stores. */
+export interface CopySide {
+  /** For people: without a password. */
+  readonly place: string
+  readonly database: Database
+}
+
+export interface CopiedRows {
+  readonly tables: readonly { readonly table: string; readonly rows: number }[]
+  readonly audited: VerifyReport
+}
+
+interface Table {
+  readonly name: string
+  readonly columns: readonly string[]
+  readonly key: readonly string[]
+}
+
+/** What belongs to the processes that use a store, and not to the store. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'replica_view', 'tollgate_schema', 'try_count'])
+const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
+/** The rest of it says how one database is used. */
+const ONLY: Readonly<Record<string, string>> = { meta: "WHERE name = 'secret_check'" }
+const ROWS_AT_ONCE = 500
+const PROGRESS_EVERY = 1000
+
+/**
+ * Copies all rows into an empty database, compares them, audits the copy, and commits. Both are in a transaction.
+ * Throws a `StoreError` that names the table; then the caller gives up the target.
+ *
+ * @param commit ends both transactions, when all of it is right
+ */
+export function copyRows(target: CopySide, source: CopySide, onProgress: CopyProgress, commit: () => void): CopiedRows {
+  const tables = commonTables(source, target)
+  const counted = tables.map(table => ({ ...table, rows: countRows(source.database, table.name) }))
+  const total = counted.reduce((sum, { rows }) => sum + rows, 0)
+  let table = ''
+  try {
+    let done = 0
+    for (const each of counted) {
+      table = each.name
+      copyTable(source.database, target.database, each, () => {
+        if (++done % PROGRESS_EVERY === 0) onProgress('Copying', done, total)
+      })
+    }
+    done = 0
+    for (const each of counted) {
+      table = each.name
+      compareTable(source, target, each, () => {
+        if (++done % PROGRESS_EVERY === 0) onProgress('Comparing', done, total)
+      })
+    }
+    table = ''
+    const audited = verify(target.database)
+    const [first] = audited.violations
+    if (first !== undefined) throw new StoreError(`The copy is not sound: ${first.subject}: ${first.message}`)
+    commit()
+    return { tables: counted.map(({ name, rows }) => ({ table: name, rows })), audited }
+  } catch (error) {
+    if (error instanceof StoreError) throw error
+    const where = table === '' ? '' : ` at the table ${table}`
+    const doubt = table === '' && isStorageFailure(error) ? 'Look whether it is there' : 'Nothing was copied'
+    throw new StoreError(`Copying to ${target.place} failed${where}: ${(error as Error).message}. ${doubt}.`, {
+      cause: error,
+    })
+  }
+}
+
+function copyTable(source: Database, target: Database, { name, columns }: Table, onRow: () => void): void {
+  const listed = columns.map(quoted).join(', ')
+  const row = `(${columns.map(() => '?').join(', ')})`
+  const insert = (rows: number) =>
+    target.prepare(`INSERT INTO ${quoted(name)} (${listed}) VALUES ${new Array(rows).fill(row).join(', ')}`)
+  const most = target.dialect.engine === 'postgres' ? ROWS_AT_ONCE : 1
+  const many = insert(most)
+  // What triggers have added by themselves is among the rows that come.
+  target.exec(`DELETE FROM ${target.dialect.only(quoted(name))}`)
+  let waiting: Value[] = []
+  for (const found of source.prepareMoney(`SELECT ${listed} FROM ${rowsOf(source, name)}`).iterate()) {
+    for (const column of columns) waiting.push(found[column]!)
+    onRow()
+    if (waiting.length < most * columns.length) continue
+    many.run(...waiting)
+    waiting = []
+  }
+  if (waiting.length > 0) insert(waiting.length / columns.length).run(...waiting)
+}
+
+/** Both in the order of their key, which is that of bytes in both engines. */
+function compareTable(source: CopySide, target: CopySide, { name, columns, key }: Table, onRow: () => void): void {
+  const rows = ({ database }: CopySide) =>
+    database.prepareMoney(
+      `SELECT ${columns.map(quoted).join(', ')} FROM ${rowsOf(database, name)} ORDER BY ${key.map(quoted).join(', ')}`,
+    )
+  const copied = rows(target).iterate()[Symbol.iterator]()
+  for (const row of rows(source).iterate()) {
+    const { value: other, done } = copied.next()
+    const different = done ? key[0]! : columns.find(column => !isSame(row[column]!, (other as Row)[column]!))
+    if (different !== undefined) {
+      const which = key.map(column => String(row[column])).join(' ')
+      throw new StoreError(`The copy is not the same in the table ${name}, row ${which}, column ${different}.`)
+    }
+    onRow()
+  }
+  if (copied.next().done !== true) throw new StoreError(`The copy has too many rows in the table ${name}.`)
+}
+
+function isSame(one: Value, other: Value): boolean {
+  if (one instanceof Uint8Array && other instanceof Uint8Array) return Buffer.compare(one, other) === 0
+  return one === other
+}
+
+/**
+ * The tables of both, in an order in which each comes behind those that it points at. A source of an older version may have fewer
+ * tables than the target; the rest of the target stays empty.
+ */
+function commonTables(source: CopySide, target: CopySide): Table[] {
+  const postgres = [source, target].find(({ database }) => database.dialect.engine === 'postgres')!
+  const other = postgres === source ? target : source
+  const columns = new Map(columnsOf(other.database).map(each => [each.name, each.columns]))
+  const tables = columnsOf(postgres.database).filter(({ name }) => !LEFT_OUT.has(name))
+  for (const table of tables) {
+    const own = table.columns.filter(column => !OF_POSTGRES[table.name]?.includes(column))
+    const others = columns.get(table.name) ?? []
+    columns.delete(table.name)
+    const odd = own.find(column => !others.includes(column)) ?? others.find(column => !own.includes(column))
+    if (odd !== undefined) throw new StoreError(`Only one of the two stores has the column ${table.name}.${odd}.`)
+    table.columns = own
+  }
+  const [odd] = other === source ? columns.keys() : []
+  if (odd !== undefined) throw new StoreError(`Only ${other.place} has the table ${odd}.`)
+  return tables
+}
+
+interface FoundTable extends Table {
+  columns: readonly string[]
+}
+
+/** In the order in which they were made. In SQLite without their keys, which are the same. */
+function columnsOf(database: Database): FoundTable[] {
+  const rows = database.prepare(database.dialect.engine === 'postgres' ? POSTGRES_COLUMNS : SQLITE_COLUMNS).all()
+  return [...Map.groupBy(rows, row => String(row['owner']))].map(([name, found]) => ({
+    name,
+    columns: found.map(row => String(row['name'])),
+    key: found
+      .filter(row => Number(row['place']) > 0)
+      .sort(byPlace)
+      .map(row => String(row['name'])),
+  }))
+}
+
+const byPlace = (a: Row, b: Row) => Number(a['place']) - Number(b['place'])
+
+const SQLITE_COLUMNS = `
+  SELECT owner.name AS owner, own.name AS name, 0 AS place
+  FROM sqlite_schema AS owner JOIN pragma_table_xinfo(owner.name) AS own
+  WHERE owner.type = 'table' AND owner.name NOT LIKE 'sqlite_%' ORDER BY owner.rowid, own.cid`
+
+const POSTGRES_COLUMNS = `
+  SELECT owner.relname AS owner, own.attname AS name,
+    coalesce(array_position(CAST((
+      SELECT indkey FROM pg_index WHERE indrelid = owner.oid AND indisunique ORDER BY indisprimary DESC, indexrelid LIMIT 1
+    ) AS SMALLINT[]), own.attnum), -1) + 1 AS place
+  FROM pg_class AS owner JOIN pg_attribute AS own ON own.attrelid = owner.oid AND own.attnum > 0 AND NOT own.attisdropped
+  WHERE owner.relkind = 'r' AND owner.relnamespace = CAST(current_schema() AS regnamespace)
+  ORDER BY owner.oid, own.attnum`
+
+function countRows(database: Database, table: string): number {
+  return Number(database.prepare(`SELECT count(*) AS count FROM ${rowsOf(database, table)}`).get()!['count'])
+}
+
+/** A table of a store that has rows already; null: it is empty. */
+export function firstWithRows(database: Database): string | null {
+  const found = columnsOf(database).find(
+    ({ name }) => !LEFT_OUT.has(name) && name !== 'meta' && hasRows(database, name),
+  )
+  return found?.name ?? null
+}
+
+function hasRows(database: Database, table: string): boolean {
+  return database.prepare(`SELECT 1 FROM ${quoted(table)} LIMIT 1`).get() !== undefined
+}
+
+/** The rows of a table that are copied, for FROM. */
+const rowsOf = (database: Database, table: string): string =>
+  `${database.dialect.only(quoted(table))} ${ONLY[table] ?? ''}`
+
+const quoted = (name: string): string => `"${name}"`

@@ -1,0 +1,152 @@
+/**
+ * One owner of a store, for life. The lock is the operating system's, held on a second SQLite file by a transaction
+ * that never ends: it is gone with the process, also after kill -9, so nobody ever has to delete a stale one.
+ */
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Clock } from '#contract'
+import { connect, type Database, isBusy } from '../engine/database.ts'
+import { StoreError } from '../error.ts'
+import { createFile, realPath } from './files.ts'
+import { ageOf, holderOf } from './holder.ts'
+
+export interface Lock {
+  /** Lets the next owner in. Twice is harmless. */
+  release(): void
+}
+
+/** What an owner does with the store: serves, for long, or runs one command. */
+export type Purpose = 'serve' | 'command'
+
+/** Who holds a lock, for the sentence that the next one gets. */
+interface Owner {
+  readonly pid: number
+  readonly startedAt: number
+  readonly purpose: Purpose
+}
+
+/** A gateway waits for a command to finish: so often, so many milliseconds. */
+const ROUNDS = 200
+const ROUND_MS = 50
+
+/** A pid that was given to another process is recognized when that one is younger than the lock by more than this. */
+const CLOCKS_DIFFER_MS = 1000
+
+// A collected connection would be closed, and its lock with it: so a lock lives here, whoever forgets it. By its path.
+const held = new Map<Database, string>()
+
+/**
+ * Takes the lock of the store at `path`, or throws a `StoreError` that names the owner's pid and age. A gateway waits up
+ * to 10 s for a command that has it. Symbolic links lead to the same lock; a file with hard links is refused.
+ * Beside the store there are then `<path>.lock` (stays, empty) and `<path>.owner` (who it is).
+ */
+export async function takeLock(path: string, clock: Clock, purpose: Purpose = 'command'): Promise<Lock> {
+  for (let round = purpose === 'serve' ? ROUNDS : 0; ; round--) {
+    const lock = tryLock(path, clock, purpose)
+    if (lock !== null) return lock
+    if (round <= 0 || isServed(path, clock.now())) throw new StoreError(inUse(path, clock.now()))
+    await wait(ROUND_MS)
+  }
+}
+
+/** Null when somebody else has it. */
+function tryLock(path: string, clock: Clock, purpose: Purpose): Lock | null {
+  const real = realPath(path)
+  createFile(`${real}.lock`)
+  const database = connect(`${real}.lock`, { busyMs: 0 })
+  try {
+    database.exec('BEGIN EXCLUSIVE')
+    refuseHardLinks(path, real)
+    writeOwner(real, { pid: process.pid, startedAt: clock.now(), purpose })
+    return heldLock(real, database)
+  } catch (error) {
+    database.close()
+    if (isBusy(error)) return null
+    if (error instanceof StoreError) throw error
+    throw new StoreError(`The lock ${path}.lock cannot be taken: ${(error as Error).message}.`, { cause: error })
+  }
+}
+
+function heldLock(real: string, database: Database): Lock {
+  held.set(database, real)
+  return {
+    release() {
+      if (!held.delete(database)) return
+      rmSync(ownerFile(real), { force: true })
+      database.close()
+    },
+  }
+}
+
+/**
+ * SQLite names the write-ahead log after the name by which it opened the file. By another name it does not find the last
+ * commits, and two processes with two names write into the file without seeing each other.
+ */
+function refuseHardLinks(path: string, real: string): void {
+  const file = statSync(real, { throwIfNoEntry: false })
+  if (file === undefined || file.nlink === 1) return
+  const rule = `The file has ${file.nlink} hard links, and a store must have one name only: remove the others`
+  const holder = holderOf(file.ino, statSync(`${real}.lock`).ino)
+  const message =
+    holder === null
+      ? `The store ${resolve(path)} cannot be opened. ${rule}.`
+      : `The store ${resolve(path)} is in use by process ${holder.pid}, for ${formatAge(holder.ageMs)}, under another name. ${rule}.`
+  // With a cause: to try again later would not help.
+  throw new StoreError(message, { cause: new Error(`${file.nlink} hard links`) })
+}
+
+function inUse(path: string, now: number): string {
+  const owner = readOwner(path)
+  const who = owner ? `process ${owner.pid}, for ${formatAge(now - owner.startedAt)}` : 'another process'
+  return `The store ${resolve(path)} is in use by ${who}. Stop that one first, or name another store.`
+}
+
+/**
+ * Whether a gateway has it that is alive: to wait for its end would be in vain. A dead one's name may be left over, and its
+ * pid may belong to another process: in a container often to this one.
+ */
+function isServed(path: string, now: number): boolean {
+  const owner = readOwner(path)
+  if (owner?.purpose !== 'serve') return false
+  if (owner.pid === process.pid) return [...held.values()].includes(realPath(path))
+  try {
+    process.kill(owner.pid, 0)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
+  }
+  try {
+    return ageOf(owner.pid) >= now - owner.startedAt - CLOCKS_DIFFER_MS
+  } catch {
+    // No such file system. A process that has ended meanwhile is found at the next round.
+    return true
+  }
+}
+
+// Its own file: opening and closing the locked one a second time in a process would drop the lock (fcntl(2)).
+function ownerFile(real: string): string {
+  return `${real}.owner`
+}
+
+function writeOwner(real: string, owner: Owner): void {
+  const aside = `${ownerFile(real)}.${process.pid}`
+  writeFileSync(aside, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
+  renameSync(aside, ownerFile(real))
+}
+
+/** Undefined in the moment between taking the lock and writing the name. */
+function readOwner(path: string): Owner | undefined {
+  try {
+    return JSON.parse(readFileSync(ownerFile(realPath(path)), 'utf8')) as Owner
+  } catch {
+    return undefined
+  }
+}
+
+function formatAge(ms: number): string {
+  const minutes = Math.floor(Math.max(0, ms) / 60_000)
+  if (minutes < 1) return `${Math.floor(Math.max(0, ms) / 1000)} s`
+  if (minutes < 60) return `${minutes} min`
+  if (minutes < 48 * 60) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+  return `${Math.floor(minutes / 1440)} days`
+}

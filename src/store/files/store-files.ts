@@ -1,0 +1,12 @@
+/** The files of a store in SQLite, which are found together by the database's name. */
+import { existsSync } from 'node:fs'
+import { createSpool, spoolsOf } from '../money/spool.ts'
+import { hasBytes } from './files.ts'
+
+/** What belongs to the store at a path, the database first, and whether there is anything in it. */
+export function findOld(path: string): { readonly files: readonly string[]; readonly isStore: boolean } {
+  const spools = spoolsOf(path)
+  const own = ['', '-wal', '-shm', '.commits'].map(end => `${path}${end}`)
+  const isStore = own.some(hasBytes) || spools.some(spool => createSpool(spool).read().length > 0)
+  return { files: [...own, ...spools, `${spools[0]}.rejected`].filter(file => existsSync(file)), isStore }
+}

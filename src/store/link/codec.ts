@@ -1,0 +1,241 @@
+/**
+ * Operations and their answers in a mailbox, for the way to the ledger's thread and back. What comes with every exchange
+ * (a hold, a settle, and what they answer) is a record with its numbers at fixed places (records.ts). Everything else, and
+ * what does not fit such a record, is a structured clone; one that is too large for the mailbox goes through a port and
+ * leaves its mark.
+ */
+import { deserialize, serialize } from 'node:v8'
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
+import type { HoldRequest, HoldResult } from '#contract'
+import { StoreError } from '../error.ts'
+import type { SettleRecord } from '../money/settle-record.ts'
+import { StoreUnavailable, type Written } from '../store.ts'
+import type { Operation } from '../writer.ts'
+import { type Mailbox, type MailboxMemory, NONE } from './mailbox.ts'
+import {
+  fits64,
+  holdBytes,
+  holdText,
+  readHold,
+  readSettle,
+  settleBytes,
+  settleText,
+  writeHold,
+  writeSettle,
+} from './records.ts'
+
+/** An operation on its way; its answer has the same number. */
+export interface Numbered extends Operation {
+  readonly id: number
+}
+
+export interface Reply {
+  readonly id: number
+  readonly result: unknown
+  readonly error: Error | undefined
+}
+
+/** What two threads share: a mailbox for each direction, and a port for what is too large for them. */
+export interface Pair {
+  readonly requests: MailboxMemory
+  readonly replies: MailboxMemory
+  readonly port: MessagePort
+}
+
+/** A client of the ledger's thread, which comes later than the thread's own. */
+export interface Attachment {
+  readonly client: number
+  readonly pair: Pair
+}
+
+/** One direction: the mailbox, and the port for what is too large for it. */
+export interface Way {
+  readonly ring: Mailbox
+  readonly port: MessagePort
+}
+
+/** Kinds of records. */
+const END = 0
+const CLONE = 1
+const ELSEWHERE = 2
+const HOLD = 3
+const SETTLE = 4
+const HELD = 5
+const SHORT = 6
+const WORD = 7
+const ATTACH = 8
+
+// Places in a record, in bytes: its kind, a detail of the kind's own, the operation's id, the time it was sent.
+const DETAIL = 4
+const ID = 8
+const SENT_AT = 16
+const BODY = 24
+
+/** Results that are the same every time; `detail` of a `WORD`. */
+const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', undefined, 'corrected']
+/** What is short; `detail` of a `SHORT`. */
+const SHORT_OF = ['account', 'key'] as const
+
+/** Puts a request. False, and nothing is put, when there is no room now. Throws for what cannot be cloned. */
+export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs: number): boolean {
+  const { ring } = way
+  if (name === 'hold') {
+    const hold = request as HoldRequest
+    const text = holdText(hold)
+    if (text !== null && BODY + holdBytes(text) <= ring.largest) {
+      const at = begin(ring, BODY + holdBytes(text), HOLD, 0, id, sentAtMs)
+      return at !== NONE && put(ring, BODY + writeHold(ring, at + BODY, hold, text))
+    }
+  } else if (name === 'settle') {
+    const settle = request as SettleRecord
+    const text = settleText(settle)
+    if (text !== null && BODY + settleBytes(text) <= ring.largest) {
+      const at = begin(ring, BODY + settleBytes(text), SETTLE, 0, id, sentAtMs)
+      return at !== NONE && put(ring, BODY + writeSettle(ring, at + BODY, settle, text))
+    }
+  }
+  return writeClone(way, id, sentAtMs, [name, request])
+}
+
+/** The request at a place, or the client that is to be attached; undefined for the end. */
+export function readRequest(way: Way, at: number): Numbered | Attachment | undefined {
+  const { ring } = way
+  const kind = ring.view.getInt32(at, true)
+  if (kind === END) return undefined
+  const id = ring.view.getFloat64(at + ID, true)
+  if (kind === ATTACH) return { client: id, pair: receiveMessageOnPort(way.port)!.message as Pair }
+  const length = ring.lengthAt(at) - BODY
+  if (kind === HOLD) return { id, name: 'hold', request: readHold(ring, at + BODY, length) }
+  if (kind === SETTLE) return { id, name: 'settle', request: readSettle(ring, at + BODY, length) }
+  const [name, request] = readClone(way, at) as [Operation['name'], unknown]
+  return { id, name, request }
+}
+
+/** When the request at a place was sent, in milliseconds since the epoch. */
+export const sentAt = (ring: Mailbox, at: number): number => ring.view.getFloat64(at + SENT_AT, true)
+
+/**
+ * Puts that another client is served from now on, under a number of its own. Its memory and its port come through the port.
+ * False, and nothing is sent, when there is no room now.
+ */
+export function writeAttach({ ring, port }: Way, client: number, pair: Pair): boolean {
+  const at = begin(ring, BODY, ATTACH, 0, client, 0)
+  if (at === NONE) return false
+  port.postMessage(pair, [pair.port])
+  return put(ring, BODY)
+}
+
+/** Puts what ends the thread. False when there is no room now. */
+export function writeEnd(ring: Mailbox, sentAtMs: number): boolean {
+  return begin(ring, BODY, END, 0, 0, sentAtMs) !== NONE && put(ring, BODY)
+}
+
+/** Puts what an operation answered. False, and nothing is put, when there is no room now. */
+export function writeResult(way: Way, { id, name }: Numbered, result: unknown): boolean {
+  const { ring } = way
+  const word = WORDS.indexOf(result)
+  if (word !== -1) return begin(ring, BODY, WORD, word, id, 0) !== NONE && put(ring, BODY)
+  const hold = name === 'hold' ? (result as HoldResult) : undefined
+  if (hold?.held && fits64(hold.available)) {
+    const at = begin(ring, BODY + 8, HELD, 0, id, 0)
+    if (at === NONE) return false
+    ring.view.setBigInt64(at + BODY, hold.available, true)
+    return put(ring, BODY + 8)
+  }
+  if (hold?.held === false && hold.reason === 'short' && fits64(hold.available) && fits64(hold.onHold)) {
+    const at = begin(ring, BODY + 16, SHORT, SHORT_OF.indexOf(hold.of), id, 0)
+    if (at === NONE) return false
+    ring.view.setBigInt64(at + BODY, hold.available, true)
+    ring.view.setBigInt64(at + BODY + 8, hold.onHold, true)
+    return put(ring, BODY + 16)
+  }
+  return writeClone(way, id, 0, [result])
+}
+
+/** Puts why an operation has no result. False, and nothing is put, when there is no room now. */
+export function writeFailure(way: Way, { id }: Numbered, error: unknown): boolean {
+  return writeClone(way, id, 0, [undefined, encodeError(error)])
+}
+
+export function readReply(way: Way, at: number): Reply {
+  const { view } = way.ring
+  const kind = view.getInt32(at, true)
+  const detail = view.getInt32(at + DETAIL, true)
+  const id = view.getFloat64(at + ID, true)
+  if (kind === WORD) return { id, result: WORDS[detail], error: undefined }
+  if (kind === HELD || kind === SHORT) {
+    const available = view.getBigInt64(at + BODY, true)
+    if (kind === HELD) return { id, result: { held: true, available }, error: undefined }
+    const onHold = view.getBigInt64(at + BODY + 8, true)
+    return { id, result: { held: false, reason: 'short', of: SHORT_OF[detail], available, onHold }, error: undefined }
+  }
+  const [result, error] = readClone(way, at) as [unknown, EncodedError?]
+  return { id, result, error: error && decodeError(error) }
+}
+
+/** Where a record was begun; `NONE` when there is no room for it. */
+function begin(ring: Mailbox, most: number, kind: number, detail: number, id: number, sentAtMs: number): number {
+  const at = ring.reserve(most)
+  if (at === NONE) return NONE
+  const { view } = ring
+  view.setInt32(at, kind, true)
+  view.setInt32(at + DETAIL, detail, true)
+  view.setFloat64(at + ID, id, true)
+  view.setFloat64(at + SENT_AT, sentAtMs, true)
+  return at
+}
+
+function put(ring: Mailbox, length: number): true {
+  ring.put(length)
+  return true
+}
+
+function writeClone({ ring, port }: Way, id: number, sentAtMs: number, value: unknown): boolean {
+  const clone = serialize(value)
+  const length = BODY + clone.length
+  const isHere = length <= ring.largest
+  const at = begin(ring, isHere ? length : BODY, isHere ? CLONE : ELSEWHERE, 0, id, sentAtMs)
+  if (at === NONE) return false
+  if (isHere) ring.bytes.set(clone, at + BODY)
+  // Sent before its mark is seen, so that it is there when somebody looks for it.
+  else port.postMessage(clone)
+  return put(ring, isHere ? length : BODY)
+}
+
+function readClone({ ring, port }: Way, at: number): unknown {
+  const kind = ring.view.getInt32(at, true)
+  if (kind === ELSEWHERE) return deserialize(receiveMessageOnPort(port)!.message as Uint8Array)
+  if (kind !== CLONE) throw new Error(`There is no kind ${kind} of records`)
+  // Of a copy: bytes in it stay where they are.
+  return deserialize(Buffer.from(ring.bytes.subarray(at + BODY, at + ring.lengthAt(at))))
+}
+
+/** An error as data: its class by name, and what SQLite says beside its message. */
+interface EncodedError {
+  readonly name: string
+  readonly message: string
+  readonly written?: Written
+  readonly cause?: EncodedError
+  readonly code?: string
+  readonly errcode?: number
+}
+
+function encodeError(error: unknown): EncodedError {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error) }
+  const { name, message } = error
+  if (error instanceof StoreUnavailable) {
+    return { name, message, written: error.written, cause: encodeError(error.cause) }
+  }
+  const { code, errcode } = error as { code?: string; errcode?: number }
+  return { name, message, ...(code === undefined ? {} : { code }), ...(errcode === undefined ? {} : { errcode }) }
+}
+
+const CLASSES: Readonly<Record<string, new (message: string) => Error>> = { StoreError, TypeError, RangeError }
+
+function decodeError({ name, message, written, cause, code, errcode }: EncodedError): Error {
+  if (written !== undefined) return new StoreUnavailable(written, cause && decodeError(cause))
+  const error = new (CLASSES[name] ?? Error)(message)
+  if (code !== undefined) Object.assign(error, { code })
+  if (errcode !== undefined) Object.assign(error, { errcode })
+  return error
+}

@@ -1,0 +1,142 @@
+/**
+ * The main thread's side of the ledger's thread: starts it, again where it has died, and attaches the clients that live in
+ * other threads of the process.
+ */
+import { extname } from 'node:path'
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import type { Connector } from '../engine/database.ts'
+import { startWorker } from '../start-worker.ts'
+import { type CommitFigures, type CommitWords, createCommitWords, readCommits } from '../store-figures.ts'
+import type { Replica } from '../writer.ts'
+import type { Pair } from './codec.ts'
+import { createPair, createThreadState, LinkEnd, type LinkEvents, type ThreadState } from './link.ts'
+import type { LinkSource, ThreadOwner } from './writer-client.ts'
+
+/** What the thread is given at its birth. */
+export interface ThreadParts {
+  readonly path: string
+  readonly connector: Connector | null
+  readonly replica: Replica | null
+  readonly state: ThreadState
+  /** Where it counts its commits. */
+  readonly words: CommitWords
+  /** Of its first client, the main thread. */
+  readonly pair: Pair
+}
+
+/** What a client in another thread needs; it may be sent there once, with its port in the list of transfers. */
+export interface ClientParts {
+  readonly state: ThreadState
+  /** Takes the client's new pairs, and says when the thread has ended. */
+  readonly port: MessagePort
+}
+
+/** What it needs is a few; beyond this the thread ends, and not the process. */
+const MAX_MEMORY_MB = 512
+
+export class ThreadHost implements LinkSource, ThreadOwner {
+  readonly owner = this
+  readonly #path: string
+  readonly #connector: Connector | null
+  readonly #replica: Replica | null
+  readonly #state = createThreadState()
+  readonly #words = createCommitWords()
+  /** By their numbers: the port of each client, and the pair that the thread has not been given yet. */
+  readonly #clients = new Map<number, { readonly port: MessagePort; waiting: Pair | null }>()
+  #link: LinkEnd | null = null
+  #isOpen = false
+  #wanted: () => void = () => {}
+
+  /** @param replica as which one the thread writes, see writer.ts */
+  constructor(path: string, connector: Connector | null, replica: Replica | null) {
+    this.#path = path
+    this.#connector = connector
+    this.#replica = replica
+  }
+
+  /** Starts a life of the thread; its first reply, to the operation 0, is that the database is open, or why it is not. */
+  start(events: LinkEvents): LinkEnd {
+    const { here, there } = createPair()
+    const parts: ThreadParts = {
+      path: this.#path,
+      connector: this.#connector,
+      replica: this.#replica,
+      state: this.#state,
+      words: this.#words,
+      pair: there,
+    }
+    // Where types are not stripped, both files are compiled ones.
+    const worker = startWorker(new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url), {
+      name: 'tollgate-ledger',
+      workerData: parts,
+      transferList: [there.port],
+      resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
+    })
+    const link = new LinkEnd(here, this.#state, worker, events)
+    let failure: Error | undefined
+    worker.once('error', error => {
+      failure = error as Error
+    })
+    worker.once('exit', code => {
+      const error = failure ?? new Error(`it ended with code ${code}`)
+      this.#isOpen = false
+      this.closed(error)
+      link.over(error)
+    })
+    this.#link = link
+    return link
+  }
+
+  opened(): void {
+    this.#isOpen = true
+    for (const [number, client] of this.#clients) this.#attach(number, client)
+  }
+
+  closed(error: Error): void {
+    for (const client of this.#clients.values()) {
+      client.waiting = null
+      client.port.postMessage(error.message)
+    }
+  }
+
+  end(nowMs: number): void {
+    this.#link!.end(nowMs)
+  }
+
+  onWanted(start: () => void): void {
+    this.#wanted = start
+  }
+
+  commits(): CommitFigures {
+    return readCommits(this.#words)
+  }
+
+  /** Prepares a client with a number that no other one has. */
+  client(number: number): ClientParts {
+    const { port1, port2 } = new MessageChannel()
+    const client = { port: port1, waiting: null as Pair | null }
+    this.#clients.set(number, client)
+    port1.on('message', (pair: Pair) => {
+      client.waiting = pair
+      if (this.#isOpen) this.#attach(number, client)
+      else this.#wanted()
+    })
+    port1.unref()
+    return { state: this.#state, port: port2 }
+  }
+
+  /** Forgets a client. What it had published is taken by the operation `detach`. */
+  forget(number: number): void {
+    this.#clients.get(number)?.port.close()
+    this.#clients.delete(number)
+  }
+
+  #attach(number: number, client: { waiting: Pair | null }): void {
+    const { waiting } = client
+    if (waiting === null || !this.#isOpen) return
+    if (this.#link!.attach(number, waiting)) {
+      client.waiting = null
+      this.#link!.send()
+    } else setImmediate(() => this.#attach(number, client))
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * The ledger's operations, each within a transaction that the writer owns: they throw before COMMIT or answer with a
+ * named result, and each recognises by its id what has been done already, so that all of them may be repeated.
+ */
+
+import {
+  type Checkpoint,
+  type Clock,
+  formatMoney,
+  type HoldRequest,
+  type HoldResult,
+  type NanoUsd,
+  type SettleRequest,
+  type SettleResult,
+} from '#contract'
+import type { Database } from '../engine/database.ts'
+import { NothingChanged, StoreError } from '../error.ts'
+import { conflict } from '../mistakes.ts'
+import { createAccountFinder } from '../people/accounts.ts'
+import type { CreditGrant } from '../store.ts'
+import { createCorrection } from './corrections.ts'
+import { createKeyTotals } from './key-totals.ts'
+import type { OpenHolds } from './open-holds.ts'
+import { LARGEST, type SettleRecord } from './settle-record.ts'
+import type { UsageWriter } from './usage.ts'
+
+/** `kind` in the table `event`. */
+export const HOLD = 0
+export const SETTLE = 1
+export const CREDIT = 2
+
+/** Grants share the table, and its key, with exchanges. */
+export const CREDIT_PREFIX = 'credit:'
+
+export function settleRecord(request: SettleRequest): SettleRecord {
+  return { ...request, attempts: JSON.stringify(request.attempts), trail: JSON.stringify(request.trail) }
+}
+
+export interface LedgerOperations {
+  hold(request: HoldRequest): HoldResult
+  settle(request: SettleRecord): SettleResult
+  checkpoint(checkpoints: readonly Checkpoint[]): void
+  /** Whether this call granted it. */
+  credit(grant: CreditGrant): boolean
+}
+
+// Types, not interfaces: those would not fit a row's index signature.
+type Balance = {
+  readonly posted: NanoUsd
+  readonly held: NanoUsd
+  readonly frozen: bigint
+}
+
+type AmountOfAccount = {
+  readonly account: string
+  readonly amount: NanoUsd
+}
+
+type FoundHold = AmountOfAccount & {
+  readonly key: string
+  readonly model: string
+}
+
+export function createLedgerOperations(
+  database: Database,
+  open: OpenHolds,
+  usage: UsageWriter,
+  clock: Clock,
+): LedgerOperations {
+  const idOf = createAccountFinder(database)
+  const keys = createKeyTotals(database)
+  const correct = createCorrection(database, { keys, usage, clock })
+  const parts = { statements: prepare(database), keys, correct, idOf, open, usage, clock }
+  return { ...createHoldOperation(parts), ...createSettleOperations(parts), ...createCreditOperation(parts) }
+}
+
+interface Parts {
+  readonly statements: ReturnType<typeof prepare>
+  readonly keys: ReturnType<typeof createKeyTotals>
+  readonly correct: ReturnType<typeof createCorrection>
+  /** By id or by name. */
+  idOf(account: string): string
+  readonly open: OpenHolds
+  readonly usage: UsageWriter
+  readonly clock: Clock
+}
+
+function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
+  function hold(request: HoldRequest): HoldResult {
+    const { changes } = statements.reserve.run(request.amount, request.accountId)
+    if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
+    if (!keys.reserve(request.keyId, request.amount, clock.now())) {
+      statements.unreserve.run(request.amount, request.accountId)
+      return repeatedHold(request) ?? refusedByKey(request)
+    }
+    if (!putHold(request)) {
+      statements.unreserve.run(request.amount, request.accountId)
+      keys.unreserve(request.keyId, request.amount)
+      return repeatedHold(request)!
+    }
+    open.opened(request.exchange)
+    return { held: true, available: available(request.accountId) }
+  }
+
+  function putHold(request: HoldRequest): boolean {
+    const { price } = request
+    const { changes } = statements.putHold.run(
+      request.exchange,
+      request.accountId,
+      request.amount,
+      clock.now(),
+      request.keyId,
+      request.model,
+      price.input,
+      price.cachedInput,
+      price.cacheWrite,
+      price.output,
+      price.request,
+      request.capTokens,
+      request.idempotencyKey,
+      price.search ?? null,
+    )
+    return changes !== 0
+  }
+
+  /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
+  function repeatedHold(request: HoldRequest): HoldResult | undefined {
+    const found = statements.findHold.get(request.exchange) as FoundHold | undefined
+    if (found === undefined) return undefined
+    const { exchange, amount, accountId } = request
+    if (found.account !== accountId || found.amount !== amount) {
+      throw new NothingChanged(
+        `${exchange} already has a hold of $${formatMoney(found.amount)} on ${found.account}; this one is $${formatMoney(amount)} on ${accountId}.`,
+      )
+    }
+    if (statements.isSettled.get(exchange) !== undefined) {
+      throw new NothingChanged(`${exchange} is settled; it cannot be held again.`)
+    }
+    open.opened(exchange)
+    return { held: true, available: available(accountId) }
+  }
+
+  // A search of its own: RETURNING in the UPDATE costs more than both.
+  function available(account: string): NanoUsd {
+    return statements.findAvailable.get(account)!['available'] as NanoUsd
+  }
+
+  function refusedHold(request: HoldRequest): HoldResult {
+    open.closed(request.exchange)
+    const found = balanceOf(statements, request.accountId)
+    if (found === undefined) return { held: false, reason: 'unknown_account' }
+    if (found.frozen !== 0n) return { held: false, reason: 'frozen' }
+    return { held: false, reason: 'short', of: 'account', available: found.posted - found.held, onHold: found.held }
+  }
+
+  function refusedByKey(request: HoldRequest): HoldResult {
+    open.closed(request.exchange)
+    const { cap, spent, held } = keys.find(request.keyId)
+    return { held: false, reason: 'short', of: 'key', available: cap! - spent - held, onHold: held }
+  }
+
+  return { hold }
+}
+
+function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' | 'checkpoint'> {
+  const { statements, keys, correct, open, usage, clock } = parts
+
+  function settle(request: SettleRecord): SettleResult {
+    const held = statements.findHold.get(request.exchange) as FoundHold | undefined
+    if (held !== undefined && request.amount > held.amount) {
+      throw new NothingChanged(
+        `${request.exchange} holds $${formatMoney(held.amount)} and cannot be charged $${formatMoney(request.amount)}.`,
+      )
+    }
+    open.closed(request.exchange)
+    if (held === undefined) return 'no_hold'
+    // One time for both: the hour of the usage is that of the event.
+    const now = clock.now()
+    if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
+    if (statements.post.run(held.amount, request.amount, held.account).changes === 0) {
+      throw new StoreError(`${request.exchange} is held on ${held.account}, and there is no such account.`)
+    }
+    keys.settle(held.key, held.amount, request.amount)
+    usage.add(held, request, now)
+    return 'settled'
+  }
+
+  function putSettle(request: SettleRecord, account: string, now: number): boolean {
+    const { changes } = statements.putSettle.run(
+      request.exchange,
+      account,
+      request.amount,
+      now,
+      request.overrun,
+      request.source,
+      request.outcome,
+      request.code,
+      request.promptTokens,
+      request.cachedTokens,
+      request.cacheWriteTokens,
+      request.completionTokens,
+      request.reasoningTokens,
+      request.attempts,
+      request.trail,
+      request.searches || null,
+    )
+    return changes !== 0
+  }
+
+  /** A stream may end between two checkpoints of it: one that finds no open hold is late, and adds nothing. */
+  function checkpoint(checkpoints: readonly Checkpoint[]): void {
+    for (const { exchange, amount, promptTokens, completionTokens } of checkpoints) {
+      statements.putCheckpoint.run(exchange, amount, promptTokens, completionTokens, clock.now())
+    }
+  }
+
+  return { settle, checkpoint }
+}
+
+function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerOperations, 'credit'> {
+  function credit(grant: CreditGrant): boolean {
+    const id = CREDIT_PREFIX + grant.reference
+    const account = idOf(grant.account)
+    const owner = balanceOf(statements, account)!
+    const found = statements.findCredit.get(id) as AmountOfAccount | undefined
+    if (found !== undefined) {
+      if (found.account === account && found.amount === grant.amount) return false
+      throw conflict(
+        `The reference "${grant.reference}" was used for $${formatMoney(found.amount)} to ${found.account}. Choose another one.`,
+      )
+    }
+    if (grant.amount > LARGEST - owner.posted) {
+      throw conflict(`${account} would own more than ${LARGEST} nano-dollars, the largest balance.`)
+    }
+    statements.putCredit.run(id, account, grant.amount, clock.now(), grant.actor, grant.note ?? null)
+    statements.grant.run(grant.amount, account)
+    return true
+  }
+
+  return { credit }
+}
+
+function balanceOf(statements: Parts['statements'], account: string): Balance | undefined {
+  return statements.findBalance.get(account) as Balance | undefined
+}
+
+function prepare(database: Database) {
+  return {
+    // The condition is the lock: no two holds can both see the same credit.
+    reserve: database.prepare(
+      'UPDATE balance SET held = held + ?1 WHERE account = ?2 AND posted - held >= ?1 AND frozen = 0',
+    ),
+    unreserve: database.prepare('UPDATE balance SET held = held - ? WHERE account = ?'),
+    // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
+    putHold: database.prepare(`
+      INSERT INTO event (id, kind, account, amount, at, key, model, price_input, price_cached_input, price_cache_write,
+        price_output, price_request, cap_tokens, idempotency_key, price_search)
+      VALUES (?, ${HOLD}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id, kind) DO NOTHING`),
+    findHold: database.prepareMoney(`SELECT account, amount, key, model FROM event WHERE id = ? AND kind = ${HOLD}`),
+    isSettled: database.prepare(`SELECT 1 FROM event WHERE id = ? AND kind = ${SETTLE}`),
+    putSettle: database.prepare(`
+      INSERT INTO event (id, kind, account, amount, at, overrun, source, outcome, code, prompt_tokens, cached_tokens,
+        cache_write_tokens, completion_tokens, reasoning_tokens, attempts, trail, searches)
+      VALUES (?, ${SETTLE}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id, kind) DO NOTHING`),
+    post: database.prepare('UPDATE balance SET held = held - ?, posted = posted - ? WHERE account = ?'),
+    putCheckpoint: database.prepare(`
+      INSERT INTO checkpoint (exchange, seq, amount, prompt_tokens, completion_tokens, at)
+      SELECT CAST(?1 AS TEXT), coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = ?1), 0) + 1, CAST(?2 AS BIGINT),
+        CAST(?3 AS BIGINT), CAST(?4 AS BIGINT), CAST(?5 AS BIGINT)
+      WHERE EXISTS (SELECT 1 FROM event WHERE id = ?1 AND kind = ${HOLD})
+        AND NOT EXISTS (SELECT 1 FROM event WHERE id = ?1 AND kind = ${SETTLE})`),
+    findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
+    putCredit: database.prepare(`
+      INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
+    grant: database.prepare('UPDATE balance SET posted = posted + ? WHERE account = ?'),
+    findAvailable: database.prepareMoney('SELECT posted - held AS available FROM balance WHERE account = ?'),
+    findBalance: database.prepareMoney('SELECT posted, held, frozen FROM balance WHERE account = ?'),
+  }
+}

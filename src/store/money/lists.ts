@@ -1,0 +1,138 @@
+/**
+ * An account's ledger as lists, the newest first: its entries, and the receipts of its exchanges. Pages begin where a
+ * cursor says (a time and an id), so that what is added meanwhile moves nothing; and each looks at a bounded number of
+ * events however rare those are that a filter lets through.
+ */
+import type { NanoUsd, Outcome, Receipt } from '#contract'
+import type { Database, Row } from '../engine/database.ts'
+import { decodeCursor, encodeCursor } from './cursor.ts'
+import { CREDIT, CREDIT_PREFIX, HOLD, SETTLE } from './ledger.ts'
+import { createReceiptReader } from './receipts.ts'
+import type { Cursor, Page, Reports } from './reports.ts'
+import { type BareEntry, createRunningBalance } from './running-balance.ts'
+
+/** So many events are looked at for one page. */
+export const MAX_LOOKED_AT = 2000
+
+type Place = readonly [at: number, id: string]
+
+/** Before everything there is. */
+const NEWEST: Place = [Number.MAX_SAFE_INTEGER, '']
+
+interface Walk<Item> {
+  readonly after: Cursor | undefined
+  readonly limit: number
+  /** The next so many rows behind a place, with `at` and `id`. */
+  read(place: Place, count: number): Row[]
+  /** What a row is on the page; undefined: it is not on it. */
+  keep(row: Row): Item | undefined
+}
+
+/** `kind` of an entry that is a correction: it is in a table of its own. */
+const CORRECTION = 3
+const KINDS = { [CREDIT]: 'credit', [SETTLE]: 'charge', [CORRECTION]: 'correction' } as const
+
+export function createEntryReader(database: Database): Reports['entries'] {
+  const { only } = database.dialect
+  const behind = (at: string, id: string) => `(${at}, ${id}) < (?2, ?3) ORDER BY ${at} DESC, ${id} DESC LIMIT ?4`
+  // `kind <> 0` is what the index says of itself: without the words it is not used.
+  const events = (of: string) => `
+      SELECT event.id, event.kind, event.at, event.amount, event.actor, event.note, event.outcome, hold.key, hold.model
+      FROM ${only('event')} LEFT JOIN event AS hold ON hold.id = event.id AND hold.kind = ${HOLD} AND event.kind = ${SETTLE}
+      WHERE event.account = ?1 AND ${of} AND ${behind('event.at', 'event.id')}`
+  const corrections = `
+      SELECT id, ${CORRECTION}, at, amount, actor, note, outcome, key, model
+      FROM correction WHERE account = ?1 AND ${behind('at', 'id')}`
+  const withCorrections = (of: string) =>
+    database.prepareMoney(`
+      SELECT * FROM (SELECT * FROM (${events(of)}) AS events UNION ALL SELECT * FROM (${corrections}) AS corrections) AS entries
+      ORDER BY at DESC, id DESC LIMIT ?4`)
+  const all = withCorrections('event.kind <> 0')
+  const charges = withCorrections(`event.kind <> 0 AND event.kind = ${SETTLE}`)
+  const credits = database.prepareMoney(events(`event.kind = ${CREDIT}`))
+  const withBalances = createRunningBalance(database)
+
+  return (accountId, { kind, limit, after, from = 0, to = Number.MAX_SAFE_INTEGER }) => {
+    const list = kind === undefined ? all : kind === 'credit' ? credits : charges
+    const { items, next } = walk<BareEntry>({
+      after: after ?? encodeCursor([to, '']),
+      limit,
+      read: ([at, id], count) => list.all(accountId, at, id, count).filter(row => Number(row['at']) >= from),
+      keep: row => (row['amount'] === 0n ? undefined : toEntry(row)),
+    })
+    return { items: withBalances(accountId, items, kind), next }
+  }
+}
+
+export function createReceiptLister(database: Database): Reports['receipts'] {
+  const list = database.prepare(`
+    SELECT settle.id, settle.at, settle.outcome, hold.key, hold.model
+    FROM ${database.dialect.only('event')} AS settle LEFT JOIN event AS hold ON hold.id = settle.id AND hold.kind = ${HOLD}
+    WHERE settle.account = ?1 AND settle.kind <> 0 AND settle.kind = ${SETTLE} AND (settle.at, settle.id) < (?2, ?3)
+    ORDER BY settle.at DESC, settle.id DESC LIMIT ?4`)
+  const find = createReceiptReader(database)
+
+  return (accountId, { keyId, model, outcome, limit, after }) => {
+    const isWanted = (row: Row) =>
+      (keyId === undefined || row['key'] === keyId) &&
+      (model === undefined || row['model'] === model) &&
+      (outcome === undefined || row['outcome'] === outcome)
+    return walk<Receipt>({
+      after,
+      limit,
+      read: ([at, id], count) => list.all(accountId, at, id, count),
+      keep: row => (isWanted(row) ? find(row['id'] as string) : undefined),
+    })
+  }
+}
+
+/** Reads the index alone: it costs little to find out that a list is too long to be read. */
+export function createEventCounter(database: Database): Reports['countEvents'] {
+  const count = database.prepare(`
+    SELECT count(*) AS events FROM (
+      SELECT 1 FROM event WHERE account = ?1 AND kind <> 0 AND at >= ?2 AND at < ?3 LIMIT ?4) AS looked`)
+  return (accountId, { from, to, most }) => count.get(accountId, from, to, most)!['events'] as number
+}
+
+/** Fills a page; null as its next one only when there is nothing behind it. */
+function walk<Item>({ after, limit, read, keep }: Walk<Item>): Page<Item> {
+  const items: Item[] = []
+  let place: Place = after === undefined ? NEWEST : toPlace(after)
+  for (let looked = 0; looked < MAX_LOOKED_AT; ) {
+    // Twice as many each time: a filter that lets little through costs few statements, however short the page is.
+    const count = Math.min(Math.max(limit + 1, looked), MAX_LOOKED_AT - looked)
+    const rows = read(place, count)
+    for (const row of rows) {
+      if (items.length === limit) return { items, next: encodeCursor(place) }
+      const item = keep(row)
+      if (item !== undefined) items.push(item)
+      place = [Number(row['at']), row['id'] as string]
+    }
+    if (rows.length < count) return { items, next: null }
+    looked += rows.length
+  }
+  return { items, next: encodeCursor(place) }
+}
+
+function toPlace(cursor: Cursor): Place {
+  return decodeCursor(cursor, ['number', 'string']) as unknown as Place
+}
+
+function toEntry(row: Row): BareEntry {
+  const id = row['id'] as string
+  const amount = row['amount'] as NanoUsd
+  const kind = KINDS[Number(row['kind']) as keyof typeof KINDS]
+  const isCredit = kind === 'credit'
+  return {
+    id,
+    kind,
+    at: Number(row['at']),
+    amount: isCredit ? amount : -amount,
+    actor: row['actor'] as string | null,
+    note: row['note'] as string | null,
+    reference: isCredit ? id.slice(CREDIT_PREFIX.length) : null,
+    keyId: row['key'] as string | null,
+    model: row['model'] as string | null,
+    outcome: row['outcome'] as Outcome | null,
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * What a dead process left behind. The store has one owner at a time, so at its start every open hold is dead by
+ * definition: first the settles that were spooled, then the rest at their last checkpoint, or 0 without one. What a
+ * process has spooled itself it replays without a start, when a write succeeds again (backlog.ts).
+ */
+import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
+import type { Database } from '../engine/database.ts'
+import { StoreError } from '../error.ts'
+import { laneOf } from '../ids.ts'
+import type { Promised } from '../promised.ts'
+import type { RecoveryReport } from '../store.ts'
+import { type OpenHold, readOpenHolds } from './open-holds.ts'
+import type { Spool } from './spool.ts'
+
+/** An open hold, and how far its stream had come. */
+export interface LeftHold extends OpenHold {
+  /** Null: there was no checkpoint. */
+  readonly checkpoint: Checkpointed | null
+}
+
+interface Checkpointed {
+  readonly amount: NanoUsd
+  readonly prompt_tokens: bigint
+  readonly completion_tokens: bigint
+}
+
+/** Who has died. */
+export interface Dead {
+  /** The replica's number, where several processes share a store; null elsewhere. */
+  readonly replica: number | null
+  /** The thread's, when only one of a process has; null: all of it. */
+  readonly lane: number | null
+  /** Who has taken the replica over. What is not his any more has new holds, of one that lives. */
+  readonly takenBy?: number
+}
+
+/** What recovery reads. */
+export interface RecoveryReads {
+  left(dead: Dead): readonly LeftHold[]
+  /** Whether there is still something of a replica. */
+  isReplica(id: number): boolean
+}
+
+export function createRecoveryReads(reader: Database): RecoveryReads {
+  const lastCheckpoint = reader.prepareMoney(
+    'SELECT amount, prompt_tokens, completion_tokens FROM checkpoint WHERE exchange = ? ORDER BY seq DESC LIMIT 1',
+  )
+  return {
+    isReplica: id => reader.prepare('SELECT 1 FROM replica WHERE id = ?').get(id) !== undefined,
+    left({ replica, lane, takenBy }) {
+      const all = readOpenHolds(reader, replica, takenBy)
+      const holds = lane === null ? all : all.filter(({ exchange }) => laneOf(exchange) === lane)
+      return holds.map(hold => ({
+        ...hold,
+        checkpoint: (lastCheckpoint.get(hold.exchange) as Checkpointed | undefined) ?? null,
+      }))
+    },
+  }
+}
+
+export interface RecoveryParts {
+  readonly reads: RecoveryReads | Promised<RecoveryReads>
+  /** Null for a store in memory. */
+  readonly spool: Spool | null
+  /** The ledger's own settle: recovery has no second way to move money. */
+  settle(request: SettleRequest): Promise<SettleResult>
+  /** Of threads that are gone; each is removed when all of it is in the ledger. */
+  readonly orphans: readonly Spool[]
+  /** Whose holds are dead; null: nobody's. */
+  readonly dead: Dead | null
+}
+
+/** Settled together, so that ten thousand open holds share a few commits without ten thousand promises. */
+const BATCH = 512
+
+export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
+  const report = await replay(parts)
+  for (const spool of parts.orphans) {
+    const more = await replay({ spool, settle: parts.settle })
+    spool.remove()
+    report.replayed += more.replayed
+    report.rejected += more.rejected
+    report.charged += more.charged
+  }
+  const { reads, settle, dead } = parts
+  if (dead === null) return { ...report, settled: 0 }
+  const left = await settleLeft({ reads, settle, dead })
+  return { ...report, settled: left.settled, charged: report.charged + left.charged }
+}
+
+/**
+ * Settles what was spooled, at the start or as soon as the ledger can be written again. Each line once however often it
+ * is read; the file is emptied only when all of them are in the ledger, also those that came meanwhile.
+ */
+export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 'settle'>) {
+  const report = { replayed: 0, rejected: 0, charged: 0n }
+  if (spool === null) return report
+  const rejected: string[] = []
+  let done = 0
+  for (let lines = spool.read(); lines.length > done; lines = spool.read()) {
+    const some = lines.slice(done, done + BATCH)
+    const results = await Promise.all(some.map(({ settle: request }) => request && tryToSettle(request)))
+    for (const [index, { line, settle: request }] of some.entries()) {
+      const result = results[index]
+      if (result === undefined || result === 'rejected' || result === 'no_hold') {
+        rejected.push(line)
+        report.rejected++
+      } else if (result === 'settled' || result === 'corrected') {
+        report.replayed++
+        report.charged += request!.amount
+      }
+    }
+    done += some.length
+  }
+  // In the same turn as the last look at the file: nothing can have come in between.
+  // Only now are the rejected lines put aside: a replay that fails half-way is begun again from the first line.
+  for (const line of rejected) spool.reject(line)
+  if (done > 0) spool.empty()
+  return report
+
+  /** A line that breaks the ledger's rules must not keep the gateway from starting; a disk that fails must. */
+  async function tryToSettle(request: SettleRequest): Promise<SettleResult | 'rejected'> {
+    try {
+      return await settle(request)
+    } catch (error) {
+      if (error instanceof StoreError) return 'rejected'
+      throw error
+    }
+  }
+}
+
+/** Settles open holds of the dead at their last checkpoint. */
+export async function settleLeft({
+  reads,
+  settle,
+  dead,
+}: Pick<RecoveryParts, 'reads' | 'settle'> & { readonly dead: Dead }) {
+  const report = { settled: 0, charged: 0n }
+  const holds = await reads.left(dead)
+  for (let start = 0; start < holds.length; start += BATCH) {
+    const requests = holds.slice(start, start + BATCH).map(settleAt)
+    const results = await Promise.all(requests.map(settle))
+    for (const [index, request] of requests.entries()) {
+      if (results[index] !== 'settled') continue
+      report.settled++
+      report.charged += request.amount
+    }
+  }
+  return report
+}
+
+/** A charge never exceeds its hold; what a checkpoint says beyond it is the operator's loss. */
+function settleAt({ checkpoint, ...hold }: LeftHold): SettleRequest {
+  const reached = checkpoint?.amount ?? 0n
+  const amount = reached < hold.amount ? reached : hold.amount
+  return {
+    exchange: hold.exchange,
+    amount,
+    overrun: reached - amount,
+    source: 'recovered',
+    outcome: 'failed',
+    code: null,
+    promptTokens: Number(checkpoint?.prompt_tokens ?? 0n),
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: Number(checkpoint?.completion_tokens ?? 0n),
+    reasoningTokens: 0,
+    attempts: [],
+    trail: [],
+  }
+}

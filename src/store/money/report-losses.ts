@@ -1,0 +1,36 @@
+/** Tells the log what a ledger has lost or is about to lose: the operator has to know at once. */
+import type { Log } from '#contract'
+import type { Store } from '../store.ts'
+
+/** How often the files are looked at; each commit looks too. */
+const EVERY_MS = 1000
+
+export interface ReportParts {
+  readonly log: Log
+  /** Calls back again and again with the monotonic time in milliseconds, until the returned function is called. */
+  watch(check: (atMs: number) => void): () => void
+}
+
+/**
+ * Tells which commits were missing at the start, and watches the files from now on.
+ *
+ * @param place the store's address in the configuration
+ */
+export function reportLosses(store: Store, place: string, { log, watch }: ReportParts): void {
+  if (store.lostCommits !== null) {
+    const { from, to, at } = store.lostCommits
+    log.error(
+      { store: place, commits: to - from + 1, last_at: new Date(at).toISOString() },
+      'commits that were acknowledged are missing at the end of the ledger; see ledger verify',
+    )
+  }
+  let lookedAtMs = Number.NEGATIVE_INFINITY
+  const stop = watch(atMs => {
+    if (atMs - lookedAtMs < EVERY_MS) return
+    lookedAtMs = atMs
+    const reason = store.lostFiles()
+    if (reason === null) return
+    stop()
+    log.error({ store: place, reason }, 'paid requests are refused')
+  })
+}

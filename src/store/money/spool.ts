@@ -1,0 +1,212 @@
+/**
+ * Where a settle goes that the database would not take: a file of its own beside it, on disk before `append` returns. The
+ * store settles from it when a write succeeds again, at the latest at the next start.
+ *
+ * A disk that has no room for the database has none for this file either. So its space is reserved ahead: line breaks are
+ * written, because a file that is only made longer (`truncate`) has no blocks. A record takes a place of a fixed size among
+ * them, a checksum and one line of JSON, so that a record that is torn harms no other one.
+ */
+import { createHash } from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import type { SettleRequest } from '#contract'
+import { createFile } from '../files/files.ts'
+import { checkSettle } from './preconditions.ts'
+
+/** A line of the spool, and what it says; undefined when it is torn. */
+export interface SpooledLine {
+  readonly line: string
+  readonly settle: SettleRequest | undefined
+}
+
+export interface Spool {
+  /** Makes sure that so many records have their space on disk. Throws when there is no room for them; then none is taken. */
+  reserve(records: number): void
+  /** Throws when the record is not on disk. */
+  append(request: SettleRequest): void
+  read(): readonly SpooledLine[]
+  /** Puts a line aside for a person to look at: `<spool>.rejected`. */
+  reject(line: string): void
+  /** Keeps the space that is reserved. */
+  empty(): void
+  /** Ends the file, whose owner is gone. */
+  remove(): void
+}
+
+/** Where a thread spools: the main one (lane 0) beside the store, each other one in a file of its own. */
+export const spoolPath = (store: string, lane: number): string => `${store}.spool${lane === 0 ? '' : `.${lane}`}`
+
+/** The spools of a store: of the main thread, whether it is there or not, and those of other threads that lie beside it. */
+export const spoolsOf = (store: string): string[] => [spoolPath(store, 0), ...spoolsOfThreads(store)]
+
+/** The spools of other threads than the main one that lie beside a store; none where its folder is not there. */
+export function spoolsOfThreads(store: string): string[] {
+  if (!existsSync(dirname(store))) return []
+  const name = `${basename(store)}.spool.`
+  return readdirSync(dirname(store))
+    .filter(file => file.startsWith(name) && /^\d+$/.test(file.slice(name.length)))
+    .map(file => join(dirname(store), file))
+}
+
+/** Of one record, in bytes. One that is longer leaves out its trail, then its attempts: they do not change what is owed. */
+export const RECORD_BYTES = 2048
+/** More are not reserved: 64 MiB. */
+export const MAX_RESERVED = 32_768
+
+const LINE_BREAK = 0x0a
+/** For reading and writing at any place; the file is created when it is not there. */
+const CREATE = constants.O_RDWR | constants.O_CREAT
+const CHECKSUM_LENGTH = 16
+const CHECKED = new RegExp(`^([0-9a-f]{${CHECKSUM_LENGTH}}) (\\{.*\\})$`)
+
+export function createSpool(path: string): Spool {
+  /** Where the next record goes: behind the last one. Undefined until somebody has looked. */
+  let end: number | undefined
+  /** Up to here this process has written blocks. */
+  let reserved = 0
+
+  function findEnd(file: number): number {
+    const { size } = fstatSync(file)
+    // A smaller file is another one: somebody has deleted the one that was known.
+    if (end !== undefined && end <= size) return end
+    const bytes = readUpTo(file, size)
+    let used = bytes.length
+    while (used > 0 && isBlank(bytes[used - 1]!)) used--
+    // Whole places, and a line break at least: what a torn append has left must not swallow the next record.
+    end = used === 0 ? 0 : Math.ceil((used + 1) / RECORD_BYTES) * RECORD_BYTES
+    return end
+  }
+
+  return {
+    remove: () => rmSync(path, { force: true }),
+    reserve(records) {
+      const bytes = Math.min(records, MAX_RESERVED) * RECORD_BYTES
+      if (bytes === 0) return
+      const found = statSync(path, { throwIfNoEntry: false })
+      if (found && found.size >= bytes && (reserved >= bytes || found.blocks * 512 >= bytes)) return
+      withFile(path, CREATE, file => {
+        const { size } = fstatSync(file)
+        try {
+          fill(file, Math.min(findEnd(file), size), Math.max(bytes, size))
+          fsyncSync(file)
+          reserved = Math.max(bytes, size)
+        } catch (error) {
+          // Half of it would help nobody, and the database may need the room.
+          ftruncateSync(file, size)
+          throw error
+        }
+      })
+    },
+    append(request) {
+      const record = encode(request)
+      withFile(path, CREATE, file => {
+        const at = findEnd(file)
+        fill(file, Math.min(fstatSync(file).size, at), at)
+        writeAll(file, record, at)
+        fsyncSync(file)
+        end = at + record.length
+      })
+    },
+    read() {
+      if (!existsSync(path)) return []
+      const text = withFile(path, 'r', file => readUpTo(file, findEnd(file))).toString()
+      const lines = text.replaceAll('\0', '\n').match(/[^\n]+/g) ?? []
+      return lines.map(line => ({ line, settle: decode(line) }))
+    },
+    reject(line) {
+      withFile(`${path}.rejected`, 'a', file => {
+        writeAll(file, Buffer.from(`${line}\n`), null)
+        fsyncSync(file)
+      })
+    },
+    empty() {
+      if (!existsSync(path)) return
+      withFile(path, CREATE, file => {
+        fill(file, 0, Math.min(findEnd(file), fstatSync(file).size))
+        fsyncSync(file)
+        end = 0
+      })
+    },
+  }
+}
+
+function withFile<Result>(path: string, flags: string | number, act: (file: number) => Result): Result {
+  if (flags !== 'r' && !existsSync(path)) createFile(path)
+  const file = openSync(path, flags)
+  try {
+    return act(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Zeros are what a file system puts where nobody has written. */
+function isBlank(byte: number): boolean {
+  return byte === LINE_BREAK || byte === 0
+}
+
+function readUpTo(file: number, size: number): Buffer {
+  const bytes = Buffer.alloc(size)
+  let read = 0
+  for (let more = 1; more > 0 && read < size; read += more) more = readSync(file, bytes, read, size - read, read)
+  return bytes.subarray(0, read)
+}
+
+const BREAKS = Buffer.alloc(1 << 16, LINE_BREAK)
+
+/** Writes line breaks from one place to another. */
+function fill(file: number, from: number, to: number): void {
+  for (let at = from; at < to; at += BREAKS.length)
+    writeAll(file, BREAKS.subarray(0, Math.min(BREAKS.length, to - at)), at)
+}
+
+function writeAll(file: number, bytes: Uint8Array, at: number | null): void {
+  for (let written = 0; written < bytes.length; ) {
+    written += writeSync(file, bytes, written, bytes.length - written, at === null ? null : at + written)
+  }
+}
+
+/** As long as its place, with line breaks behind it. */
+function encode(request: SettleRequest): Buffer {
+  for (const less of [request, { ...request, trail: [] }, { ...request, trail: [], attempts: [] }]) {
+    // JSON has no big integers: money is written as a decimal string.
+    const json = JSON.stringify({ ...less, amount: String(request.amount), overrun: String(request.overrun) })
+    const line = `${checksum(json)} ${json}`
+    if (Buffer.byteLength(line) >= RECORD_BYTES) continue
+    const record = Buffer.alloc(RECORD_BYTES, LINE_BREAK)
+    record.write(line)
+    return record
+  }
+  throw new RangeError(`The settle of ${request.exchange} is longer than ${RECORD_BYTES} bytes without its trail.`)
+}
+
+function decode(line: string): SettleRequest | undefined {
+  const [, sum, json = line] = CHECKED.exec(line) ?? []
+  // Versions before the checksum wrote JSON alone; half a JSON object never parses.
+  if (sum !== undefined && sum !== checksum(json)) return undefined
+  try {
+    const fields = JSON.parse(json)
+    const settle: SettleRequest = { ...fields, amount: BigInt(fields.amount), overrun: BigInt(fields.overrun) }
+    checkSettle(settle)
+    return settle
+  } catch {
+    return undefined
+  }
+}
+
+function checksum(json: string): string {
+  return createHash('sha256').update(json).digest('hex').slice(0, CHECKSUM_LENGTH)
+}

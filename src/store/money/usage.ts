@@ -1,0 +1,244 @@
+/**
+ * Usage: what was used, summed up in the transaction of each settle, by hour and by day. Pages and charts read these rows
+ * and never the ledger.
+ */
+import type { NanoUsd } from '#contract'
+import type { Database, Row, Statement, Value } from '../engine/database.ts'
+import { TooMuch } from '../mistakes.ts'
+import type { Reports, UsageRow } from './reports.ts'
+import { LARGEST, type SettleRecord } from './settle-record.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** `grain` in the table. */
+export const HOURS = 0
+export const DAYS = 1
+
+/** Under which account and key the rows of all accounts together stand: no id is empty. */
+export const ALL = ''
+
+/** Whose exchange it was, as its hold says. */
+export interface Used {
+  readonly account: string
+  readonly key: string
+  readonly model: string
+}
+
+/** Counts what a transaction settles and writes it as its last thing, so that exchanges that share a row share its write. */
+export interface UsageWriter {
+  /** Adds an exchange that has just been settled, once: the caller knows that it was not settled before. */
+  add(used: Used, settle: SettleRecord, nowMs: number): void
+  /** Adds the difference that a correction makes to an exchange, at the time of its settle. */
+  correct(used: Used, difference: Counts, settledAtMs: number): void
+  /** As a part of the transaction. */
+  beforeCommit(): void
+  /** The transaction is over, or there was none of it: what was counted is written, or never was. */
+  forget(): void
+}
+
+/** What is still to be added to a row. */
+interface Sum extends Used, Counts {
+  readonly grain: number
+  readonly at: number
+}
+
+/** What is counted of exchanges. */
+export interface Counts {
+  requests: number
+  failed: number
+  promptTokens: number
+  cachedTokens: number
+  completionTokens: number
+  reasoningTokens: number
+  charged: NanoUsd
+}
+
+/** The counts of no exchange. */
+export function noCounts(): Counts {
+  return {
+    requests: 0,
+    failed: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    completionTokens: 0,
+    reasoningTokens: 0,
+    charged: 0n,
+  }
+}
+
+/** Adds counts to a sum. */
+export function addCounts(sum: Counts, more: Readonly<Counts>): void {
+  sum.requests += more.requests
+  sum.failed += more.failed
+  sum.promptTokens += more.promptTokens
+  sum.cachedTokens += more.cachedTokens
+  sum.completionTokens += more.completionTokens
+  sum.reasoningTokens += more.reasoningTokens
+  sum.charged += more.charged
+}
+
+/** How many exchanges of an outcome have failed: 1 or 0. */
+export const failedOf = (outcome: SettleRecord['outcome']): number => (outcome === 'answered' ? 0 : 1)
+
+const COLUMNS = [
+  'account',
+  'grain',
+  'at',
+  'key',
+  'model',
+  'requests',
+  'failed',
+  'prompt_tokens',
+  'cached_tokens',
+  'completion_tokens',
+  'reasoning_tokens',
+  'charged',
+] as const
+
+/** The rows of a transaction, added to what is there. */
+type WriteRows = (rows: readonly Sum[]) => void
+
+// What would not fit a column stays at its brim, for a sum must never keep a charge from being written.
+const ADDED = `
+    ON CONFLICT (account, grain, at, key, model) DO UPDATE SET requests = usage.requests + excluded.requests,
+      failed = usage.failed + excluded.failed, prompt_tokens = usage.prompt_tokens + excluded.prompt_tokens,
+      cached_tokens = usage.cached_tokens + excluded.cached_tokens,
+      completion_tokens = usage.completion_tokens + excluded.completion_tokens,
+      reasoning_tokens = usage.reasoning_tokens + excluded.reasoning_tokens,
+      charged = CASE WHEN usage.charged - ${LARGEST} + excluded.charged > 0 THEN ${LARGEST} ELSE usage.charged + excluded.charged END`
+
+function createRowsWriter(database: Database): WriteRows {
+  const into = `INSERT INTO usage (${COLUMNS.join(', ')})`
+  if (database.dialect.engine === 'postgres') {
+    // One statement for a server that is a way off.
+    const columns = COLUMNS.map(name => `${name} ${/^(?:account|key|model)$/.test(name) ? 'TEXT' : 'BIGINT'}`)
+    const all = database.prepare(
+      `${into} SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS x (${columns.join(', ')}) ${ADDED}`,
+    )
+    return rows => {
+      if (rows.length > 0) all.later!(JSON.stringify(rows.map(toRecord)))
+    }
+  }
+  const one = database.prepare(`${into} VALUES (${COLUMNS.map(() => '?').join(', ')}) ${ADDED}`)
+  return rows => {
+    for (const row of rows) one.run(...valuesOf(row))
+  }
+}
+
+/** In the order of the columns. */
+function valuesOf(sum: Sum): Value[] {
+  const { account, grain, at, key, model, requests, failed } = sum
+  const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
+  const tokens = [promptTokens, cachedTokens, completionTokens, reasoningTokens]
+  return [account, grain, at, key, model, requests, failed, ...tokens, sum.charged < LARGEST ? sum.charged : LARGEST]
+}
+
+/** By the names of the columns. A number of JSON has no 64 bits. */
+function toRecord(sum: Sum): object {
+  const values = valuesOf(sum).map(value => (typeof value === 'bigint' ? String(value) : value))
+  return Object.fromEntries(COLUMNS.map((name, index) => [name, values[index]]))
+}
+
+export function createUsageWriter(database: Database): UsageWriter {
+  const write = createRowsWriter(database)
+  // By hour and whose it was; days, and all accounts together, are made of these.
+  const sums = new Map<string, Sum>()
+
+  function sumOf(into: Map<string, Sum>, { account, key, model }: Used, grain: number, at: number): Sum {
+    const name = `${grain} ${at} ${account} ${key} ${model}`
+    let sum = into.get(name)
+    if (sum === undefined) {
+      sum = { account, key, model, grain, at, ...noCounts() }
+      into.set(name, sum)
+    }
+    return sum
+  }
+
+  return {
+    add(used, settle, nowMs) {
+      const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
+      const tokens = { promptTokens, cachedTokens, completionTokens, reasoningTokens }
+      const counts = { requests: 1, failed: failedOf(outcome), ...tokens, charged }
+      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), counts)
+    },
+    correct(used, difference, settledAtMs) {
+      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, settledAtMs)), difference)
+    },
+    beforeCommit() {
+      const rows = new Map<string, Sum>()
+      for (const sum of sums.values()) {
+        for (const used of [sum, { account: ALL, key: ALL, model: sum.model }]) {
+          addCounts(sumOf(rows, used, HOURS, sum.at), sum)
+          addCounts(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
+        }
+      }
+      // In one order, so that two processes that write at once never wait for each other.
+      write([...rows].sort(byName).map(([, row]) => row))
+    },
+    forget: () => sums.clear(),
+  }
+}
+
+/** So many rows are summed for one answer: the event loop waits meanwhile. */
+export const MAX_SUMMED = 40_000
+
+/** Rows by time, then key and model: as the primary key has them, so that only sums by model have to be sorted. */
+export function createUsageReader(database: Database): Reports['usage'] {
+  const find = {
+    none: prepareSums(database, "'' AS key, '' AS model", 'at'),
+    key: prepareSums(database, "key, '' AS model", 'at, key'),
+    model: prepareSums(database, "'' AS key, model", 'at, model'),
+    both: database.prepareMoney(`
+      SELECT at, key, model, 1 AS summed, requests, failed, prompt_tokens, cached_tokens, completion_tokens,
+        reasoning_tokens, charged / ${HALF} AS charged_high, charged % ${HALF} AS charged_low
+      FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT ?`),
+  }
+  return ({ accountId = ALL, step, by = 'both', from, to, limit = MAX_SUMMED }) => {
+    const [grain, span] = step === 'hour' ? [HOURS, HOUR_MS] : [DAYS, DAY_MS]
+    const times = [startOf(span, from), Math.ceil(to)] as const
+    const limits = by === 'both' ? [Math.min(MAX_SUMMED, limit) + 1] : [MAX_SUMMED + 1, limit + 1]
+    const rows = find[by].all(accountId, grain, ...times, ...limits)
+    if (rows.length > limit) throw new TooMuch(`there are more than ${limit} rows of usage`)
+    const summed = rows.reduce((sum, row) => sum + Number(row['summed']), 0)
+    if (summed > MAX_SUMMED) throw new TooMuch(`there are more than ${MAX_SUMMED} rows of usage to sum`)
+    return rows.map(toUsageRow)
+  }
+}
+
+// Money in two halves, which stay exact where the whole would be more than an integer of SQLite's. Counts by `total`:
+// numbers, and one that is damaged makes a wrong figure, not a page that is never there.
+function prepareSums(database: Database, names: string, group: string): Statement {
+  const { total } = database.dialect
+  return database.prepareMoney(`
+    SELECT at, ${names}, count(*) AS summed, ${total}(requests) AS requests, ${total}(failed) AS failed,
+      ${total}(prompt_tokens) AS prompt_tokens, ${total}(cached_tokens) AS cached_tokens,
+      ${total}(completion_tokens) AS completion_tokens, ${total}(reasoning_tokens) AS reasoning_tokens,
+      sum(charged / ${HALF}) AS charged_high, sum(charged % ${HALF}) AS charged_low
+    FROM (SELECT * FROM usage WHERE account = ? AND grain = ? AND at >= ? AND at < ? ORDER BY at, key, model LIMIT ?) AS found
+    GROUP BY ${group} ORDER BY ${group} LIMIT ?`)
+}
+
+const HALF = 1_000_000_000n
+
+/** Of the span that a time falls into. */
+function startOf(spanMs: number, ms: number): number {
+  return Math.floor(ms / spanMs) * spanMs
+}
+
+function toUsageRow(row: Row): UsageRow {
+  return {
+    at: Number(row['at']),
+    keyId: row['key'] as string,
+    model: row['model'] as string,
+    requests: Number(row['requests']),
+    failed: Number(row['failed']),
+    promptTokens: Number(row['prompt_tokens']),
+    cachedTokens: Number(row['cached_tokens']),
+    completionTokens: Number(row['completion_tokens']),
+    reasoningTokens: Number(row['reasoning_tokens']),
+    charged: (row['charged_high'] as NanoUsd) * HALF + (row['charged_low'] as NanoUsd),
+  }
+}
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1)

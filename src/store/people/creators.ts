@@ -1,0 +1,33 @@
+/**
+ * Who makes what only operators may: looked at in the transaction that makes it, for whoever was let in a while ago may not
+ * be one any more.
+ */
+import type { Clock } from '#contract'
+import type { Database } from '../engine/database.ts'
+import { forbidden } from '../mistakes.ts'
+import { PERSON_PREFIX, TOKEN_PREFIX } from './people.ts'
+
+export interface Makers {
+  /**
+   * Throws `forbidden` for the id of a person who is no operator, or of a token that does not work. Whoever has no id in the
+   * store (`cli:USER`) owns it, and may.
+   */
+  check(maker: string): void
+}
+
+export function createMakers(database: Database, clock: Clock): Makers {
+  const operator = database.prepare("SELECT 1 FROM person WHERE id = ? AND role = 'operator'")
+  const token = database.prepare(
+    'SELECT 1 FROM operator_token WHERE id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)',
+  )
+  return {
+    check(maker) {
+      if (maker.startsWith(PERSON_PREFIX) && operator.get(maker) === undefined) {
+        throw forbidden('Only operators may do this, and you are none any more.')
+      }
+      if (maker.startsWith(TOKEN_PREFIX) && token.get(maker, clock.now()) === undefined) {
+        throw forbidden("Only an operators' token that works may do this; yours was revoked, or is past.")
+      }
+    },
+  }
+}

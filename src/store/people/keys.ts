@@ -1,0 +1,336 @@
+/**
+ * Gateway keys: made, rotated, revoked, and looked up on every request (key-list.ts lists them). What was found is
+ * remembered until a key or an account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
+ */
+import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
+import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
+import { boundedMap } from '../../common/bounded.ts'
+import type { Database, Row } from '../engine/database.ts'
+import { conflict, invalid, notFound } from '../mistakes.ts'
+import { createKeyTotals } from '../money/key-totals.ts'
+import { money, text } from '../money/preconditions.ts'
+import {
+  BETWEEN_ROTATIONS_MS,
+  type KeyChange,
+  MAX_GRACE_MS,
+  MAX_KEYS_A_DAY,
+  MAX_LIVE_KEYS,
+  type NewKey,
+} from '../store.ts'
+import { createAccountFinder } from './accounts.ts'
+import { digest, isToken } from './token.ts'
+
+export const KEY_PREFIX = 'key_'
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** A secret about to be stored; made outside the transaction, so that a repeat finds it. */
+interface NewSecret {
+  readonly digest: Uint8Array
+  readonly last4: string
+}
+
+export interface CreateKey extends NewSecret {
+  readonly id: string
+  /** By id or by name. */
+  readonly account: string
+  readonly name: string
+  readonly models: readonly string[] | null
+  readonly expiresAt: number | null
+  readonly spendingCap: NanoUsd | null
+  readonly purpose: KeyPurpose | null
+}
+
+export interface RotateKey extends NewSecret {
+  readonly id: string
+  readonly graceMs: number
+  /** Undefined: as it was. */
+  readonly expiresAt: number | null | undefined
+}
+
+export interface KeyOperations {
+  createKey(key: CreateKey): Key
+  changeKey(change: KeyChange): Key
+  rotateKey(rotation: RotateKey): Key
+  revokeKey(id: string): Key
+}
+
+/** What finds a key for its token, in a database here or on another machine. */
+export type FindSecret = (token: string) => KnownSecret | null | Promise<KnownSecret | null>
+
+export interface KeyReader extends Keys {
+  /** Called when a write that can change what a key may do is over, before whoever asked for it is told. */
+  forget(): void
+}
+
+/** Of a key, for `toKey`. */
+export const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at'
+
+export function createKeyOperations(database: Database, clock: Clock): KeyOperations {
+  const statements = prepare(database)
+  const idOf = createAccountFinder(database)
+  const totals = createKeyTotals(database)
+
+  function get(id: string): Key {
+    const row = statements.find.get(id)
+    if (row === undefined)
+      throw notFound(
+        `There is no key ${JSON.stringify(id)}. A key is named by its id (key_…), which a list of keys shows.`,
+      )
+    return toKey(row)
+  }
+
+  function checkLive(account: string, nowMs: number): void {
+    if (Number(statements.live.get(account, nowMs)?.['live']) < MAX_LIVE_KEYS) return
+    throw conflict(`The account has ${MAX_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
+  }
+
+  function checkRoom(account: string, purpose: KeyPurpose | null, nowMs: number): void {
+    if (purpose === null) checkLive(account, nowMs)
+    const made = statements.earlier.get(account, MAX_KEYS_A_DAY - 1)
+    if (made !== undefined && Number(made['created_at']) > nowMs - DAY_MS) {
+      throw conflict(`${MAX_KEYS_A_DAY} keys were made for the account within 24 hours. More can be made later.`)
+    }
+  }
+
+  /** Of two who rotate at once, the second would end the secret in use. The playground's key nobody else uses. */
+  function checkRest(id: string, nowMs: number): void {
+    const row = statements.rotatedAt.get(id)
+    if (row === undefined || statements.purposeOf.get(id)?.['purpose'] === 'playground') return
+    if (Math.abs(nowMs - Number(row['created_at'])) >= BETWEEN_ROTATIONS_MS) return
+    throw conflict(
+      `The key ${id} was rotated less than a minute ago, perhaps by somebody else. Use the new secret, or rotate again in a minute: then only the two newest secrets work.`,
+    )
+  }
+
+  return {
+    createKey({ id, account, name, models, expiresAt, spendingCap, purpose, digest, last4 }) {
+      if (statements.findSecret.get(digest) !== undefined) return get(id)
+      const now = clock.now()
+      const owner = idOf(account)
+      checkRoom(owner, purpose, now)
+      statements.put.run(id, owner, name, models && JSON.stringify(models), now, expiresAt, purpose)
+      if (spendingCap !== null) totals.setCap(id, spendingCap)
+      statements.putSecret.run(digest, id, last4, now)
+      return get(id)
+    },
+    changeKey({ id, name, models, expiresAt, spendingCap }) {
+      const key = get(id)
+      const now = clock.now()
+      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked, and nothing changes that; make a new one.`)
+      // One that has expired is not among the live ones, and comes back.
+      if (expiresAt !== undefined && isPast(key.expiresAt, now)) checkLive(key.accountId, now)
+      if (models !== undefined) statements.limit.run(models && JSON.stringify(models), id)
+      if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
+      if (name !== undefined) statements.rename.run(name, id)
+      if (spendingCap !== undefined) totals.setCap(id, spendingCap)
+      return get(id)
+    },
+    rotateKey({ id, graceMs, expiresAt, digest, last4 }) {
+      const key = get(id)
+      if (statements.findSecret.get(digest) !== undefined) return key
+      const now = clock.now()
+      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked; make a new one.`)
+      if (key.expiresAt !== null && key.expiresAt <= now) {
+        throw conflict(`The key ${id} has expired, and a new secret would not change that; make a new key.`)
+      }
+      checkRest(id, now)
+      statements.revokeOldest.run(now, id)
+      // A key that lives longer from now on does so with its new secret only.
+      statements.expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
+      statements.putSecret.run(digest, id, last4, now)
+      if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
+      return get(id)
+    },
+    revokeKey(id) {
+      const key = get(id)
+      if (key.revokedAt === null) statements.revoke.run(clock.now(), id)
+      return get(id)
+    },
+  }
+}
+
+function prepare(database: Database) {
+  return {
+    find: database.prepare(`SELECT ${KEY_COLUMNS} FROM key WHERE id = ?`),
+    put: database.prepare(
+      'INSERT INTO key (id, account, name, models, created_at, expires_at, purpose) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    ),
+    live: database.prepare(`
+      SELECT count(*) AS live FROM key
+      WHERE account = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND purpose IS NULL`),
+    // Ids are in the order of time: the one made so many keys ago.
+    earlier: database.prepare('SELECT created_at FROM key WHERE account = ? ORDER BY id DESC LIMIT 1 OFFSET ?'),
+    rename: database.prepare('UPDATE key SET name = ? WHERE id = ?'),
+    limit: database.prepare('UPDATE key SET models = ? WHERE id = ?'),
+    expire: database.prepare('UPDATE key SET expires_at = ? WHERE id = ?'),
+    revoke: database.prepare('UPDATE key SET revoked_at = ? WHERE id = ?'),
+    findSecret: database.prepare('SELECT 1 FROM secret WHERE digest = ?'),
+    putSecret: database.prepare('INSERT INTO secret (digest, key, last4, created_at) VALUES (?, ?, ?, ?)'),
+    // The secret in use, when it is not the key's first: then it came by a rotation.
+    rotatedAt: database.prepare(`
+      SELECT created_at FROM secret AS current
+      WHERE key = ?1 AND revoked_at IS NULL AND expires_at IS NULL
+        AND EXISTS (SELECT 1 FROM secret WHERE key = ?1 AND digest <> current.digest)`),
+    purposeOf: database.prepare('SELECT purpose FROM key WHERE id = ?'),
+    // The one in use gets its grace; one that was in its grace already is the third, and goes.
+    revokeOldest: database.prepare(
+      'UPDATE secret SET revoked_at = ?1 WHERE key = ?2 AND revoked_at IS NULL AND expires_at > ?1',
+    ),
+    expireCurrent: database.prepare(
+      'UPDATE secret SET expires_at = ? WHERE key = ? AND revoked_at IS NULL AND expires_at IS NULL',
+    ),
+  }
+}
+
+/** What the database said of a token; whether it is too old is asked each time. */
+export interface KnownSecret {
+  readonly isRevoked: boolean
+  readonly expiresAt: number | null
+  /** Where the key was rotated: when this secret stops working. */
+  readonly secretEndsAt: number | null
+  readonly live: KeyLookup
+}
+
+/** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so its threads know when to forget. */
+const MAX_KNOWN = 16_384
+
+/** Looks a token up in the database. */
+export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => KnownSecret | null {
+  const lookup = database.prepare(`
+    SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
+      account.name AS account_name, account.plan, balance.frozen, account.created_at AS account_created_at
+    FROM secret JOIN key ON key.id = secret.key JOIN account ON account.id = key.account
+      JOIN balance ON balance.account = key.account
+    WHERE secret.digest = ?`)
+
+  return token => {
+    const presented = digest(secret, token)
+    const row = lookup.get(presented)
+    if (row === undefined || !timingSafeEqual(row['digest'] as Uint8Array, presented)) return null
+    const key = Object.freeze(toKey(row))
+    const account = Object.freeze({
+      id: row['account'] as string,
+      name: row['account_name'] as string,
+      plan: row['plan'] as string,
+      frozen: row['frozen'] === 1,
+      createdAt: row['account_created_at'] as number,
+    })
+    return {
+      isRevoked: row['revoked_at'] !== null,
+      expiresAt: row['expires_at'] as number | null,
+      // A second rotation ends it before its grace does.
+      secretEndsAt: (row['secret_revoked_at'] ?? row['secret_expires_at']) as number | null,
+      live: Object.freeze({ found: 'live', key, account }),
+    }
+  }
+}
+
+/** How often keys or accounts have been changed: one word in memory that all threads of the process share. */
+export type KeyVersion = Int32Array<SharedArrayBuffer>
+
+export const createKeyVersion = (): KeyVersion => new Int32Array(new SharedArrayBuffer(4))
+
+/** @param read a promise of it makes `find` answer with one, unless the token is remembered */
+export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown: number = MAX_KNOWN): KeyReader {
+  /** By the token's hash: what is not found is not kept, or strangers would fill it. */
+  const known = boundedMap<KnownSecret>(mostKnown)
+  /** The version of what is known. */
+  let seen = Atomics.load(version, 0)
+
+  function tell(entry: KnownSecret, nowMs: number): KeyLookup {
+    if (entry.isRevoked) return { found: 'revoked' }
+    if (isPast(entry.expiresAt, nowMs)) return { found: 'expired' }
+    if (isPast(entry.secretEndsAt, nowMs)) return { found: 'rotated' }
+    return entry.live
+  }
+
+  function remember(name: string, found: KnownSecret | null, nowMs: number): KeyLookup {
+    if (found === null) return { found: 'unknown' }
+    known.set(name, found)
+    return tell(found, nowMs)
+  }
+
+  /** @param before the version before the reading began */
+  async function rememberLater(
+    name: string,
+    reading: Promise<KnownSecret | null>,
+    before: number,
+    nowMs: number,
+  ): Promise<KeyLookup> {
+    const found = await reading
+    // What was read before a change counts for this request, and for no later one.
+    if (Atomics.load(version, 0) !== before) return found === null ? { found: 'unknown' } : tell(found, nowMs)
+    return remember(name, found, nowMs)
+  }
+
+  return {
+    find(token, nowMs) {
+      const now = Atomics.load(version, 0)
+      if (now !== seen) {
+        known.clear()
+        seen = now
+      }
+      const name = hash('sha256', token, 'base64')
+      const entry = known.get(name)
+      if (entry !== undefined) return tell(entry, nowMs)
+      if (!isToken(token)) return { found: 'malformed' }
+      const found = read(token)
+      return found instanceof Promise ? rememberLater(name, found, now, nowMs) : remember(name, found, nowMs)
+    },
+    forget: () => void Atomics.add(version, 0, 1),
+  }
+}
+
+/** A new key's fields, checked. */
+export function checkKey({ name, models = null, expiresAt = null, spendingCap }: NewKey, nowMs: number): void {
+  text('key', 'name', name)
+  checkModels(models)
+  checkExpiry(expiresAt, nowMs)
+  checkCap(spendingCap)
+}
+
+/** What of a key is to change, checked. */
+export function checkKeyChange({ name, models, expiresAt, spendingCap }: KeyChange, nowMs: number): void {
+  if (name !== undefined) text('key', 'name', name)
+  checkModels(models)
+  checkExpiry(expiresAt, nowMs)
+  checkCap(spendingCap)
+}
+
+function checkModels(models: readonly string[] | null | undefined): void {
+  for (const model of models ?? []) text('key', 'model', model)
+  if (models?.length === 0) throw invalid('key: an empty list of models allows nothing; leave it out for every one.')
+}
+
+/** Null is never. */
+export function checkExpiry(expiresAt: number | null | undefined, nowMs: number): void {
+  if (expiresAt == null || (Number.isSafeInteger(expiresAt) && expiresAt > nowMs)) return
+  throw invalid(`key: expiresAt ${expiresAt} is not a time to come, in milliseconds since the epoch.`)
+}
+
+function checkCap(spendingCap: NanoUsd | null | undefined): void {
+  if (spendingCap != null) money('key', 'spendingCap', spendingCap)
+}
+
+export function checkGrace(graceMs: number): void {
+  if (Number.isSafeInteger(graceMs) && graceMs >= 0 && graceMs <= MAX_GRACE_MS) return
+  throw invalid(`key: a grace of ${graceMs} ms is not between 0 and ${MAX_GRACE_MS / HOUR_MS} hours.`)
+}
+
+function isPast(expiresAt: number | null, nowMs: number): boolean {
+  return expiresAt !== null && expiresAt <= nowMs
+}
+
+/** Of a row with the columns of a key. */
+export function toKey(row: Row): Key {
+  return {
+    id: row['id'] as string,
+    accountId: row['account'] as string,
+    name: row['name'] as string,
+    models: row['models'] === null ? null : JSON.parse(row['models'] as string),
+    createdAt: row['created_at'] as number,
+    expiresAt: row['expires_at'] as number | null,
+    revokedAt: row['revoked_at'] as number | null,
+  }
+}

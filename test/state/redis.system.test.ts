@@ -1,0 +1,464 @@
+/** State that replicas share: several of them in this process, each with its own connection to one real server. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import fc from 'fast-check'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { BucketShape, Grant, Log, Slot } from '#contract'
+import { createBuckets } from '../../src/state/buckets.ts'
+import { openRedisState } from '../../src/state/redis-state.ts'
+import type { State } from '../../src/state/state.ts'
+import { countsOf } from '../helpers/counts.ts'
+import { describeWith } from '../helpers/missing.ts'
+import { type RedisServer, startRedis, WITHOUT_REDIS } from '../helpers/redis.ts'
+import { testClock } from '../store/helpers.ts'
+
+const counts = countsOf('corpus')
+
+const SILENT: Log = { info() {}, warn() {}, error() {} }
+const clock = { now: () => performance.now() }
+
+async function server(options: readonly string[] = []): Promise<RedisServer> {
+  const started = await startRedis(options)
+  onTestFinished(() => started[Symbol.asyncDispose]())
+  return started
+}
+
+async function replica(url: string, leaseMs = 15_000, log = SILENT): Promise<State> {
+  const state = await openRedisState({ url, clock, log, leaseMs })
+  onTestFinished(() => state.close())
+  return state
+}
+
+const replicas = (url: string, leaseMs?: number) => Promise.all([1, 2, 3].map(() => replica(url, leaseMs)))
+
+/** At once, of each replica. */
+const CALLERS = 8
+
+/** All of them take as fast as they can. Answers how many they got, in how long, and the longest call. */
+async function hammer(states: readonly State[], shape: BucketShape, forMs: number) {
+  const begun = performance.now()
+  let [taken, longest] = [0, 0]
+  const one = async ({ buckets }: State) => {
+    while (performance.now() - begun < forMs) {
+      const asked = performance.now()
+      const grant = await buckets.take('hammered', shape, 1)
+      longest = Math.max(longest, performance.now() - asked)
+      if (grant.taken) taken++
+      await sleep(1)
+    }
+  }
+  await Promise.all(states.flatMap(state => Array.from({ length: CALLERS }, () => one(state))))
+  return { taken, ms: performance.now() - begun, longest }
+}
+
+const isUp = (states: readonly State[]) => states.every(state => state.health().isUp)
+/** So slow that a test takes no time in its eyes. */
+const slowly = (capacity: number): BucketShape => ({ capacity, refillPerMs: 1e-9 })
+
+describeWith(WITHOUT_REDIS, 'buckets on a server', () => {
+  test('answer as those in memory do', async () => {
+    const { url } = await server()
+    const { buckets } = await replica(url)
+    const step = fc.record({ verb: fc.constantFrom('take', 'give'), amount: fc.nat(40) })
+    let round = 0
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 60 }), fc.array(step, { maxLength: 30 }), async (capacity, steps) => {
+        const local = createBuckets(testClock())
+        const name = `bucket ${round++}`
+        for (const { verb, amount } of steps) {
+          if (verb === 'give') {
+            for (const each of [local, buckets]) each.give(name, slowly(capacity), amount - 20)
+            continue
+          }
+          const said = await buckets.take(name, slowly(capacity), amount)
+          const { taken, remaining } = local.take(name, slowly(capacity), amount)
+          expect(said).toMatchObject({ taken, remaining })
+        }
+      }),
+      { numRuns: counts(30, 300) },
+    )
+  })
+
+  test('refill with the time of the server, and say when', async () => {
+    const { url } = await server()
+    const { buckets } = await replica(url)
+    const shape = { capacity: 2, refillPerMs: 1 / 200 }
+    await buckets.take('a', shape, 2)
+    const refused = await buckets.take('a', shape, 1)
+    expect(refused.taken).toBe(false)
+    expect(refused.retryAfterMs).toBeGreaterThan(100)
+    expect(refused.retryAfterMs).toBeLessThanOrEqual(200)
+    await sleep(refused.retryAfterMs + 1)
+    expect((await buckets.take('a', shape, 1)).taken).toBe(true)
+  })
+
+  test('let three replicas have one limit: at most 2 % above it', async () => {
+    const { url } = await server()
+    const states = await replicas(url)
+    const shape = { capacity: 50, refillPerMs: 0.2 }
+    const { taken, ms } = await hammer(states, shape, 1_500)
+    const most = shape.capacity + shape.refillPerMs * ms
+    expect(taken).toBeLessThanOrEqual(most * 1.02)
+    // Fewer than that only where the machine is too busy to ask for them.
+    expect(taken).toBeGreaterThan(most * 0.5)
+    expect(isUp(states)).toBe(true)
+  })
+
+  test('a full one leaves nothing on the server, and an abandoned one is gone when it is full', async () => {
+    const { url, client } = await server()
+    const { buckets } = await replica(url)
+    await buckets.take('a', slowly(10), 4)
+    expect(await client.pttl('tollgate:bucket:a')).toBeGreaterThan(1000)
+    buckets.give('a', slowly(10), 4)
+    await expect.poll(() => client.exists('tollgate:bucket:a')).toBe(0)
+  })
+})
+
+describeWith(WITHOUT_REDIS, 'slots on a server', () => {
+  test('are never more than the limit, whoever takes them, and all come back', async () => {
+    const { url, client } = await server()
+    const states = await replicas(url)
+    let [inside, most] = [0, 0]
+    const one = async ({ slots }: State) => {
+      for (let i = 0; i < 20; i++) {
+        const slot = await slots.enter('a', 5)
+        if (slot === null) continue
+        most = Math.max(most, ++inside, slot.inside)
+        await sleep(2)
+        inside--
+        slot.free()
+      }
+    }
+    await Promise.all(states.flatMap(state => Array.from({ length: 6 }, () => one(state))))
+    expect(most).toBe(5)
+    await expect.poll(() => client.exists('tollgate:slots:a')).toBe(0)
+  })
+
+  test('one who waits gets the slot that another replica gives back', async () => {
+    const { url } = await server()
+    const [one, two] = await replicas(url)
+    const taken = (await one!.slots.enter('a', 1)) as Slot
+    expect(await two!.slots.enter('a', 1)).toBeNull()
+    const queue = { length: 2, wait: 5_000 }
+    const waiting = [1, 2].map(() => two!.slots.wait('a', 1, queue, new AbortController().signal))
+    await sleep(120)
+    taken.free()
+    const first = (await waiting[0]) as Slot
+    expect(first.inside).toBe(1)
+    first.free()
+    expect(((await waiting[1]) as Slot).inside).toBe(1)
+  })
+
+  test('of a replica that left are free at once, of one that died when its lease is over', async () => {
+    const { url, client } = await server()
+    const [left, lives] = await Promise.all([replica(url, 400), replica(url, 400)])
+    await left.slots.enter('a', 1)
+    expect(await lives.slots.enter('a', 1)).toBeNull()
+    await left.close()
+    expect(await lives.slots.enter('a', 2)).toMatchObject({ inside: 1 })
+    // As one that dies leaves it: with a slot, and a lease that nobody renews.
+    const [seconds, micros] = await client.time()
+    await client.hset('tollgate:slots:b', 'dead', 1)
+    await client.zadd('tollgate:replicas', Number(seconds) * 1000 + Number(micros) / 1000 + 400, 'dead')
+    expect(await lives.slots.enter('b', 1)).toBeNull()
+    await expect.poll(async () => (await lives.slots.enter('b', 1))?.inside).toBe(1)
+  })
+
+  test('are said again to a server that has lost them', async () => {
+    const redis = await server()
+    const [one, two] = await replicas(redis.url)
+    const held = (await one!.slots.enter('a', 2)) as Slot
+    await redis.restart()
+    for (const each of [one!, two!]) await each.buckets.take('noticed', slowly(9), 1)
+    await expect.poll(() => isUp([one!, two!])).toBe(true)
+    await expect.poll(async () => Object.values(await redis.client.hgetall('tollgate:slots:a'))).toEqual(['1'])
+    expect(await two!.slots.enter('a', 1)).toBeNull()
+    held.free()
+    await expect.poll(async () => (await two!.slots.enter('a', 1))?.inside).toBe(1)
+  })
+})
+
+describeWith(WITHOUT_REDIS, 'texts on a server', () => {
+  test('are those of all replicas; answers only of those with the same configuration', async () => {
+    const { url } = await server()
+    const [one, two] = await replicas(url)
+    one!.kv.set('a', 'ä\n', 60_000)
+    one!.cacheOf('x').open('main/cache', 1).set('key', 'an answer', 60_000)
+    expect(await one!.kv.get('a')).toBe('ä\n')
+    expect(await two!.kv.get('a')).toBe('ä\n')
+    expect(await two!.cacheOf('x').open('main/cache', 1).get('key')).toBe('an answer')
+    expect(await two!.cacheOf('y').open('main/cache', 1).get('key')).toBeUndefined()
+    expect(await two!.cacheOf('x').open('main/other', 1).get('key')).toBeUndefined()
+    two!.kv.delete('a')
+    await expect.poll(() => one!.kv.get('a')).toBeUndefined()
+    one!.kv.set('b', 'short', 20)
+    await expect.poll(() => two!.kv.get('b')).toBeUndefined()
+  })
+})
+
+describeWith(WITHOUT_REDIS, 'all that a replica writes', () => {
+  test('is under keys that begin with tollgate: and have an end, which its lease comes before', async () => {
+    const leaseMs = 15_000
+    const { url, client } = await server()
+    const { buckets, slots, kv, versions } = await replica(url, leaseMs)
+    await buckets.take('a', slowly(2), 1)
+    await slots.enter('a', 1)
+    kv.set('a', 'text', 60_000)
+    await kv.get('a')
+    await versions.get('a')
+    const keys = await client.keys('*')
+    expect(keys.length).toBeGreaterThanOrEqual(5)
+    expect(keys).toContain('tollgate:replicas')
+    for (const key of keys) {
+      expect(key).toMatch(/^tollgate:/)
+      expect(await client.pttl(key), key).toBeGreaterThan(leaseMs)
+    }
+  })
+})
+
+describeWith(WITHOUT_REDIS, 'versions on a server', () => {
+  test('a change is seen at once by all replicas, also one that was made while the server was lost', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const seen = await two.versions.get('a')
+    expect([await two.versions.get('a'), await one.versions.get('a')]).toEqual([seen, seen])
+    await one.versions.change('a')
+    const changed = await two.versions.get('a')
+    expect(changed).not.toBe(seen)
+    expect(await two.versions.get('b')).not.toBe(changed)
+    await redis.client.flushall()
+    expect(await two.versions.get('a')).not.toBe(changed)
+    const before = await two.versions.get('a')
+    redis.stop()
+    const local = await one.versions.get('a')
+    await one.versions.change('a')
+    expect(await one.versions.get('a')).not.toBe(local)
+    redis.goOn()
+    await expect.poll(() => isUp([one, two])).toBe(true)
+    await expect.poll(() => two.versions.get('a')).not.toBe(before)
+  })
+
+  test('a change whose answer comes too late is told again', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const before = await two.versions.get('a')
+    redis.stop()
+    await one.versions.change('a')
+    expect(one.health().isUp).toBe(false)
+    redis.goOn()
+    await expect.poll(() => isUp([one, two])).toBe(true)
+    await expect.poll(() => two.versions.get('a')).not.toBe(before)
+    const [key] = await redis.client.keys('*version:a')
+    expect(await redis.client.pttl(key!)).toBeGreaterThan(0)
+  })
+
+  test('all changes that were made while the server was lost are told, however many', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const names = Array.from({ length: 10_000 }, (_, index) => `a/${index}`)
+    const some = names.filter((_, index) => index % 1000 === 0)
+    const read = () => Promise.all(some.map(name => redis.client.get(`tollgate:version:${name}`)))
+    await Promise.all(some.map(name => two.versions.get(name)))
+    const before = await read()
+    redis.stop()
+    for (const name of names) await one.versions.change(name)
+    const local = await one.versions.get(names.at(-1)!)
+    redis.goOn()
+    await expect.poll(() => isUp([one, two])).toBe(true)
+    expect(await one.versions.get(names.at(-1)!)).not.toBe(local)
+    const isTold = async () => (await read()).every((value, index) => value !== before[index])
+    await expect.poll(isTold).toBe(true)
+    expect(isUp([one, two])).toBe(true)
+  })
+
+  test('no number comes back: neither after a second loss nor from a server that has forgotten the last change', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    const seen = [await two.versions.get('a')]
+    const old = await redis.client.get('tollgate:version:a')
+    for (const isForgotten of [true, false]) {
+      await one.versions.change('a')
+      redis.stop()
+      await two.versions.get('b')
+      seen.push(await two.versions.get('a'))
+      redis.goOn()
+      await expect.poll(() => isUp([one, two])).toBe(true)
+      if (!isForgotten) continue
+      await redis.client.set('tollgate:version:a', old!)
+      seen.push(await two.versions.get('a'))
+    }
+    expect(new Set(seen).size, seen.join(', ')).toBe(seen.length)
+  })
+})
+
+/** What happens to the server, and how it is mended. */
+const LOSSES: [string, (redis: RedisServer) => Promise<unknown>, (redis: RedisServer) => Promise<unknown>][] = [
+  ['killed', redis => redis.kill(), redis => redis.restart()],
+  ['stopped', async redis => redis.stop(), async redis => redis.goOn()],
+  [
+    'full',
+    ({ client }) => client.config('SET', 'maxmemory', '1'),
+    ({ client }) => client.config('SET', 'maxmemory', '0'),
+  ],
+  ['read-only', ({ client }) => client.replicaof('127.0.0.1', 1), ({ client }) => client.replicaof('NO', 'ONE')],
+  ['slow', async redis => void slowDown(redis), async redis => void slow.delete(redis)],
+]
+
+const slow = new Set<RedisServer>()
+
+/** It answers for 5 ms in every 85, until it is taken out of the set. */
+async function slowDown(redis: RedisServer): Promise<void> {
+  slow.add(redis)
+  while (slow.has(redis)) {
+    redis.stop()
+    await sleep(80)
+    redis.goOn()
+    await sleep(5)
+  }
+}
+
+describeWith(WITHOUT_REDIS, 'a server that is lost', () => {
+  test.each(LOSSES)(
+    '%s: each limits by its share, nobody waits for more than one call, and it comes back',
+    async (_how, lose, mend) => {
+      const redis = await server()
+      const lines: string[] = []
+      const note = (_fields: object, line: string) => void lines.push(line)
+      const states = await Promise.all(
+        [1, 2, 3].map(() => replica(redis.url, 1_000, { ...SILENT, info: note, error: note })),
+      )
+      const shape = { capacity: 60, refillPerMs: 0.06 }
+      await hammer(states, shape, 300)
+      states[0]!.kv.set('kept', 'text', 60_000)
+      await states[0]!.kv.get('kept')
+      const lost = hammer(states, shape, 1_500)
+      await lose(redis)
+      const { taken, ms, longest } = await lost
+      expect(states.every(state => state.health().lost > 0)).toBe(true)
+      // Whoever asked as the server was lost may be let in by a share, though the server has counted that already.
+      expect(taken).toBeLessThanOrEqual((shape.capacity + shape.refillPerMs * ms) * 1.02 + states.length * CALLERS)
+      // A call has 50 ms, and the loss may add 60; a busy machine is given five times as much.
+      expect(longest).toBeLessThan(5 * (50 + 60))
+      expect(await states[0]!.kv.get('kept')).toBe('text')
+      expect((await states[0]!.slots.enter('a', 9))?.inside).toBe(1)
+      await mend(redis)
+      await expect.poll(() => isUp(states)).toBe(true)
+      expect(new Set(lines)).toEqual(
+        new Set(['the state server is lost: each replica limits by its share', 'the state server answers again']),
+      )
+      const after = await hammer(states, shape, 500)
+      expect(after.taken).toBeLessThanOrEqual((shape.capacity + shape.refillPerMs * after.ms) * 1.02)
+    },
+  )
+
+  test('a share of a small limit is one, and what fits the whole bucket fits the share', async () => {
+    const redis = await server()
+    const [one] = await replicas(redis.url, 500)
+    await sleep(150)
+    await redis.kill()
+    const { buckets, slots } = one!
+    const grants: Grant[] = []
+    for (let i = 0; i < 2; i++) grants.push(await buckets.take('a', slowly(2), 1))
+    expect(grants.map(({ taken }) => taken)).toEqual([true, false])
+    expect((await buckets.take('b', slowly(300), 300)).taken).toBe(true)
+    expect((await buckets.take('b', slowly(300), 1)).taken).toBe(false)
+    expect((await buckets.take('c', slowly(300), 301)).taken).toBe(false)
+    expect([await slots.enter('a', 2), await slots.enter('a', 2)]).toEqual([expect.anything(), null])
+  })
+})
+
+describeWith(WITHOUT_REDIS, 'after a loss', () => {
+  test('the server knows what was taken from the shares, as far as it has not refilled', async () => {
+    const redis = await server()
+    const [one, two] = await Promise.all([replica(redis.url, 500), replica(redis.url, 500)])
+    await sleep(150)
+    redis.stop()
+    // Lost at the first call; then half of ten are there for each.
+    for (let i = 0; i < 6; i++) await one.buckets.take('a', slowly(10), 1)
+    two.buckets.give('a', slowly(10), 0)
+    redis.goOn()
+    await expect.poll(() => isUp([one, two])).toBe(true)
+    await one.buckets.take('a', slowly(10), 0)
+    // Five from the share; and the call that came too late may have been done all the same.
+    const remaining = async () => (await two.buckets.take('a', slowly(10), 0)).remaining
+    await expect.poll(remaining).toBeLessThan(6)
+    expect(await remaining()).toBeGreaterThan(3)
+  })
+
+  test('it knows that also when a flood of addresses came meanwhile', async () => {
+    const redis = await server()
+    const { buckets, health } = await replica(redis.url, 500)
+    redis.stop()
+    await buckets.take('main/few/key:key_1', slowly(10), 10)
+    expect(health().isUp).toBe(false)
+    for (let index = 0; index < 65_536; index++) buckets.take(`main/few/address:${index}`, slowly(10), 1)
+    // A server that goes on does the late call; a new one knows only the debt.
+    await redis.restart()
+    await expect.poll(() => health().isUp).toBe(true)
+    expect(await buckets.take('main/few/key:key_1', slowly(10), 1)).toMatchObject({ taken: false })
+  })
+})
+
+describe('the start', () => {
+  test('without a server says so, without the password', async () => {
+    const opened = replica('redis://me:hidden@127.0.0.1:2/3')
+    await expect(opened).rejects.toMatchObject({
+      name: 'StateError',
+      message: 'the server at 127.0.0.1:2 cannot be reached: connect ECONNREFUSED 127.0.0.1:2',
+    })
+  })
+})
+
+describeWith(WITHOUT_REDIS, 'the start on a server that cannot be used', () => {
+  test.each<[string, string[], string, string]>([
+    ['a wrong password', ['--requirepass', 'right'], 'redis://:hidden@', 'refuses the user or the password'],
+    ['a password with a lone %', ['--requirepass', 'right'], 'redis://:50%@', 'refuses the user or the password'],
+    ['no password', ['--requirepass', 'right'], 'redis://', 'asks for a password'],
+    [
+      'scripts that are renamed',
+      ['--rename-command', 'EVALSHA', ''],
+      'redis://',
+      'does not know a command that is needed',
+    ],
+    ['a part of a cluster', ['--cluster-enabled', 'yes'], 'redis://', 'is part of a cluster'],
+    ['a read-only replica', ['--replicaof', '127.0.0.1 1'], 'redis://', 'is a read-only replica'],
+    ['no memory', ['--maxmemory', '1'], 'redis://', 'has no memory left'],
+  ])('%s', async (_name, options, start, message) => {
+    const { port } = await server(options)
+    const error = await replica(`${start}127.0.0.1:${port}`).catch(each => each as Error)
+    expect(error).toMatchObject({ name: 'StateError', message: `the server at 127.0.0.1:${port} ${message}` })
+  })
+
+  test('a database that is not there', async () => {
+    const { port } = await server(['--databases', '2'])
+    await expect(replica(`redis://127.0.0.1:${port}/7`)).rejects.toThrow('does not have that database')
+  })
+})
+
+describeWith(WITHOUT_REDIS, 'a server that ends connections that nobody uses', () => {
+  test('loses no limit, and is not lost', async () => {
+    const { url, client } = await server(['--requirepass', 'a/b@c'])
+    const told: unknown[] = []
+    const log: Log = {
+      info: (...all) => told.push(all),
+      warn: (...all) => told.push(all),
+      error: (...all) => told.push(all),
+    }
+    const address = url.replace('//', '//:a%2Fb%40c@')
+    const states = await Promise.all([replica(`${address}/3`, 15_000, log), replica(`${address}/3`, 15_000, log)])
+    for (let round = 1; round <= 6; round++) {
+      await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      if (round % 2 === 0) await sleep(100)
+      else await expect.poll(() => clientsOf(client)).toBeGreaterThan(2)
+      for (const { buckets } of states) await buckets.take('idle', slowly(12), 1)
+    }
+    expect(await states[0]!.buckets.take('idle', slowly(12), 1)).toMatchObject({ taken: false })
+    expect(states.map(state => state.health())).toEqual([1, 2].map(() => ({ isUp: true, lost: 0 })))
+    expect(told).toEqual([])
+  })
+})
+
+async function clientsOf(client: RedisServer['client']): Promise<number> {
+  return String(await client.call('CLIENT', 'LIST', 'TYPE', 'normal'))
+    .trim()
+    .split('\n').length
+}

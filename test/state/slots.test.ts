@@ -1,0 +1,55 @@
+/** Slots of one process. */
+import { getEventListeners } from 'node:events'
+import { expect, test } from 'vitest'
+import type { Slot } from '#contract'
+import { LocalSlots } from '../../src/state/slots.ts'
+
+test('a slot that is freed twice is freed once', () => {
+  const slots = new LocalSlots()
+  const [one, two] = [slots.enter('a', 2) as Slot, slots.enter('a', 2) as Slot]
+  one.free()
+  one.free()
+  expect(slots.inside('a')).toBe(1)
+  expect(slots.enter('a', 1)).toBeNull()
+  two.free()
+  expect(slots.size).toBe(0)
+})
+
+test('a reload with a lower limit lets nobody in until there is room; those who wait keep theirs and their turn', async () => {
+  const slots = new LocalSlots()
+  const [one, two] = [slots.enter('a', 2) as Slot, slots.enter('a', 2) as Slot]
+  const { signal } = new AbortController()
+  const waiting = slots.wait('a', 2, { length: 9, wait: 60_000 }, signal)
+  const later = slots.wait('a', 1, { length: 9, wait: 60_000 }, signal)
+  expect(getEventListeners(signal, 'abort')).toHaveLength(2)
+  expect(slots.waiting).toBe(2)
+  // Nor does a higher one let anybody pass those who wait.
+  expect(slots.enter('a', 9)).toBeNull()
+  one.free()
+  const three = await waiting
+  expect(slots.inside('a')).toBe(2)
+  two.free()
+  expect(slots.inside('a')).toBe(1)
+  ;(three as Slot).free()
+  ;((await later) as Slot).free()
+  expect([slots.size, slots.waiting]).toEqual([0, 0])
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+})
+
+test('of those that wait, one asks the counter of all replicas', async () => {
+  let asked = 0
+  const slots = new LocalSlots({
+    async enter() {
+      asked++
+      return 0
+    },
+    leave() {},
+    share: limit => limit,
+  })
+  const gone = new AbortController()
+  const waiting = Array.from({ length: 20 }, () => slots.wait('a', 1, { length: 99, wait: 60_000 }, gone.signal))
+  expect(asked).toBe(1)
+  gone.abort()
+  expect(await Promise.all(waiting)).toEqual(Array(20).fill('left'))
+  await expect.poll(() => slots.size).toBe(0)
+})

@@ -1,0 +1,240 @@
+/** Operations and their answers as records: whatever goes in comes out, whatever its size, wherever the ring wraps. */
+import { MessageChannel } from 'node:worker_threads'
+import fc from 'fast-check'
+import { afterAll, describe, expect, test } from 'vitest'
+import { StoreError } from '../../../src/store/error.ts'
+import {
+  type Numbered,
+  readReply,
+  readRequest,
+  sentAt,
+  writeEnd,
+  writeFailure,
+  writeRequest,
+  writeResult,
+} from '../../../src/store/link/codec.ts'
+import { createMailbox, createMailboxMemory, NONE } from '../../../src/store/link/mailbox.ts'
+import { settleRecord } from '../../../src/store/money/ledger.ts'
+import { StoreUnavailable } from '../../../src/store/store.ts'
+import { countsOf } from '../../helpers/counts.ts'
+import { aHold, aSettle } from '../requests.ts'
+
+const counts = countsOf('corpus')
+
+const { port1, port2 } = new MessageChannel()
+afterAll(() => port1.close())
+
+const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
+const RUNS = { numRuns: counts(50, 5000), seed: SEED }
+
+/** Both ends of one direction. */
+function way(size = 1 << 16, begin = 0) {
+  const memory = createMailboxMemory(size)
+  memory.ends.fill(begin)
+  return {
+    memory,
+    to: { ring: createMailbox(memory), port: port1 },
+    from: { ring: createMailbox(memory), port: port2 },
+  }
+}
+
+/** Sends it all in one go and reads it back. */
+function carried<Value>(
+  { to, from }: ReturnType<typeof way>,
+  write: (to: Parameters<typeof readReply>[0]) => boolean,
+  read: (from: Parameters<typeof readReply>[0], at: number) => Value,
+): Value {
+  expect(write(to)).toBe(true)
+  to.ring.publish()
+  const value = read(from, from.ring.next())
+  from.ring.release()
+  expect(from.ring.empty()).toBe(true)
+  return value
+}
+
+const ask = (on: ReturnType<typeof way>, operation: Numbered) =>
+  carried(on, to => writeRequest(to, operation, 7), readRequest)
+const reply = (on: ReturnType<typeof way>, operation: Numbered, result: unknown) =>
+  carried(on, to => writeResult(to, operation, result), readReply)
+
+const money = fc.oneof(fc.bigInt(0n, 2n ** 63n - 1n), fc.constantFrom(0n, 1n, 2n ** 53n + 1n, 2n ** 63n - 1n))
+/** Also what no record can say, which goes as a structured clone. */
+const anyMoney = fc.oneof({ weight: 9, arbitrary: money }, { weight: 1, arbitrary: fc.bigInt(-(2n ** 70n), 2n ** 70n) })
+const count = fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER))
+const text = fc.string({ unit: 'binary', maxLength: 60 })
+const orNull = (arbitrary: fc.Arbitrary<string>) => fc.option(arbitrary)
+const price = fc.record(
+  { input: anyMoney, cachedInput: money, cacheWrite: money, output: money, request: money, search: money },
+  { requiredKeys: ['input', 'cachedInput', 'cacheWrite', 'output', 'request'] },
+)
+const hold = fc.record({
+  exchange: text,
+  accountId: text,
+  keyId: text,
+  amount: anyMoney,
+  model: text,
+  price,
+  capTokens: count,
+  idempotencyKey: orNull(text),
+})
+const settle = fc.record({
+  exchange: text,
+  amount: anyMoney,
+  overrun: anyMoney,
+  source: text,
+  outcome: text,
+  code: orNull(text),
+  promptTokens: count,
+  cachedTokens: count,
+  cacheWriteTokens: count,
+  completionTokens: count,
+  reasoningTokens: count,
+  searches: count,
+  attempts: text,
+  trail: fc.string({ unit: 'binary', maxLength: 1500 }),
+})
+const operation: fc.Arbitrary<Numbered> = fc.oneof(
+  fc.record({ id: count, name: fc.constant('hold' as const), request: hold }),
+  fc.record({ id: count, name: fc.constant('settle' as const), request: settle }),
+  fc.record({
+    id: count,
+    name: fc.constant('checkpoint' as const),
+    request: fc.array(fc.record({ exchange: text, amount: anyMoney, promptTokens: count, completionTokens: count })),
+  }),
+)
+const PLAIN = { noNullPrototype: true } as const
+const short = { held: fc.constant(false), reason: fc.constant('short'), of: fc.constantFrom('account', 'key') }
+const result = fc.oneof(
+  fc.record({ held: fc.constant(true), available: anyMoney }, PLAIN),
+  fc.record({ ...short, available: anyMoney, onHold: anyMoney }, PLAIN),
+  fc.record({ held: fc.constant(false), reason: fc.constantFrom('frozen', 'unknown_account') }, PLAIN),
+  fc.constantFrom('settled', 'already_settled', 'no_hold', undefined, null, true, 'kept', 7n),
+)
+
+describe(`whatever values they have (TOLLGATE_SEED=${SEED})`, () => {
+  // SQLite has UTF-8 too, in which half a pair of surrogates is no character.
+  const wellFormed = (value: unknown): unknown =>
+    JSON.parse(
+      JSON.stringify(value, (_key, each) => (typeof each === 'bigint' ? `${each}n` : each)),
+      (_key, each) => (typeof each === 'string' ? each.toWellFormed() : each),
+    )
+
+  test.each([0, 2 ** 31 - 64, -64])('requests come out as they went in and in order, from byte %i on', begin => {
+    const step = fc.oneof({ weight: 3, arbitrary: operation }, { weight: 2, arbitrary: fc.constant('read' as const) })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), steps => {
+        const { to, from } = way(1 << 14, begin)
+        const list: Numbered[] = []
+        let now = 1.5e12
+        const readOne = () => {
+          const expected = list.shift()
+          const at = from.ring.next()
+          if (expected === undefined) return expect(at).toBe(NONE)
+          const found = readRequest(from, at)
+          expect(wellFormed(found)).toEqual(wellFormed(expected))
+          expect(sentAt(from.ring, at)).toBe(1.5e12 + expected.id)
+          from.ring.release()
+        }
+        for (const each of steps) {
+          now = each === 'read' ? now : 1.5e12 + each.id
+          if (each === 'read') readOne()
+          else if (writeRequest(to, each, now)) {
+            list.push(each)
+            to.ring.publish()
+          } else expect(list.length).toBeGreaterThan(0)
+        }
+        while (list.length > 0) readOne()
+        expect(from.ring.empty()).toBe(true)
+      }),
+      RUNS,
+    )
+  })
+
+  test('answers do too', () => {
+    const on = way(1 << 10, -64)
+    fc.assert(
+      fc.property(count, result, (id, value) => {
+        expect(reply(on, { id, name: 'hold', request: null }, value)).toStrictEqual({
+          id,
+          result: value,
+          error: undefined,
+        })
+      }),
+      RUNS,
+    )
+  })
+})
+
+describe('sizes', () => {
+  test.each([0, 1, 1000, 21_000, 30_000, 100_000, 1_000_000])('%i characters of three bytes come out whole', length => {
+    const on = way()
+    const long = '\u20ac'.repeat(length)
+    const asked = { id: 1, name: 'hold' as const, request: aHold({ accountId: 'acc_1', model: long }) }
+    const ended = { id: 2, name: 'settle' as const, request: { ...settleRecord(aSettle()), searches: 0, trail: long } }
+    const other = { id: 3, name: 'setPlan' as const, request: { id: 'acc_1', plan: long } }
+    for (const each of [asked, ended, other]) expect(ask(on, each)).toStrictEqual(each)
+    expect(reply(on, other, { plan: long }).result).toStrictEqual({ plan: long })
+  })
+
+  test('what finds no room leaves nothing, neither here nor at the port, and is put when there is some', () => {
+    const on = way(256)
+    const large = { id: 2, name: 'setPlan' as const, request: 'x'.repeat(1000) }
+    let put = 0
+    while (writeEnd(on.to.ring, 7)) put++
+    expect(put).toBeGreaterThan(3)
+    expect(writeRequest(on.to, large, 7)).toBe(false)
+    on.to.ring.publish()
+    for (; put > 0; put--) expect(readRequest(on.from, on.from.ring.next())).toBeUndefined()
+    on.from.ring.release()
+    expect(ask(on, large)).toEqual(large)
+  })
+
+  test('lengths that are not those of the texts are noticed', () => {
+    // The places of the two records' lengths: five and six of four bytes, before the texts.
+    for (const [name, request, lengths] of [
+      ['hold', aHold({ accountId: 'acc_1', idempotencyKey: 'again' }), 24 + 9 * 8],
+      ['settle', settleRecord(aSettle({ code: 'upstream_truncated' })), 24 + 8 * 8],
+    ] as const) {
+      for (const length of [-(2 ** 31), -2, -1, 0, 4, 2 ** 31 - 1]) {
+        const on = way()
+        writeRequest(on.to, { id: 1, name, request }, 7)
+        on.to.ring.publish()
+        const at = on.from.ring.next()
+        on.to.ring.view.setInt32(at + lengths, length, true)
+        expect(() => readRequest(on.from, at), `${name} ${length}`).toThrow('damaged')
+      }
+    }
+  })
+})
+
+describe('what no record can say', () => {
+  test('texts that are none go as they are, for the ledger to refuse', () => {
+    for (const change of [{ code: 1.5 }, { source: {} }, { outcome: ['a'] }, { trail: undefined }]) {
+      const request = { ...settleRecord(aSettle()), ...change }
+      expect(ask(way(), { id: 1, name: 'settle', request })).toMatchObject({ request })
+    }
+  })
+
+  test('what cannot be cloned is told to whoever asks, and nothing is put', () => {
+    const on = way()
+    const request = { ...aHold({ accountId: 'acc_1' }), model: () => {} }
+    expect(() => writeRequest(on.to, { id: 1, name: 'hold', request }, 7)).toThrow(/could not be cloned/)
+    on.to.ring.publish()
+    expect(on.from.ring.next()).toBe(NONE)
+  })
+})
+
+test.each([
+  new StoreError('no such account'),
+  new StoreUnavailable(
+    'unknown',
+    Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode: 10 }),
+  ),
+  new TypeError('no'),
+  Object.assign(new RangeError('no'), { code: 'ERR_OUT_OF_RANGE' }),
+])('%s keeps its class, its message and what SQLite says', error => {
+  const carry = carried(way(), to => writeFailure(to, { id: 3, name: 'credit', request: null }, error), readReply)
+  expect(carry).toMatchObject({ id: 3, result: undefined, error })
+  expect(carry.error).toBeInstanceOf(error.constructor)
+  expect({ ...carry.error }).toEqual({ ...error })
+})

@@ -1,0 +1,66 @@
+/** One life of the ledger's thread: when each side shows the other what it has written, and what a full mailbox does. */
+import { expect, onTestFinished, test } from 'vitest'
+import type { Reply } from '../../../src/store/link/codec.ts'
+import { ThreadHost } from '../../../src/store/link/thread-host.ts'
+import { faultyConnector } from '../faulty.ts'
+import { aHold, fund, testStore } from '../helpers.ts'
+
+/** A thread that is ready, and its replies as they come: each list is what one look has found. */
+async function link() {
+  const store = await testStore()
+  const accountId = await fund(store, 10n ** 9n)
+  const { connector, faults } = faultyConnector()
+  const looks: Reply[][] = []
+  let found: Reply[] = []
+  let told = () => {}
+  const until = async (count: number) => {
+    while (looks.flat().length < count) await new Promise<void>(resolve => (told = resolve))
+  }
+  const ended = Promise.withResolvers<void>()
+  const thread = new ThreadHost(store.path, connector, null).start({
+    onReply: reply => void found.push(reply),
+    onReplies() {
+      looks.push(found)
+      found = []
+      told()
+    },
+    onEnd: () => ended.resolve(),
+  })
+  onTestFinished(async () => {
+    thread.end(0)
+    await ended.promise
+  })
+  await until(1)
+  looks.length = 0
+  return { store, thread, faults, looks, until, accountId }
+}
+
+test('what is put in one turn is one commit, and all of its answers come at once', async () => {
+  const { thread, faults, looks, until, accountId } = await link()
+  for (let id = 1; id <= 200; id++) {
+    thread.put({ id, name: 'hold', request: aHold({ accountId, exchange: `req_${id}` }) }, 7)
+  }
+  expect(faults.commitsElsewhere).toBe(0)
+  thread.send()
+  await until(200)
+  expect([looks.length, faults.commitsElsewhere, thread.openHolds()]).toEqual([1, 1, 200])
+  expect(looks[0]!.map(reply => reply.id)).toEqual(Array.from({ length: 200 }, (_, index) => index + 1))
+  expect(looks[0]!.at(-1)?.result).toEqual({ held: true, available: 10n ** 9n - 200n * 100n })
+})
+
+test('answers that find no room wait until there is some, and none is lost', async () => {
+  const { store, thread, looks, until } = await link()
+  // Two of them fill a mailbox: of five, two answers are there, and three wait in the thread.
+  // Nothing is read before, because this turn does not end.
+  const plan = 'x'.repeat(400_000)
+  for (let id = 1; id <= 5; id++) {
+    const request = { id: `acc_${id}`, name: `customer ${id}`, plan }
+    while (!thread.put({ id, name: 'createAccount', request }, 7)) {}
+    thread.send()
+  }
+  while (store.reads.findAccount('acc_3') === undefined) {}
+  await until(5)
+  expect(looks.flat().map(({ id, result }) => [id, (result as { plan: string }).plan === plan])).toEqual(
+    [1, 2, 3, 4, 5].map(id => [id, true]),
+  )
+})

@@ -1,0 +1,248 @@
+/** Settles that cannot be written: where they stay, who is refused meanwhile, and how that becomes known. */
+import { mkdirSync, rmdirSync, rmSync, statSync } from 'node:fs'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { Log } from '#contract'
+import type { StoreOptions } from '../../../src/store/engine/sqlite.ts'
+import { StoreError } from '../../../src/store/error.ts'
+import { StoreUnavailable } from '../../../src/store/store.ts'
+import { until } from '../../helpers/until.ts'
+import { faultyConnector } from '../faulty.ts'
+import { aHold, aSettle, fund, testStore } from '../helpers.ts'
+
+const WRITES = ['here', 'thread'] as const
+const ALL = 1_000_000
+
+/** A store whose disk fails when it is told to, with one open hold of 100 for each exchange. */
+async function rig(options: Partial<StoreOptions>, ...exchanges: string[]) {
+  const { connector, faults } = faultyConnector()
+  const lines: { level: string; message: string; fields: Readonly<Record<string, unknown>> }[] = []
+  const write = (level: string) => (fields: Readonly<Record<string, unknown>>, message: string) =>
+    void lines.push({ level, message, fields })
+  const log: Log = { info: write('info'), warn: write('warn'), error: write('error') }
+  const store = await testStore({ connector, log, ...options })
+  const accountId = await fund(store, 1000n)
+  for (const exchange of exchanges) await store.ledger.hold(aHold({ accountId, exchange }))
+  return {
+    store,
+    faults,
+    lines,
+    accountId,
+    hold: (exchange: string) => store.ledger.hold(aHold({ accountId, exchange })),
+    spool: (exchange: string) => store.ledger.spool(aSettle({ exchange, amount: 61n })),
+    /** A folder in the file's place: the real error of a real file system. */
+    refuseSpool: () => mkdirSync(`${store.path}.spool`),
+    allowSpool: () => rmdirSync(`${store.path}.spool`),
+    balance: () => {
+      const { posted, held } = store.reads.findAccount('alice')!
+      return { posted, held }
+    },
+  }
+}
+
+describe.each(WRITES)('settles that cannot be written, written by: %s', writes => {
+  test.each([
+    { where: 'in the spool', isRefused: false },
+    { where: 'in memory', isRefused: true },
+  ])('stay $where, nothing new is held, and all is settled when the disk is back', async ({ isRefused }) => {
+    const { store, faults, hold, spool, balance, lines, ...at } = await rig({ writes }, 'req_1', 'req_2', 'req_3')
+    faults.before = ALL
+    if (isRefused) at.refuseSpool()
+    expect([spool('req_1'), spool('req_2')]).toEqual(isRefused ? ['waiting', 'waiting'] : ['spooled', 'spooled'])
+    store.ledger.abandon(aSettle({ exchange: 'req_3', amount: 0n, outcome: 'refused' }))
+    expect(store.unwritten()).toMatchObject(isRefused ? { spooled: 0, waiting: 2 } : { spooled: 2, waiting: 0 })
+    expect(store.problem()).toBe('the ledger cannot be written')
+    for (const exchange of ['req_4', 'req_5']) {
+      const refused = await hold(exchange).catch((error: unknown) => error)
+      expect(refused).toBeInstanceOf(StoreUnavailable)
+      expect(refused).toMatchObject({ written: 'not_written', message: expect.stringMatching(/earlier settles wait/) })
+    }
+
+    faults.before = 0
+    await until(async () => expect(await hold('req_6')).toMatchObject({ held: true }))
+    expect(store.unwritten()).toMatchObject({ spooled: 0, waiting: 0 })
+    expect(balance()).toEqual({ posted: 1000n - 122n, held: 100n })
+    expect(store.problem()).toBeNull()
+    expect(lines).toMatchObject([
+      { level: 'warn', message: 'settles that had to wait are written', fields: { settles: 3 } },
+    ])
+    expect(store.reads.verify().violations).toEqual([])
+  })
+
+  test('are tried again without anybody asking', async () => {
+    const { store, faults, spool, balance } = await rig({ writes }, 'req_1')
+    faults.before = 7
+    spool('req_1')
+    await until(() => expect(balance()).toEqual({ posted: 939n, held: 0n }))
+    await until(() => expect(store.unwritten().spooled).toBe(0))
+  })
+
+  test('are not tried again by requests that come during a pause', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { store, faults, spool, hold } = await rig({ writes }, 'req_1')
+    faults.before = ALL
+    spool('req_1')
+    for (let index = 2; index < 22; index++) await expect(hold(`req_${index}`)).rejects.toBeInstanceOf(StoreUnavailable)
+    expect(ALL - faults.before).toBe(0)
+    // One that comes while an attempt runs waits for its end.
+    faults.before = 0
+    vi.advanceTimersByTime(50)
+    expect(await hold('req_22')).toMatchObject({ held: true })
+    expect(store.unwritten()).toMatchObject({ spooled: 0, waiting: 0 })
+  })
+
+  test('in memory go to the spool as soon as it has room: then they are safe', async () => {
+    const { store, faults, spool, ...at } = await rig({ writes }, 'req_1')
+    faults.before = ALL
+    at.refuseSpool()
+    spool('req_1')
+    let isSafe = false
+    const safe = store.safe().then(() => {
+      isSafe = true
+    })
+    await store.look()
+    expect(isSafe).toBe(false)
+    at.allowSpool()
+    await safe
+    expect(store.unwritten()).toMatchObject({ spooled: 1, waiting: 0 })
+    faults.before = 0
+  })
+
+  test('until the end are named in the log, with what is owed, and closing says so', async () => {
+    const { store, faults, spool, lines, ...at } = await rig({ writes }, 'req_1', 'req_2')
+    faults.before = ALL
+    at.refuseSpool()
+    spool('req_1')
+    store.ledger.abandon(aSettle({ exchange: 'req_2', amount: 0n }))
+    const closed = await store.close().catch((error: unknown) => error)
+    expect(closed).toBeInstanceOf(StoreError)
+    expect(String(closed)).toContain('1 settles could not be written')
+    const lost = {
+      exchange: 'req_1',
+      amount: '0.000000061',
+      source: 'reported',
+      prompt_tokens: 10,
+      completion_tokens: 20,
+    }
+    expect(lines).toEqual([
+      { level: 'error', message: expect.stringMatching(/^a settle is lost/), fields: lost },
+      // The next start gives it back without knowing of it.
+      { level: 'warn', message: 'a hold in doubt stays until the next start', fields: { exchange: 'req_2' } },
+    ])
+    at.allowSpool()
+    const next = await testStore({ path: store.path })
+    expect(await next.recover()).toMatchObject({ settled: 2, charged: 0n })
+  })
+
+  test('because the ledger says no to them are told, and do not stand in the way', async () => {
+    const { store, lines, hold, ...at } = await rig({ writes }, 'req_1')
+    at.refuseSpool()
+    store.ledger.spool(aSettle({ exchange: 'req_1', amount: 101n }))
+    store.ledger.spool(aSettle({ exchange: 'req_9', amount: 1n }))
+    await until(async () => expect(await hold('req_2')).toMatchObject({ held: true }))
+    const refused = lines.filter(({ level }) => level === 'error')
+    expect(refused.map(({ fields }) => fields['exchange']).sort()).toEqual(['req_1', 'req_9'])
+    expect(store.unwritten()).toMatchObject({ spooled: 0, waiting: 0 })
+  })
+})
+
+test('a spool that cannot be replayed is told once, until it can', async () => {
+  const { store, lines, spool } = await rig({})
+  const told = () => lines.filter(({ message }) => message === 'the spool cannot be written to the ledger')
+  for (let times = 1; times <= 2; times++) {
+    // The ledger refuses it, and what it refuses cannot be put aside.
+    mkdirSync(`${store.path}.spool.rejected`)
+    spool(`req_${times}0`)
+    for (let looks = 0; looks < 3; looks++) {
+      store.clock.ms += 1000
+      await store.look()
+    }
+    expect(store.unwritten()).toMatchObject({ spooled: 1, waiting: 0 })
+    expect(told()).toHaveLength(times)
+    expect(told().at(-1)).toMatchObject({
+      level: 'error',
+      fields: { settles: 1, error: expect.stringContaining('EISDIR') },
+    })
+    rmdirSync(`${store.path}.spool.rejected`)
+    const refused = () => lines.filter(({ fields }) => fields['rejected'] === 1)
+    await until(() => expect(refused()).toHaveLength(times))
+    expect(store.unwritten()).toMatchObject({ spooled: 0, waiting: 0 })
+    rmSync(`${store.path}.spool.rejected`)
+  }
+})
+
+describe.each(WRITES)('a look at the disk, written by: %s', writes => {
+  test('says without any traffic that it cannot be written, and that it can again', async () => {
+    const { store, faults } = await rig({ writes })
+    await store.look()
+    expect(store.problem()).toBeNull()
+    faults.before = ALL
+    store.clock.ms += 1000
+    await store.look()
+    expect([store.problem(), store.healthy()]).toEqual(['the ledger cannot be written', false])
+    faults.before = 0
+    store.clock.ms += 1000
+    await store.look()
+    expect([store.problem(), store.healthy()]).toEqual([null, true])
+  })
+
+  test('is taken once a second, however many ask', async () => {
+    const { store, faults } = await rig({ writes })
+    await store.look()
+    const commits = faults.commitsHere + faults.commitsElsewhere
+    await Promise.all(Array.from({ length: 50 }, () => store.look()))
+    expect(faults.commitsHere + faults.commitsElsewhere).toBe(commits)
+    store.clock.ms += 1000
+    await Promise.all(Array.from({ length: 50 }, () => store.look()))
+    expect(faults.commitsHere + faults.commitsElsewhere).toBe(commits + 1)
+  })
+})
+
+test('a look writes as much as an exchange', async () => {
+  const { store, accountId } = await rig({})
+  const { key } = await store.createKey({ account: accountId, name: 'k' })
+  /** Bytes by which the log has grown: nobody cuts one as short as this. */
+  const written = async (act: () => Promise<unknown>) => {
+    const before = statSync(`${store.path}-wal`).size
+    await act()
+    return statSync(`${store.path}-wal`).size - before
+  }
+  const most = { hold: 0, settle: 0, look: Number.POSITIVE_INFINITY }
+  for (let index = 100; index < 120; index++) {
+    const exchange = `req_${index}`
+    store.clock.ms += 1000
+    const hold = () => store.ledger.hold(aHold({ accountId, keyId: key.id, exchange, amount: 1n }))
+    most.hold = Math.max(most.hold, await written(hold))
+    most.settle = Math.max(most.settle, await written(() => store.ledger.settle(aSettle({ exchange, amount: 1n }))))
+    most.look = Math.min(most.look, await written(store.look))
+  }
+  expect(most.look).toBeGreaterThanOrEqual(most.hold)
+  expect(most.look).toBeGreaterThanOrEqual(most.settle)
+})
+
+test('a disk that takes too long is a problem, until it has answered', async () => {
+  const { store, faults } = await rig({ writes: 'thread' })
+  faults.delayMs = 3000
+  await store.look()
+  expect(store.problem()).toBe('the ledger takes too long to be written')
+  faults.delayMs = 0
+  await until(() => expect(store.problem()).toBeNull())
+})
+
+test('a spool whose space cannot be reserved is a problem, told once, until it can', async () => {
+  const { store, lines, ...at } = await rig({ reserve: () => 10 })
+  at.refuseSpool()
+  // As at a start: nobody holds yet.
+  for (let times = 0; times < 3; times++) {
+    store.clock.ms += 1000
+    await store.look()
+  }
+  expect(store.problem()).toBe('the disk has no room for settles that cannot be written')
+  expect(lines).toMatchObject([{ level: 'error', message: 'the space of the spool cannot be reserved' }])
+  at.allowSpool()
+  store.clock.ms += 1000
+  await store.look()
+  expect(store.problem()).toBeNull()
+  expect(statSync(`${store.path}.spool`).size).toBe(20_480)
+  expect(lines.at(-1)).toMatchObject({ level: 'warn', message: 'the space of the spool is reserved again' })
+})
