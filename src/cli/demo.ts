@@ -126,7 +126,7 @@ async function showCost({ terminal, url, token }: Client, answer: Response): Pro
 }
 
 async function showBill(terminal: Terminal, bill: { before: string; after: string; costs: string[] }): Promise<void> {
-  const { formatMoney, parseMoney } = await import('../contract/units.ts')
+  const { formatMoney, parseMoney } = await import('../contract/quantities.ts')
   const spent = parseMoney(bill.before) - parseMoney(bill.after)
   const costs = bill.costs.reduce((sum, cost) => sum + parseMoney(cost), 0n)
   terminal.out(`\n   before ${showMoney(bill.before)}, after ${showMoney(bill.after)}\n`)

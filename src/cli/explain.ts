@@ -4,7 +4,7 @@
  */
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { parseMoney, UnitError } from '../contract/units.ts'
+import { parseMoney, UnitError } from '../contract/quantities.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import type { HeaderText, RunOptions } from './explain/run.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'

@@ -1,7 +1,7 @@
 /** `tollgate exposure`: the largest hold and the worst loss that a configuration allows, as a table or as a gate in CI. */
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { formatMoney, parseMoney, UnitError } from '../contract/units.ts'
+import { formatMoney, parseMoney, UnitError } from '../contract/quantities.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { problemText, readConfiguration } from './configuration.ts'
 import type { Exposure, Loss } from './exposure-figures.ts'

@@ -1,6 +1,6 @@
 /** What a replay has found, for people. */
 
-import { formatMoney } from '../contract/units.ts'
+import { formatMoney } from '../contract/quantities.ts'
 import { type Change, type Cost, NOT_RUN, type Side, unknownOf } from '../replay/compare.ts'
 import type { ReplayResult } from '../replay/replay.ts'
 import { type Concerned, changesOf, concerned, costsOf } from '../replay/report.ts'

@@ -1,7 +1,7 @@
 /** `tollgate replay`: yesterday's traffic against a changed configuration, before it is merged. */
 import { readFileSync, statSync } from 'node:fs'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { parseMoney, UnitError } from '../contract/units.ts'
+import { parseMoney, UnitError } from '../contract/quantities.ts'
 import { type Gate, GateError, parseGate } from '../replay/gate.ts'
 import type { ReplayOptions } from '../replay/replay.ts'
 import type { UnhandledErrors } from '../simulate/unhandled.ts'

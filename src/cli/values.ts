@@ -3,7 +3,7 @@
  * with exit code 2 before anything is done.
  */
 import { InvalidArgumentError } from 'commander'
-import { formatMoney, parseDuration, parseMoney, UnitError } from '../contract/units.ts'
+import { formatMoney, parseDuration, parseMoney, UnitError } from '../contract/quantities.ts'
 
 /** Dollars, more than nothing: `10`, `5.25`, `$0.000000001`. As the string with 9 decimals that verbs take. */
 export function moneyValue(text: string): string {

@@ -1,5 +1,5 @@
 /** Who pays, and what lets a client in: accounts and their keys. */
-import type { NanoUsd } from './units.ts'
+import type { NanoUsd } from './quantities.ts'
 
 /** Who pays: prepaid credit belongs to an account. */
 export interface Account {

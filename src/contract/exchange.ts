@@ -4,7 +4,7 @@ import type { Account, Key } from './account.ts'
 import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Reader } from './media.ts'
-import type { NanoUsd } from './units.ts'
+import type { NanoUsd } from './quantities.ts'
 
 /** What a token costs, in nano-dollars per million tokens. Copied into the hold, so a reload cannot change a bill. */
 export interface Price {

@@ -1,6 +1,6 @@
 /** What tokens cost: one sum for customers and for the operator, and the most that it can become. */
 import type { Model, Price } from './exchange.ts'
-import type { NanoUsd } from './units.ts'
+import type { NanoUsd } from './quantities.ts'
 
 /** Token counts by the price that they have. */
 export interface PricedTokens {

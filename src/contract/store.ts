@@ -5,7 +5,7 @@
 import type { Account, Key } from './account.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Attempt, Outcome, Price, TrailEntry } from './exchange.ts'
-import type { NanoUsd } from './units.ts'
+import type { NanoUsd } from './quantities.ts'
 
 /** What became of a presented token. `rotated`: it is an earlier secret of a key that has a newer one. */
 export type KeyLookup =

@@ -1,5 +1,5 @@
 /** `--fail-on`: what a replay must not find, for CI. */
-import { formatMoney, type NanoUsd, parseMoney, UnitError } from '../contract/units.ts'
+import { formatMoney, type NanoUsd, parseMoney, UnitError } from '../contract/quantities.ts'
 import { mayBeRefusedOf, unknownOf } from './compare.ts'
 import type { ReplayResult } from './replay.ts'
 

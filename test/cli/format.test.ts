@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { count, pairs, showMoney, showTime, table } from '../../src/cli/format.ts'
-import { formatMoney, parseMoney } from '../../src/contract/units.ts'
+import { formatMoney, parseMoney } from '../../src/contract/quantities.ts'
 
 test.each([
   ['0.000000000', '$0'],

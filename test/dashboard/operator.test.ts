@@ -1,7 +1,7 @@
 /** What the operators' pages compute before they show it: amounts, references, listings, words for health, addresses. */
 import { describe, expect, test } from 'vitest'
 import type { ProblemView, ProviderView, TargetHealthView } from '../../src/api/views.ts'
-import { parseMoney } from '../../src/contract/units.ts'
+import { parseMoney } from '../../src/contract/quantities.ts'
 import { search } from '../../src/dashboard/lib/api.ts'
 import { requestIn } from '../../src/dashboard/lib/request.ts'
 import { creditCommand, readAmount, suggestReference } from '../../src/dashboard/pages/operator/credit.ts'

@@ -9,6 +9,12 @@ export const WITHOUT_CORPUS = CORPUS === '' ? 'CORPUS_DIR names no corpus' : nul
 export const WILD = process.env['WILD_DIR'] ?? ''
 export const WITHOUT_WILD = WILD === '' ? 'WILD_DIR names no cases' : null
 
+/** Where requests of clients and their judge are, and a Python that has the packages of its requirements.txt; '' without them. */
+export const REQUESTS = process.env['REQUESTS_DIR'] ?? ''
+export const PYTHON = process.env['REQUESTS_PYTHON'] ?? ''
+export const WITHOUT_REQUESTS =
+  REQUESTS === '' || PYTHON === '' ? 'REQUESTS_DIR and REQUESTS_PYTHON name no judge of requests' : null
+
 const isRoot = process.getuid?.() === 0
 export const AS_ROOT = isRoot ? 'root may write every file' : null
 export const NOT_AS_ROOT = isRoot ? null : 'only root may give files away'

@@ -1,5 +1,5 @@
 /** What keys are made with by default in LiteLLM, as the command lines that make such ones here. */
-import { formatMoney } from '../../contract/units.ts'
+import { formatMoney } from '../../contract/quantities.ts'
 import { showMoney } from '../format.ts'
 import { quoted } from '../shell.ts'
 import { scaled } from './decimal.ts'

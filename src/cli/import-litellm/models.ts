@@ -1,5 +1,5 @@
 /** Deployments of one name to a model: its targets, prices, sizes, and what is tried when they fail. */
-import { formatMoney } from '../../contract/units.ts'
+import { formatMoney } from '../../contract/quantities.ts'
 import { showMoney } from '../format.ts'
 import { perMillion, scaled, wholeOf } from './decimal.ts'
 import type { Deployment } from './deployments.ts'
