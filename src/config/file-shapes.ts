@@ -46,7 +46,7 @@ export interface TargetShape {
   readonly model: string
   readonly weight: number
   readonly cost?: PriceShape | 'free'
-  readonly cap_field: 'max_tokens' | 'max_completion_tokens'
+  readonly cap_field?: 'max_tokens' | 'max_completion_tokens'
   readonly reasoning_outside_cap: number
   readonly priority: number
   readonly max_inflight?: number

@@ -43,6 +43,9 @@ const FAMILIES: readonly (readonly [name: RegExp, reads: readonly Media[] | null
 /** Converse takes the text out of documents for models that read text only, except these. */
 const WITHOUT_DOCUMENTS = /titan-text-premier|nova-micro/
 
+/** Whether a dialect has requests of another form than OpenAI's. */
+export const isTranslated = (dialect: DialectName | 'demo') => CARRIED[dialect] !== undefined
+
 /** Undefined: everything that the dialect carries. */
 export function modalitiesOf(
   dialect: DialectName | 'demo',

@@ -11,7 +11,7 @@ import {
 } from '#contract'
 import type { Configuration, DialectName } from './configuration.ts'
 import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
-import { modalitiesOf, uncarried } from './modalities.ts'
+import { isTranslated, modalitiesOf, uncarried } from './modalities.ts'
 import { didYouMean } from './yaml/problem.ts'
 import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
@@ -82,7 +82,7 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
         model: target.model,
         weight: target.weight,
         cost: target.cost === undefined ? null : (priceFrom(target.cost) ?? FREE),
-        capField: target.cap_field,
+        ...(target.cap_field === undefined ? {} : { capField: target.cap_field }),
         reasoningOutsideCap: target.reasoning_outside_cap,
         priority: target.priority,
         maxInflight: target.max_inflight ?? Number.POSITIVE_INFINITY,
@@ -147,11 +147,19 @@ function checkTargets(
 ): void {
   const seen = new Set<string>()
   const providerNames = entriesOf(providers).map(([name]) => name)
-  for (const [i, { provider, model, input_modalities: configured }] of targets.entries()) {
+  for (const [i, { provider, model, cap_field: capField, input_modalities: configured }] of targets.entries()) {
     const target = `${at}/targets/${i}`
     if (provider !== undefined) checkProviderName(source, `${target}/provider`, provider, providerNames)
+    const dialect = provider === undefined ? undefined : providers[provider]?.dialect
+    if (capField !== undefined && dialect !== undefined && isTranslated(dialect)) {
+      source.report(`${target}/cap_field`, 'cap_field is for the dialect openai and its variants', {
+        rule: 'useless-key',
+        key: true,
+        suggestion: 'remove this line',
+      })
+    }
     if (provider === undefined || model === undefined) continue
-    if (configured !== undefined) checkModalities(source, target, configured, providers[provider]?.dialect)
+    if (configured !== undefined) checkModalities(source, target, configured, dialect)
     const id = `${provider}/${model}`
     if (seen.has(id)) {
       source.report(target, `the target ${id} is here twice`, {

@@ -146,8 +146,8 @@ const TARGET = map(
     cost: price('What the operator pays the provider. Counted in tollgate_cost_dollars_total.'),
     cap_field: {
       enum: ['max_tokens', 'max_completion_tokens'],
-      description: 'The request field in which this target accepts the output cap.',
-      default: 'max_completion_tokens',
+      description:
+        'OpenAI and its variants: the request field in which this target accepts the output cap. Default: what the dialect or profile takes, else max_completion_tokens.',
     },
     priority: whole('Targets with a lower number are tried first.', 1, 100, { default: 1 }),
     max_inflight: whole(

@@ -27,8 +27,8 @@ export interface Target extends Reader {
   readonly weight: number
   /** What the operator pays; for the metrics. Null: not known. */
   readonly cost: Price | null
-  /** The name under which this target takes the output cap. */
-  readonly capField: 'max_tokens' | 'max_completion_tokens'
+  /** The name under which this target takes the output cap. Left out: the one that its dialect or profile takes. */
+  readonly capField?: 'max_tokens' | 'max_completion_tokens'
   /** Reasoning tokens that this target may bill beyond the cap, per choice. */
   readonly reasoningOutsideCap: number
   /** Targets of a lower number are tried before those of a higher one. */

@@ -366,7 +366,6 @@ test('models', async () => {
         model: 'tiny',
         weight: 1,
         cost: null,
-        capField: 'max_completion_tokens',
         reasoningOutsideCap: 0,
         priority: 1,
         maxInflight: Number.POSITIVE_INFINITY,

@@ -39,6 +39,11 @@ export const TARGETS: Row[] = [
     'did you mean "image"?',
   ],
   [
+    'a name of the cap where the dialect has its own',
+    ollama('[ { provider: near, model: x, ▸cap_field: max_tokens } ]'),
+    'cap_field is for the dialect openai and its variants; remove this line',
+  ],
+  [
     'a medium that its dialect does not carry',
     ollama('[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
     'the dialect ollama carries no audio; it carries text, image',

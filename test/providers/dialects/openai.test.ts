@@ -31,7 +31,7 @@ describe('a request', () => {
     const isTaken = ({ stop }: Record<string, unknown>) => !Array.isArray(stop) || stop.length <= 4
     const others = fc.dictionary(name, value, { maxKeys: 5 }).filter(isTaken)
     const cap = fc.option(fc.constantFrom('max_tokens', 'max_completion_tokens'), { nil: undefined })
-    const field = fc.constantFrom<Target['capField']>('max_tokens', 'max_completion_tokens')
+    const field = fc.constantFrom<NonNullable<Target['capField']>>('max_tokens', 'max_completion_tokens')
     fc.assert(
       fc.property(others, cap, field, fc.boolean(), fc.nat(), (other, capName, capField, stream, place) => {
         const members = Object.entries({ ...other, messages: [] }).map(

@@ -2,7 +2,7 @@
 import type { Fit } from './fits.ts'
 
 export interface Quirks {
-  /** The only name that it knows for the output cap, whatever the target says: a cap of another name has no effect. */
+  /** Its name for the output cap, where the target says none. Left out: `max_completion_tokens`. */
   readonly capField?: 'max_tokens' | 'max_completion_tokens'
   /** False: it has no `stream_options`; it reports usage unasked, or not at all. */
   readonly streamOptions?: false

@@ -64,7 +64,7 @@ function refuseAnthropicTools(tools: readonly unknown[]): void {
  * asked for: it is what the charge is made from.
  */
 function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Changes {
-  const capField = quirks?.capField ?? target.capField
+  const capField = target.capField ?? quirks?.capField ?? 'max_completion_tokens'
   const otherField = capField === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
   const changes: Changes = {
     model: JSON.stringify(target.model),

@@ -11,7 +11,6 @@ export const target = (model = 'claude-sonnet-4-5'): Target => ({
   model,
   weight: 1,
   cost: null,
-  capField: 'max_tokens',
   reasoningOutsideCap: 0,
   priority: 1,
   maxInflight: Number.POSITIVE_INFINITY,

@@ -10,7 +10,6 @@ export const target = (fields: Partial<Target> = {}): Target => ({
   model: 'some-mini',
   weight: 1,
   cost: null,
-  capField: 'max_completion_tokens',
   reasoningOutsideCap: 0,
   priority: 1,
   maxInflight: Number.POSITIVE_INFINITY,
