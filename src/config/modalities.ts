@@ -1,10 +1,10 @@
 /** Which media a target's model reads: as configured, else as its family is known to. */
 import { MODALITIES, type Modality } from '#contract'
-import type { DialectName } from './configuration.ts'
+import type { DialectName, ProfileName } from './configuration.ts'
 
 type Media = Exclude<Modality, 'text'>
 
-/** Media that a translating dialect carries beside text. Relatives of OpenAI refuse parts by themselves (openai/quirks.ts). */
+/** Media that a translating dialect carries beside text. */
 const CARRIED: Readonly<Partial<Record<DialectName | 'demo', readonly Media[]>>> = {
   anthropic: ['image', 'file'],
   'vertex-anthropic': ['image', 'file'],
@@ -14,6 +14,19 @@ const CARRIED: Readonly<Partial<Record<DialectName | 'demo', readonly Media[]>>>
   vertex: ['image', 'audio', 'file'],
   cohere: ['image'],
   ollama: ['image'],
+}
+
+/**
+ * Media that relatives of OpenAI have parts for, beside text; those without a row have parts for all. They refuse the others by
+ * themselves (openai/quirks.ts); a test compares the two.
+ */
+const OF_RELATIVES: Readonly<Partial<Record<DialectName | ProfileName | 'demo', readonly Media[]>>> = {
+  deepseek: [],
+  groq: ['image'],
+  perplexity: ['image', 'video', 'file'],
+  together: ['image', 'audio', 'video'],
+  fireworks: ['image', 'video'],
+  cerebras: ['image'],
 }
 
 /**
@@ -67,12 +80,12 @@ function familyOf(dialect: DialectName | 'demo', model: string): readonly Modali
   return [...reads, 'file']
 }
 
-/** The first that the dialect has no form for, and those that it has; null when it has a form for all. */
+/** The first that the dialect or profile has no form for, and those that it has; null when it has a form for all. */
 export function uncarried(
-  dialect: DialectName | 'demo',
+  name: DialectName | ProfileName | 'demo',
   configured: readonly Modality[],
 ): { readonly modality: Modality; readonly carried: readonly Modality[] } | null {
-  const carried: readonly Modality[] = ['text', ...(CARRIED[dialect] ?? MODALITIES)]
+  const carried: readonly Modality[] = ['text', ...(CARRIED[name as DialectName] ?? OF_RELATIVES[name] ?? MODALITIES)]
   const modality = configured.find(each => !carried.includes(each))
   return modality === undefined ? null : { modality, carried }
 }

@@ -9,8 +9,8 @@ import {
   type SearchForm,
   type Target,
 } from '#contract'
-import type { Configuration, DialectName } from './configuration.ts'
-import type { GatewayShape, ModelShape, PriceShape, TargetShape } from './file-shapes.ts'
+import type { Configuration, DialectName, ProfileName } from './configuration.ts'
+import type { GatewayShape, ModelShape, PriceShape, ProviderShape, TargetShape } from './file-shapes.ts'
 import { isTranslated, modalitiesOf, uncarried } from './modalities.ts'
 import { didYouMean } from './yaml/problem.ts'
 import { entriesOf, pointer, type Source } from './yaml/source.ts'
@@ -24,8 +24,8 @@ interface Catalog {
 const MAX_PRICE: NanoUsd = 100_000n * 1_000_000_000n
 const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
 
-/** Answers that a request may ask for in a dialect; all others take `MAX_CHOICES`. A test asks the dialects themselves. */
-export const CHOICES_OF: Readonly<Partial<Record<DialectName | 'demo', number>>> = {
+/** Answers that a request may ask for in a dialect or profile; all others take `MAX_CHOICES`. A test asks the dialects themselves. */
+export const CHOICES_OF: Readonly<Partial<Record<DialectName | ProfileName | 'demo', number>>> = {
   anthropic: 1,
   'vertex-anthropic': 1,
   bedrock: 1,
@@ -71,8 +71,9 @@ export function buildCatalog(
 }
 
 function build(id: string, shape: ModelShape, providers: GatewayShape['providers']): Model {
-  const dialects = shape.targets.map(({ provider }) => providers[provider]?.dialect ?? 'demo')
-  const choices = dialects.map(dialect => CHOICES_OF[dialect] ?? MAX_CHOICES)
+  const asked = shape.targets.map(({ provider }) => providers[provider])
+  const dialects = asked.map(provider => provider?.dialect ?? 'demo')
+  const choices = asked.map(provider => CHOICES_OF[provider?.profile ?? provider?.dialect ?? 'demo'] ?? MAX_CHOICES)
   return {
     id,
     targets: shape.targets.map(
@@ -159,7 +160,7 @@ function checkTargets(
       })
     }
     if (provider === undefined || model === undefined) continue
-    if (configured !== undefined) checkModalities(source, target, configured, dialect)
+    if (configured !== undefined) checkModalities(source, target, configured, providers[provider])
     const id = `${provider}/${model}`
     if (seen.has(id)) {
       source.report(target, `the target ${id} is here twice`, {
@@ -176,13 +177,15 @@ function checkModalities(
   source: Source,
   target: string,
   configured: readonly Modality[],
-  dialect: DialectName | 'demo' | undefined,
+  provider: Partial<ProviderShape> | undefined,
 ): void {
   const at = `${target}/input_modalities`
-  if (dialect === undefined || !source.sound(at)) return
-  const found = uncarried(dialect, configured)
+  if (provider?.dialect === undefined || !source.sound(at)) return
+  const { dialect, profile } = provider
+  const found = uncarried(profile ?? dialect, configured)
   if (found === null) return
-  source.report(`${at}/${configured.indexOf(found.modality)}`, `the dialect ${dialect} carries no ${found.modality}`, {
+  const who = profile === undefined ? `dialect ${dialect}` : `profile ${profile}`
+  source.report(`${at}/${configured.indexOf(found.modality)}`, `the ${who} carries no ${found.modality}`, {
     suggestion: `it carries ${found.carried.join(', ')}`,
   })
 }

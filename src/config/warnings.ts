@@ -3,7 +3,7 @@
  * limits that change nothing. Told by `tollgate check` alone.
  */
 
-import { asksModel, formatMoney, type NanoUsd, type Price } from '#contract'
+import { asksModel, formatMoney, type NanoUsd, type Price, type Target } from '#contract'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
 import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
@@ -36,7 +36,8 @@ export function warnAbout({ source, configuration, routes, policies }: Loaded, {
     const at = pointer('models', id)
     warnOfPrice(source, `${at}/price`, price)
     if (allow.includes('web_search')) warnOfSearch(source, `${at}/allow`, price)
-    for (const [index, { cost }] of targets.entries()) {
+    for (const [index, { provider, capField, cost }] of targets.entries()) {
+      warnOfCap(source, `${at}/targets/${index}/cap_field`, capField, providers.get(provider)!)
       warnOfPrice(source, `${at}/targets/${index}/cost`, cost)
       warnOfCost(source, `${at}/targets/${index}/cost`, cost, price)
     }
@@ -98,6 +99,19 @@ const CREDENTIAL_OF: Readonly<Partial<Record<Provider['dialect'], string>>> = {
   'bedrock-invoke': AWS,
   vertex: GOOGLE,
   'vertex-anthropic': GOOGLE,
+}
+
+/** Dialects and profiles that know the output cap as `max_tokens` only; a test compares them with the profiles. */
+export const OLDER_CAPS: ReadonlySet<string> = new Set(['mistral', 'deepseek', 'perplexity', 'together', 'zai'])
+
+/** Some pass over a name that they do not know, and the answer then has no cap. */
+function warnOfCap(source: Source, at: string, name: Target['capField'], { dialect, profile }: Provider): void {
+  const who = profile ?? dialect
+  if (name !== 'max_completion_tokens' || !OLDER_CAPS.has(who)) return
+  source.warn(at, `${who} takes the output cap as max_tokens, and may not know it as max_completion_tokens`, {
+    rule: 'no-effect',
+    suggestion: 'remove this line',
+  })
 }
 
 /** What is read from a cache is cheaper than what is not, at every provider. */

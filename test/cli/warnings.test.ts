@@ -186,6 +186,19 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'odd-price',
     says: 'web_search is allowed, but the price has no web_search, so the operator pays for each search',
   },
+  ...Object.fromEntries(
+    ['dialect: mistral', 'dialect: openai, profile: deepseek'].map((who): [string, Row] => [
+      `a cap under another name: ${who}`,
+      {
+        file: gateway({
+          provider: `${who}, base_url: "https://llm.example.com/v1"`,
+          model: MODEL.replace('model: big', 'model: big, cap_field: max_completion_tokens'),
+        }),
+        rule: 'no-effect',
+        says: 'takes the output cap as max_tokens',
+      },
+    ]),
+  ),
   'a host that speaks another dialect': {
     file: gateway({ provider: `dialect: anthropic, base_url: "https://api.openai.com/v1", ${KEYED}` }),
     rule: 'other-dialect',

@@ -5,10 +5,11 @@ import type { Gateway } from './workshop.ts'
 const targets = (text: string) => ({
   models: `models:\n  small: { targets: ${text}, price: free, context: 8Ki, max_output: 1Ki }`,
 })
-const ollama = (text: string): Gateway => ({
-  providers: 'providers:\n  demo: { dialect: demo }\n  near: { dialect: ollama, base_url: "http://127.0.0.1:11434" }',
+const near = (dialect: string, text: string): Gateway => ({
+  providers: `providers:\n  demo: { dialect: demo }\n  near: { ${dialect}, base_url: "http://127.0.0.1:11434" }`,
   ...targets(text),
 })
+const ollama = (text: string) => near('dialect: ollama', text)
 
 export const TARGETS: Row[] = [
   ['no targets', targets('▸[]'), 'targets needs at least one entry'],
@@ -47,5 +48,15 @@ export const TARGETS: Row[] = [
     'a medium that its dialect does not carry',
     ollama('[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
     'the dialect ollama carries no audio; it carries text, image',
+  ],
+  [
+    'a medium that its variant of OpenAI does not carry',
+    near('dialect: groq', '[ { provider: near, model: x, input_modalities: [ image, ▸audio ] } ]'),
+    'the dialect groq carries no audio; it carries text, image',
+  ],
+  [
+    'a medium that its profile does not carry',
+    near('dialect: openai, profile: deepseek', '[ { provider: near, model: x, input_modalities: [ ▸image ] } ]'),
+    'the profile deepseek carries no image; it carries text',
   ],
 ]

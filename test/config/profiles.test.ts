@@ -1,0 +1,36 @@
+/** Facts about profiles that the configuration has of its own, compared with the profiles themselves. */
+import { afterAll, expect, test } from 'vitest'
+import { PROFILE_NAMES } from '../../src/config/configuration.ts'
+import { uncarried } from '../../src/config/modalities.ts'
+import { OLDER_CAPS } from '../../src/config/warnings.ts'
+import type { Quirks } from '../../src/providers/dialects/openai/profile.ts'
+import { PROFILES } from '../../src/providers/dialects/openai/quirks.ts'
+import { openWorkshop } from './workshop.ts'
+
+const workshop = openWorkshop()
+afterAll(() => workshop.close())
+
+const TYPES = {
+  image: ['image_url'],
+  audio: ['input_audio', 'audio_url'],
+  video: ['video_url', 'input_video'],
+  file: ['file', 'file_url', 'document_url'],
+} as const
+
+test.each(PROFILE_NAMES)('%s: the media that it carries, and its name for the cap', name => {
+  const { capField, messages }: Quirks = PROFILES[name]
+  const known = messages?.parts && (messages.parts['user'] ?? new Set())
+  const carried = Object.entries(TYPES).filter(
+    ([, types]) => known === undefined || types.some(each => known.has(each)),
+  )
+  const said = (Object.keys(TYPES) as (keyof typeof TYPES)[]).filter(each => uncarried(name, [each]) === null)
+  expect(said).toEqual(carried.map(([modality]) => modality))
+  expect(OLDER_CAPS.has(name)).toBe(capField === 'max_tokens')
+})
+
+test('a profile says how many answers a request may ask for', async () => {
+  const providers = `providers:
+  demo: { dialect: openai, profile: groq, base_url: "https://a.example/v1" }`
+  const { models } = await workshop.good({ gateway: { providers } })
+  expect(models.get('small')!.maxChoices).toBe(1)
+})
