@@ -76,7 +76,7 @@ const PROVIDER = map(
     profile: {
       enum: PROFILE_NAMES,
       description:
-        'The dialect openai only: whose parameters the provider takes, where its host does not show it, such as vllm. Default: by the host; at other hosts those of OpenAI.',
+        'The dialect openai only: whose parameters the provider takes, where its host does not show it, such as vllm. Default: by the host; at other hosts all are sent, and custom tools as functions.',
     },
     base_url: text(
       'The base URL; the dialect appends its paths: https://api.example.com/v1. http:// is allowed for loopback addresses only.',

@@ -5,6 +5,7 @@ import { uncarried } from '../../src/config/modalities.ts'
 import { OLDER_CAPS } from '../../src/config/warnings.ts'
 import type { Quirks } from '../../src/providers/dialects/openai/profile.ts'
 import { PROFILES } from '../../src/providers/dialects/openai/quirks.ts'
+import { read } from '../helpers/repository.ts'
 import { openWorkshop } from './workshop.ts'
 
 const workshop = openWorkshop()
@@ -33,4 +34,13 @@ test('a profile says how many answers a request may ask for', async () => {
   demo: { dialect: openai, profile: groq, base_url: "https://a.example/v1" }`
   const { models } = await workshop.good({ gateway: { providers } })
   expect(models.get('small')!.maxChoices).toBe(1)
+})
+
+test('the page of the dialects has a row for each profile', () => {
+  const [, table] = read('src/providers/dialects/README.md').split('| Dialect | Refused |')
+  const names = table!
+    .split('\n\n')[0]!
+    .split('\n')
+    .flatMap(row => row.split('|')[1]?.match(/`[a-z-]+`/g) ?? [])
+  expect(names).toEqual(expect.arrayContaining(PROFILE_NAMES.map(name => `\`${name}\``)))
 })
