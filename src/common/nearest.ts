@@ -13,10 +13,10 @@ export function hintOf(value: unknown, known: Iterable<string>): string {
   return near === undefined ? '' : ` Did you mean '${near}'?`
 }
 
-/** The known word within two edits (one for words of up to four letters), or of the same letters but for case. */
+/** The known word within two edits (one for words of up to four letters, three for those above twelve), or of the same letters but for case. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
-  let least = word.length <= 4 ? 2 : 3
+  let least = word.length <= 4 ? 2 : word.length <= 12 ? 3 : 4
   for (const candidate of known) {
     if (candidate === word) continue
     // Words whose lengths differ by more are farther apart, and a client may send one of any length.

@@ -85,7 +85,7 @@ const needsSettings = ({ settings }: AnyPlugin) => settings.required !== undefin
 const REFERENCE = '\\$\\{[^}]*\\}'
 
 /** Keywords that our loader has and editors do not. */
-const OURS = new Set(['unit', 'within', 'sentence', 'instead', 'unknown', 'refused', '$schema', '$id'])
+const OURS = new Set(['unit', 'within', 'sentence', 'instead', 'hints', 'unknown', 'refused', '$schema', '$id'])
 /** Keywords of 2020-12 that draft-07 calls otherwise. */
 const RENAMED: Readonly<Record<string, string>> = {
   dependentRequired: 'dependencies',

@@ -3,7 +3,8 @@
  * --markdown` makes the reference from them. What a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
  */
 import { unit } from '#contract'
-import { DIALECT_NAMES, PROFILE_NAMES } from './configuration.ts'
+import { knowing } from './hints.ts'
+import { PROVIDER } from './provider-schema.ts'
 import {
   ADDRESS,
   flag,
@@ -63,78 +64,6 @@ const LIMITS = map('Limits on size, number and time.', {
   stall: span('Tollgate closes the connection of a client that reads nothing of its answer for this time.', '60s'),
 })
 
-const MISSING_FINISH =
-  'What Tollgate does when an answer ends cleanly without a finish reason: error reports an error, stop adds the finish reason. An answer without content and without a finish reason is always an error.'
-const PROVIDER = map(
-  'An account at a model provider.',
-  {
-    dialect: {
-      enum: [...DIALECT_NAMES, 'demo'],
-      description:
-        'The wire format of the provider. openai: chat completions; azure, mistral, deepseek, groq, perplexity, together, zai: variants of it; anthropic: Messages; gemini: generateContent; vertex, vertex-anthropic: Google Cloud; bedrock: Converse; bedrock-invoke: Claude on Bedrock; cohere: Chat API version 2; ollama: its native chat API; demo: embedded, without a network.',
-    },
-    profile: {
-      enum: PROFILE_NAMES,
-      description:
-        'The dialect openai only: whose parameters the provider takes, where its host does not show it, such as vllm. Default: by the host; at other hosts all are sent, and custom tools as functions.',
-    },
-    base_url: text(
-      'The base URL; the dialect appends its paths: https://api.example.com/v1. http:// is allowed for loopback addresses only.',
-    ),
-    api_key: text('The API key, as ${NAME} or ${file:PATH}. Without it Tollgate sends no Authorization header.'),
-    api_keys: {
-      type: 'array',
-      minItems: 1,
-      uniqueItems: true,
-      description:
-        'Several keys in place of api_key. Tollgate uses them in turn and skips a key for a minute after the provider rejects it.',
-      items: text('An API key, as ${NAME} or ${file:PATH}.'),
-    },
-    aws: map(
-      'Bedrock: AWS credentials in place of api_key.',
-      {
-        access_key_id: text('The access key id, as ${NAME} or ${file:PATH}.'),
-        secret_access_key: text('The secret access key, as ${NAME} or ${file:PATH}.'),
-        session_token: text('The session token of temporary credentials, as ${NAME} or ${file:PATH}.'),
-        region: text('The region that requests are signed for: eu-central-1.'),
-      },
-      { required: ['access_key_id', 'secret_access_key', 'region'] },
-    ),
-    service_account: text(
-      'Vertex AI: a service account in place of api_key: its JSON key file as ${file:PATH}. Tollgate renews its access tokens.',
-    ),
-    api_version: text('Azure: the API version, such as 2024-10-21. Not needed when base_url ends in /openai/v1.'),
-    auth: {
-      enum: ['api-key', 'bearer'],
-      description:
-        'Azure: the kind of api_key. api-key: a resource key; bearer: a Microsoft Entra access token. Default: api-key.',
-    },
-    headers: {
-      type: 'object',
-      description: 'Additional headers for each request to the provider.',
-      additionalProperties: { type: 'string', description: 'The value of the header.' },
-    },
-    allow_insecure: flag(
-      'Allows http:// to another machine. Keys and prompts then cross the network unencrypted.',
-      false,
-    ),
-    timeouts: map(
-      'Timeouts of a request to the provider.',
-      {
-        connect: span('Time to open a connection.', '5s'),
-        first_byte: span('Time until the response headers; for a stream, until the first event.', '120s'),
-        idle: span('Time between two chunks of an answer.', '60s'),
-        total: span('Time for the whole exchange.', '15m'),
-      },
-      { default: {} },
-    ),
-    connections: whole('The maximum number of connections to the provider.', 1, 65_535, { default: 4096 }),
-    missing_finish: { enum: ['error', 'stop'], description: MISSING_FINISH, default: 'error' },
-    pace: measured('duration', '0ms', '1m')('The demo provider only: the pause between two tokens. Default: 25ms.'),
-  },
-  { required: ['dialect'] },
-)
-
 const TARGET = map(
   'A provider and its name for the model.',
   {
@@ -165,53 +94,61 @@ const TARGET = map(
   { required: ['provider', 'model'] },
 )
 
+const OF_MODEL = {
+  price: price('What customers pay, whichever target answers.'),
+  context: tokens('The context window: tokens of prompt and answer together.'),
+  max_output: tokens('The maximum number of output tokens.'),
+  default_output: tokens('The output cap of requests that do not set one. Default: max_output.'),
+  reasoning: flag(
+    'Whether the model reasons: it accepts reasoning_effort and bills hidden tokens that Tollgate cannot count.',
+    false,
+  ),
+  input_overhead: measured(
+    'tokens',
+    '0',
+    '1M',
+  )('The most tokens that the provider adds to a prompt with tools, in addition to their bytes.', '1024'),
+  allow: {
+    type: 'array',
+    uniqueItems: true,
+    description:
+      'Request fields that change what the provider bills. Tollgate rejects them unless they are listed here.',
+    items: { enum: ['service_tier', 'web_search', 'audio', 'prediction'] },
+    default: [],
+  },
+  public: flag('Whether keys without a model list can use the model and see it in GET /v1/models.', true),
+  enabled: flag('Whether clients can use the model at all.', true),
+  aliases: {
+    type: 'array',
+    uniqueItems: true,
+    description: 'Other ids for this model.',
+    items: {
+      type: 'string',
+      pattern: '^[!-~]{1,200}$',
+      sentence: 'must be 1 to 200 printable characters without blanks',
+    },
+    default: [],
+  },
+  owned_by: text('The owner in GET /v1/models.', { default: 'tollgate' }),
+  description: text('The description in GET /v1/models.'),
+  created: {
+    type: 'string',
+    pattern: '^\\d{4}-\\d\\d-\\d\\d$',
+    sentence: 'must be a date such as 2026-01-31',
+    description: 'The creation date in GET /v1/models.',
+    default: '2026-01-01',
+  },
+}
 const MODEL = map(
   'A model that clients name in `model`.',
   {
-    targets: { type: 'array', minItems: 1, description: 'The providers that can serve this model.', items: TARGET },
-    price: price('What customers pay, whichever target answers.'),
-    context: tokens('The context window: tokens of prompt and answer together.'),
-    max_output: tokens('The maximum number of output tokens.'),
-    default_output: tokens('The output cap of requests that do not set one. Default: max_output.'),
-    reasoning: flag(
-      'Whether the model reasons: it accepts reasoning_effort and bills hidden tokens that Tollgate cannot count.',
-      false,
-    ),
-    input_overhead: measured(
-      'tokens',
-      '0',
-      '1M',
-    )('The most tokens that the provider adds to a prompt with tools, in addition to their bytes.', '1024'),
-    allow: {
+    targets: {
       type: 'array',
-      uniqueItems: true,
-      description:
-        'Request fields that change what the provider bills. Tollgate rejects them unless they are listed here.',
-      items: { enum: ['service_tier', 'web_search', 'audio', 'prediction'] },
-      default: [],
+      minItems: 1,
+      description: 'The providers that can serve this model.',
+      items: knowing(TARGET, { 'the model': OF_MODEL, 'the provider': PROVIDER.properties }),
     },
-    public: flag('Whether keys without a model list can use the model and see it in GET /v1/models.', true),
-    enabled: flag('Whether clients can use the model at all.', true),
-    aliases: {
-      type: 'array',
-      uniqueItems: true,
-      description: 'Other ids for this model.',
-      items: {
-        type: 'string',
-        pattern: '^[!-~]{1,200}$',
-        sentence: 'must be 1 to 200 printable characters without blanks',
-      },
-      default: [],
-    },
-    owned_by: text('The owner in GET /v1/models.', { default: 'tollgate' }),
-    description: text('The description in GET /v1/models.'),
-    created: {
-      type: 'string',
-      pattern: '^\\d{4}-\\d\\d-\\d\\d$',
-      sentence: 'must be a date such as 2026-01-31',
-      description: 'The creation date in GET /v1/models.',
-      default: '2026-01-01',
-    },
+    ...OF_MODEL,
   },
   { required: ['targets', 'price', 'context', 'max_output'] },
 )
@@ -384,14 +321,20 @@ export const GATEWAY_SCHEMA = map(
       type: 'object',
       description: 'Accounts at model providers, by name.',
       propertyNames: { ...NAME },
-      additionalProperties: PROVIDER,
+      additionalProperties: knowing(PROVIDER, {
+        'an entry of targets': TARGET.properties,
+        'the model': MODEL.properties,
+      }),
       default: {},
     },
     models: {
       type: 'object',
       description: 'The models, by the id that clients send.',
       propertyNames: { pattern: '^[!-~]{1,200}$', sentence: 'must be 1 to 200 printable characters without blanks' },
-      additionalProperties: MODEL,
+      additionalProperties: knowing(MODEL, {
+        'an entry of targets': TARGET.properties,
+        'the provider': PROVIDER.properties,
+      }),
       default: {},
     },
     routes: { type: 'array', minItems: 1, description: 'The endpoints.', items: ROUTE },

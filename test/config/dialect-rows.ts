@@ -25,5 +25,47 @@ export const ONE_DIALECT: Row[] = [
     provider('  near: { dialect: openai, base_url: "https://a.example/v1", profile: ▸lama }'),
     'profile: "lama" is not one of',
   ],
+  ...(
+    [
+      ['grok', 'write profile: xai'],
+      ['fireworks_ai', 'write profile: fireworks'],
+      ['anthropic', 'write dialect: anthropic, without a profile'],
+      ['lmstudio', 'remove this line'],
+      ['opnrouter', 'did you mean "openrouter"?'],
+    ] as const
+  ).map(
+    ([name, says]): Row => [
+      `a profile called ${name}`,
+      provider(`  near: { dialect: openai, base_url: "https://a.example/v1", profile: ▸${name} }`),
+      says,
+    ],
+  ),
+  ...(
+    [
+      ['xai', 'write dialect: openai, and profile: xai'],
+      ['Grok', 'write dialect: openai, and profile: xai'],
+      ['openrouter', 'write dialect: openai, and profile: openrouter'],
+      ['vlm', 'write dialect: openai, and profile: vllm'],
+      ['LM Studio', 'write dialect: openai'],
+      ['together_ai', 'write dialect: together'],
+      ['claude', 'write dialect: anthropic'],
+    ] as const
+  ).map(
+    ([name, says]): Row => [
+      `a dialect called ${name}`,
+      provider(`  near: { dialect: ▸${name}, base_url: "https://a.example/v1" }`),
+      `; ${says}`,
+    ],
+  ),
+  [
+    'a key of targets at a provider',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸cap_field: max_tokens }'),
+    'unknown key "cap_field"; it belongs to an entry of targets',
+  ],
+  [
+    'a key of models at a provider, which is nearly one of its own',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", ▸price: free }'),
+    'unknown key "price"; it belongs to the model',
+  ],
   ['a profile for the demo', provider('  near: { dialect: demo, ▸profile: vllm }'), 'has no network'],
 ]

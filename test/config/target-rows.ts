@@ -30,6 +30,29 @@ export const TARGETS: Row[] = [
     'unknown key "weigth"; did you mean "weight"?',
   ],
   [
+    'a key in the singular',
+    targets('[ { provider: demo, model: x, ▸input_modality: [ image ] } ]'),
+    'unknown key "input_modality"; did you mean "input_modalities"?',
+  ],
+  [
+    'a key of the model',
+    targets('[ { provider: demo, model: x, ▸reasoning: true } ]'),
+    'unknown key "reasoning"; it belongs to the model',
+  ],
+  [
+    'a key of the provider, where another one is missing',
+    targets('[ ▸{ provider: demo, ▸profile: vllm } ]'),
+    ['has no "model"', 'unknown key "profile"; it belongs to the provider'],
+  ],
+  [
+    'a key of targets at the model, in the singular',
+    {
+      models:
+        'models:\n  small: { targets: [ { provider: demo, model: x } ], price: free, context: 8Ki, max_output: 1Ki, ▸input_modality: [ image ] }',
+    },
+    'unknown key "input_modality"; it belongs to an entry of targets',
+  ],
+  [
     'a target twice',
     targets('[ { provider: demo, model: x }, ▸{ provider: demo, model: x } ]'),
     'the target demo/x is here twice; give it a larger weight instead',

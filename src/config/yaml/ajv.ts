@@ -7,6 +7,7 @@
  * - `refused`: the key is known and not to be used; the value is the sentence that says why
  * - `instead`: what to write instead of a value of the wrong type that looks like this
  * - `unknown`: the key of the map to which keys belong that it does not know
+ * - `hints`: suggestions for keys and values of other places, by these
  * - `sentence`: what to say when the value does not fit, instead of a sentence made from the keyword
  */
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -82,6 +83,7 @@ function createAjv(): Ajv2020 {
   })
   ajv.addKeyword({ keyword: 'sentence', schemaType: 'string' })
   ajv.addKeyword({ keyword: 'instead', schemaType: 'object' })
+  ajv.addKeyword({ keyword: 'hints', schemaType: 'object' })
   ajv.addKeyword({ keyword: 'unknown', schemaType: 'string' })
   ajv.addSchema(UNIT_SCHEMAS as unknown as AnySchema)
   return ajv

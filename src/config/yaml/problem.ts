@@ -5,6 +5,14 @@ import type { Rule } from './rules.ts'
 
 export { didYouMean, nearest } from '../../common/nearest.ts'
 
+/** The suggestion of `hints` for a word, which counts however the word is spelt (`LM Studio`, `lm-studio`). */
+export function hintFor(word: string, hints: Readonly<Record<string, string>> = {}): string | undefined {
+  const known = Object.keys(hints).find(each => lettersOf(each) === lettersOf(word))
+  return known && hints[known]
+}
+
+const lettersOf = (word: string) => word.toLowerCase().replace(/[-_. ]/g, '')
+
 export interface Problem extends Position {
   /** What kind of problem it is: stable, for CI systems and searches. */
   readonly rule: Rule

@@ -1,6 +1,6 @@
 /** The schema checker's errors as sentences at their place. */
 import type { ErrorObject } from 'ajv/dist/2020.js'
-import { didYouMean, listed, nearest, show } from './problem.ts'
+import { didYouMean, hintFor, listed, nearest, show } from './problem.ts'
 import { RULE_OF_KEYWORD } from './rule-of-keyword.ts'
 import type { Rule } from './rules.ts'
 import { pointer, type Source } from './source.ts'
@@ -8,6 +8,7 @@ import { pointer, type Source } from './source.ts'
 type Schema = Readonly<Record<string, unknown>> & {
   readonly properties?: Record<string, Schema>
   readonly unknown?: string
+  readonly hints?: Readonly<Record<string, string>>
 }
 
 /** Reports each error once; what only repeats another error in other words is left out. */
@@ -93,9 +94,9 @@ function unknownIn({ keyword, params }: ErrorObject): string | undefined {
 /** The addresses that an unknown key may have been meant for: of the word that is near, or else of all keys with such values. */
 function meantKeys(error: ErrorObject): string[] {
   const key = unknownIn(error)
-  if (key === undefined) return []
   const schema = error.parentSchema as Schema
-  const near = nearKey(key, knownKeys(schema))
+  if (key === undefined || hintFor(key, schema.hints) !== undefined) return []
+  const near = nearKey(key, schema)
   const kind = kindOf((error.data as Record<string, unknown>)[key])
   const fits = (each: string) => each === schema.unknown || takes(schema.properties![each]!, kind)
   const known = near === undefined ? knownKeys(schema).filter(fits) : [near]
@@ -113,7 +114,7 @@ function takes(schema: Schema, kind: string): boolean {
 function replacedBy(error: ErrorObject, errors: readonly ErrorObject[]): string | undefined {
   const key = unknownIn(error)
   if (key === undefined) return undefined
-  const near = nearKey(key, knownKeys(error.parentSchema as Schema))
+  const near = nearKey(key, error.parentSchema as Schema)
   if (near !== undefined) return `${error.instancePath}/${near}`
   const beside = errors.filter(each => each.instancePath === error.instancePath)
   const missing = beside.filter(each => each.keyword === 'required' && each.parentSchema === error.parentSchema)
@@ -138,8 +139,11 @@ function emptyAbove(error: ErrorObject, errors: readonly ErrorObject[]): ErrorOb
 const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/'))
 
 /** In braces `path:/v1` and `path /v1` are keys without a value. */
-const nearKey = (key: string, known: readonly string[]) =>
-  known.find(each => key.startsWith(`${each}:`) || key.startsWith(`${each} `)) ?? nearest(key, known)
+function nearKey(key: string, schema: Schema): string | undefined {
+  if (hintFor(key, schema.hints) !== undefined) return undefined
+  const known = knownKeys(schema)
+  return known.find(each => key.startsWith(`${each}:`) || key.startsWith(`${each} `)) ?? nearest(key, known)
+}
 
 function knownKeys({ properties = {} }: Schema): string[] {
   return Object.keys(properties).filter(word => !('refused' in properties[word]!))
@@ -254,9 +258,8 @@ interface Meant {
 function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Words {
   const message = `unknown key "${key}"`
   if (above !== undefined) return { message, suggestion: `indent it below "${nameOf(above)}"`, key: true, child: key }
-  const known = knownKeys(schema)
   const missing = replaced?.slice(replaced.lastIndexOf('/') + 1)
-  const near = nearKey(key, known)
+  const near = nearKey(key, schema)
   const suggestion =
     near !== undefined
       ? /[: ]/.test(key)
@@ -266,8 +269,14 @@ function unknownKey(key: string, schema: Schema, { replaced, above }: Meant): Wo
         ? `did you mean "${missing}", which is missing?`
         : schema.unknown !== undefined
           ? `if it is a setting, write it below "${schema.unknown}"`
-          : fewKeys(schema, 'there is', 'there are')
+          : (hintNear(key, schema) ?? fewKeys(schema, 'there is', 'there are'))
   return { message, suggestion, key: true, child: key }
+}
+
+/** The suggestion for a word that is, or is nearly, one of `hints`. */
+function hintNear(word: string, { hints = {} }: Schema): string | undefined {
+  const near = nearest(word, Object.keys(hints))
+  return hintFor(word, hints) ?? (near && hints[near])
 }
 
 /** The keys of a map; a long list helps nobody. */
@@ -319,7 +328,9 @@ function wrongType(error: ErrorObject, name: string, value: string, instead: str
 function notOneOf(error: ErrorObject, name: string, value: string): Words {
   const allowed = (error.schema as unknown[]).map(String)
   const message = `${name}: ${value} is not one of ${listed(allowed)}`
-  return { message, suggestion: didYouMean(String(error.data), allowed) }
+  const schema = error.parentSchema as Schema
+  const word = String(error.data)
+  return { message, suggestion: hintFor(word, schema.hints) ?? didYouMean(word, allowed) ?? hintNear(word, schema) }
 }
 
 function fallback(error: ErrorObject, name: string, value: string): string {
