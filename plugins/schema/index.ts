@@ -130,7 +130,7 @@ function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap
     throw refuse('invalid_value', { message, param: 'stream_options' })
   }
   if (body.reasoning_effort != null && !model.reasoning) {
-    const message = `The model ${shortJson(model.id)} does not take 'reasoning_effort': it is not a reasoning model.`
+    const message = `The model ${shortJson(model.id)} does not take 'reasoning_effort': it is not a reasoning model. In gateway.yaml, 'reasoning: true' at the model says that it is one.`
     throw refuse('unsupported_parameter', { message, param: 'reasoning_effort' })
   }
   refuseUnfitChoices(body, model)

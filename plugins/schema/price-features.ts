@@ -21,9 +21,12 @@ export function refusePriceFeatures(body: ChatRequest, model: Model): void {
     if (model.allow.includes(feature)) continue
     const param = find(body)
     if (param === null) continue
-    throw refuse('unsupported_parameter', { message: sentence(body, model.id, param), param })
+    throw refuse('unsupported_parameter', { message: `${sentence(body, model.id, param)}${howTo(feature)}`, param })
   }
 }
+
+/** For the operator, who is often the first client. */
+const howTo = (feature: PriceFeature) => ` In gateway.yaml, 'allow: [${feature}]' at the model allows it.`
 
 /** A tool may be one of the provider, or its type is misspelt: nobody here knows. */
 function sentence(body: ChatRequest, model: string, param: string): string {
@@ -45,7 +48,9 @@ export function refuseUnfitSearch({ tools, n }: ChatRequest, model: Model): void
   if (index < 0) return
   if (!takesSearch(model, 'anthropic')) {
     const param = `tools[${index}].type`
-    const message = `The model ${JSON.stringify(model.id)} does not take '${param}': it does not search the web in Anthropic's form.`
+    const message = `The model ${JSON.stringify(model.id)} does not take '${param}': it does not search the web in Anthropic's form.${
+      model.searches?.includes('anthropic') ? howTo('web_search') : ''
+    }`
     throw refuse('unsupported_parameter', { message, param })
   }
   const second = tools!.findIndex((tool, at) => at > index && isAnthropicSearchType(anthropicToolIn(tool)?.type))
