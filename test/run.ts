@@ -7,6 +7,7 @@ import { endLeftovers } from './helpers/leftovers.ts'
 import { installPackages } from './helpers/packages.ts'
 import { isPart, type Layer, PARTS } from './helpers/parts.ts'
 import { ROOT } from './helpers/repository.ts'
+import { wrongFiles } from './helpers/right-command.ts'
 
 const PART_LIST = Object.entries(PARTS).map(([name, what]) => `  ${name.padEnd(12)}${what}`)
 
@@ -19,7 +20,7 @@ Type check, linter, and the tests in *.test.ts. They need nothing but this check
 
 The tests in *.system.test.ts, and those in *.engines.test.ts on PostgreSQL: real databases, browsers, client SDKs, kills, floods.
 Installs the packages that they need into test/packages. A test whose program is not installed is left out, with the reason.`,
-  full: `npm run test:full -- PART [options of vitest]
+  full: `npm run test:full -- PART [FILE … | options of vitest]
 
 The full counts of one part:
 ${PART_LIST.join('\n')}`,
@@ -50,6 +51,9 @@ async function run(layer: Layer, args: readonly string[]): Promise<number> {
   }
   if (part === 'plants')
     return ended(await runTogether([], { name: 'plants', line: [BIN('node'), 'test/plants/run.ts', ...args.slice(1)] }))
+  const wrong = wrongFiles(args.slice(part ? 1 : 0), layer, part)
+  for (const sentence of wrong) console.error(sentence)
+  if (wrong.length > 0) return 2
   if (layer !== 'unit' && !installPackages()) return 1
   // A run of named files, or one that rewrites cases, omits the checks.
   const checks =

@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { needsOwnProcess } from './helpers/isolation.ts'
 import { LIMIT_MS } from './helpers/limit.ts'
-import { partsIn, runsIn } from './helpers/parts.ts'
-import { allFiles, read } from './helpers/repository.ts'
+import type { Layer } from './helpers/parts.ts'
+import { filesOf } from './helpers/right-command.ts'
 
 const layer = (process.env.TOLLGATE_LAYER ??= 'unit')
 const part = process.env.TOLLGATE_PART
@@ -24,10 +24,7 @@ if (layer === 'unit' && process.env.TMPDIR === undefined && freeBytes('/dev/shm'
 if (process.argv.some(argument => ['-u', '--update'].includes(argument))) process.env.TOLLGATE_UPDATE = '1'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const files = allFiles().filter(file => /^(test|plugins)\/.*\.test\.ts$/.test(file))
-const chosen = files.filter(file =>
-  part === undefined ? runsIn(file, layer as 'unit' | 'system') : partsIn(read(file)).includes(part),
-)
+const chosen = filesOf(layer as Layer, part)
 /** These measure what an attacker leaves to others, so nothing else may run beside them. */
 const alone = chosen.filter(file => file.endsWith('/floods.system.test.ts'))
 const together = chosen.filter(file => !alone.includes(file))
