@@ -277,6 +277,7 @@ async function openListeners(
     figures,
     startedAt: reloads.running().at,
     generation: reloads.generation,
+    redact: log.redact,
   })
   people = createDashboardServer({
     store,

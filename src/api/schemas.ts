@@ -22,7 +22,8 @@ const trail: Schema<readonly TrailEntry[]> = list(
     'note?': says(text, 'What the step itself noted, in free words.'),
   }),
 )
-const attempts = list(shape({ target: text, status: maybe(count), code: maybe(text), ms }))
+const attempt = { target: text, status: maybe(count), code: maybe(text), ms }
+const attempts = list(shape(attempt))
 
 /** What usage and its total count. */
 const used = {
@@ -249,7 +250,12 @@ const VIEWS = {
       'The step that refused, failed or answered; send or gateway, where no step did; null: a provider answered.',
     ),
     trail: says(trail, 'What the steps did.'),
-    attempts,
+    attempts: list(
+      shape({
+        ...attempt,
+        'detail?': says(text, 'Why it failed, in the words of the provider or of the connection, without secrets.'),
+      }),
+    ),
     receipt: says(maybe(ref('ReceiptView')), 'Its money; null: nothing was held.'),
   }),
   ShadowView: view('What steps in shadow would have done, since the start of the gateway.', {

@@ -28,8 +28,8 @@ export interface RecentLimits {
 export const MAX_RECENT = 10_000
 
 const LIMITS: RecentLimits = { exchanges: MAX_RECENT, bytes: 16 * 1024 * 1024 }
-/** Characters of a note; a step that writes more is cut here, in its receipt it is not. */
-const MAX_NOTE_LENGTH = 1000
+/** Characters of a note or of an attempt's detail. Longer ones are cut here, in receipts and in the log they are not. */
+const MAX_TEXT_LENGTH = 1000
 
 /** An object with its fields, and what of its texts is not shared with others. */
 const EXCHANGE_BYTES = 880
@@ -56,7 +56,7 @@ export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits
 
   return {
     add(given) {
-      const exchange = withShortNotes(given)
+      const exchange = withShortDetails(withShortNotes(given))
       if (size === most) dropOldest()
       ring[next] = exchange
       next = (next + 1) % most
@@ -76,12 +76,13 @@ export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits
   }
 }
 
-function bytesOf({ trail, attempts }: ExchangeSummary): number {
+function bytesOf({ trail, attempts, attemptDetails }: ExchangeSummary): number {
   let bytes = EXCHANGE_BYTES + trail.length * ENTRY_BYTES + attempts.length * ATTEMPT_BYTES
   for (const { note, would = NOTHING } of trail) {
     if (note !== undefined) bytes += 24 + 2 * note.length
     for (const { header = '' } of would) bytes += DEED_BYTES + header.length
   }
+  if (attemptDetails !== null) for (const detail of attemptDetails) bytes += 24 + 2 * (detail?.length ?? 0)
   return bytes
 }
 
@@ -90,10 +91,20 @@ function withShortNotes(exchange: ExchangeSummary): ExchangeSummary {
   return { ...exchange, trail: exchange.trail.map(entry => (isLong(entry) ? shortened(entry) : entry)) }
 }
 
-const isLong = ({ note }: TrailEntry): boolean => note !== undefined && note.length > MAX_NOTE_LENGTH
+const isLong = ({ note }: TrailEntry): boolean => note !== undefined && note.length > MAX_TEXT_LENGTH
 
-function shortened(entry: TrailEntry): TrailEntry {
-  // By way of a buffer: a slice would keep the whole text.
-  const note = `${Buffer.from(entry.note!.slice(0, MAX_NOTE_LENGTH)).toString()}…`
-  return { ...entry, note }
+const shortened = (entry: TrailEntry): TrailEntry => ({ ...entry, note: cut(entry.note!) })
+
+function withShortDetails(exchange: ExchangeSummary): ExchangeSummary {
+  const { attemptDetails: details } = exchange
+  if (!details?.some(detail => (detail?.length ?? 0) > MAX_TEXT_LENGTH)) return exchange
+  // Without the last word: half of a secret is not found later.
+  return { ...exchange, attemptDetails: details.map(detail => detail && withoutLastWord(cut(detail))) }
+}
+
+const withoutLastWord = (text: string) => text.replace(/\S*…$/, '…')
+
+/** By way of a buffer: a slice would keep the whole text. */
+function cut(text: string): string {
+  return text.length <= MAX_TEXT_LENGTH ? text : `${Buffer.from(text.slice(0, MAX_TEXT_LENGTH)).toString()}…`
 }

@@ -51,4 +51,6 @@ export interface ExchangeSummary {
   readonly bytesIn: number
   readonly trail: readonly TrailEntry[]
   readonly attempts: readonly Attempt[]
+  /** Why attempts failed, as the log has it, by the number of the attempt; null: none failed. It may hold secrets. */
+  readonly attemptDetails: readonly (string | null)[] | null
 }

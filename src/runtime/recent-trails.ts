@@ -52,14 +52,16 @@ export interface PastParts {
   /** Milliseconds since the epoch. */
   readonly startedAt: number
   generation(): Pick<Generation, 'routes'>
+  /** A text without the secrets of the configuration. */
+  redact(text: string): string
 }
 
 /** What operators see of exchanges that are over. */
-export function createPast({ find, figures, startedAt, generation }: PastParts): ApiParts['past'] {
+export function createPast({ find, figures, startedAt, generation, redact }: PastParts): ApiParts['past'] {
   return {
     async exchange(id) {
       const found = await find(id)
-      return found && exchangeView(found)
+      return found && exchangeView(found, redact)
     },
     shadow: () => shadowView(figures.steps(), generation().routes, startedAt),
     most: MAX_RECENT,
@@ -88,7 +90,7 @@ function whoseOf({ id, at, policy, accountId, account, keyId, key }: ExchangeSum
   }
 }
 
-function exchangeView(exchange: ExchangeSummary): PastExchangeView {
+function exchangeView(exchange: ExchangeSummary, redact: PastParts['redact']): PastExchangeView {
   return {
     id: exchange.id,
     kept: 'memory',
@@ -109,7 +111,10 @@ function exchangeView(exchange: ExchangeSummary): PastExchangeView {
     code: exchange.code,
     decided_by: exchange.decidedBy,
     trail: exchange.trail,
-    attempts: exchange.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
+    attempts: exchange.attempts.map(({ target, status, code, ms }, index) => {
+      const detail = exchange.attemptDetails?.[index] ?? null
+      return { target, status, code, ms, ...(detail === null ? {} : { detail: redact(detail) }) }
+    }),
     receipt: null,
   }
 }

@@ -190,6 +190,21 @@ Money
     expect(line!.split('\n')[0]!.trim()).toBe(words ?? '')
   })
 
+  test('what the provider said of a failed attempt is beneath its line', () => {
+    const attempts = [
+      { target: 'p/a', status: 400, code: 'upstream_rejected', ms: 3, detail: 'status 400: no such\x1b tool' },
+      { target: 'p/b', status: 200, code: null, ms: 4 },
+    ]
+    const [, lines] = exchangeText({ ...REFUSED, attempts }).split('Attempts\n')
+    expect(
+      lines!
+        .split('\n')
+        .slice(1, 4)
+        .map(line => line.trim().split(/ +/)[0]),
+    ).toEqual(['p/a', 'status', 'p/b'])
+    expect(lines).not.toContain('\x1b')
+  })
+
   test('what steps noted cannot move the cursor, and is wrapped', () => {
     const note = `\x1b[2J\u202e${'a long remark '.repeat(20)}`
     const text = exchangeText({ ...REFUSED, trail: [{ step: 's\r', verdict: 'passed', note }] })

@@ -44,6 +44,15 @@ describe('what is bounded', () => {
     expect(long! - short!).toBe(1000)
   })
 
+  test('the detail of a failed attempt counts, and is cut before a word that does not fit', () => {
+    const recent = createRecent()
+    recent.add(summary({ attemptDetails: [null] }))
+    const before = recent.bytes
+    recent.add(summary({ id: 'req_2', attemptDetails: [null, `${'y'.repeat(990)} ${'z'.repeat(100)}`] }))
+    expect(recent.find('req_2')!.attemptDetails).toEqual([null, `${'y'.repeat(990)} …`])
+    expect(recent.bytes - before).toBeGreaterThan(before + 1900)
+  })
+
   test('a note is cut; the trail that it came in is not touched', () => {
     const trail: TrailEntry[] = [
       { step: 'a', verdict: 'passed' },

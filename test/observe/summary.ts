@@ -33,6 +33,7 @@ export function summary(given: Partial<ExchangeSummary> = {}): ExchangeSummary {
     bytesIn: 0,
     trail: [],
     attempts: [],
+    attemptDetails: null,
     ...given,
   }
 }

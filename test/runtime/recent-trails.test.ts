@@ -11,7 +11,7 @@ import type { FoundReceiptView, PastExchangeView, ShadowView } from '../../src/a
 import { createPlan } from '../../src/loader/plan.ts'
 import { MAX_RECENT } from '../../src/observe/recent.ts'
 import { createRecentTrails } from '../../src/runtime/recent-trails.ts'
-import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
+import { errorAnswer, exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { summary } from '../observe/summary.ts'
 
@@ -134,6 +134,15 @@ describe('an exchange', () => {
   test('whose key nobody knows', async () => {
     const id = await over(await gateway.chat({}, { headers: { 'content-type': 'application/json' } }))
     expect(await view(`exchanges/${id}`)).toMatchObject({ account_id: null, key_id: null, decided_by: 'api-key' })
+  })
+
+  test('that a provider refused: its words, without secrets', async () => {
+    provider.script(errorAnswer(400, { error: { message: `no such tool; key=${'s'.repeat(20)}`, type: 'bad' } }))
+    const id = await over(await gateway.chat({}))
+    provider.script(exact({ tokens: 3 }))
+    const { attempts } = await view<PastExchangeView>(`exchanges/${id}`)
+    expect(attempts).toMatchObject([{ status: 400, code: 'upstream_rejected' }])
+    expect(attempts[0]!.detail).toMatch(/type bad.*: no such tool; key=\[secret\]$/)
   })
 
   test('that was answered, with its money', async () => {

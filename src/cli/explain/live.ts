@@ -100,15 +100,16 @@ function aboutText(exchange: PastExchangeView): string {
 /** Each step in a line, and what else there is to say of it beneath. */
 function trailText(trail: PastExchangeView['trail']): string {
   const rows = trail.map(({ step, verdict, code = '' }, index) => [`  ${index + 1}`, visible(step), verdict, code])
-  const [head = '', ...lines] = table(
-    [{ title: '  NR' }, { title: 'STEP' }, { title: 'VERDICT' }, { title: 'CODE' }],
-    rows,
-  )
-    .trimEnd()
-    .split('\n')
+  const text = table([{ title: '  NR' }, { title: 'STEP' }, { title: 'VERDICT' }, { title: 'CODE' }], rows)
+  return withRemarks(text, index => remarksOf(trail[index]!).join('; '))
+}
+
+/** A table with what there is to say of a row beneath it. */
+function withRemarks(text: string, remarkOf: (index: number) => string): string {
+  const [head = '', ...lines] = text.trimEnd().split('\n')
   const noted = lines.flatMap((line, index) => {
-    const remarks = remarksOf(trail[index]!)
-    return remarks.length === 0 ? [line] : [line, wrapped(visible(remarks.join('; ')), '      ')]
+    const remark = remarkOf(index)
+    return remark === '' ? [line] : [line, wrapped(visible(remark), '      ')]
   })
   return [head, ...noted].map(line => `${line}\n`).join('')
 }
@@ -121,7 +122,7 @@ function attemptsText(attempts: PastExchangeView['attempts']): string {
     code ?? '',
     String(ms),
   ])
-  return table(columns, rows)
+  return withRemarks(table(columns, rows), index => attempts[index]!.detail ?? '')
 }
 
 function moneyText(receipt: NonNullable<PastExchangeView['receipt']>): string {

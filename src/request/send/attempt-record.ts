@@ -63,6 +63,9 @@ export class AttemptRecord {
     const { code, detail } = failure
     const last = attempts.at(-1)!
     if (last.code === null) attempts[attempts.length - 1] = { ...last, code }
+    const details = (this.#exchange.attemptDetails ??= [])
+    while (details.length < attempts.length) details.push(null)
+    details[attempts.length - 1] = detail
     const fields = { exchange: id, target: this.#target, code, detail }
     if (OPERATORS.has(code))
       host.log.error(fields, "an attempt failed: the provider's entry in gateway.yaml may be wrong")

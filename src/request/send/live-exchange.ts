@@ -104,6 +104,8 @@ export class LiveExchange extends Exchange implements ClientOwner {
   streamedAtMs: number | null = null
   /** The target that is asked now; null between two attempts. */
   asking: string | null = null
+  /** Why attempts failed, in the provider's words, for operators: by the number of the attempt. Null: none failed. */
+  attemptDetails: (string | null)[] | null = null
 
   constructor(ctx: Context, live: LiveRoute, generation: Generation, host: ExchangeHost, via: string) {
     const meter = new Meter()

@@ -50,6 +50,7 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
     bytesIn: exchange.bytes.length,
     trail: exchange.trail,
     attempts,
+    attemptDetails: exchange.attemptDetails,
   }
 }
 
