@@ -54,7 +54,8 @@ export const PROVIDER = map(
     },
     headers: {
       type: 'object',
-      description: 'Additional headers for each request to the provider.',
+      description:
+        'Additional headers for each request to the provider. They replace those of the dialect, such as anthropic-version.',
       additionalProperties: { type: 'string', description: 'The value of the header.' },
     },
     allow_insecure: flag(

@@ -30,6 +30,14 @@ const RESERVED_HEADERS = new Set([
   'upgrade',
   'via',
 ])
+/** The same, towards providers only. */
+const OF_PROVIDERS = new Set(['accept', 'x-request-id'])
+/** The header that an API key is sent in, where it is not `authorization`. */
+const KEY_HEADERS: Readonly<Partial<Record<ProviderShape['dialect'], string>>> = {
+  anthropic: 'x-api-key',
+  azure: 'api-key',
+  gemini: 'x-goog-api-key',
+}
 /** Headers that may say who the gateway is. */
 export const SECRET_HEADER = /^(authorization|cookie)$|(^|-)(key|token|secret|password)$/
 
@@ -262,7 +270,7 @@ export function checkHeaders(
     const name = header.toLowerCase()
     if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
       source.report(at, `"${header}" is not a header name`, { rule: 'wrong-name', key: true })
-    } else if (RESERVED_HEADERS.has(name)) {
+    } else if (RESERVED_HEADERS.has(name) || (shape.dialect !== undefined && OF_PROVIDERS.has(name))) {
       source.report(at, `the gateway builds the header "${header}" itself`, {
         rule: 'useless-key',
         key: true,
@@ -270,7 +278,7 @@ export function checkHeaders(
       })
     } else if (seen.has(name)) {
       source.report(at, `the header "${header}" is here twice`, { rule: 'duplicate-entry', key: true })
-    } else if (name === 'authorization' && WHO.some(key => shape[key] !== undefined)) {
+    } else if (isOfKeys(name, shape) && WHO.some(key => shape[key] !== undefined)) {
       source.report(at, `${WHO.find(key => shape[key] !== undefined)} already says who the gateway is`, {
         rule: 'useless-key',
         key: true,
@@ -291,3 +299,6 @@ export function checkHeaders(
     seen.add(name)
   }
 }
+
+const isOfKeys = (header: string, { dialect }: Partial<ProviderShape>) =>
+  header === 'authorization' || (dialect !== undefined && header === KEY_HEADERS[dialect])

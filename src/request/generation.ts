@@ -266,6 +266,7 @@ function createUpstream(
     'user-agent': `tollgate/${version}`,
     ...provider.headers,
   }
+  const hasOwn = Object.keys(provider.headers).length > 0
   return {
     upstream: {
       provider,
@@ -274,7 +275,9 @@ function createUpstream(
       rawProxy,
       goodCredentials: credentials.good,
       sign(request) {
-        const headers = { ...common, ...request.headers }
+        const headers: Record<string, string> = { ...common, ...request.headers }
+        // The operator's count for more than the dialect's: another `anthropic-version`, say.
+        if (hasOwn) Object.assign(headers, provider.headers)
         const turn = credentials.next()
         if (turn === null) return { headers, ...NOBODY }
         const credential = isServiceAccount(turn.credential) ? (tokens?.current() ?? null) : turn.credential
@@ -286,7 +289,8 @@ function createUpstream(
           clock.now(),
         )
         const { refused, limited, taken } = turn
-        return { headers: { ...headers, ...signed }, refused, limited, taken }
+        const all = hasOwn ? { ...headers, ...signed, ...provider.headers } : { ...headers, ...signed }
+        return { headers: all, refused, limited, taken }
       },
     },
     ...(tokens ? { ready: tokens.tried } : {}),

@@ -249,8 +249,8 @@ const PROVIDERS: Row[] = [
   ],
   [
     'a header of the connection',
-    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { ▸Host: x } }'),
-    'the gateway builds the header "Host" itself',
+    provider('  near: { dialect: openai, base_url: "https://a.example/v1", headers: { ▸Host: x, ▸accept: x } }'),
+    ['the gateway builds the header "Host" itself', 'the gateway builds the header "accept" itself'],
   ],
   [
     'a secret header written out',
@@ -271,6 +271,13 @@ const PROVIDERS: Row[] = [
     'two authorizations',
     provider(
       '  near: { dialect: openai, base_url: "https://a.example/v1", api_key: "${FAR_KEY}", headers: { ▸authorization: "${FAR_KEY}" } }',
+    ),
+    'api_key already says who the gateway is',
+  ],
+  [
+    "two keys, one of them in the dialect's own header",
+    provider(
+      '  near: { dialect: anthropic, base_url: "https://a.example/v1", api_key: "${FAR_KEY}", headers: { ▸X-Api-Key: "${FAR_KEY}" } }',
     ),
     'api_key already says who the gateway is',
   ],

@@ -92,3 +92,21 @@ test.each<[name: string, base: string, settings: object, received: Received]>([
   const names = Object.keys(body ?? {})
   expect({ path, who, names, dropped: answer.headers.get('x-tollgate-dropped') }).toEqual(received)
 })
+
+const FOUNDRY = { dialect: 'azure', api_version: '2024-05-01-preview' }
+
+test.each<[name: string, settings: object, own: Record<string, string>]>([
+  ['with a key', { ...FOUNDRY, api_key: '${HOUSE_KEY}' }, { 'extra-parameters': 'drop' }],
+  ['without one', FOUNDRY, { 'extra-parameters': 'drop' }],
+  ['of the credential', { dialect: 'anthropic', api_key: '${HOUSE_KEY}' }, { 'anthropic-version': '2099-01-01' }],
+])('a header of the configuration wins over that of the dialect: %s', async (_name, settings, own) => {
+  const index = provider.requests.length
+  const near = { base_url: `${provider.url}/models`, headers: own, ...settings }
+  await using gateway = await startInProcess({
+    env: ENV,
+    yaml: { providers: { near } },
+    model: { targets: [{ provider: 'near', model: 'tiny' }] },
+  })
+  await (await gateway.chat()).text()
+  expect((await provider.waitForRequest(index)).headers).toMatchObject(own)
+})
