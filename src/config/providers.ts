@@ -270,7 +270,7 @@ export function checkHeaders(
     const name = header.toLowerCase()
     if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
       source.report(at, `"${header}" is not a header name`, { rule: 'wrong-name', key: true })
-    } else if (RESERVED_HEADERS.has(name) || (shape.dialect !== undefined && OF_PROVIDERS.has(name))) {
+    } else if (RESERVED_HEADERS.has(name) || (shape.dialect !== undefined && isBuiltHeader(name))) {
       source.report(at, `the gateway builds the header "${header}" itself`, {
         rule: 'useless-key',
         key: true,
@@ -278,7 +278,7 @@ export function checkHeaders(
       })
     } else if (seen.has(name)) {
       source.report(at, `the header "${header}" is here twice`, { rule: 'duplicate-entry', key: true })
-    } else if (isOfKeys(name, shape) && WHO.some(key => shape[key] !== undefined)) {
+    } else if (isKeyHeader(name, shape.dialect) && WHO.some(key => shape[key] !== undefined)) {
       source.report(at, `${WHO.find(key => shape[key] !== undefined)} already says who the gateway is`, {
         rule: 'useless-key',
         key: true,
@@ -300,5 +300,9 @@ export function checkHeaders(
   }
 }
 
-const isOfKeys = (header: string, { dialect }: Partial<ProviderShape>) =>
-  header === 'authorization' || (dialect !== undefined && header === KEY_HEADERS[dialect])
+/** Whether a header towards providers is one that the configuration cannot have. */
+export const isBuiltHeader = (name: string) => RESERVED_HEADERS.has(name) || OF_PROVIDERS.has(name)
+
+/** Whether a dialect sends its API key in a header. */
+export const isKeyHeader = (name: string, dialect: ProviderShape['dialect'] | undefined) =>
+  name === 'authorization' || (dialect !== undefined && name === KEY_HEADERS[dialect])

@@ -501,6 +501,19 @@ test('a secret in the file never gets a name that another provider has its key f
   expect(providerOf('sonnet').service_account).not.toBe(providerOf('flash').service_account)
 })
 
+test('headers that a provider cannot have, and a key in the header of its dialect', () => {
+  const { gateway, remarks } = importText(`model_list:
+  - { model_name: a, litellm_params: { model: anthropic/a, api_key: sk-1, headers: { Via: a, Accept: b, X-Api-Key: c } } }
+`)
+  expect((gateway['providers'] as Record<string, object>)['anthropic']).toEqual({
+    dialect: 'anthropic',
+    base_url: 'https://api.anthropic.com/v1',
+    headers: { 'X-Api-Key': '${ANTHROPIC_X_API_KEY}' },
+  })
+  const lost = remarks.filter(({ path }) => /headers\.(Via|Accept)$/.test(path))
+  expect(lost.map(({ kind }) => kind)).toEqual(['lost', 'lost'])
+})
+
 test('every setting is in some list, whatever it says', () => {
   const { remarks } = importText(`model_list:
   - { model_name: a, litellm_params: { model: openai/a, max_tokens: 9999999, extra_headers: { x-list: [1] } }, model_info: { base_model: b } }

@@ -1,4 +1,6 @@
 /** `headers` and `extra_headers` of a row, as the headers of its provider. */
+import type { DialectName } from '../../config/configuration.ts'
+import { isBuiltHeader, isKeyHeader } from '../../config/providers.ts'
 import type { Fields } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import type { Variables } from './secrets.ts'
@@ -7,10 +9,6 @@ import type { Variables } from './secrets.ts'
 const SECRET_HEADER = /auth|cookie|key|token|secret|pass|credential|signature|session/i
 const SECRET_VALUE = /\b(Bearer|Basic) |[A-Za-z0-9+/_-]{20,}/
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i
-/** What the gateway builds itself, or what belongs to one connection. */
-const RESERVED =
-  /^(accept-encoding|connection|content-(encoding|length|type)|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-(authorization|connection))$/i
-
 /** @param prefix of the provider: what a secret's variable begins with */
 export function headersOf(
   fields: Fields,
@@ -26,7 +24,7 @@ export function headersOf(
       const at = map!.peek(name)!
       if (value === null) remarks.add('lost', at, 'a header is a text')
       else if (!NAME.test(name)) remarks.add('lost', at, 'this is no name of a header')
-      else if (RESERVED.test(name)) remarks.add('lost', at, 'the gateway builds this header itself')
+      else if (isBuiltHeader(name.toLowerCase())) remarks.add('lost', at, 'the gateway builds this header itself')
       else if (!/^[\x20-\x7e\x80-\xff]*$/.test(value.text))
         remarks.add('lost', at, 'it holds a line break or a character that a header cannot carry')
       else {
@@ -53,11 +51,13 @@ export function withOneSelf(
 ): Record<string, unknown> {
   const { api_key: key, ...rest } = provider
   if (key == null) return rest
-  if (!Object.keys(headers).some(name => name.toLowerCase() === 'authorization')) return provider
+  const dialect = provider['dialect'] as DialectName
+  const own = Object.keys(headers).find(name => isKeyHeader(name.toLowerCase(), dialect))
+  if (own === undefined) return provider
   remarks.add(
     'changed',
     fields.peek('api_key') ?? fields,
-    'the header Authorization says who the gateway is: the key is not sent',
+    `the header ${own} says who the gateway is: the key is not sent`,
     'keep one of the two',
   )
   return rest
