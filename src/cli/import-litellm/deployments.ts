@@ -196,7 +196,7 @@ function providerOf(
 }
 
 function plainProvider(prefix: string, name: string, fields: Fields, { variables, remarks }: DeploymentParts) {
-  const { dialect, baseUrl, key: standardKey } = MAKERS[prefix]!
+  const { dialect, profile, baseUrl, key: standardKey } = MAKERS[prefix]!
   const said = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
   const sample = baseUrl ?? 'https://sample.invalid/v1'
   if (said === null && baseUrl === null) {
@@ -206,7 +206,11 @@ function plainProvider(prefix: string, name: string, fields: Fields, { variables
   }
   const text = said ? variables.plain(said, sample) : (baseUrl ?? `\${${prefix.toUpperCase()}_API_BASE}`)
   const key = fields.text('api_key')
-  const provider: Record<string, unknown> = { dialect, base_url: fittedBase(prefix, text, baseUrl) }
+  const provider: Record<string, unknown> = {
+    dialect,
+    ...(profile && { profile }),
+    base_url: fittedBase(prefix, text, baseUrl),
+  }
   if (key) provider['api_key'] = variables.secret(key, standardKey ?? `${prefix.toUpperCase()}_API_KEY`)
   else if (standardKey !== null) provider['api_key'] = variables.reference(standardKey)
   return { provider, model: name }

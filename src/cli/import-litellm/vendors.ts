@@ -1,8 +1,9 @@
 /** LiteLLM's names of providers: what each speaks here, where it is, and which variable holds its key there. */
-import type { DialectName } from '../../config/configuration.ts'
+import type { DialectName, ProfileName } from '../../config/configuration.ts'
 
 export interface Maker {
   readonly dialect: DialectName
+  readonly profile?: ProfileName
   /** Null: the file has to say it. */
   readonly baseUrl: string | null
   /** What LiteLLM reads when the file names no key; null: none is needed. */
@@ -61,7 +62,7 @@ export const MAKERS: Readonly<Record<string, Maker>> = {
   friendliai: like('https://api.friendli.ai/serverless/v1', 'FRIENDLIAI_API_KEY'),
   databricks: like(null, 'DATABRICKS_API_KEY'),
   huggingface: like('https://router.huggingface.co/v1', 'HUGGINGFACE_API_KEY'),
-  hosted_vllm: local,
+  hosted_vllm: { ...local, profile: 'vllm' },
   lm_studio: local,
   llamafile: local,
   litellm_proxy: local,
