@@ -87,7 +87,7 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
         reasoningOutsideCap: target.reasoning_outside_cap,
         priority: target.priority,
         maxInflight: target.max_inflight ?? Number.POSITIVE_INFINITY,
-        ...readsOf(target, providers[target.provider]?.dialect ?? 'demo'),
+        ...readsOf(target, providers[target.provider]),
       }),
     ),
     price: priceFrom(shape.price),
@@ -107,8 +107,8 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
   }
 }
 
-function readsOf({ model, input_modalities }: TargetShape, dialect: DialectName | 'demo') {
-  const inputModalities = modalitiesOf(dialect, model, input_modalities)
+function readsOf({ model, input_modalities }: TargetShape, provider: ProviderShape | undefined) {
+  const inputModalities = modalitiesOf(provider ?? {}, model, input_modalities)
   return inputModalities === undefined ? {} : { inputModalities }
 }
 
