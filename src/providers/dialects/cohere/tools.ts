@@ -12,6 +12,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../translate/parameters.ts'
+import { objectSchema } from '../translate/tool-schema.ts'
 import type { Traits } from './traits.ts'
 
 export interface ToolPlan {
@@ -69,7 +70,7 @@ function choiceFields(choice: ToolChoice | null) {
 function shaped(format: ResponseFormat): ToolPlan {
   if (format.kind === 'text') return { fields: {}, words: null, dropped: [] }
   if (format.kind === 'json' || isOpen(format.schema)) return json({}, null)
-  const schema = answerSchema(format.schema)
+  const { schema } = objectSchema(answerSchema(format.schema))
   if (isTaken(schema)) return json({ json_schema: schema }, null)
   return json({}, `Answer with one JSON object by this JSON Schema: ${JSON.stringify(schema)}`)
 }
@@ -81,7 +82,7 @@ const json = (schema: object, words: string | null): ToolPlan => ({
 })
 
 /** Any object at all. */
-const isOpen = (schema: Schema) => Object.keys(schema).length <= 1 && (schema['type'] ?? 'object') === 'object'
+const isOpen = ({ type = 'object', ...others }: Schema) => type === 'object' && Object.keys(others).length === 0
 
 type Schema = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,6 @@
 /** Answers of a shape, from relatives that have fewer forms of `response_format`. */
-import { type ChatMessage, type ChatRequest, refuse } from '#contract'
+import type { ChatMessage, ChatRequest } from '#contract'
+import { answerSchema } from '../translate/parameters.ts'
 import { type Fields, isFields } from '../translate/value.ts'
 import type { Quirks } from './profile.ts'
 
@@ -21,7 +22,7 @@ export function withShape(body: ChatRequest, { shapes }: Quirks, dropped: Set<st
   if (shapes.has('json_schema')) {
     return schema == null ? withFormat(body, { ...format, json_schema: { ...described, schema: ANY_OBJECT } }) : body
   }
-  if (isFields(schema) && (schema['type'] ?? 'object') !== 'object') throw noObject()
+  if (isFields(schema)) answerSchema(schema)
   dropped.add('response_format')
   return {
     ...withFormat(body, { type: 'json_object' }),
@@ -39,9 +40,4 @@ function instruction(schema: unknown): string {
 function behindInstructions(messages: readonly ChatMessage[], added: ChatMessage): ChatMessage[] {
   const at = messages.findIndex(({ role }) => role !== 'system' && role !== 'developer')
   return messages.toSpliced(at < 0 ? messages.length : at, 0, added)
-}
-
-function noObject() {
-  const message = "'response_format' asks for JSON that is not an object, which this model's provider does not have."
-  return refuse('unsupported_parameter', { message, param: 'response_format' })
 }

@@ -3,6 +3,7 @@ import { type AnthropicTool, anthropicToolIn, type Chat, type ChatRequest, refus
 import { wholeOf } from './as-sent.ts'
 import { type CacheMark, cacheMarkOf, markedWith } from './cache.ts'
 import { functionFor, type WireCustomTool } from './custom-tools.ts'
+import { allowsObject } from './tool-schema.ts'
 
 export interface Tool {
   readonly name: string
@@ -104,11 +105,10 @@ export function grammarRefusal() {
   return refuse('unsupported_parameter', { message, param })
 }
 
-/** The schema of an answer that is the arguments of a call, which are an object. */
+/** The schema of an answer that can only be an object, such as the arguments of a call. Throws a refusal if it allows none. */
 export function answerSchema(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  const { type } = schema
-  if (type === undefined || type === 'object' || (Array.isArray(type) && type.includes('object'))) return schema
-  const param = 'response_format.json_schema.schema.type'
+  if (allowsObject(schema)) return schema
+  const param = `response_format.json_schema.schema${schema['type'] === undefined ? '' : '.type'}`
   throw refuse('unsupported_parameter', { message: `${param}: this model answers with objects only.`, param })
 }
 

@@ -20,6 +20,17 @@ export function objectSchema(schema: Schema): FitSchema {
   return { schema: { ...schema, type: 'object' }, lost: ['type'] }
 }
 
+/** Whether an object may be valid, as far as its kind says it. */
+export function allowsObject(schema: unknown): boolean {
+  if (!isSchema(schema)) return schema !== false
+  const { type, enum: values, const: value, anyOf, oneOf, allOf } = schema
+  if (type !== undefined && type !== 'object' && !(Array.isArray(type) && type.includes('object'))) return false
+  if (value !== undefined && !isSchema(value)) return false
+  if (Array.isArray(values) && !values.some(isSchema)) return false
+  if ([anyOf, oneOf].some(ways => Array.isArray(ways) && !ways.some(allowsObject))) return false
+  return !Array.isArray(allOf) || allOf.every(allowsObject)
+}
+
 /** Claude's own limits: of the root, of its names, and of the draft. Throws a refusal for names that it does not take. */
 export function schemaForClaude(parameters: Schema, index: number): FitSchema {
   const { schema, lost } = objectSchema(parameters)

@@ -94,7 +94,7 @@ test.each<[relative: RelativeName, place: string, members: string]>([
   ['zai', 'tool_choice', `"tool_choice":{"type":"function","function":{"name":"f"}},${TOOL}`],
   [
     'deepseek',
-    'response_format',
+    'response_format.json_schema.schema.type',
     '"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}',
   ],
   ['perplexity', 'messages[1]', `"messages":[${ASKED},{"role":"assistant","content":"b"}]`],
