@@ -3,6 +3,8 @@
  * keywords that its grammar can't hold. What is taken out goes into the description, where the model still reads it.
  */
 
+import { type Fields, isFields } from '../translate/value.ts'
+
 /** A schema that the provider takes, and the keywords that it could not hold. */
 export interface ClosedSchema {
   readonly schema: Readonly<Record<string, unknown>>
@@ -30,12 +32,17 @@ const LIMITS: ReadonlySet<string> = new Set([
   'contains',
   'minContains',
   'maxContains',
+  'prefixItems',
+  'additionalItems',
+  'unevaluatedItems',
   'minProperties',
   'maxProperties',
   'patternProperties',
   'propertyNames',
+  'unevaluatedProperties',
   'dependentRequired',
   'dependentSchemas',
+  'dependencies',
   'if',
   'then',
   'else',
@@ -54,16 +61,17 @@ const FORMATS: ReadonlySet<unknown> = new Set([
   'uuid',
 ])
 /** Keywords whose value is a schema, a list of schemas, or schemas by name. */
-const NESTED: ReadonlySet<string> = new Set(['items', 'anyOf', 'allOf', 'oneOf', 'prefixItems'])
+const NESTED: ReadonlySet<string> = new Set(['items', 'anyOf', 'allOf', 'oneOf'])
 const NAMED: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions'])
 
-function closed(value: unknown, lost: Set<string>): unknown {
-  if (Array.isArray(value)) return value.map(each => closed(each, lost))
-  if (typeof value !== 'object' || value === null) return value
+function closed(given: unknown, lost: Set<string>): unknown {
+  if (Array.isArray(given)) return given.map(each => closed(each, lost))
+  if (!isFields(given)) return given
+  const value = merged(given)
   const kept: [name: string, value: unknown][] = []
   const told: string[] = []
   for (const [name, inner] of Object.entries(value)) {
-    if (isLimit(name, inner)) {
+    if (isLimit(name, inner, value)) {
       lost.add(name)
       told.push(`${name}: ${JSON.stringify(inner)}`)
     } else if (NAMED.has(name)) kept.push([name, byName(inner, lost)])
@@ -72,14 +80,14 @@ function closed(value: unknown, lost: Set<string>): unknown {
     else if (name !== 'additionalProperties') kept.push([name, inner])
   }
   const schema = Object.fromEntries(kept)
-  if (isOfObjects(value as Record<string, unknown>)) {
-    const open = (value as { additionalProperties?: unknown }).additionalProperties
+  if (isOfObjects(value)) {
+    const open = value['additionalProperties']
     // Left out, it says nothing; said, somebody counts on names that nobody knows beforehand.
     if (open !== undefined && open !== false) lost.add('additionalProperties')
     schema['additionalProperties'] = false
   }
   if (told.length > 0) {
-    const { description } = value as { description?: unknown }
+    const { description } = value
     schema['description'] = [...(typeof description === 'string' ? [description] : []), `(${told.join(', ')})`].join(
       ' ',
     )
@@ -87,17 +95,30 @@ function closed(value: unknown, lost: Set<string>): unknown {
   return schema
 }
 
+/** A schema that `allOf` names alone is a part of the schema around it. */
+function merged(schema: Fields): Fields {
+  const { allOf, ...others } = schema
+  const [only, ...more] = Array.isArray(allOf) ? allOf : []
+  if (!isFields(only) || more.length > 0) return schema
+  const isApart = Object.keys(only).every(name => name === 'description' || !Object.hasOwn(others, name))
+  return isApart ? { ...only, ...others } : schema
+}
+
 function byName(schemas: unknown, lost: Set<string>): unknown {
   if (typeof schemas !== 'object' || schemas === null) return schemas
   return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, closed(schema, lost)]))
 }
 
-function isLimit(name: string, value: unknown): boolean {
+function isLimit(name: string, value: unknown, { prefixItems }: Fields): boolean {
   if (name === 'format') return !FORMATS.has(value)
+  // A list is a tuple of older drafts; beside `prefixItems` it is about the items behind those.
+  if (name === 'items') return Array.isArray(value) || prefixItems !== undefined
+  // The grammar has no `$ref` in it.
+  if (name === 'allOf') return Array.isArray(value) && value.some(each => isFields(each) && each['$ref'] !== undefined)
   if (name === 'minItems') return value !== 0 && value !== 1
   return LIMITS.has(name)
 }
 
-function isOfObjects({ type, properties }: Readonly<Record<string, unknown>>): boolean {
+function isOfObjects({ type, properties }: Fields): boolean {
   return type === 'object' || (Array.isArray(type) && type.includes('object')) || (type === undefined && !!properties)
 }

@@ -66,10 +66,13 @@ function inWords(schema: Schema, names: readonly string[], lost: Set<string>): S
 
 /** Keywords whose value is a schema or a list of schemas, or schemas by name. */
 const NESTED: ReadonlySet<string> = new Set([
-  ...['items', 'additionalItems', 'additionalProperties', 'contains', 'propertyNames', 'prefixItems'],
+  ...['items', 'additionalItems', 'unevaluatedItems', 'contains', 'prefixItems'],
+  ...['additionalProperties', 'unevaluatedProperties', 'propertyNames', 'contentSchema'],
   ...['anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else'],
 ])
-const NAMED: ReadonlySet<string> = new Set(['properties', 'patternProperties', '$defs', 'definitions'])
+const NAMED: ReadonlySet<string> = new Set([
+  ...['properties', 'patternProperties', 'dependentSchemas', 'dependencies', '$defs', 'definitions'],
+])
 
 /** Keywords of older drafts as the draft of 2020-12 has them. What needs no change is the same object. */
 function newer(value: unknown, lost: Set<string>): unknown {
@@ -90,7 +93,8 @@ function withNumbers(schema: Schema, lost: Set<string>): Schema {
     if (typeof schema[exclusive] !== 'boolean') continue
     const { [exclusive]: is, ...rest } = written
     lost.add(exclusive)
-    written = is === true && typeof schema[limit] === 'number' ? { ...rest, [exclusive]: schema[limit] } : rest
+    // With digits of its own, a number is an object.
+    written = is === true && schema[limit] !== undefined ? { ...rest, [exclusive]: schema[limit] } : rest
   }
   return written
 }
@@ -126,12 +130,15 @@ export function hasGrammar(schema: Schema): boolean {
   const isEnding = (value: unknown): boolean => {
     if (Array.isArray(value)) return value.every(isEnding)
     if (!isSchema(value)) return true
+    if (DYNAMIC.some(name => value[name] !== undefined)) return false
     const { $ref: ref } = value
     if (typeof ref === 'string') {
-      if (!ref.startsWith('#') || open.has(ref)) return false
+      if (open.has(ref)) return false
       if (!closed.has(ref)) {
+        const target = at(schema, ref)
+        if (target === undefined) return false
         open.add(ref)
-        const ends = isEnding(at(schema, ref))
+        const ends = isEnding(target)
         open.delete(ref)
         if (!ends) return false
         closed.add(ref)
@@ -143,19 +150,32 @@ export function hasGrammar(schema: Schema): boolean {
       return !NESTED.has(name) || isEnding(inner)
     })
   }
-  open.add('#')
   return isEnding(schema)
 }
 
 /** They count where something refers to them. */
 const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
 
-/** The value at a JSON pointer in a fragment. */
+/** What they refer to depends on the way to them. */
+const DYNAMIC = ['$dynamicRef', '$recursiveRef']
+
+/** The value at a JSON pointer in a fragment; undefined for any other reference, and where nothing is. */
 function at(schema: Schema, ref: string): unknown {
+  const pointer = ref.startsWith('#/') ? decoded(ref.slice(2)) : null
+  if (pointer === null) return undefined
   let value: unknown = schema
-  for (const part of ref.slice(2).split('/')) {
+  for (const part of pointer.split('/')) {
     const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
-    value = (value as Schema | undefined)?.[name]
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+    value = (value as Schema)[name]
   }
   return value
+}
+
+function decoded(fragment: string): string | null {
+  try {
+    return decodeURIComponent(fragment)
+  } catch {
+    return null
+  }
 }
