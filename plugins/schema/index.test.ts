@@ -153,7 +153,7 @@ describe('bodies that the format does not allow', () => {
     [{ max_tokens: 2.5 }, 'invalid_type', 'max_tokens', 'an integer'],
     [{ max_tokens: '1' }, 'invalid_type', 'max_tokens', 'an integer, but got a string'],
     [{ max_completion_tokens: 0 }, 'invalid_value', 'max_completion_tokens', 'minimum of 1'],
-    [{ stop: ['a', 'b', 'c', 'd', 'e'] }, 'invalid_value', 'stop', 'it has 5 items, and the maximum is 4.'],
+    [{ stop: Array(65).fill('a') }, 'invalid_value', 'stop', 'stop'],
     [{ stop: ['a', 5] }, 'invalid_type', 'stop[1]', 'expected a string, but got 5'],
     [{ top_k: -2 }, 'invalid_value', 'top_k', 'minimum'],
     [{ seed: 1e20 }, 'invalid_value', 'seed', 'is more than'],
@@ -323,6 +323,7 @@ describe('bodies that clients send', () => {
     ['every parameter as null', Object.fromEntries([...CHAT_PARAMETERS].map(name => [name, null]))],
     ['ends of limits', { temperature: 2, top_p: 0, top_k: -1, n: 128, frequency_penalty: -2, presence_penalty: 2 }],
     ['one stop', { stop: '\n' }],
+    ['more sequences than some providers take', { stop: [...'abcdefgh'] }],
     ['deprecated functions', { functions: [{ name: 'f', parameters: {} }], function_call: { name: 'f' } }],
     [
       'marked tools and calls',
@@ -670,13 +671,6 @@ describe('a request in another format, which asks every model to think', () => {
       expect(JSON.parse(exchange.chat!.bytes.toString())).toEqual({ model: 'chat-small', messages: [hello] })
     },
   )
-
-  test('Messages may have more sequences than chat completions', async () => {
-    const stop = ['a', 'b', 'c', 'd', 'e']
-    const route = { path: '/v1/messages', kind: 'messages' as const }
-    const { exchange } = await refusing({ route, body: { model: 'chat-small', messages: [hello], stop } })
-    expect(exchange.chat!.body['stop']).toEqual(stop)
-  })
 
   test('one that can is asked to', async () => {
     const { exchange } = await run('thinker', 'messages')

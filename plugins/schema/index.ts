@@ -70,7 +70,6 @@ export default definePlugin({
       const fitting = isHabit
         ? withoutVainEffort(asked, model, asked === sent ? 'reasoning_effort' : 'reasoning')
         : asked
-      if (exchange.route.kind === 'chat') refuseManyStops(fitting.body)
       refuseUnfit(fitting.body, model, cap_above_max)
       const chat = chatOf(fitting, model)
       if (chat.requestedCap !== null && chat.cap < chat.requestedCap) ctx.set(CAP_HEADER, String(chat.cap))
@@ -138,15 +137,6 @@ function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap
   refuseUnfitCap(body, model, capAboveMax)
   refuseUnfitSearch(body, model)
   refusePriceFeatures(body, model)
-}
-
-/** OpenAI's own limit; the Messages API has a higher one. */
-const MAX_STOPS = 4
-
-function refuseManyStops({ stop }: ChatRequest): void {
-  if (!Array.isArray(stop) || stop.length <= MAX_STOPS) return
-  const message = `Invalid value for 'stop': it has ${stop.length} items, and the maximum is ${MAX_STOPS}.`
-  throw refuse('invalid_value', { message, param: 'stop' })
 }
 
 /** Before credit is held for answers that no target of the model gives. */

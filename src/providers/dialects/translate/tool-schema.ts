@@ -156,7 +156,7 @@ export function hasGrammar(schema: Schema): boolean {
 /** They count where something refers to them. */
 const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
 
-/** What they refer to depends on the way to them. */
+/** Their targets depend on the way to them. */
 const DYNAMIC = ['$dynamicRef', '$recursiveRef']
 
 /** The value at a JSON pointer in a fragment; undefined for any other reference, and where nothing is. */
