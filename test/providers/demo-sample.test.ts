@@ -69,6 +69,10 @@ describe('structured output', () => {
       'a name that JavaScript knows',
       { type: 'object', properties: { ['__proto__']: { type: 'integer' } }, required: ['__proto__'] },
     ],
+    [
+      'a format that JavaScript knows',
+      { type: 'object', properties: { a: { type: 'string', format: 'toString' } }, required: ['a'] },
+    ],
     ['names only', { type: 'object', required: ['x'], additionalProperties: { type: 'integer' }, minProperties: 3 }],
   ]
   it.each(schemas)('is valid: %s', (_title, schema) => {

@@ -192,7 +192,8 @@ class Sampler {
   }
 
   #string(schema: Schema, key: string, nth: number): string {
-    const format = typeof schema['format'] === 'string' ? FORMATS[schema['format']] : undefined
+    const { format: name } = schema
+    const format = typeof name === 'string' && Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined
     const least = countOf(schema, 'minLength') ?? 0
     const most = countOf(schema, 'maxLength') ?? MAX_STRING_LENGTH
     this.#values += Math.floor(least / 100)

@@ -38,31 +38,33 @@ export function awsErrorIn(status: number, headers: Readonly<Record<string, stri
 }
 
 /** What a type means, whatever the status says that it came with (in a stream: none). Lower case: frames begin so. */
-const STATUS_OF: Readonly<Record<string, number>> = {
-  validationexception: 400,
-  accessdeniedexception: 403,
-  expiredtokenexception: 403,
-  unrecognizedclientexception: 403,
-  invalidsignatureexception: 403,
-  missingauthenticationtokenexception: 403,
-  incompletesignatureexception: 403,
-  resourcenotfoundexception: 404,
-  modeltimeoutexception: 504,
-  modelerrorexception: 502,
-  modelstreamerrorexception: 502,
-  throttlingexception: 429,
-  toomanyrequestsexception: 429,
-  modelnotreadyexception: 503,
-  servicequotaexceededexception: 402,
-  internalserverexception: 500,
-  internalerror: 500,
-  internalfailure: 500,
-  serviceunavailableexception: 503,
-}
+const STATUS_OF: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    validationexception: 400,
+    accessdeniedexception: 403,
+    expiredtokenexception: 403,
+    unrecognizedclientexception: 403,
+    invalidsignatureexception: 403,
+    missingauthenticationtokenexception: 403,
+    incompletesignatureexception: 403,
+    resourcenotfoundexception: 404,
+    modeltimeoutexception: 504,
+    modelerrorexception: 502,
+    modelstreamerrorexception: 502,
+    throttlingexception: 429,
+    toomanyrequestsexception: 429,
+    modelnotreadyexception: 503,
+    servicequotaexceededexception: 402,
+    internalserverexception: 500,
+    internalerror: 500,
+    internalfailure: 500,
+    serviceunavailableexception: 503,
+  }),
+)
 
 function meantStatus(status: number | null, type: string | null, message: string | null): number {
   if (message !== null && NO_MODEL.test(message)) return 404
-  const known = type === null ? undefined : STATUS_OF[type.toLowerCase()]
+  const known = type === null ? undefined : STATUS_OF.get(type.toLowerCase())
   return known ?? status ?? 500
 }
 

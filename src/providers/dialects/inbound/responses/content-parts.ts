@@ -80,10 +80,13 @@ function readFile(part: Fields, place: string): Part {
 function nameOf(data: string): string | null {
   const type = /^data:([^;,]+)/i.exec(data)?.[1]?.toLowerCase()
   if (type === undefined) return null
-  return `document.${ENDINGS[type] ?? type.slice(type.indexOf('/') + 1)}`
+  return `document.${ENDINGS.get(type) ?? type.slice(type.indexOf('/') + 1)}`
 }
 
-const ENDINGS: Readonly<Record<string, string>> = { 'text/plain': 'txt', 'text/markdown': 'md' }
+const ENDINGS: ReadonlyMap<string, string> = new Map([
+  ['text/plain', 'txt'],
+  ['text/markdown', 'md'],
+])
 
 /** As messages carry it: one text as a text, which every provider takes, and the rest as parts. */
 export function contentOf(parts: readonly PlacedPart[]): string | readonly Part[] {
