@@ -20,6 +20,7 @@ import {
   type ToolChoice,
 } from '../translate/parameters.ts'
 import { type Content, checkNames, contentsOf } from './contents.ts'
+import { schemaForGemini } from './schema.ts'
 import { keepsEffort, type Platform, type Traits, thinkingConfig, traitsOf } from './traits.ts'
 
 /** Carried whatever the model; `n`, `modalities` and `web_search_options` are carried or refused. */
@@ -79,10 +80,11 @@ function encodeBody(chat: Chat, model: string, platform: Platform) {
   const tools = readTools(body)
   checkNames(tools)
   const { fields, format, lost } = planTools(tools, readToolChoice(body), readResponseFormat(body), traits)
+  const unkept: string[] = []
   const wire: Readonly<Record<string, unknown>> = {
     ...conversationOf(system, contents, traits),
     ...fields,
-    generationConfig: { ...configOf(chat, traits, platform), ...formatOf(format) },
+    generationConfig: { ...configOf(chat, traits, platform), ...formatOf(format, unkept) },
   }
   const carried = [
     ...CARRIED,
@@ -92,7 +94,7 @@ function encodeBody(chat: Chat, model: string, platform: Platform) {
   const strict = tools.some(tool => tool.strict) ? ['strict'] : []
   return {
     wire,
-    dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...lost, ...dropped],
+    dropped: [...droppedOf(body, carried), ...lostIn(body), ...strict, ...lost, ...unkept, ...dropped],
   }
 }
 
@@ -199,8 +201,11 @@ function given(name: string, value: number | undefined): object {
   return value === undefined ? {} : { [name]: value }
 }
 
-function formatOf(format: ResponseFormat): object {
+function formatOf(format: ResponseFormat, unkept: string[]): object {
   if (format.kind === 'text') return {}
   const responseMimeType = 'application/json'
-  return format.kind === 'json' ? { responseMimeType } : { responseMimeType, responseJsonSchema: format.schema }
+  if (format.kind === 'json') return { responseMimeType }
+  const { schema, lost } = schemaForGemini(format.schema)
+  unkept.push(...lost.map(keyword => `response_format.json_schema.schema.${keyword}`))
+  return { responseMimeType, responseJsonSchema: schema }
 }

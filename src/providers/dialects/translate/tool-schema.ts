@@ -35,9 +35,9 @@ export function allowsObject(schema: unknown): boolean {
 export function schemaForClaude(parameters: Schema, index: number): FitSchema {
   const { schema, lost } = objectSchema(parameters)
   checkNames(schema, index)
-  const rewritten = new Set(lost)
-  const root = ROOT.some(name => schema[name] !== undefined) ? inWords(schema, ROOT, rewritten) : schema
-  return { schema: newer(root, rewritten) as Schema, lost: [...rewritten] }
+  const reported = new Set(lost)
+  const root = ROOT.some(name => schema[name] !== undefined) ? inWords(schema, ROOT, reported) : schema
+  return { schema: rewritten(root, each => newer(each, reported)) as Schema, lost: [...reported] }
 }
 
 /** Claude refuses them at the root. */
@@ -74,16 +74,20 @@ const NAMED: ReadonlySet<string> = new Set([
   ...['properties', 'patternProperties', 'dependentSchemas', 'dependencies', '$defs', 'definitions'],
 ])
 
-/** Keywords of older drafts as the draft of 2020-12 has them. What needs no change is the same object. */
-function newer(value: unknown, lost: Set<string>): unknown {
-  if (Array.isArray(value)) return mapped(value, each => newer(each, lost))
-  if (typeof value !== 'object' || value === null) return value
-  const schema = withNumbers(value as Schema, lost)
-  const flat = Array.isArray(schema['items']) ? inWords(schema, ['items'], lost) : schema
-  return changed(flat, (inner, name) => {
-    if (NESTED.has(name)) return newer(inner, lost)
-    return NAMED.has(name) && isSchema(inner) ? changed(inner, each => newer(each, lost)) : inner
+/** A schema with each schema in it changed, from the outermost on. What needs no change is the same object. */
+export function rewritten(value: unknown, change: (schema: Schema) => Schema): unknown {
+  if (Array.isArray(value)) return mapped(value, each => rewritten(each, change))
+  if (!isSchema(value)) return value
+  return changed(change(value), (inner, name) => {
+    if (NESTED.has(name)) return rewritten(inner, change)
+    return NAMED.has(name) && isSchema(inner) ? changed(inner, each => rewritten(each, change)) : inner
   })
+}
+
+/** Keywords of older drafts as the draft of 2020-12 has them. */
+function newer(given: Schema, lost: Set<string>): Schema {
+  const schema = withNumbers(given, lost)
+  return Array.isArray(schema['items']) ? inWords(schema, ['items'], lost) : schema
 }
 
 /** In draft 4 a limit was exclusive or not; since then it is a number of its own. */
