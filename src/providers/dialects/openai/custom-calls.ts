@@ -35,7 +35,8 @@ function mapped<T>(list: unknown, change: (each: T) => T): T[] | null {
 
 function toolFor(tool: unknown): unknown {
   const { custom, type: _, ...more } = Object(tool) as Fields & { readonly custom?: WireCustomTool }
-  return custom ? { type: 'function', function: functionFor(custom), ...more } : tool
+  // Perplexity takes no function without a description.
+  return custom ? { type: 'function', function: { description: '', ...functionFor(custom) }, ...more } : tool
 }
 
 function messageFor(message: ChatMessage): ChatMessage {
