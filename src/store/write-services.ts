@@ -2,6 +2,7 @@
 import type { Account, AccountBalance, Accounts, Ledger } from '#contract'
 import type { FileWatch } from './files/files.ts'
 import type { Backlog } from './money/backlog.ts'
+import { holdRecord } from './money/ledger-fields.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './money/preconditions.ts'
 import { ACCOUNT_PREFIX, checkAccount } from './people/accounts.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './people/keys.ts'
@@ -20,7 +21,7 @@ export function createLedger(writer: Writer, backlog: Backlog, onHold: () => voi
       if (!backlog.isEmpty() && !(await backlog.attempt())) {
         throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
       }
-      return writer.op('hold', request)
+      return writer.op('hold', holdRecord(request))
     },
     async settle(request) {
       checkSettle(request)

@@ -29,7 +29,7 @@ export const PLANTED: readonly PlantedBug[] = [
     'a hold whose COMMIT was in doubt reserves again',
     LEDGER,
     `if (!putHold(request)) {
-      statements.unreserve.run(request.amount, request.accountId)`,
+      statements.unreserve.run(amount, account)`,
     'if (!putHold(request)) {',
   ),
   bug(
@@ -47,8 +47,8 @@ export const PLANTED: readonly PlantedBug[] = [
   bug(
     'a late settle adds all of its amount',
     CORRECTIONS,
-    'const difference = late.amount - recovered.amount',
-    'const difference = late.amount',
+    'const difference = amount - recovered.amount',
+    'const difference = amount',
   ),
   bug(
     'a COMMIT in doubt is told as not done',

@@ -6,23 +6,13 @@
  */
 import { deserialize, serialize } from 'node:v8'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
-import type { HoldRequest, HoldResult } from '#contract'
+import type { HoldResult } from '#contract'
 import { StoreError } from '../error.ts'
-import type { SettleRecord } from '../money/settle-record.ts'
+import type { HoldRecord, SettleRecord } from '../money/ledger-fields.ts'
 import { StoreUnavailable, type Written } from '../store.ts'
 import type { Operation } from '../writer.ts'
 import { type Mailbox, type MailboxMemory, NONE } from './mailbox.ts'
-import {
-  fits64,
-  holdBytes,
-  holdText,
-  readHold,
-  readSettle,
-  settleBytes,
-  settleText,
-  writeHold,
-  writeSettle,
-} from './records.ts'
+import { fits64, HOLDS, SETTLES } from './records.ts'
 
 /** An operation on its way; its answer has the same number. */
 export interface Numbered extends Operation {
@@ -80,18 +70,16 @@ const SHORT_OF = ['account', 'key'] as const
 export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs: number): boolean {
   const { ring } = way
   if (name === 'hold') {
-    const hold = request as HoldRequest
-    const text = holdText(hold)
-    if (text !== null && BODY + holdBytes(text) <= ring.largest) {
-      const at = begin(ring, BODY + holdBytes(text), HOLD, 0, id, sentAtMs)
-      return at !== NONE && put(ring, BODY + writeHold(ring, at + BODY, hold, text))
+    const text = HOLDS.text(request as HoldRecord)
+    if (text !== null && BODY + HOLDS.bytes(text) <= ring.largest) {
+      const at = begin(ring, BODY + HOLDS.bytes(text), HOLD, 0, id, sentAtMs)
+      return at !== NONE && put(ring, BODY + HOLDS.write(ring, at + BODY, request as HoldRecord, text))
     }
   } else if (name === 'settle') {
-    const settle = request as SettleRecord
-    const text = settleText(settle)
-    if (text !== null && BODY + settleBytes(text) <= ring.largest) {
-      const at = begin(ring, BODY + settleBytes(text), SETTLE, 0, id, sentAtMs)
-      return at !== NONE && put(ring, BODY + writeSettle(ring, at + BODY, settle, text))
+    const text = SETTLES.text(request as SettleRecord)
+    if (text !== null && BODY + SETTLES.bytes(text) <= ring.largest) {
+      const at = begin(ring, BODY + SETTLES.bytes(text), SETTLE, 0, id, sentAtMs)
+      return at !== NONE && put(ring, BODY + SETTLES.write(ring, at + BODY, request as SettleRecord, text))
     }
   }
   return writeClone(way, id, sentAtMs, [name, request])
@@ -105,8 +93,8 @@ export function readRequest(way: Way, at: number): Numbered | Attachment | undef
   const id = ring.view.getFloat64(at + ID, true)
   if (kind === ATTACH) return { client: id, pair: receiveMessageOnPort(way.port)!.message as Pair }
   const length = ring.lengthAt(at) - BODY
-  if (kind === HOLD) return { id, name: 'hold', request: readHold(ring, at + BODY, length) }
-  if (kind === SETTLE) return { id, name: 'settle', request: readSettle(ring, at + BODY, length) }
+  if (kind === HOLD) return { id, name: 'hold', request: HOLDS.read(ring, at + BODY, length) }
+  if (kind === SETTLE) return { id, name: 'settle', request: SETTLES.read(ring, at + BODY, length) }
   const [name, request] = readClone(way, at) as [Operation['name'], unknown]
   return { id, name, request }
 }

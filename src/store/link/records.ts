@@ -2,201 +2,106 @@
  * A hold and a settle as bytes in a mailbox: numbers of 8 bytes (money as 64-bit integers), then the lengths of the texts,
  * then all texts as one, so that they are written and read by one call of the runtime.
  */
-import type { HoldRequest, NanoUsd } from '#contract'
-import type { SettleRecord } from '../money/settle-record.ts'
+import type { NanoUsd } from '#contract'
+import { type Field, HOLD_FIELDS, type HoldRecord, SETTLE_FIELDS, type SettleRecord } from '../money/ledger-fields.ts'
 import type { Mailbox } from './mailbox.ts'
 
-const HOLD_BYTES = 9 * 8 + 5 * 4
-const SETTLE_BYTES = 8 * 8 + 6 * 4
-/** In the place of a text's length. */
+/** In the place of a text's length, and of an amount. A count that is null is NaN. */
 const NULL = -1
+const NULL_MONEY = -(2n ** 63n)
 
 /** Whether an amount is a 64-bit integer. */
 export const fits64 = (amount: NanoUsd): boolean => BigInt.asIntN(64, amount) === amount
 
-/** All texts of a hold; null when its record cannot say it: an amount is too large, or a text is none. */
-export function holdText({
-  exchange,
-  accountId,
-  keyId,
-  model,
-  idempotencyKey,
-  amount,
-  price,
-}: HoldRequest): string | null {
-  const { input, cachedInput, cacheWrite, output, request, search = 0n } = price
-  const isMoney = fits64(amount) && fits64(input) && fits64(cachedInput) && fits64(cacheWrite) && fits64(output)
-  if (!isMoney || !fits64(request) || !fits64(search)) return null
-  if (!isText(exchange) || !isText(accountId) || !isText(keyId) || !isText(model)) return null
-  if (idempotencyKey === null) return exchange + accountId + keyId + model
-  return isText(idempotencyKey) ? exchange + accountId + keyId + model + idempotencyKey : null
-}
+type Values = readonly unknown[]
 
-const isText = (value: unknown): boolean => typeof value === 'string'
+/** How the records of one list of fields are written and read. */
+class RecordForm<Record extends Values> {
+  readonly #money: readonly number[]
+  readonly #counts: readonly number[]
+  readonly #texts: readonly number[]
+  /** Of the numbers and the lengths. */
+  readonly #bytes: number
+  readonly #isOptional: readonly boolean[]
+  readonly #nothing: readonly null[]
 
-/** Most bytes of a hold's record: a character of a string takes at most three bytes of UTF-8. */
-export const holdBytes = (text: string): number => HOLD_BYTES + 3 * text.length
-
-/** @param text `holdText` of it. Returns the bytes that were written. */
-export function writeHold({ bytes, view }: Mailbox, at: number, hold: HoldRequest, text: string): number {
-  const { price } = hold
-  const to = new Writer(view, at)
-  to.money(hold.amount)
-  to.number(hold.capTokens)
-  to.money(price.input)
-  to.money(price.cachedInput)
-  to.money(price.cacheWrite)
-  to.money(price.output)
-  to.money(price.request)
-  to.number(price.search === undefined ? 0 : 1)
-  to.money(price.search ?? 0n)
-  to.lengthOf(hold.exchange)
-  to.lengthOf(hold.accountId)
-  to.lengthOf(hold.keyId)
-  to.lengthOf(hold.model)
-  to.lengthOf(hold.idempotencyKey)
-  return HOLD_BYTES + bytes.write(text, at + HOLD_BYTES)
-}
-
-export function readHold(ring: Mailbox, at: number, length: number): HoldRequest {
-  const from = new Reader(ring, at, HOLD_BYTES, length)
-  const amount = from.money()
-  const capTokens = from.number()
-  const price = {
-    input: from.money(),
-    cachedInput: from.money(),
-    cacheWrite: from.money(),
-    output: from.money(),
-    request: from.money(),
-  }
-  const hasSearch = from.number() === 1
-  const search = from.money()
-  const hold: HoldRequest = {
-    amount,
-    capTokens,
-    price: hasSearch ? { ...price, search } : price,
-    exchange: from.text()!,
-    accountId: from.text()!,
-    keyId: from.text()!,
-    model: from.text()!,
-    idempotencyKey: from.text(),
-  }
-  from.end()
-  return hold
-}
-
-/** As `holdText`. */
-export function settleText(settle: SettleRecord): string | null {
-  const { exchange, source, outcome, code, attempts, trail, amount, overrun } = settle
-  if (!fits64(amount) || !fits64(overrun)) return null
-  if (!isText(exchange) || !isText(source) || !isText(outcome) || !isText(attempts) || !isText(trail)) return null
-  if (code === null) return exchange + source + outcome + attempts + trail
-  return isText(code) ? exchange + source + outcome + code + attempts + trail : null
-}
-
-export const settleBytes = (text: string): number => SETTLE_BYTES + 3 * text.length
-
-/** @param text `settleText` of it. Returns the bytes that were written. */
-export function writeSettle({ bytes, view }: Mailbox, at: number, settle: SettleRecord, text: string): number {
-  const to = new Writer(view, at)
-  to.money(settle.amount)
-  to.money(settle.overrun)
-  to.number(settle.promptTokens)
-  to.number(settle.cachedTokens)
-  to.number(settle.cacheWriteTokens)
-  to.number(settle.completionTokens)
-  to.number(settle.reasoningTokens)
-  to.number(settle.searches ?? 0)
-  to.lengthOf(settle.exchange)
-  to.lengthOf(settle.source)
-  to.lengthOf(settle.outcome)
-  to.lengthOf(settle.code)
-  to.lengthOf(settle.attempts)
-  to.lengthOf(settle.trail)
-  return SETTLE_BYTES + bytes.write(text, at + SETTLE_BYTES)
-}
-
-export function readSettle(ring: Mailbox, at: number, length: number): SettleRecord {
-  const from = new Reader(ring, at, SETTLE_BYTES, length)
-  const settle: SettleRecord = {
-    amount: from.money(),
-    overrun: from.money(),
-    promptTokens: from.number(),
-    cachedTokens: from.number(),
-    cacheWriteTokens: from.number(),
-    completionTokens: from.number(),
-    reasoningTokens: from.number(),
-    searches: from.number(),
-    exchange: from.text()!,
-    source: from.text() as SettleRecord['source'],
-    outcome: from.text() as SettleRecord['outcome'],
-    code: from.text() as SettleRecord['code'],
-    attempts: from.text()!,
-    trail: from.text()!,
-  }
-  from.end()
-  return settle
-}
-
-/** Writes numbers one after the other. */
-class Writer {
-  readonly #view: DataView
-  #at: number
-
-  constructor(view: DataView, at: number) {
-    this.#view = view
-    this.#at = at
+  constructor(fields: readonly Field<never>[]) {
+    const placesOf = (isOne: (field: Field<never>) => boolean) =>
+      fields.flatMap((field, at) => (isOne(field) ? [at] : []))
+    this.#money = placesOf(({ kind }) => kind === 'money')
+    this.#counts = placesOf(({ kind }) => kind === 'count')
+    this.#texts = placesOf(({ kind }) => kind === 'text' || kind === 'json')
+    this.#bytes = 8 * (this.#money.length + this.#counts.length) + 4 * this.#texts.length
+    this.#isOptional = fields.map(({ optional = false }) => optional)
+    this.#nothing = fields.map(() => null)
   }
 
-  money(amount: NanoUsd): void {
-    this.#view.setBigInt64(this.#at, amount, true)
-    this.#at += 8
+  /** All texts of a record; null when its bytes cannot say it: an amount is too large, or a text is not a string. */
+  text(record: Record): string | null {
+    for (const at of this.#money) {
+      const amount = record[at] as NanoUsd | null
+      if (amount === null ? !this.#isOptional[at] : !fits64(amount) || amount === NULL_MONEY) return null
+    }
+    let all = ''
+    for (const at of this.#texts) {
+      const value = record[at]
+      if (typeof value === 'string') all += value
+      else if (value !== null || !this.#isOptional[at]) return null
+    }
+    return all
   }
 
-  number(value: number): void {
-    this.#view.setFloat64(this.#at, value, true)
-    this.#at += 8
+  /** Most bytes of a record: a character of a string takes at most three bytes of UTF-8. */
+  bytes(text: string): number {
+    return this.#bytes + 3 * text.length
   }
 
-  lengthOf(text: string | null): void {
-    this.#view.setInt32(this.#at, text === null ? NULL : text.length, true)
-    this.#at += 4
-  }
-}
-
-/** Reads what a `Writer` has written, in the same order, and each text with its length. */
-class Reader {
-  readonly #view: DataView
-  readonly #texts: string
-  #at: number
-  #used = 0
-
-  constructor(ring: Mailbox, at: number, numbers: number, length: number) {
-    this.#view = ring.view
-    this.#at = at
-    this.#texts = ring.bytes.toString('utf8', at + numbers, at + length)
-  }
-
-  money(): NanoUsd {
-    this.#at += 8
-    return this.#view.getBigInt64(this.#at - 8, true)
-  }
-
-  number(): number {
-    this.#at += 8
-    return this.#view.getFloat64(this.#at - 8, true)
-  }
-
-  text(): string | null {
-    this.#at += 4
-    const length = this.#view.getInt32(this.#at - 4, true)
-    if (length === NULL) return null
-    this.#used += length
-    return this.#texts.substring(this.#used - length, this.#used)
+  /** @param text of the record. Returns the bytes that were written. */
+  write({ bytes, view }: Mailbox, begin: number, record: Record, text: string): number {
+    let to = begin
+    for (const at of this.#money) {
+      view.setBigInt64(to, (record[at] as NanoUsd | null) ?? NULL_MONEY, true)
+      to += 8
+    }
+    for (const at of this.#counts) {
+      view.setFloat64(to, (record[at] as number | null) ?? Number.NaN, true)
+      to += 8
+    }
+    for (const at of this.#texts) {
+      const value = record[at] as string | null
+      view.setInt32(to, value === null ? NULL : value.length, true)
+      to += 4
+    }
+    return this.#bytes + bytes.write(text, to)
   }
 
   /** Throws when the lengths of the texts are not that of all together. */
-  end(): void {
-    if (this.#used !== this.#texts.length) throw new Error('A record in the mailbox is damaged')
+  read({ bytes, view }: Mailbox, begin: number, length: number): Record {
+    const text = bytes.toString('utf8', begin + this.#bytes, begin + length)
+    const values: unknown[] = this.#nothing.slice()
+    let from = begin
+    for (const at of this.#money) {
+      const amount = view.getBigInt64(from, true)
+      if (amount !== NULL_MONEY) values[at] = amount
+      from += 8
+    }
+    for (const at of this.#counts) {
+      const count = view.getFloat64(from, true)
+      if (!Number.isNaN(count)) values[at] = count
+      from += 8
+    }
+    let used = 0
+    for (const at of this.#texts) {
+      const size = view.getInt32(from, true)
+      from += 4
+      if (size === NULL) continue
+      values[at] = text.substring(used, used + size)
+      used += size
+    }
+    if (used !== text.length) throw new Error('A record in the mailbox is damaged')
+    return values as unknown as Record
   }
 }
+
+export const HOLDS = new RecordForm<HoldRecord>(HOLD_FIELDS)
+export const SETTLES = new RecordForm<SettleRecord>(SETTLE_FIELDS)

@@ -7,7 +7,7 @@ import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResul
 import { StoreUnavailable } from '../store.ts'
 import type { Unwritten } from '../store-figures.ts'
 import type { Writer } from '../writer.ts'
-import { settleRecord } from './ledger.ts'
+import { settleRecord } from './ledger-fields.ts'
 import { replay } from './recovery.ts'
 import type { Spool } from './spool.ts'
 

@@ -3,16 +3,16 @@
  * the writer was cut off from the database, or suspended, for longer than its lease. The ledger is append-only, so the late settle
  * adds a correction. It books the difference, once for each exchange, and its fields replace those of the settle that recovery wrote.
  */
-import type { Clock, NanoUsd } from '#contract'
-import type { Database } from '../engine/database.ts'
+import type { Clock, NanoUsd, SettleRequest } from '#contract'
+import type { Database, Value } from '../engine/database.ts'
 import type { KeyTotals } from './key-totals.ts'
-import type { SettleRecord } from './settle-record.ts'
+import { columnsOf, marksOf, SETTLE_AT, SETTLE_FIELDS, type SettleRecord } from './ledger-fields.ts'
 import { failedOf, type UsageWriter, type Used } from './usage.ts'
 
 type Recovered = {
   readonly amount: NanoUsd
   readonly at: bigint
-  readonly outcome: SettleRecord['outcome']
+  readonly outcome: SettleRequest['outcome']
   readonly prompt_tokens: bigint
   readonly cached_tokens: bigint
   readonly completion_tokens: bigint
@@ -41,51 +41,34 @@ export function createCorrection(
   const lock = database.prepare('UPDATE balance SET posted = posted WHERE account = ?')
   const findFree = database.prepareMoney('SELECT posted - held AS free FROM balance WHERE account = ?')
   const put = database.prepare(`
-    INSERT INTO correction (id, kind, account, amount, at, settled_at, key, model, overrun, source, outcome, code, prompt_tokens,
-      cached_tokens, cache_write_tokens, completion_tokens, reasoning_tokens, searches, attempts, trail)
-    VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+    INSERT INTO correction (kind, account, key, model, at, settled_at, ${columnsOf(SETTLE_FIELDS)})
+    VALUES (1, ?, ?, ?, ?, ?, ${marksOf(SETTLE_FIELDS)})`)
   const post = database.prepare('UPDATE balance SET posted = posted - ? WHERE account = ?')
 
   return (late, hold) => {
-    if (late.source === 'recovered') return false
+    const [exchange, amount, overrun, source, outcome] = late
+    if (source === 'recovered') return false
     lock.run(hold.account)
-    const recovered = findRecovered.get(late.exchange) as Recovered | undefined
+    const recovered = findRecovered.get(exchange) as Recovered | undefined
     if (recovered === undefined) return false
-    const difference = late.amount - recovered.amount
+    const difference = amount - recovered.amount
     const free = findFree.get(hold.account)!['free'] as NanoUsd
     const booked = least(difference, least(free, keys.free(hold.key) ?? free))
     const settledAt = Number(recovered.at)
-    put.run(
-      late.exchange,
-      hold.account,
-      booked,
-      clock.now(),
-      settledAt,
-      hold.key,
-      hold.model,
-      // Neither the account nor the key can pay the rest any more.
-      late.overrun + difference - booked,
-      late.source,
-      late.outcome,
-      late.code,
-      late.promptTokens,
-      late.cachedTokens,
-      late.cacheWriteTokens,
-      late.completionTokens,
-      late.reasoningTokens,
-      late.searches || null,
-      late.attempts,
-      late.trail,
-    )
+    const fields: Value[] = [...late]
+    fields[SETTLE_AT.amount] = booked
+    // Neither the account nor the key can pay the rest any more.
+    fields[SETTLE_AT.overrun] = overrun + difference - booked
+    put.run(hold.account, hold.key, hold.model, clock.now(), settledAt, ...fields)
     post.run(booked, hold.account)
     keys.settle(hold.key, 0n, booked)
     const counts = {
       requests: 0,
-      failed: failedOf(late.outcome) - failedOf(recovered.outcome),
-      promptTokens: late.promptTokens - Number(recovered.prompt_tokens),
-      cachedTokens: late.cachedTokens - Number(recovered.cached_tokens),
-      completionTokens: late.completionTokens - Number(recovered.completion_tokens),
-      reasoningTokens: late.reasoningTokens - Number(recovered.reasoning_tokens),
+      failed: failedOf(outcome) - failedOf(recovered.outcome),
+      promptTokens: late[SETTLE_AT.promptTokens] - Number(recovered.prompt_tokens),
+      cachedTokens: late[SETTLE_AT.cachedTokens] - Number(recovered.cached_tokens),
+      completionTokens: late[SETTLE_AT.completionTokens] - Number(recovered.completion_tokens),
+      reasoningTokens: late[SETTLE_AT.reasoningTokens] - Number(recovered.reasoning_tokens),
       charged: booked,
     }
     usage.correct(hold, counts, settledAt)

@@ -4,7 +4,7 @@
  */
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
-import { LARGEST } from './settle-record.ts'
+import { LARGEST } from './ledger-fields.ts'
 
 /** What a key may spend, has spent, and holds. */
 export interface KeyTotal {

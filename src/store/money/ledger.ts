@@ -3,16 +3,7 @@
  * named result, and each recognises by its id what has been done already, so that all of them may be repeated.
  */
 
-import {
-  type Checkpoint,
-  type Clock,
-  formatMoney,
-  type HoldRequest,
-  type HoldResult,
-  type NanoUsd,
-  type SettleRequest,
-  type SettleResult,
-} from '#contract'
+import { type Checkpoint, type Clock, formatMoney, type HoldResult, type NanoUsd, type SettleResult } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { NothingChanged, StoreError } from '../error.ts'
 import { conflict } from '../mistakes.ts'
@@ -20,8 +11,17 @@ import { createAccountFinder } from '../people/accounts.ts'
 import type { CreditGrant } from '../store.ts'
 import { createCorrection } from './corrections.ts'
 import { createKeyTotals } from './key-totals.ts'
+import {
+  columnsOf,
+  HOLD_AT,
+  HOLD_FIELDS,
+  type HoldRecord,
+  LARGEST,
+  marksOf,
+  SETTLE_FIELDS,
+  type SettleRecord,
+} from './ledger-fields.ts'
 import type { OpenHolds } from './open-holds.ts'
-import { LARGEST, type SettleRecord } from './settle-record.ts'
 import type { UsageWriter } from './usage.ts'
 
 /** `kind` in the table `event`. */
@@ -32,12 +32,8 @@ export const CREDIT = 2
 /** Grants share the table, and its key, with exchanges. */
 export const CREDIT_PREFIX = 'credit:'
 
-export function settleRecord(request: SettleRequest): SettleRecord {
-  return { ...request, attempts: JSON.stringify(request.attempts), trail: JSON.stringify(request.trail) }
-}
-
 export interface LedgerOperations {
-  hold(request: HoldRequest): HoldResult
+  hold(request: HoldRecord): HoldResult
   settle(request: SettleRecord): SettleResult
   checkpoint(checkpoints: readonly Checkpoint[]): void
   /** Whether this call granted it. */
@@ -86,48 +82,31 @@ interface Parts {
 }
 
 function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
-  function hold(request: HoldRequest): HoldResult {
-    const { changes } = statements.reserve.run(request.amount, request.accountId)
+  function hold(request: HoldRecord): HoldResult {
+    const [exchange, account, amount, key] = request
+    const { changes } = statements.reserve.run(amount, account)
     if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
-    if (!keys.reserve(request.keyId, request.amount, clock.now())) {
-      statements.unreserve.run(request.amount, request.accountId)
+    if (!keys.reserve(key, amount, clock.now())) {
+      statements.unreserve.run(amount, account)
       return repeatedHold(request) ?? refusedByKey(request)
     }
     if (!putHold(request)) {
-      statements.unreserve.run(request.amount, request.accountId)
-      keys.unreserve(request.keyId, request.amount)
+      statements.unreserve.run(amount, account)
+      keys.unreserve(key, amount)
       return repeatedHold(request)!
     }
-    open.opened(request.exchange)
-    return { held: true, available: available(request.accountId) }
+    open.opened(exchange)
+    return { held: true, available: available(account) }
   }
 
-  function putHold(request: HoldRequest): boolean {
-    const { price } = request
-    const { changes } = statements.putHold.run(
-      request.exchange,
-      request.accountId,
-      request.amount,
-      clock.now(),
-      request.keyId,
-      request.model,
-      price.input,
-      price.cachedInput,
-      price.cacheWrite,
-      price.output,
-      price.request,
-      request.capTokens,
-      request.idempotencyKey,
-      price.search ?? null,
-    )
-    return changes !== 0
+  function putHold(request: HoldRecord): boolean {
+    return statements.putHold.run(clock.now(), ...request).changes !== 0
   }
 
   /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
-  function repeatedHold(request: HoldRequest): HoldResult | undefined {
-    const found = statements.findHold.get(request.exchange) as FoundHold | undefined
+  function repeatedHold([exchange, accountId, amount]: HoldRecord): HoldResult | undefined {
+    const found = statements.findHold.get(exchange) as FoundHold | undefined
     if (found === undefined) return undefined
-    const { exchange, amount, accountId } = request
     if (found.account !== accountId || found.amount !== amount) {
       throw new NothingChanged(
         `${exchange} already has a hold of $${formatMoney(found.amount)} on ${found.account}; this one is $${formatMoney(amount)} on ${accountId}.`,
@@ -145,17 +124,17 @@ function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<Led
     return statements.findAvailable.get(account)!['available'] as NanoUsd
   }
 
-  function refusedHold(request: HoldRequest): HoldResult {
-    open.closed(request.exchange)
-    const found = balanceOf(statements, request.accountId)
+  function refusedHold([exchange, account]: HoldRecord): HoldResult {
+    open.closed(exchange)
+    const found = balanceOf(statements, account)
     if (found === undefined) return { held: false, reason: 'unknown_account' }
     if (found.frozen !== 0n) return { held: false, reason: 'frozen' }
     return { held: false, reason: 'short', of: 'account', available: found.posted - found.held, onHold: found.held }
   }
 
-  function refusedByKey(request: HoldRequest): HoldResult {
-    open.closed(request.exchange)
-    const { cap, spent, held } = keys.find(request.keyId)
+  function refusedByKey(request: HoldRecord): HoldResult {
+    open.closed(request[HOLD_AT.exchange])
+    const { cap, spent, held } = keys.find(request[HOLD_AT.keyId])
     return { held: false, reason: 'short', of: 'key', available: cap! - spent - held, onHold: held }
   }
 
@@ -166,45 +145,28 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
   const { statements, keys, correct, open, usage, clock } = parts
 
   function settle(request: SettleRecord): SettleResult {
-    const held = statements.findHold.get(request.exchange) as FoundHold | undefined
-    if (held !== undefined && request.amount > held.amount) {
+    const [exchange, amount] = request
+    const held = statements.findHold.get(exchange) as FoundHold | undefined
+    if (held !== undefined && amount > held.amount) {
       throw new NothingChanged(
-        `${request.exchange} holds $${formatMoney(held.amount)} and cannot be charged $${formatMoney(request.amount)}.`,
+        `${exchange} holds $${formatMoney(held.amount)} and cannot be charged $${formatMoney(amount)}.`,
       )
     }
-    open.closed(request.exchange)
+    open.closed(exchange)
     if (held === undefined) return 'no_hold'
     // One time for both: the hour of the usage is that of the event.
     const now = clock.now()
     if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
-    if (statements.post.run(held.amount, request.amount, held.account).changes === 0) {
-      throw new StoreError(`${request.exchange} is held on ${held.account}, and there is no such account.`)
+    if (statements.post.run(held.amount, amount, held.account).changes === 0) {
+      throw new StoreError(`${exchange} is held on ${held.account}, and there is no such account.`)
     }
-    keys.settle(held.key, held.amount, request.amount)
+    keys.settle(held.key, held.amount, amount)
     usage.add(held, request, now)
     return 'settled'
   }
 
   function putSettle(request: SettleRecord, account: string, now: number): boolean {
-    const { changes } = statements.putSettle.run(
-      request.exchange,
-      account,
-      request.amount,
-      now,
-      request.overrun,
-      request.source,
-      request.outcome,
-      request.code,
-      request.promptTokens,
-      request.cachedTokens,
-      request.cacheWriteTokens,
-      request.completionTokens,
-      request.reasoningTokens,
-      request.attempts,
-      request.trail,
-      request.searches || null,
-    )
-    return changes !== 0
+    return statements.putSettle.run(account, now, ...request).changes !== 0
   }
 
   /** A stream may end between two checkpoints of it: one that finds no open hold is late, and adds nothing. */
@@ -253,16 +215,12 @@ function prepare(database: Database) {
     unreserve: database.prepare('UPDATE balance SET held = held - ? WHERE account = ?'),
     // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
     putHold: database.prepare(`
-      INSERT INTO event (id, kind, account, amount, at, key, model, price_input, price_cached_input, price_cache_write,
-        price_output, price_request, cap_tokens, idempotency_key, price_search)
-      VALUES (?, ${HOLD}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO event (kind, at, ${columnsOf(HOLD_FIELDS)}) VALUES (${HOLD}, ?, ${marksOf(HOLD_FIELDS)})
       ON CONFLICT (id, kind) DO NOTHING`),
     findHold: database.prepareMoney(`SELECT account, amount, key, model FROM event WHERE id = ? AND kind = ${HOLD}`),
     isSettled: database.prepare(`SELECT 1 FROM event WHERE id = ? AND kind = ${SETTLE}`),
     putSettle: database.prepare(`
-      INSERT INTO event (id, kind, account, amount, at, overrun, source, outcome, code, prompt_tokens, cached_tokens,
-        cache_write_tokens, completion_tokens, reasoning_tokens, attempts, trail, searches)
-      VALUES (?, ${SETTLE}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO event (kind, account, at, ${columnsOf(SETTLE_FIELDS)}) VALUES (${SETTLE}, ?, ?, ${marksOf(SETTLE_FIELDS)})
       ON CONFLICT (id, kind) DO NOTHING`),
     post: database.prepare('UPDATE balance SET held = held - ?, posted = posted - ? WHERE account = ?'),
     putCheckpoint: database.prepare(`

@@ -2,39 +2,30 @@
  * What the store demands of its callers before anything waits for a transaction: so that one caller's mistake is told
  * to that caller alone, with the place, the value and the rule.
  */
-import type { Checkpoint, HoldRequest, NanoUsd, SettleRequest } from '#contract'
+import type { Checkpoint, NanoUsd } from '#contract'
 import { invalid } from '../mistakes.ts'
 import type { CreditGrant } from '../store.ts'
-import { LARGEST } from './settle-record.ts'
+import { type Field, HOLD_FIELDS, LARGEST, SETTLE_FIELDS } from './ledger-fields.ts'
 
 // Printable ASCII, so that ids sort in SQLite (bytes) as they do here (UTF-16).
 const EXCHANGE = /^[\x21-\x7e]{1,100}$/
 // No control or unassigned characters, no lone surrogates.
 const TEXT = /^[^\p{C}]{1,200}$/u
 
-export function checkHold(request: HoldRequest): void {
-  exchange(request.exchange)
-  money('hold', 'amount', request.amount)
-  const { price } = request
-  money('hold', 'price.input', price.input)
-  money('hold', 'price.cachedInput', price.cachedInput)
-  money('hold', 'price.cacheWrite', price.cacheWrite)
-  money('hold', 'price.output', price.output)
-  money('hold', 'price.request', price.request)
-  if (price.search !== undefined) money('hold', 'price.search', price.search)
-  whole('hold', 'capTokens', request.capTokens)
-}
+export const checkHold = createCheck('hold', HOLD_FIELDS)
+export const checkSettle = createCheck('settle', SETTLE_FIELDS)
 
-export function checkSettle(request: SettleRequest): void {
-  exchange(request.exchange)
-  money('settle', 'amount', request.amount)
-  money('settle', 'overrun', request.overrun)
-  whole('settle', 'promptTokens', request.promptTokens)
-  whole('settle', 'cachedTokens', request.cachedTokens)
-  whole('settle', 'cacheWriteTokens', request.cacheWriteTokens)
-  whole('settle', 'completionTokens', request.completionTokens)
-  whole('settle', 'reasoningTokens', request.reasoningTokens)
-  whole('settle', 'searches', request.searches ?? 0)
+function createCheck<Request extends { readonly exchange: string }>(place: string, fields: readonly Field<Request>[]) {
+  const numbers = fields.filter(({ kind }) => kind === 'money' || kind === 'count')
+  return (request: Request): void => {
+    exchange(request.exchange)
+    for (const { name, kind, optional, read } of numbers) {
+      const value = read(request)
+      if (value === null && optional) continue
+      if (kind === 'money') money(place, name, value as NanoUsd)
+      else whole(place, name, value as number)
+    }
+  }
 }
 
 export function checkCheckpoint(checkpoint: Checkpoint): void {

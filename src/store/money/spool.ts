@@ -24,6 +24,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import type { SettleRequest } from '#contract'
 import { createFile } from '../files/files.ts'
+import { SETTLE_FIELDS } from './ledger-fields.ts'
 import { checkSettle } from './preconditions.ts'
 
 /** A line of the spool, and what it says; undefined when it is torn. */
@@ -182,8 +183,7 @@ function writeAll(file: number, bytes: Uint8Array, at: number | null): void {
 /** As long as its place, with line breaks behind it. */
 function encode(request: SettleRequest): Buffer {
   for (const less of [request, { ...request, trail: [] }, { ...request, trail: [], attempts: [] }]) {
-    // JSON has no big integers: money is written as a decimal string.
-    const json = JSON.stringify({ ...less, amount: String(request.amount), overrun: String(request.overrun) })
+    const json = JSON.stringify(less, moneyAsText)
     const line = `${checksum(json)} ${json}`
     if (Buffer.byteLength(line) >= RECORD_BYTES) continue
     const record = Buffer.alloc(RECORD_BYTES, LINE_BREAK)
@@ -199,12 +199,19 @@ function decode(line: string): SettleRequest | undefined {
   if (sum !== undefined && sum !== checksum(json)) return undefined
   try {
     const fields = JSON.parse(json)
-    const settle: SettleRequest = { ...fields, amount: BigInt(fields.amount), overrun: BigInt(fields.overrun) }
-    checkSettle(settle)
-    return settle
+    for (const name of MONEY) fields[name] = BigInt(fields[name])
+    checkSettle(fields)
+    return fields
   } catch {
     return undefined
   }
+}
+
+const MONEY = SETTLE_FIELDS.filter(({ kind }) => kind === 'money').map(({ name }) => name)
+
+/** JSON has no big integers: money is written as a decimal string. */
+function moneyAsText(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value
 }
 
 function checksum(json: string): string {

@@ -2,11 +2,11 @@
  * Usage: what was used, summed up in the transaction of each settle, by hour and by day. Pages and charts read these rows
  * and never the ledger.
  */
-import type { NanoUsd } from '#contract'
+import type { NanoUsd, Outcome } from '#contract'
 import type { Database, Row, Statement, Value } from '../engine/database.ts'
 import { TooMuch } from '../mistakes.ts'
+import { LARGEST, SETTLE_AT, type SettleRecord } from './ledger-fields.ts'
 import type { Reports, UsageRow } from './reports.ts'
-import { LARGEST, type SettleRecord } from './settle-record.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -79,7 +79,7 @@ export function addCounts(sum: Counts, more: Readonly<Counts>): void {
 }
 
 /** How many exchanges of an outcome have failed: 1 or 0. */
-export const failedOf = (outcome: SettleRecord['outcome']): number => (outcome === 'answered' ? 0 : 1)
+export const failedOf = (outcome: Outcome): number => (outcome === 'answered' ? 0 : 1)
 
 const COLUMNS = [
   'account',
@@ -157,10 +157,15 @@ export function createUsageWriter(database: Database): UsageWriter {
 
   return {
     add(used, settle, nowMs) {
-      const { outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens, amount: charged } = settle
-      const tokens = { promptTokens, cachedTokens, completionTokens, reasoningTokens }
-      const counts = { requests: 1, failed: failedOf(outcome), ...tokens, charged }
-      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), counts)
+      addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), {
+        requests: 1,
+        failed: failedOf(settle[SETTLE_AT.outcome]),
+        promptTokens: settle[SETTLE_AT.promptTokens],
+        cachedTokens: settle[SETTLE_AT.cachedTokens],
+        completionTokens: settle[SETTLE_AT.completionTokens],
+        reasoningTokens: settle[SETTLE_AT.reasoningTokens],
+        charged: settle[SETTLE_AT.amount],
+      })
     },
     correct(used, difference, settledAtMs) {
       addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, settledAtMs)), difference)

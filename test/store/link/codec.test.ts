@@ -14,7 +14,15 @@ import {
   writeResult,
 } from '../../../src/store/link/codec.ts'
 import { createMailbox, createMailboxMemory, NONE } from '../../../src/store/link/mailbox.ts'
-import { settleRecord } from '../../../src/store/money/ledger.ts'
+import {
+  type Field,
+  HOLD_AT,
+  HOLD_FIELDS,
+  holdRecord,
+  SETTLE_AT,
+  SETTLE_FIELDS,
+  settleRecord,
+} from '../../../src/store/money/ledger-fields.ts'
 import { StoreUnavailable } from '../../../src/store/store.ts'
 import { countsOf } from '../../helpers/counts.ts'
 import { aHold, aSettle } from '../requests.ts'
@@ -62,40 +70,21 @@ const money = fc.oneof(fc.bigInt(0n, 2n ** 63n - 1n), fc.constantFrom(0n, 1n, 2n
 const anyMoney = fc.oneof({ weight: 9, arbitrary: money }, { weight: 1, arbitrary: fc.bigInt(-(2n ** 70n), 2n ** 70n) })
 const count = fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER))
 const text = fc.string({ unit: 'binary', maxLength: 60 })
-const orNull = (arbitrary: fc.Arbitrary<string>) => fc.option(arbitrary)
-const price = fc.record(
-  { input: anyMoney, cachedInput: money, cacheWrite: money, output: money, request: money, search: money },
-  { requiredKeys: ['input', 'cachedInput', 'cacheWrite', 'output', 'request'] },
-)
-const hold = fc.record({
-  exchange: text,
-  accountId: text,
-  keyId: text,
-  amount: anyMoney,
-  model: text,
-  price,
-  capTokens: count,
-  idempotencyKey: orNull(text),
-})
-const settle = fc.record({
-  exchange: text,
-  amount: anyMoney,
-  overrun: anyMoney,
-  source: text,
-  outcome: text,
-  code: orNull(text),
-  promptTokens: count,
-  cachedTokens: count,
-  cacheWriteTokens: count,
-  completionTokens: count,
-  reasoningTokens: count,
-  searches: count,
-  attempts: text,
-  trail: fc.string({ unit: 'binary', maxLength: 1500 }),
-})
+/** Records of a list of fields. */
+const recordsOf = (fields: readonly Field<never>[]) =>
+  fc.tuple(
+    ...fields.map(({ name, kind, optional = false }): fc.Arbitrary<unknown> => {
+      const values = { money: anyMoney, count, text, json: text }[kind]
+      return optional
+        ? fc.option<unknown>(values)
+        : name === 'trail'
+          ? fc.string({ unit: 'binary', maxLength: 1500 })
+          : values
+    }),
+  )
 const operation: fc.Arbitrary<Numbered> = fc.oneof(
-  fc.record({ id: count, name: fc.constant('hold' as const), request: hold }),
-  fc.record({ id: count, name: fc.constant('settle' as const), request: settle }),
+  fc.record({ id: count, name: fc.constant('hold' as const), request: recordsOf(HOLD_FIELDS) }),
+  fc.record({ id: count, name: fc.constant('settle' as const), request: recordsOf(SETTLE_FIELDS) }),
   fc.record({
     id: count,
     name: fc.constant('checkpoint' as const),
@@ -169,8 +158,8 @@ describe('sizes', () => {
   test.each([0, 1, 1000, 21_000, 30_000, 100_000, 1_000_000])('%i characters of three bytes come out whole', length => {
     const on = way()
     const long = '\u20ac'.repeat(length)
-    const asked = { id: 1, name: 'hold' as const, request: aHold({ accountId: 'acc_1', model: long }) }
-    const ended = { id: 2, name: 'settle' as const, request: { ...settleRecord(aSettle()), searches: 0, trail: long } }
+    const asked = { id: 1, name: 'hold' as const, request: holdRecord(aHold({ accountId: 'acc_1', model: long })) }
+    const ended = { id: 2, name: 'settle' as const, request: settleRecord(aSettle()).with(SETTLE_AT.trail, long) }
     const other = { id: 3, name: 'setPlan' as const, request: { id: 'acc_1', plan: long } }
     for (const each of [asked, ended, other]) expect(ask(on, each)).toStrictEqual(each)
     expect(reply(on, other, { plan: long }).result).toStrictEqual({ plan: long })
@@ -190,9 +179,9 @@ describe('sizes', () => {
   })
 
   test('lengths that are not those of the texts are noticed', () => {
-    // The places of the two records' lengths: five and six of four bytes, before the texts.
+    // The places of the two records' lengths: behind the numbers, before the texts.
     for (const [name, request, lengths] of [
-      ['hold', aHold({ accountId: 'acc_1', idempotencyKey: 'again' }), 24 + 9 * 8],
+      ['hold', holdRecord(aHold({ accountId: 'acc_1', idempotencyKey: 'again' })), 24 + 8 * 8],
       ['settle', settleRecord(aSettle({ code: 'upstream_truncated' })), 24 + 8 * 8],
     ] as const) {
       for (const length of [-(2 ** 31), -2, -1, 0, 4, 2 ** 31 - 1]) {
@@ -209,15 +198,21 @@ describe('sizes', () => {
 
 describe('what no record can say', () => {
   test('texts that are none go as they are, for the ledger to refuse', () => {
-    for (const change of [{ code: 1.5 }, { source: {} }, { outcome: ['a'] }, { trail: undefined }]) {
-      const request = { ...settleRecord(aSettle()), ...change }
+    for (const [name, value] of [
+      ['code', 1.5],
+      ['source', {}],
+      ['outcome', ['a']],
+      ['source', null],
+      ['trail', undefined],
+    ] as const) {
+      const request = settleRecord(aSettle()).with(SETTLE_AT[name], value as never)
       expect(ask(way(), { id: 1, name: 'settle', request })).toMatchObject({ request })
     }
   })
 
   test('what cannot be cloned is told to whoever asks, and nothing is put', () => {
     const on = way()
-    const request = { ...aHold({ accountId: 'acc_1' }), model: () => {} }
+    const request = holdRecord(aHold({ accountId: 'acc_1' })).with(HOLD_AT.model, (() => {}) as never)
     expect(() => writeRequest(on.to, { id: 1, name: 'hold', request }, 7)).toThrow(/could not be cloned/)
     on.to.ring.publish()
     expect(on.from.ring.next()).toBe(NONE)

@@ -2,6 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import type { Reply } from '../../../src/store/link/codec.ts'
 import { ThreadHost } from '../../../src/store/link/thread-host.ts'
+import { holdRecord } from '../../../src/store/money/ledger-fields.ts'
 import { faultyConnector } from '../faulty.ts'
 import { aHold, fund, testStore } from '../helpers.ts'
 
@@ -38,7 +39,7 @@ async function link() {
 test('what is put in one turn is one commit, and all of its answers come at once', async () => {
   const { thread, faults, looks, until, accountId } = await link()
   for (let id = 1; id <= 200; id++) {
-    thread.put({ id, name: 'hold', request: aHold({ accountId, exchange: `req_${id}` }) }, 7)
+    thread.put({ id, name: 'hold', request: holdRecord(aHold({ accountId, exchange: `req_${id}` })) }, 7)
   }
   expect(faults.commitsElsewhere).toBe(0)
   thread.send()

@@ -1,7 +1,7 @@
 /** The ledger's verbs, one at a time and all at once: in a file, by its own thread and by this one, and in memory. */
 import { describe, expect, test } from 'vitest'
 import { StoreError } from '../../../src/store/error.ts'
-import { LARGEST } from '../../../src/store/money/settle-record.ts'
+import { LARGEST } from '../../../src/store/money/ledger-fields.ts'
 import { aHold, aSettle, fund, onEveryEngine, PRICE, type TestStore, testStore } from '../helpers.ts'
 
 const kinds = [

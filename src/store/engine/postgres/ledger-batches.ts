@@ -3,9 +3,17 @@
  * is not plain is done by the operation itself (ledger.ts), in its place in the order. A group of nothing else goes with its
  * BEGIN and its COMMIT, so that there is one way to the server and back for all of it.
  */
-import type { Checkpoint, Clock, HoldRequest, HoldResult, NanoUsd } from '#contract'
+import type { Checkpoint, Clock, HoldResult, NanoUsd } from '#contract'
+import {
+  type Field,
+  HOLD_AT,
+  HOLD_FIELDS,
+  type HoldRecord,
+  SETTLE_AT,
+  SETTLE_FIELDS,
+  type SettleRecord,
+} from '../../money/ledger-fields.ts'
 import type { OpenHolds } from '../../money/open-holds.ts'
-import type { SettleRecord } from '../../money/settle-record.ts'
 import type { UsageWriter, Used } from '../../money/usage.ts'
 import type { Database } from '../database.ts'
 import { PostgresError } from './blocking-io.ts'
@@ -113,8 +121,8 @@ export class LedgerBatches {
     for (const [place, row] of (rows() as Done[]).entries()) {
       const { index } = lines[place]!
       const { name, request } = operations[index]!
-      if (name === 'hold' && row.refusal === null) this.#opened(request as HoldRequest)
-      else if (name !== 'checkpoint') this.#closed((request as HoldRequest | SettleRecord).exchange)
+      if (name === 'hold' && row.refusal === null) this.#opened(request as HoldRecord)
+      else if (name !== 'checkpoint') this.#closed((request as HoldRecord | SettleRecord)[SETTLE_AT.exchange])
       results[index] = resultOf(name, row)
     }
   }
@@ -127,7 +135,7 @@ export class LedgerBatches {
   /** Only the ledger's operations are, and a settle when it is known whose it is. */
   #isPlain(operation: NamedOperation): boolean {
     if (!isBatched(operation) || this.#tried.has(operation)) return false
-    return operation.name !== 'settle' || this.#known.has((operation.request as SettleRecord).exchange)
+    return operation.name !== 'settle' || this.#known.has((operation.request as SettleRecord)[SETTLE_AT.exchange])
   }
 
   #sendWithCommit(operations: readonly NamedOperation[], results: unknown[]): void {
@@ -136,10 +144,10 @@ export class LedgerBatches {
     const rows = this.#statements.writeAll.laterAll!(jsonOf(lines), now)
     this.#unanswered = { operations, lines, rows, results }
     for (const { name, request } of operations) {
-      if (name === 'hold') this.#opened(request as HoldRequest)
+      if (name === 'hold') this.#opened(request as HoldRecord)
       else if (name === 'settle') {
         const settle = request as SettleRecord
-        this.#settled(settle, this.#known.get(settle.exchange)!, now)
+        this.#settled(settle, this.#known.get(settle[SETTLE_AT.exchange])!, now)
       }
     }
   }
@@ -160,7 +168,7 @@ export class LedgerBatches {
     }
   }
 
-  #opened({ exchange, accountId: account, keyId: key, model }: HoldRequest): void {
+  #opened([exchange, account, , key, model]: HoldRecord): void {
     this.#parts.open.opened(exchange)
     this.#changes.set(exchange, { account, key, model })
   }
@@ -171,7 +179,7 @@ export class LedgerBatches {
   }
 
   #settled(settle: SettleRecord, used: Used, now: number): void {
-    this.#closed(settle.exchange)
+    this.#closed(settle[SETTLE_AT.exchange])
     this.#parts.usage.add(used, settle, now)
   }
 
@@ -186,8 +194,8 @@ export class LedgerBatches {
 
   #take(operations: readonly NamedOperation[], index: number, row: DoneOf, now: number, results: unknown[]): void {
     const { name, request } = operations[index]!
-    if (row.refusal !== null) this.#closed((request as HoldRequest).exchange)
-    else if (name === 'hold') this.#opened(request as HoldRequest)
+    if (row.refusal !== null) this.#closed((request as HoldRecord)[HOLD_AT.exchange])
+    else if (name === 'hold') this.#opened(request as HoldRecord)
     else if (name === 'settle') this.#settled(request as SettleRecord, row, now)
     results[index] = resultOf(name, row)
   }
@@ -230,49 +238,16 @@ function text(_name: string, value: unknown): unknown {
 }
 
 function linesOf({ name, request }: NamedOperation, index: number): Line[] {
-  if (name === 'hold') return [{ index, fields: holdFields(request as HoldRequest) }]
-  if (name === 'settle') return [{ index, fields: settleFields(request as SettleRecord) }]
+  if (name === 'hold') return [{ index, fields: fieldsOf(0, HOLD_FIELDS, request as HoldRecord) }]
+  if (name === 'settle') return [{ index, fields: fieldsOf(1, SETTLE_FIELDS, request as SettleRecord) }]
   return (request as readonly Checkpoint[]).map(({ exchange, amount, promptTokens, completionTokens }) => ({
     index,
     fields: { what: 2, exchange, amount, prompt_tokens: promptTokens, completion_tokens: completionTokens },
   }))
 }
 
-function holdFields({ exchange, accountId, amount, keyId, model, price, capTokens, idempotencyKey }: HoldRequest) {
-  return {
-    what: 0,
-    exchange,
-    account: accountId,
-    amount,
-    key: keyId,
-    model,
-    price_input: price.input,
-    price_cached_input: price.cachedInput,
-    price_cache_write: price.cacheWrite,
-    price_output: price.output,
-    price_request: price.request,
-    price_search: price.search ?? null,
-    cap_tokens: capTokens,
-    idempotency_key: idempotencyKey,
-  }
-}
-
-function settleFields(settle: SettleRecord) {
-  return {
-    what: 1,
-    exchange: settle.exchange,
-    amount: settle.amount,
-    overrun: settle.overrun,
-    source: settle.source,
-    outcome: settle.outcome,
-    code: settle.code,
-    prompt_tokens: settle.promptTokens,
-    cached_tokens: settle.cachedTokens,
-    cache_write_tokens: settle.cacheWriteTokens,
-    completion_tokens: settle.completionTokens,
-    reasoning_tokens: settle.reasoningTokens,
-    searches: settle.searches || null,
-    attempts: settle.attempts,
-    trail: settle.trail,
-  }
+function fieldsOf(what: number, fields: readonly Field<never>[], record: readonly unknown[]) {
+  const line: Record<string, unknown> = { what }
+  for (const [at, { column }] of fields.entries()) line[column === 'id' ? 'exchange' : column] = record[at]
+  return line
 }
