@@ -11,8 +11,14 @@ export class StoreError extends Error {
   }
 }
 
-/** A mistake that leaves no change of its operation behind, so that the transaction goes on. */
-export class NothingChanged extends StoreError {}
+/** In place of a result: the operation was refused, and nothing of it is left in the transaction, which goes on. */
+export class Refused {
+  readonly error: unknown
+
+  constructor(error: unknown) {
+    this.error = error
+  }
+}
 
 /**
  * Which mistake it was, for callers that answer each differently: something else is there already, or stands in the way;

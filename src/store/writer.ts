@@ -7,7 +7,7 @@
  */
 import type { Clock } from '#contract'
 import type { Database } from './engine/database.ts'
-import { createGroup, type Waiter } from './engine/group.ts'
+import { createGroup, Undone, type Waiter } from './engine/group.ts'
 import { LedgerBatches, type NamedOperation, OF_REPLICA } from './engine/postgres/ledger-batches.ts'
 import {
   createFence,
@@ -22,7 +22,7 @@ import {
 import { createTryOperations, NO_TRIES, type TryOperations } from './engine/postgres/try-writes.ts'
 import { createProbe, type Probe } from './engine/probe.ts'
 import { createRefusing } from './engine/refusing.ts'
-import { StoreError } from './error.ts'
+import { type Refused, StoreError } from './error.ts'
 import { createCommitCount } from './money/commit-count.ts'
 import { createLedgerOperations, type LedgerOperations } from './money/ledger.ts'
 import { createOpenHolds, type OpenHolds } from './money/open-holds.ts'
@@ -59,7 +59,7 @@ export interface Operations
 
 export type Name = keyof Operations
 export type Request<N extends Name> = Parameters<Operations[N]>[0]
-export type Result<N extends Name> = ReturnType<Operations[N]>
+export type Result<N extends Name> = Exclude<ReturnType<Operations[N]>, Refused>
 
 /** Each request runs some of these, or they keep more than rows in mind: they refuse nothing, or leave nothing behind. */
 const WITHOUT_SAVEPOINT: ReadonlySet<Name> = new Set([
@@ -132,7 +132,7 @@ export function createWriter(
   const perform = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
   const apply = createRefusing(database, perform, WITHOUT_SAVEPOINT)
   const batches = isShared
-    ? new LedgerBatches(database, { open, usage, clock }, apply as (operation: NamedOperation) => unknown)
+    ? new LedgerBatches(database, open, clock, apply as (operation: NamedOperation) => unknown)
     : null
   const within = <Value>(work: () => Value): Value => (fence ? fence.within(work) : work())
   const group = createGroup<Operation, unknown>(
@@ -157,13 +157,12 @@ export function createWriter(
           count.committed(clock.now())
           batches?.committed()
         } catch (error) {
-          if (batches?.isUndone(error)) return false
+          if ((error as { isUndone?: boolean }).isUndone) throw new Undone('the server has undone it', { cause: error })
           open.uncertain()
           throw error
         }
         open.committed()
         usage.forget()
-        return true
       },
       rollback() {
         probe.doubt()

@@ -23,6 +23,7 @@ const NAMES = [
   'maxPages',
   'commitsHere',
   'commitsElsewhere',
+  'begun',
   'paced',
   'permits',
   'waiting',
@@ -48,6 +49,8 @@ export interface Faults {
   commitsHere: number
   /** How many COMMITs other threads have run. */
   commitsElsewhere: number
+  /** How many transactions have begun. */
+  begun: number
   /** When it is not 0, each COMMIT waits for one of the permits. */
   paced: number
   permits: number
@@ -77,6 +80,7 @@ export function openDatabase(path: string, options: DatabaseOptions | undefined,
   }
 
   function begin<Result>(run: () => Result): Result {
+    faults.begun++
     if (faults.maxPages > 0) database.exec(`PRAGMA max_page_count = ${faults.maxPages}`)
     return run()
   }

@@ -46,11 +46,16 @@ function readFixture(file: string): { facts: Facts; sql: string } {
 
 const open = (engine: Engine, path: string): Database => (engine === 'sqlite' ? connect(path) : openPostgres(path))
 
+/** pg_dump writes functions before the tables that they name. */
+const OF_DUMPS = 'SET check_function_bodies = off'
+
 /** A store of an earlier version: its path or address. */
 async function load(engine: Engine, sql: string): Promise<string> {
   const path = engine === 'sqlite' ? join(folder(), 'tollgate.db') : (await testDatabase()).url
   const database = open(engine, path)
-  database.exec(engine === 'sqlite' ? `PRAGMA foreign_keys = OFF; BEGIN; ${sql} COMMIT` : `BEGIN; ${sql} COMMIT`)
+  database.exec(
+    engine === 'sqlite' ? `PRAGMA foreign_keys = OFF; BEGIN; ${sql} COMMIT` : `${OF_DUMPS}; BEGIN; ${sql} COMMIT`,
+  )
   database.close()
   return path
 }

@@ -14,7 +14,11 @@ const PLANTED: readonly (readonly [name: string, sql: string])[] = [
     'a replica that was taken over writes on',
     'CREATE OR REPLACE FUNCTION fence(replica_id BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$ BEGIN END $$',
   ],
-  ['holds do not say whose they are', 'ALTER TABLE event ALTER COLUMN replica DROP DEFAULT'],
+  [
+    'holds do not say whose they are',
+    `CREATE FUNCTION of_none() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.replica := NULL; RETURN new; END $$;
+     CREATE TRIGGER of_none BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION of_none()`,
+  ],
   [
     'recovery looks from too late on',
     `CREATE FUNCTION too_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.open_from := '~'; RETURN new; END $$;

@@ -6,7 +6,8 @@
  * What an operation may count on:
  * - its promise resolves after COMMIT, never before;
  * - one that is refused (`Refused`) leaves nothing behind, and the others of its group are committed together;
- * - when one of a group throws, the group is rolled back and each is run by itself: a bad one never fails a neighbour;
+ * - when one of a group throws, which is a fault of the storage or of the code, the group is rolled back and each is run by
+ *   itself: a bad one never fails a neighbour;
  * - when COMMIT fails, nobody knows whether it happened. The operations are tried again (each recognises by its id what
  *   has been done already), and after a few tries the promise rejects with `StoreUnavailable`.
  *
@@ -14,32 +15,29 @@
  * for no promise and is told by callbacks; a store in memory runs it here.
  */
 
+import { Refused } from '../error.ts'
 import { StoreUnavailable } from '../store.ts'
 import type { CommitCounter } from '../store-figures.ts'
 import { isStorageFailure } from './database.ts'
 
-/** In place of a result: the operation was refused, and nothing of it is left in the transaction. */
-export class Refused {
-  readonly error: unknown
+/** In place of a result: nothing of the operation was done, and `apply` is to do it in a transaction behind this one. */
+export const ALONE = Symbol('alone')
 
-  constructor(error: unknown) {
-    this.error = error
-  }
+/** An operation or a COMMIT that failed, and certainly left nothing behind; the cause says why. */
+export class Undone extends Error {
+  override readonly name = 'Undone'
 }
 
-type Outcomes<Result> = readonly (Result | Refused)[]
+type Outcomes<Result> = readonly (Result | Refused | typeof ALONE)[]
 
 /** The database's side of a group, all of it synchronous. */
 export interface Work<Operation, Result> {
   begin(): void
   apply(operation: Operation): Result | Refused
-  /** A whole group in its order; left out: `apply`, one after the other. */
+  /** A whole group in its order; left out: `apply`, one after the other. The results may come with COMMIT. */
   applyAll?(operations: readonly Operation[]): Outcomes<Result>
-  /**
-   * A throw means: unknown whether it is on disk. False: nothing of it is, and it is to be run once more, which `applyAll`
-   * then does in another way.
-   */
-  commit(): boolean
+  /** A throw means: unknown whether it is on disk, unless it throws `Undone`. */
+  commit(): void
   /** Must not throw when there is nothing to roll back. */
   rollback(): void
 }
@@ -111,9 +109,10 @@ export function createGroup<Operation, Result>(
     }
   }
 
-  function run(group: Member[]): void {
+  /** @param isAlone by `apply`, whatever there is for groups */
+  function run(group: Member[], isAlone = false): void {
     const beganAtMs = counter?.now() ?? 0
-    let results: Outcomes<Result>
+    let results: Outcomes<Result> = []
     try {
       work.begin()
     } catch (error) {
@@ -121,34 +120,33 @@ export function createGroup<Operation, Result>(
       return
     }
     try {
-      results = applyAll(work, group)
-    } catch (error) {
-      work.rollback()
-      // A caller's mistake is passed on as it is; a disk that fails is not the caller's.
-      if (group.length > 1) for (const member of group) run([member])
-      else if (isStorageFailure(error)) giveUp(group[0]!, error)
-      else answer(group, [new Refused(error)])
-      return
-    }
-    if (results.every(isRefused)) {
-      work.rollback()
-      answer(group, results)
-      return
-    }
-    try {
-      if (!work.commit()) {
-        work.rollback()
-        run(group)
-        return
+      results = applyAll(work, group, isAlone)
+      if (results.every(isRefused)) work.rollback()
+      else {
+        work.commit()
+        healthy = true
       }
     } catch (error) {
+      if (error instanceof Undone) {
+        dissolve(group, isAlone, error.cause)
+        return
+      }
       doubt(group, results)
       tryAgain(group, error)
       return
     }
-    healthy = true
-    counter?.committed(group.length, beganAtMs)
+    if (!results.every(isRefused)) counter?.committed(group.length, beganAtMs)
     answer(group, results)
+    const left = group.filter((_, index) => results[index] === ALONE)
+    if (left.length > 0) run(left, true)
+  }
+
+  /** What only a fault of the storage or of the code does: each is run by itself, so that it harms no other one. */
+  function dissolve(group: Member[], isAlone: boolean, error: unknown): void {
+    work.rollback()
+    if (group.length > 1) for (const member of group) run([member], isAlone)
+    else if (isStorageFailure(error)) giveUp(group[0]!, error)
+    else answer(group, [new Refused(error)])
   }
 
   function tryAgain(group: Member[], error: unknown): void {
@@ -187,7 +185,7 @@ function answer<Operation, Result>(group: readonly Waiting<Operation, Result>[],
   group.forEach(({ waiter, operation }, index) => {
     const result = results[index]!
     if (result instanceof Refused) waiter.reject(result.error, operation)
-    else waiter.resolve(result, operation)
+    else if (result !== ALONE) waiter.resolve(result as Result, operation)
   })
 }
 
@@ -200,7 +198,15 @@ function doubt<Operation, Result>(group: readonly Waiting<Operation, Result>[], 
 
 const isRefused = (result: unknown): boolean => result instanceof Refused
 
-function applyAll<Operation, Result>(work: Work<Operation, Result>, group: readonly Waiting<Operation, Result>[]) {
+function applyAll<Operation, Result>(
+  work: Work<Operation, Result>,
+  group: readonly Waiting<Operation, Result>[],
+  isAlone: boolean,
+): Outcomes<Result> {
   const all = group.map(member => member.operation)
-  return work.applyAll?.(all) ?? all.map(operation => work.apply(operation))
+  try {
+    return work.applyAll && !isAlone ? work.applyAll(all) : all.map(operation => work.apply(operation))
+  } catch (error) {
+    throw new Undone('an operation has failed', { cause: error })
+  }
 }

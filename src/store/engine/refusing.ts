@@ -3,9 +3,8 @@
  * whose operations are refused would make each of their neighbours wait for a commit of its own.
  */
 
-import { NothingChanged } from '../error.ts'
+import { Refused } from '../error.ts'
 import { type Database, isStorageFailure, type Statement } from './database.ts'
-import { Refused } from './group.ts'
 
 /**
  * Wraps `perform`, so that it answers `Refused` after a mistake of its caller. What the storage fails to do is still thrown.
@@ -37,15 +36,7 @@ export function createRefusing<Operation extends { readonly name: string }>(
     }
   }
 
-  return operation => {
-    if (!plain.has(operation.name)) return performAlone(operation)
-    try {
-      return perform(operation)
-    } catch (error) {
-      if (error instanceof NothingChanged) return new Refused(error)
-      throw error
-    }
-  }
+  return operation => (plain.has(operation.name) ? perform(operation) : performAlone(operation))
 }
 
 /** With the next statement, where a way to the server would cost time. */

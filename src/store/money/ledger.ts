@@ -1,11 +1,12 @@
 /**
- * The ledger's operations, each within a transaction that the writer owns: they throw before COMMIT or answer with a
- * named result, and each recognises by its id what has been done already, so that all of them may be repeated.
+ * The ledger's operations, each within a transaction that the writer owns: they answer with a named result, or with a
+ * refusal that has changed nothing. Each recognises by its id what has been done already, so that all of them may be repeated.
+ * In PostgreSQL a function does the same for a whole group (ledger-batches.ts), and leaves only corrections to this file.
  */
 
 import { type Checkpoint, type Clock, formatMoney, type HoldResult, type NanoUsd, type SettleResult } from '#contract'
 import type { Database } from '../engine/database.ts'
-import { NothingChanged, StoreError } from '../error.ts'
+import { Refused, StoreError } from '../error.ts'
 import { conflict } from '../mistakes.ts'
 import { createAccountFinder } from '../people/accounts.ts'
 import type { CreditGrant } from '../store.ts'
@@ -33,8 +34,8 @@ export const CREDIT = 2
 export const CREDIT_PREFIX = 'credit:'
 
 export interface LedgerOperations {
-  hold(request: HoldRecord): HoldResult
-  settle(request: SettleRecord): SettleResult
+  hold(request: HoldRecord): HoldResult | Refused
+  settle(request: SettleRecord): SettleResult | Refused
   checkpoint(checkpoints: readonly Checkpoint[]): void
   /** Whether this call granted it. */
   credit(grant: CreditGrant): boolean
@@ -82,7 +83,7 @@ interface Parts {
 }
 
 function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
-  function hold(request: HoldRecord): HoldResult {
+  function hold(request: HoldRecord): HoldResult | Refused {
     const [exchange, account, amount, key] = request
     const { changes } = statements.reserve.run(amount, account)
     if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
@@ -104,19 +105,14 @@ function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<Led
   }
 
   /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
-  function repeatedHold([exchange, accountId, amount]: HoldRecord): HoldResult | undefined {
+  function repeatedHold(request: HoldRecord): HoldResult | Refused | undefined {
+    const [exchange, account, amount] = request
     const found = statements.findHold.get(exchange) as FoundHold | undefined
     if (found === undefined) return undefined
-    if (found.account !== accountId || found.amount !== amount) {
-      throw new NothingChanged(
-        `${exchange} already has a hold of $${formatMoney(found.amount)} on ${found.account}; this one is $${formatMoney(amount)} on ${accountId}.`,
-      )
-    }
-    if (statements.isSettled.get(exchange) !== undefined) {
-      throw new NothingChanged(`${exchange} is settled; it cannot be held again.`)
-    }
+    if (found.account !== account || found.amount !== amount) return otherHold(request, found.account, found.amount)
+    if (statements.isSettled.get(exchange) !== undefined) return isEnded(request)
     open.opened(exchange)
-    return { held: true, available: available(accountId) }
+    return { held: true, available: available(account) }
   }
 
   // A search of its own: RETURNING in the UPDATE costs more than both.
@@ -144,21 +140,17 @@ function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<Led
 function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' | 'checkpoint'> {
   const { statements, keys, correct, open, usage, clock } = parts
 
-  function settle(request: SettleRecord): SettleResult {
+  function settle(request: SettleRecord): SettleResult | Refused {
     const [exchange, amount] = request
     const held = statements.findHold.get(exchange) as FoundHold | undefined
-    if (held !== undefined && amount > held.amount) {
-      throw new NothingChanged(
-        `${exchange} holds $${formatMoney(held.amount)} and cannot be charged $${formatMoney(amount)}.`,
-      )
-    }
+    if (held !== undefined && amount > held.amount) return beyondItsHold(request, held.amount)
     open.closed(exchange)
     if (held === undefined) return 'no_hold'
     // One time for both: the hour of the usage is that of the event.
     const now = clock.now()
     if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
     if (statements.post.run(held.amount, amount, held.account).changes === 0) {
-      throw new StoreError(`${exchange} is held on ${held.account}, and there is no such account.`)
+      throw withoutAccount(request, held.account).error
     }
     keys.settle(held.key, held.amount, amount)
     usage.add(held, request, now)
@@ -201,6 +193,23 @@ function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerO
 
   return { credit }
 }
+
+// Refusals of both engines.
+
+export const otherHold = ([exchange, account, amount]: HoldRecord, otherAccount: string, other: NanoUsd): Refused =>
+  refused(
+    `${exchange} already has a hold of $${formatMoney(other)} on ${otherAccount}; this one is $${formatMoney(amount)} on ${account}.`,
+  )
+
+export const isEnded = ([exchange]: HoldRecord): Refused => refused(`${exchange} is settled; it cannot be held again.`)
+
+export const beyondItsHold = ([exchange, amount]: SettleRecord, held: NanoUsd): Refused =>
+  refused(`${exchange} holds $${formatMoney(held)} and cannot be charged $${formatMoney(amount)}.`)
+
+export const withoutAccount = ([exchange]: SettleRecord, account: string): Refused =>
+  refused(`${exchange} is held on ${account}, and there is no such account.`)
+
+const refused = (message: string): Refused => new Refused(new StoreError(message))
 
 function balanceOf(statements: Parts['statements'], account: string): Balance | undefined {
   return statements.findBalance.get(account) as Balance | undefined

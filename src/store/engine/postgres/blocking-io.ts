@@ -100,6 +100,11 @@ export class PostgresError extends Error {
   get isStorageFailure(): boolean {
     return this.lost || this.code === null || !/^(?:2[0-4]|2[6-9]|42(?!501)|P0|0A|0[12])/.test(this.code)
   }
+
+  /** Whether the server has said that it undid the transaction. One that ends, or has lost its disk, may have committed before. */
+  get isUndone(): boolean {
+    return this.open && this.code !== null && !/^(?:08|57|58|XX)/.test(this.code)
+  }
 }
 
 interface Io {

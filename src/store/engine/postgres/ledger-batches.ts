@@ -1,22 +1,21 @@
 /**
- * The ledger's operations of a whole group as one statement (`write_many` in the schema), for a server that is a way off. What
- * is not plain is done by the operation itself (ledger.ts), in its place in the order. A group of nothing else goes with its
- * BEGIN and its COMMIT, so that there is one way to the server and back for all of it.
+ * The ledger's operations of a whole group as one statement (`write_group` in the schema), for a server that is a way off. A
+ * group of nothing else goes with its BEGIN and its COMMIT, so that there is one way to the server and back for all of it.
  */
 import type { Checkpoint, Clock, HoldResult, NanoUsd } from '#contract'
+import { Refused } from '../../error.ts'
+import { invalid } from '../../mistakes.ts'
+import { beyondItsHold, isEnded, otherHold, withoutAccount } from '../../money/ledger.ts'
 import {
   type Field,
-  HOLD_AT,
   HOLD_FIELDS,
   type HoldRecord,
-  SETTLE_AT,
   SETTLE_FIELDS,
   type SettleRecord,
 } from '../../money/ledger-fields.ts'
 import type { OpenHolds } from '../../money/open-holds.ts'
-import type { UsageWriter, Used } from '../../money/usage.ts'
 import type { Database } from '../database.ts'
-import { PostgresError } from './blocking-io.ts'
+import { ALONE } from '../group.ts'
 import { WRITE_LOCK } from './postgres-schema.ts'
 
 /** As it waits in a group: one of the ledger's by name, or any other. */
@@ -25,26 +24,23 @@ export interface NamedOperation {
   readonly request: unknown
 }
 
-export interface BatchParts {
-  readonly open: OpenHolds
-  readonly usage: UsageWriter
-  readonly clock: Clock
-}
-
-/** One thing that `write_many` does, as it takes it, and what to do when it was done. */
-interface Line {
-  readonly index: number
-  readonly fields: Readonly<Record<string, unknown>>
-}
-
-interface Done {
-  /** Of a hold that was refused. */
-  readonly refusal: 'account' | 'key' | 'frozen' | 'unknown_account' | null
+/** What `write_group` answers to a line. */
+interface Answer {
+  readonly answer: string
   readonly available: NanoUsd | null
   readonly on_hold: NanoUsd | null
+  readonly account: string | null
+  readonly amount: NanoUsd | null
 }
 
-type DoneOf = Done & Used
+/** A statement that is sent, or goes with COMMIT. */
+interface Sent {
+  readonly rows: () => readonly Answer[]
+  readonly operations: readonly NamedOperation[]
+  /** By line, which operation it is of. */
+  readonly places: readonly number[]
+  readonly results: unknown[]
+}
 
 /** How often keys or accounts were changed, in `meta`; and the channel on which a change is told. */
 export const KEY_CHANGES = 'key_changes'
@@ -56,166 +52,103 @@ const IS_OF_REPLICA: ReadonlySet<string> = new Set(OF_REPLICA)
 
 const isBatched = ({ name }: NamedOperation): boolean => name === 'hold' || name === 'settle' || name === 'checkpoint'
 
-/** A group that goes to the server with its COMMIT. */
-interface Unanswered {
-  readonly operations: readonly NamedOperation[]
-  readonly lines: readonly Line[]
-  readonly rows: () => unknown[]
-  readonly results: unknown[]
-}
-
-/** So many open holds are remembered: of a settle of another one the database is asked whose it is. */
-const MAX_KNOWN = 65_536
-/** SQLSTATE classes behind which nobody knows whether a COMMIT was done. */
-const IN_DOUBT = /^(?:08|57|58|XX)/
-
 export class LedgerBatches {
-  readonly #parts: BatchParts
+  readonly #open: OpenHolds
+  readonly #clock: Clock
   readonly #apply: (operation: NamedOperation) => unknown
   readonly #statements: ReturnType<typeof prepare>
-  /** Whose the holds are that this process has made. */
-  readonly #known = new Map<string, Used>()
-  /** What the transaction does to them; null: its hold is settled. */
-  readonly #changes = new Map<string, Used | null>()
-  /** They have been in a group that was not plain: the next time each is done where its turn is. */
-  readonly #tried = new WeakSet<NamedOperation>()
-  #unanswered: Unanswered | null = null
+  #sent: Sent[] = []
 
   /** @param apply does one operation by itself; its answer may be a refusal, after which the transaction goes on */
-  constructor(database: Database, parts: BatchParts, apply: (operation: NamedOperation) => unknown) {
-    this.#parts = parts
+  constructor(database: Database, open: OpenHolds, clock: Clock, apply: (operation: NamedOperation) => unknown) {
+    this.#open = open
+    this.#clock = clock
     this.#apply = apply
     this.#statements = prepare(database)
   }
 
-  /** Does a group in its order. The results are there after `committed` at the latest. */
+  /** Does a group in its order. The results of the ledger's operations are there after `committed`. */
   applyAll(operations: readonly NamedOperation[]): unknown[] {
+    const { lock, tell, addUsage } = this.#statements
     const results: unknown[] = new Array(operations.length).fill(undefined)
-    if (operations.every(operation => this.#isPlain(operation))) this.#sendWithCommit(operations, results)
-    else this.#applyInTurn(operations, results)
-    return results
-  }
-
-  /** Whether the server has said that it has undone the transaction. Then each operation is to be done where its turn is. */
-  isUndone(error: unknown): boolean {
-    if (this.#unanswered === null || !(error instanceof PostgresError)) return false
-    // A server that ends, or has lost its disk, may have committed before.
-    if (!error.open || error.code === null || IN_DOUBT.test(error.code)) return false
-    for (const operation of this.#unanswered.operations) this.#tried.add(operation)
-    return true
-  }
-
-  committed(): void {
-    if (this.#unanswered !== null) this.#readAnswer(this.#unanswered)
-    this.#unanswered = null
-    if (this.#known.size >= MAX_KNOWN) this.#known.clear()
-    for (const [exchange, used] of this.#changes) {
-      if (used === null) this.#known.delete(exchange)
-      else this.#known.set(exchange, used)
-    }
-    this.#changes.clear()
-  }
-
-  /** All in order once more: before COMMIT nobody knew which holds would be refused. */
-  #readAnswer({ operations, lines, rows, results }: Unanswered): void {
-    for (const [place, row] of (rows() as Done[]).entries()) {
-      const { index } = lines[place]!
-      const { name, request } = operations[index]!
-      if (name === 'hold' && row.refusal === null) this.#opened(request as HoldRecord)
-      else if (name !== 'checkpoint') this.#closed((request as HoldRecord | SettleRecord)[SETTLE_AT.exchange])
-      results[index] = resultOf(name, row)
-    }
-  }
-
-  rolledBack(): void {
-    this.#changes.clear()
-    this.#unanswered = null
-  }
-
-  /** Only the ledger's operations are, and a settle when it is known whose it is. */
-  #isPlain(operation: NamedOperation): boolean {
-    if (!isBatched(operation) || this.#tried.has(operation)) return false
-    return operation.name !== 'settle' || this.#known.has((operation.request as SettleRecord)[SETTLE_AT.exchange])
-  }
-
-  #sendWithCommit(operations: readonly NamedOperation[], results: unknown[]): void {
-    const now = this.#parts.clock.now()
-    const lines = operations.flatMap(linesOf)
-    const rows = this.#statements.writeAll.laterAll!(jsonOf(lines), now)
-    this.#unanswered = { operations, lines, rows, results }
-    for (const { name, request } of operations) {
-      if (name === 'hold') this.#opened(request as HoldRecord)
-      else if (name === 'settle') {
-        const settle = request as SettleRecord
-        this.#settled(settle, this.#known.get(settle[SETTLE_AT.exchange])!, now)
-      }
-    }
-  }
-
-  #applyInTurn(operations: readonly NamedOperation[], results: unknown[]): void {
-    const { lock, tell } = this.#statements
+    const isAll = operations.every(isBatched)
     // Before anything else is locked, so that no two wait for each other.
     if (operations.some(operation => !isBatched(operation) && !IS_OF_REPLICA.has(operation.name))) lock.get(WRITE_LOCK)
     if (operations.some(({ name }) => CHANGES_KEYS.has(name))) tell.get()
     for (let index = 0; index < operations.length; ) {
-      let end = index
-      while (end < operations.length && isBatched(operations[end]!)) end++
-      if (end > index) index = this.#writeFrom(operations, index, end, results)
-      if (index === operations.length) break
-      // Another one than the ledger's, or one that is refused or repeated.
-      results[index] = this.#apply(operations[index]!)
-      index++
+      const first = index
+      while (index < operations.length && isBatched(operations[index]!)) index++
+      if (index > first) this.#send(operations, first, index, isAll, results)
+      else results[index] = this.#apply(operations[index++]!)
     }
+    if (operations.some(({ name }) => name === 'settle')) addUsage.later!()
+    return results
   }
 
-  #opened([exchange, account, , key, model]: HoldRecord): void {
-    this.#parts.open.opened(exchange)
-    this.#changes.set(exchange, { account, key, model })
+  /** Reads the answers: all in order once more, because before COMMIT nobody knew which holds would be refused. */
+  committed(): void {
+    for (const { rows, operations, places, results } of this.#sent) {
+      for (const [line, row] of rows().entries()) {
+        const at = places[line]!
+        results[at] = this.#resultOf(operations[at]!, row)
+      }
+    }
+    this.#sent = []
   }
 
-  #closed(exchange: string): void {
-    this.#changes.set(exchange, null)
-    this.#parts.open.closed(exchange)
+  rolledBack(): void {
+    this.#sent = []
   }
 
-  #settled(settle: SettleRecord, used: Used, now: number): void {
-    this.#closed(settle[SETTLE_AT.exchange])
-    this.#parts.usage.add(used, settle, now)
+  #send(operations: readonly NamedOperation[], first: number, end: number, isAll: boolean, results: unknown[]): void {
+    const lines: string[] = []
+    const places: number[] = []
+    for (let at = first; at < end; at++) {
+      const added = linesOf(operations[at]!)
+      if (added instanceof Refused) results[at] = added
+      else for (const line of added) places[lines.push(line) - 1] = at
+      // Before COMMIT, which says from where recovery looks. Whether a settle has ended its hold is known behind it.
+      if (operations[at]!.name === 'hold') this.#open.opened((operations[at]!.request as HoldRecord)[0])
+    }
+    const { write } = this.#statements
+    const values = [`[${lines.join()}]`, this.#clock.now()] as const
+    // An error of a statement that waits would be taken for that of the next one.
+    const found = isAll ? null : write.all(...values)
+    const rows = (found === null ? write.laterAll!(...values) : () => found) as unknown as Sent['rows']
+    this.#sent.push({ rows, operations, places, results })
   }
 
-  /** From one place on, as far as it goes; the index of the first operation that is not done. */
-  #writeFrom(operations: readonly NamedOperation[], first: number, end: number, results: unknown[]): number {
-    const now = this.#parts.clock.now()
-    const lines = operations.slice(first, end).flatMap((operation, index) => linesOf(operation, first + index))
-    const done = this.#statements.write.all(jsonOf(lines), now) as unknown as DoneOf[]
-    for (const [place, row] of done.entries()) this.#take(operations, lines[place]!.index, row, now, results)
-    return done.length === lines.length ? end : lines[done.length]!.index
+  #resultOf({ name, request }: NamedOperation, row: Answer): unknown {
+    if (name === 'checkpoint') return undefined
+    return name === 'hold' ? this.#heldOf(request as HoldRecord, row) : this.#settledOf(request as SettleRecord, row)
   }
 
-  #take(operations: readonly NamedOperation[], index: number, row: DoneOf, now: number, results: unknown[]): void {
-    const { name, request } = operations[index]!
-    if (row.refusal !== null) this.#closed((request as HoldRecord)[HOLD_AT.exchange])
-    else if (name === 'hold') this.#opened(request as HoldRecord)
-    else if (name === 'settle') this.#settled(request as SettleRecord, row, now)
-    results[index] = resultOf(name, row)
+  #heldOf(hold: HoldRecord, row: Answer): HoldResult | Refused {
+    const { answer, available, on_hold: onHold } = row
+    if (answer === 'held') {
+      this.#open.opened(hold[0])
+      return { held: true, available: available! }
+    }
+    if (answer === 'other') return otherHold(hold, row.account!, row.amount!)
+    this.#open.closed(hold[0])
+    if (answer === 'ended') return isEnded(hold)
+    if (answer === 'frozen' || answer === 'unknown_account') return { held: false, reason: answer }
+    return { held: false, reason: 'short', of: answer as 'account' | 'key', available: available!, onHold: onHold! }
   }
-}
 
-function resultOf(name: string, row: Done): unknown {
-  if (name === 'hold') return holdResult(row)
-  return name === 'settle' ? 'settled' : undefined
-}
-
-function holdResult({ refusal, available, on_hold: onHold }: Done): HoldResult {
-  if (refusal === null) return { held: true, available: available! }
-  if (refusal === 'frozen' || refusal === 'unknown_account') return { held: false, reason: refusal }
-  return { held: false, reason: 'short', of: refusal, available: available!, onHold: onHold! }
+  #settledOf(settle: SettleRecord, { answer, account, amount }: Answer): unknown {
+    if (answer === 'late') return ALONE
+    if (answer === 'beyond') return beyondItsHold(settle, amount!)
+    if (answer === 'no_account') return withoutAccount(settle, account!)
+    this.#open.closed(settle[0])
+    return answer
+  }
 }
 
 function prepare(database: Database) {
   return {
-    write: database.prepareMoney('SELECT * FROM write_many(CAST(? AS JSON), ?)'),
-    writeAll: database.prepareMoney('SELECT * FROM write_all(CAST(? AS JSON), ?)'),
+    write: database.prepareMoney('SELECT * FROM write_group(CAST(? AS JSON), ?)'),
+    addUsage: database.prepare('SELECT add_usage()'),
     // One writer at a time, as in SQLite: these operations look before they write.
     lock: database.prepare('SELECT pg_advisory_xact_lock(?)'),
     tell: database.prepare(`
@@ -225,29 +158,31 @@ function prepare(database: Database) {
   }
 }
 
-function jsonOf(lines: readonly Line[]): string {
-  return JSON.stringify(
-    lines.map(line => line.fields),
-    text,
-  )
+function linesOf({ name, request }: NamedOperation): readonly string[] | Refused {
+  if (name === 'hold') return lineOf(HOLD_LINE, request as HoldRecord)
+  if (name === 'settle') return lineOf(SETTLE_LINE, request as SettleRecord)
+  return (request as readonly Checkpoint[]).map(({ exchange, amount, promptTokens, completionTokens }) => {
+    const tokens = { prompt_tokens: promptTokens, completion_tokens: completionTokens }
+    return JSON.stringify({ kind: 3, id: exchange, amount: String(amount), ...tokens })
+  })
 }
 
-/** 64 bits are more than a number of JSON has. */
-function text(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value
-}
+/** By field, what is before its value in a line. */
+const beforeValues = (kind: number, fields: readonly Field<never>[]): readonly string[] =>
+  fields.map(({ column }, at) => `${at === 0 ? `{"kind":${kind}` : ''},"${column}":`)
 
-function linesOf({ name, request }: NamedOperation, index: number): Line[] {
-  if (name === 'hold') return [{ index, fields: fieldsOf(0, HOLD_FIELDS, request as HoldRecord) }]
-  if (name === 'settle') return [{ index, fields: fieldsOf(1, SETTLE_FIELDS, request as SettleRecord) }]
-  return (request as readonly Checkpoint[]).map(({ exchange, amount, promptTokens, completionTokens }) => ({
-    index,
-    fields: { what: 2, exchange, amount, prompt_tokens: promptTokens, completion_tokens: completionTokens },
-  }))
-}
+const HOLD_LINE = beforeValues(0, HOLD_FIELDS)
+const SETTLE_LINE = beforeValues(1, SETTLE_FIELDS)
 
-function fieldsOf(what: number, fields: readonly Field<never>[], record: readonly unknown[]) {
-  const line: Record<string, unknown> = { what }
-  for (const [at, { column }] of fields.entries()) line[column === 'id' ? 'exchange' : column] = record[at]
-  return line
+/** A row of the table `event` as JSON. 64 bits are more than a number of JSON has. */
+function lineOf(before: readonly string[], record: readonly unknown[]): readonly string[] | Refused {
+  let line = ''
+  for (let at = 0; at < before.length; at++) {
+    const value = record[at]
+    if (typeof value === 'string' && (value.includes('\0') || !value.isWellFormed())) {
+      return new Refused(invalid(`${JSON.stringify(value)} is not a text that PostgreSQL can keep.`))
+    }
+    line += before[at]! + (typeof value === 'bigint' ? `"${value}"` : JSON.stringify(value))
+  }
+  return [`${line}}`]
 }

@@ -1,0 +1,130 @@
+-- A group of the ledger's operations in one statement, with an answer for each of them, whatever becomes of it. `write_many` and
+-- `write_all` stay for replicas of earlier versions. A line is a row of `event`, of which JSON is a text, or of kind 3: a checkpoint.
+--
+-- Answers of a hold:   held, account or key (short), frozen, unknown_account; other (it has another hold), ended (it is settled)
+-- Answers of a settle: settled, already_settled, no_hold; beyond (its hold), no_account, late (ledger.ts corrects it)
+CREATE FUNCTION write_group(requests JSON, now_ms BIGINT)
+RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  e event;
+  h event;
+  stops BIGINT;
+  one TEXT;
+  used usage[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
+BEGIN
+  -- In one order, so that two who write at once never wait for each other; one by one, so that each is found by the index.
+  FOR one IN
+    SELECT DISTINCT coalesce(x.account, (SELECT event.account FROM event WHERE event.id = x.id AND event.kind = 0))
+      COLLATE "C" AS account
+    FROM json_to_recordset(requests) AS x (id TEXT, account TEXT) ORDER BY account
+  LOOP
+    PERFORM 1 FROM balance WHERE balance.account = one FOR NO KEY UPDATE;
+  END LOOP;
+  FOR e IN SELECT * FROM json_populate_recordset(NULL::event, requests) LOOP
+    e.at := now_ms;
+    e.replica := CAST(nullif(current_setting('tollgate.replica', TRUE), '') AS BIGINT);
+    account := NULL;
+    amount := NULL;
+    on_hold := NULL;
+    available := NULL;
+    IF e.kind = 0 THEN
+      UPDATE balance SET held = held + e.amount
+      WHERE balance.account = e.account AND posted - held >= e.amount AND frozen = 0
+      RETURNING posted - held INTO available;
+      IF NOT FOUND THEN answer := 'account';
+      ELSE
+        INSERT INTO key_total (key, held, requests, last_used_at) VALUES (e.key, e.amount, 1, now_ms)
+        ON CONFLICT ON CONSTRAINT key_total_pkey DO UPDATE
+        SET held = key_total.held + excluded.held, requests = key_total.requests + 1, last_used_at = excluded.last_used_at
+        WHERE key_total.cap IS NULL OR key_total.spent + key_total.held + excluded.held <= key_total.cap;
+        IF NOT FOUND THEN answer := 'key';
+        ELSE
+          INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
+          IF FOUND THEN
+            answer := 'held';
+            RETURN NEXT;
+            CONTINUE;
+          END IF;
+          UPDATE key_total SET held = held - e.amount, requests = requests - 1 WHERE key_total.key = e.key;
+        END IF;
+        UPDATE balance SET held = held - e.amount WHERE balance.account = e.account;
+      END IF;
+      SELECT * INTO h FROM event WHERE id = e.id AND kind = 0;
+      IF FOUND THEN
+        account := h.account;
+        amount := h.amount;
+        IF h.account <> e.account OR h.amount <> e.amount THEN answer := 'other';
+        ELSIF EXISTS (SELECT 1 FROM event WHERE id = e.id AND kind = 1) THEN answer := 'ended';
+        ELSE answer := 'held';
+        END IF;
+      END IF;
+      IF answer = 'key' THEN
+        SELECT cap - spent - held, held INTO available, on_hold FROM key_total WHERE key_total.key = e.key;
+      ELSE
+        SELECT posted - held, held, frozen INTO available, on_hold, stops FROM balance WHERE balance.account = e.account;
+        IF NOT FOUND AND answer = 'account' THEN answer := 'unknown_account';
+        ELSIF stops <> 0 AND answer = 'account' THEN answer := 'frozen';
+        END IF;
+      END IF;
+    ELSIF e.kind = 1 THEN
+      SELECT * INTO h FROM event WHERE id = e.id AND kind = 0;
+      account := h.account;
+      amount := h.amount;
+      IF NOT FOUND THEN answer := 'no_hold';
+      ELSIF e.amount > h.amount THEN answer := 'beyond';
+      ELSIF NOT EXISTS (SELECT 1 FROM balance WHERE balance.account = h.account) THEN answer := 'no_account';
+      ELSE
+        e.account := h.account;
+        e.attempts := CAST(e.attempts #>> '{}' AS JSON);
+        e.trail := CAST(e.trail #>> '{}' AS JSON);
+        INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
+        IF FOUND THEN
+          answer := 'settled';
+          UPDATE balance SET held = held - h.amount, posted = posted - e.amount WHERE balance.account = h.account;
+          UPDATE key_total SET held = held - h.amount,
+            spent = CASE WHEN spent > 9223372036854775807 - e.amount THEN 9223372036854775807 ELSE spent + e.amount END
+          WHERE key_total.key = h.key;
+          used := used || CAST(ROW(h.account, 0, now_ms, h.key, h.model, 1, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END,
+            e.prompt_tokens, e.cached_tokens, e.completion_tokens, e.reasoning_tokens, e.amount) AS usage);
+        ELSIF e.source <> 'recovered' AND EXISTS (
+          SELECT 1 FROM ONLY event WHERE id = e.id AND kind = 1 AND source = 'recovered'
+            AND NOT EXISTS (SELECT 1 FROM correction WHERE correction.id = e.id)
+        ) THEN answer := 'late';
+        ELSE answer := 'already_settled';
+        END IF;
+      END IF;
+    ELSE
+      answer := 'written';
+      INSERT INTO checkpoint (exchange, seq, amount, prompt_tokens, completion_tokens, at)
+      SELECT e.id, coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = e.id), 0) + 1, e.amount, e.prompt_tokens,
+        e.completion_tokens, now_ms
+      WHERE EXISTS (SELECT 1 FROM event WHERE id = e.id AND kind = 0)
+        AND NOT EXISTS (SELECT 1 FROM event WHERE id = e.id AND kind = 1);
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+  PERFORM set_config('tollgate.used', CAST(used AS TEXT), TRUE);
+END $$;
+
+-- Adds what `write_group` has settled in this transaction, as usage.ts does. The last thing before COMMIT: rows of all accounts
+-- together are of every replica, and in one order.
+CREATE FUNCTION add_usage() RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO usage AS had (account, grain, at, key, model, requests, failed, prompt_tokens, cached_tokens,
+    completion_tokens, reasoning_tokens, charged)
+  SELECT coalesce(one.account, ''), step.grain, one.at - one.at % step.ms, coalesce(one.key, ''), one.model, count(*),
+    sum(failed), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(reasoning_tokens),
+    least(sum(charged), 9223372036854775807)
+  FROM unnest(CAST(nullif(current_setting('tollgate.used', TRUE), '') AS usage[])) AS one
+    CROSS JOIN (VALUES (0, 3600000), (1, 86400000)) AS step (grain, ms)
+  GROUP BY GROUPING SETS ((2, 3, one.account, one.key, 5), (2, 3, 5))
+  ORDER BY 2, 3, 1, 4, 5
+  ON CONFLICT (account, grain, at, key, model) DO UPDATE SET requests = had.requests + excluded.requests,
+    failed = had.failed + excluded.failed, prompt_tokens = had.prompt_tokens + excluded.prompt_tokens,
+    cached_tokens = had.cached_tokens + excluded.cached_tokens,
+    completion_tokens = had.completion_tokens + excluded.completion_tokens,
+    reasoning_tokens = had.reasoning_tokens + excluded.reasoning_tokens,
+    charged = CASE WHEN had.charged > 9223372036854775807 - excluded.charged THEN 9223372036854775807
+      ELSE had.charged + excluded.charged END;
+END $$;
