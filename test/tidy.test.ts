@@ -59,6 +59,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'providers/dialects/',
     'request/answer/',
     'state/',
+    'common/',
     'contract/',
   ],
   'main.ts': [

@@ -12,6 +12,7 @@ import {
   type ExchangeWith,
   type NanoUsd,
   type Price,
+  plainPrice,
   unit,
   type WireUsage,
 } from '#contract'
@@ -189,12 +190,13 @@ function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: AnswerCo
   if (completion === null || completion.choices.length !== chat.choices) return null
   if (!completion.choices.every(({ index }, place) => index === place)) return null
   if (!completion.choices.every(mayRepeat)) return null
+  const { input = 0, cached_input: cached_tokens = 0, output = 0, reasoning: reasoning_tokens = 0 } = usage
   const wire: WireUsage = {
-    prompt_tokens: usage.promptTokens,
-    completion_tokens: usage.completionTokens,
-    total_tokens: usage.promptTokens + usage.completionTokens,
-    prompt_tokens_details: { cached_tokens: usage.cachedTokens },
-    completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens },
+    completion_tokens_details: { reasoning_tokens },
   }
   return { ...completion, usage: wire }
 }
@@ -210,12 +212,9 @@ function mayRepeat({ finish_reason: finish, message }: ChatCompletion['choices']
 function priceOf(text: Settings['price']): Price | null {
   if (text === 'free') return null
   const scale = text.per === '1K tokens' ? 1000n : 1n
-  const input = (text.input ?? 0n) * scale
-  return {
-    input,
-    cachedInput: input,
-    cacheWrite: input,
+  return plainPrice({
+    input: (text.input ?? 0n) * scale,
     output: (text.output ?? 0n) * scale,
     request: text.request ?? 0n,
-  }
+  })
 }

@@ -5,7 +5,7 @@ import { until } from '../../test/helpers/until.ts'
 import { holdFor } from './hold.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
 import { answered, header, rig } from './test-rig.ts'
-import { chat, model, PRICE, usage } from './test-samples.ts'
+import { chat, model, PRICE, priced, usage } from './test-samples.ts'
 
 const LEAST = holdFor(chat(), model(), PRICE, 64)
 const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
@@ -79,7 +79,7 @@ describe('too little is left of the cap', () => {
 
   test('of a raw request there is nothing to lower', async () => {
     const { raw } = await rig({ cap: '$0.000000001' })
-    const route = { price: { ...PRICE, request: 5_000n } }
+    const route = { price: priced({ request: 5_000n }) }
     const { refusal } = await raw({ route } as Parameters<typeof raw>[0])
     expect(refusal).toMatchObject({ code: 'spending_cap_reached' })
   })

@@ -1,11 +1,19 @@
 import { describe, expect, test } from 'vitest'
-import { type ChargeSource, NO_SEARCH, type Outcome, type Progress, type Searching, type Usage } from '#contract'
+import {
+  type ChargeSource,
+  type MeteredUsage,
+  NO_SEARCH,
+  type Outcome,
+  type Progress,
+  plainPrice,
+  type Searching,
+} from '#contract'
 import { read, tableOf } from '../../test/helpers/repository.ts'
 import { type Bounds, chargeFor, type Ending } from './charge.ts'
-import { PRICE, progress, usage } from './test-samples.ts'
+import { PRICE, priced, progress, usage } from './test-samples.ts'
 
 /** Room for 1,000 tokens each way: 1,000 x 1,250 + 1,000 x 2,000 nano-dollars. */
-const BOUNDS: Bounds = { hold: 3_250_000n, promptCeiling: 1_000, completionCeiling: 1_000 }
+const BOUNDS: Bounds = { hold: 3_250_000n, most: { input: 1_000, output: 1_000 }, leastSearches: 0 }
 
 const NOTHING_YET = progress({ started: false, finished: false, delivered: false })
 const SOME = progress({ finished: false, countedTokens: 5 })
@@ -14,8 +22,7 @@ const HELD = progress({ finished: false, delivered: false, countedTokens: 5 })
 const ALL = progress({ countedTokens: 5 })
 /** Sent, and given up before anything had come, because the client had left. */
 const GIVEN_UP = progress({ started: false, finished: false, delivered: false, left: true, abandoned: true })
-const estimate = (promptTokens: number, completionTokens: number) =>
-  usage(promptTokens, completionTokens, { source: 'estimated' })
+const estimate = (input: number, output: number) => usage(input, output, { source: 'estimated' })
 
 const charge = (ending: Partial<Ending>, bounds = BOUNDS) =>
   chargeFor(
@@ -30,7 +37,7 @@ describe('what is charged', () => {
     name: string,
     stream: boolean,
     outcome: Outcome | null,
-    usage: Usage | null,
+    usage: MeteredUsage | null,
     progress: Progress,
     amount: bigint,
     source: ChargeSource,
@@ -201,15 +208,19 @@ describe('what is charged', () => {
     ['failed behind its end', true, 'failed', 1_000_000n, 0n],
   ])('an answer from a cache with a price of its own that %s (stream: %s)', (_name, stream, outcome, hold, amount) => {
     const [input, output, request] = [100_000_000n, 300_000_000n, 7n]
-    const answerPrice = { input, cachedInput: 0n, cacheWrite: 0n, output, request }
+    const answerPrice = plainPrice({ input, output, request })
     const ending = { outcome, usage: usage(10, 5, { source: 'cached' }), progress: ALL, stream, reasoning: false }
-    const charged = chargeFor({ ...ending, answerPrice }, PRICE, { hold, promptCeiling: 100, completionCeiling: 100 })
-    expect(charged).toMatchObject({ amount, source: 'cached', overrun: 0n, promptTokens: amount > 0n ? 10 : 0 })
+    const charged = chargeFor({ ...ending, answerPrice }, PRICE, {
+      hold,
+      most: { input: 100, output: 100 },
+      leastSearches: 0,
+    })
+    expect(charged).toMatchObject({ amount, source: 'cached', overrun: 0n, usage: amount > 0n ? { input: 10 } : {} })
   })
 
   test.each([true, false])('the prompt alone is forgiven where the policy says so (stream: %s)', stream => {
     const left = { outcome: 'client_left' as const, stream, forgivesPrompt: true }
-    const released = { amount: 0n, source: 'released', promptTokens: 0 }
+    const released = { amount: 0n, source: 'released', usage: {} }
     expect(charge({ ...left, usage: estimate(8, 0), progress: GIVEN_UP })).toMatchObject(released)
     expect(charge({ ...left, usage: usage(10, 1), progress: GIVEN_UP })).toMatchObject(released)
     expect(charge({ ...left, usage: estimate(8, 5), progress: { ...SOME, abandoned: true } })).toMatchObject({
@@ -221,7 +232,7 @@ describe('what is charged', () => {
     const left = { outcome: 'client_left' as const, usage: estimate(9_000, 0), progress: GIVEN_UP }
     expect(charge(left)).toMatchObject({
       amount: 1_000_000n,
-      promptTokens: 1_000,
+      usage: { input: 1_000 },
       source: 'prompt_estimated',
       overrun: 0n,
     })
@@ -233,12 +244,7 @@ describe('what is charged', () => {
       amount: 0n,
       overrun: 0n,
       source: 'released',
-      promptTokens: 0,
-      cachedTokens: 0,
-      cacheWriteTokens: 0,
-      completionTokens: 0,
-      reasoningTokens: 0,
-      searches: 0,
+      usage: {},
     })
   })
 
@@ -249,22 +255,22 @@ describe('what is charged', () => {
   })
 
   test('kinds of tokens are priced and noted', () => {
-    const used = usage(10, 5, { cachedTokens: 4, cacheWriteTokens: 3, reasoningTokens: 2 })
+    const used = usage(10, 5, { cached_input: 4, cache_write: 3, reasoning: 2 })
     expect(charge({ usage: used })).toEqual({
       amount: 3n * 1_000n + 4n * 100n + 3n * 1_250n + 5n * 2_000n,
       overrun: 0n,
       source: 'reported',
-      promptTokens: 10,
-      cachedTokens: 4,
-      cacheWriteTokens: 3,
-      completionTokens: 5,
-      reasoningTokens: 2,
-      searches: 0,
+      usage: { input: 10, cached_input: 4, cache_write: 3, output: 5, reasoning: 2 },
     })
   })
 
   describe('searches of the web', () => {
-    const SEARCHED = { ...PRICE, search: 10_000_000n }
+    const SEARCHED = priced({ search: 10_000_000n })
+    const bounds = (hold: bigint, { least, most }: Searching): Bounds => ({
+      hold,
+      most: { ...BOUNDS.most, search: most },
+      leastSearches: least,
+    })
     const TOOL = { passes: 10, least: 0, most: 3 }
     const ALWAYS = { passes: 1, least: 1, most: 1 }
     const tokens = 10n * 1_000n + 5n * 2_000n
@@ -280,28 +286,31 @@ describe('what is charged', () => {
       ['of a model that always searches and does not say so', ALWAYS, undefined, 1, 'reported'],
       ['that nobody asked for', NO_SEARCH, 1, 0, 'clamped'],
     ])('%s', (_name, searching, said, charged, source) => {
-      const used = usage(10, 5, said === undefined ? {} : { searches: said })
+      const used = usage(10, 5, said === undefined ? {} : { search: said })
       const ending = { outcome: 'answered' as const, usage: used, progress: SOME, stream: true, reasoning: false }
-      const result = chargeFor(ending, SEARCHED, { ...BOUNDS, hold: 10n ** 12n, searching })
-      expect(result).toMatchObject({ searches: charged, source, amount: tokens + BigInt(charged) * 10_000_000n })
+      const result = chargeFor(ending, SEARCHED, bounds(10n ** 12n, searching))
+      expect(result).toMatchObject({
+        usage: charged > 0 ? { search: charged } : {},
+        source,
+        amount: tokens + BigInt(charged) * 10_000_000n,
+      })
     })
 
     test('that the provider does not count are in what it claims, and an absurd count is no claim', () => {
       const ending = { outcome: 'answered' as const, progress: SOME, stream: true, reasoning: false }
-      const beyond = (more: Partial<Usage>, searching: Searching) =>
-        chargeFor({ ...ending, usage: usage(10, 1_500, more) }, SEARCHED, { ...BOUNDS, hold: 10n ** 12n, searching })
-          .overrun
-      expect(beyond({}, ALWAYS)).toBe(beyond({ searches: 1 }, ALWAYS))
+      const beyond = (more: Partial<MeteredUsage>, searching: Searching) =>
+        chargeFor({ ...ending, usage: usage(10, 1_500, more) }, SEARCHED, bounds(10n ** 12n, searching)).overrun
+      expect(beyond({}, ALWAYS)).toBe(beyond({ search: 1 }, ALWAYS))
       expect(beyond({}, ALWAYS)).toBe(500n * 2_000n)
-      expect(beyond({ searches: Number.POSITIVE_INFINITY }, ALWAYS)).toBeLessThan(20_000_000_000n)
+      expect(beyond({ search: Number.POSITIVE_INFINITY }, ALWAYS)).toBeLessThan(20_000_000_000n)
     })
 
     test('are free where they have no price, and noted', () => {
       const ending = { outcome: 'answered' as const, progress: SOME, stream: true, reasoning: false }
-      const used = usage(10, 5, { searches: 2 })
-      expect(chargeFor({ ...ending, usage: used }, PRICE, { ...BOUNDS, searching: TOOL })).toMatchObject({
+      const used = usage(10, 5, { search: 2 })
+      expect(chargeFor({ ...ending, usage: used }, PRICE, bounds(BOUNDS.hold, TOOL))).toMatchObject({
         amount: tokens,
-        searches: 2,
+        usage: { search: 2 },
       })
     })
   })
@@ -309,7 +318,7 @@ describe('what is charged', () => {
 
 describe('usage outside of the possible', () => {
   const MOST = 1_000
-  test.each<[name: string, usage: Usage, prompt: number, completion: number, overrun: bigint]>([
+  test.each<[name: string, usage: MeteredUsage, prompt: number, completion: number, overrun: bigint]>([
     ['negative: nothing is paid back', usage(-5, -7), 0, 0, 0n],
     ['negative prompt', usage(-5, 7), 0, 7, 0n],
     ['fractions are rounded up', usage(1.5, 2.5), 2, 3, 0n],
@@ -319,27 +328,29 @@ describe('usage outside of the possible', () => {
     ['infinite', usage(Number.POSITIVE_INFINITY, 5), MOST, 5, 1_000_000_000_000n - 1_000_000n],
     ['minus infinite', usage(Number.NEGATIVE_INFINITY, 5), 0, 5, 0n],
     ['not a number', usage(Number.NaN, Number.NaN), 0, 0, 0n],
-    ['more cached than prompt', usage(10, 5, { cachedTokens: 11 }), 10, 5, 0n],
-    ['more written to the cache than is left', usage(10, 5, { cachedTokens: 6, cacheWriteTokens: 5 }), 10, 5, 0n],
-    ['cached below nothing', usage(10, 5, { cachedTokens: -1 }), 10, 5, 0n],
-  ])('%s', (_name, used, promptTokens, completionTokens, overrun) => {
+    ['more cached than prompt', usage(10, 5, { cached_input: 11 }), 10, 5, 0n],
+    ['more written to the cache than is left', usage(10, 5, { cached_input: 6, cache_write: 5 }), 10, 5, 0n],
+    ['cached below nothing', usage(10, 5, { cached_input: -1 }), 10, 5, 0n],
+  ])('%s', (_name, used, input, output, overrun) => {
     const result = charge({ usage: used })
-    expect(result).toMatchObject({ source: 'clamped', promptTokens, completionTokens })
+    expect(result.source).toBe('clamped')
+    const { input: charged = 0, output: answered = 0, cached_input = 0, cache_write = 0 } = result.usage
+    expect([charged, answered]).toEqual([input, output])
     expect(result.amount).toBeLessThanOrEqual(BOUNDS.hold)
-    expect(result.cachedTokens + result.cacheWriteTokens).toBeLessThanOrEqual(promptTokens)
+    expect(cached_input + cache_write).toBeLessThanOrEqual(input)
     // What the provider claims beyond the charge is the operator's loss; cached tokens count in full for it.
-    if (used.cachedTokens === 0) expect(result.overrun).toBe(overrun)
+    if (used.cached_input === undefined) expect(result.overrun).toBe(overrun)
   })
 
   test('at its bounds is inside of the possible', () => {
     expect(charge({ usage: usage(MOST, MOST) })).toMatchObject({ amount: 3_000_000n, source: 'reported', overrun: 0n })
-    expect(charge({ usage: usage(MOST, MOST, { cacheWriteTokens: MOST }) })).toMatchObject({ amount: 3_250_000n })
+    expect(charge({ usage: usage(MOST, MOST, { cache_write: MOST }) })).toMatchObject({ amount: 3_250_000n })
   })
 
   test('more thinking than there was answer is only noted as far as it goes', () => {
-    expect(charge({ usage: usage(10, 5, { reasoningTokens: 1e9 }) })).toMatchObject({
+    expect(charge({ usage: usage(10, 5, { reasoning: 1e9 }) })).toMatchObject({
       source: 'reported',
-      reasoningTokens: 5,
+      usage: { reasoning: 5 },
     })
   })
 
@@ -359,7 +370,7 @@ describe('usage outside of the possible', () => {
   })
 
   test('ceilings below nothing are nothing', () => {
-    expect(charge({ usage: usage(10, 5) }, { ...BOUNDS, promptCeiling: -1, completionCeiling: -1 })).toMatchObject({
+    expect(charge({ usage: usage(10, 5) }, { ...BOUNDS, most: { input: -1, output: -1 } })).toMatchObject({
       amount: 0n,
     })
   })

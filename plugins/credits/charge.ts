@@ -4,20 +4,23 @@
  */
 import {
   type ChargeSource,
-  costOf,
+  type Counts,
+  cost,
+  fitted,
+  type MeteredUsage,
   type NanoUsd,
-  NO_SEARCH,
   type Outcome,
   type Price,
-  type PricedTokens,
   type Progress,
-  type Searching,
+  UNIT_NAMES,
+  UNITS,
+  type Unit,
   type Usage,
 } from '#contract'
 
 export interface Ending {
   readonly outcome: Outcome | null
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   readonly progress: Progress
   /** Whether the client got it piece by piece: only then has it something when the end is bad. */
   readonly stream: boolean
@@ -32,10 +35,10 @@ export interface Ending {
 /** The most that the usage can honestly be. */
 export interface Bounds {
   readonly hold: NanoUsd
-  readonly promptCeiling: number
-  readonly completionCeiling: number
-  /** Left out: nothing searches. */
-  readonly searching?: Searching
+  /** By unit; of a part the count of its whole is the bound, and of what is left out there is none. */
+  readonly most: Counts
+  /** Searches that are charged where the provider does not count them. */
+  readonly leastSearches: number
 }
 
 export interface Charge {
@@ -43,12 +46,7 @@ export interface Charge {
   /** What the usage would have cost beyond the hold: the operator's loss. */
   readonly overrun: NanoUsd
   readonly source: ChargeSource
-  readonly promptTokens: number
-  readonly cachedTokens: number
-  readonly cacheWriteTokens: number
-  readonly completionTokens: number
-  readonly reasoningTokens: number
-  readonly searches: number
+  readonly usage: Usage
 }
 
 export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge {
@@ -63,7 +61,7 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
   const delivered = outcome === 'answered' || outcome === 'client_left' || streamed
   if (!delivered) return nothing('released')
   // Not a token and no finish reason: the provider may bill it, the client is not.
-  if (!progress.finished && usage.completionTokens === 0 && progress.countedTokens === 0) return nothing('insurance')
+  if (!progress.finished && !usage.output && progress.countedTokens === 0) return nothing('insurance')
   const charge = fromUsage(usage, price, bounds)
   if (usage.source === 'reported') return charge
   return { ...charge, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }
@@ -76,7 +74,7 @@ function isPromptOnly({ outcome, progress }: Ending): boolean {
 }
 
 /** The provider has read the prompt and bills it; without a charge anyone could have long prompts read for nothing. */
-function promptCharge(ending: Ending, usage: Usage, price: Price, bounds: Bounds): Charge {
+function promptCharge(ending: Ending, usage: MeteredUsage, price: Price, bounds: Bounds): Charge {
   if (ending.forgivesPrompt) return nothing('released')
   const charge = fromUsage(usage, price, bounds)
   return usage.source === 'reported' ? charge : { ...charge, overrun: 0n, source: 'prompt_estimated' }
@@ -86,49 +84,55 @@ function promptCharge(ending: Ending, usage: Usage, price: Price, bounds: Bounds
  * The step's own price, within the hold. What goes beyond the hold is nobody's loss: no provider was paid. Nor is an
  * answer charged that has not reached its client.
  */
-function cachedCharge({ outcome, stream, answerPrice = null }: Ending, usage: Usage, bounds: Bounds): Charge {
+function cachedCharge({ outcome, stream, answerPrice = null }: Ending, usage: MeteredUsage, bounds: Bounds): Charge {
   const delivered = outcome === 'answered' || (outcome === 'client_left' && stream)
   if (answerPrice === null || !delivered) return nothing('cached')
-  return { ...fromUsage(usage, answerPrice, { ...bounds, searching: NO_SEARCH }), overrun: 0n, source: 'cached' }
+  const withoutSearches = { ...bounds, most: { ...bounds.most, search: 0 }, leastSearches: 0 }
+  return { ...fromUsage(usage, answerPrice, withoutSearches), overrun: 0n, source: 'cached' }
 }
 
-/** Usage brought into the range of the possible. */
-function fromUsage(usage: Usage, price: Price, bounds: Bounds): Charge {
-  const prompt = bounded(usage.promptTokens, bounds.promptCeiling)
-  const completion = bounded(usage.completionTokens, bounds.completionCeiling)
-  const cached = bounded(usage.cachedTokens, prompt.value)
-  const cacheWrite = bounded(usage.cacheWriteTokens, prompt.value - cached.value)
-  const { least, most } = bounds.searching ?? NO_SEARCH
-  const searches = bounded(Math.max(usage.searches ?? 0, least), most)
-  const clamped = prompt.clamped || completion.clamped || cached.clamped || cacheWrite.clamped || searches.clamped
-  const charge = within(price, bounds, {
-    prompt: prompt.value,
-    cached: cached.value,
-    cacheWrite: cacheWrite.value,
-    completion: completion.value,
-    searches: searches.value,
-  })
+/** Usage brought into the range of the possible, and charged within the hold. */
+function fromUsage(reported: MeteredUsage, price: Price, { hold, most, leastSearches }: Bounds): Charge {
+  const counts = countsOf(reported, leastSearches)
+  let isClamped = false
+  const bounded: { -readonly [field in keyof Usage]: Usage[field] } = {}
+  for (const unit of UNIT_NAMES) {
+    const count = counts[unit]
+    if (count === undefined) continue
+    const isWhole = UNITS[unit].wholes.length === 0
+    const { value, clamped } = within(count, isWhole ? (most[unit] ?? 0) : MOST)
+    bounded[unit] = value
+    isClamped ||= clamped && unit !== 'reasoning'
+  }
+  if (reported.tier !== undefined) bounded.tier = reported.tier
+  const usage = fitted(bounded)
+  isClamped ||= UNIT_NAMES.some(unit => unit !== 'reasoning' && (usage[unit] ?? 0) !== (bounded[unit] ?? 0))
+  const full = cost(usage, price).total
+  const amount = full > hold ? hold : full
   return {
-    ...charge,
-    overrun: clamped ? beyond(usage, price, charge.amount, searches.value) : charge.overrun,
-    source: clamped ? 'clamped' : 'reported',
-    reasoningTokens: bounded(usage.reasoningTokens, completion.value).value,
+    amount,
+    overrun: isClamped ? beyond(counts, price, amount, usage) : full - amount,
+    source: isClamped ? 'clamped' : 'reported',
+    usage,
   }
 }
 
-/**
- * What the provider's own figures would have cost above the charge, as far as they are figures.
- * @param charged searches that are charged, also where the provider counts none
- */
-function beyond(usage: Usage, price: Price, amount: NanoUsd, charged: number): NanoUsd {
-  const claimed = costOf(price, {
-    prompt: bounded(usage.promptTokens, MOST).value,
-    cached: 0,
-    cacheWrite: 0,
-    completion: bounded(usage.completionTokens, MOST).value,
-    searches: Math.max(bounded(usage.searches ?? 0, MAX_CLAIMED_SEARCHES).value, charged),
-  })
-  return claimed > amount ? claimed - amount : 0n
+function countsOf(reported: MeteredUsage, leastSearches: number): Counts {
+  const searches = Math.max(reported.search ?? 0, leastSearches)
+  return { ...reported, search: searches }
+}
+
+/** By how much the cost of the provider's own figures exceeds the charge, as far as they are figures. */
+function beyond(counts: Counts, price: Price, amount: NanoUsd, charged: Usage): NanoUsd {
+  const claimed: { -readonly [unit in Unit]?: number } = {}
+  for (const unit of UNIT_NAMES) {
+    if (UNITS[unit].wholes.length > 0) continue
+    const most = unit === 'search' ? MAX_CLAIMED_SEARCHES : MOST
+    claimed[unit] = Math.max(within(counts[unit] ?? 0, most).value, charged[unit] ?? 0)
+  }
+  const { tier } = charged
+  const claim = cost({ ...claimed, ...(tier === undefined ? {} : { tier }) }, price).total
+  return claim > amount ? claim - amount : 0n
 }
 
 /** Beyond this a count is nonsense and not a claim. */
@@ -136,40 +140,12 @@ const MOST = 1_000_000_000
 /** The same of searches, of which each costs a cent. */
 const MAX_CLAIMED_SEARCHES = 1_000
 
-function bounded(tokens: number, most: number): { value: number; clamped: boolean } {
-  if (!Number.isFinite(tokens)) return { value: tokens > 0 ? most : 0, clamped: true }
-  const value = Math.min(Math.max(Math.ceil(tokens), 0), Math.max(most, 0))
-  return { value, clamped: value !== tokens }
-}
-
-function within(
-  price: Price,
-  bounds: Bounds,
-  tokens: Required<PricedTokens>,
-): Omit<Charge, 'source' | 'reasoningTokens'> {
-  const full = costOf(price, tokens)
-  const amount = full > bounds.hold ? bounds.hold : full
-  return {
-    amount,
-    overrun: full - amount,
-    promptTokens: tokens.prompt,
-    cachedTokens: tokens.cached,
-    cacheWriteTokens: tokens.cacheWrite,
-    completionTokens: tokens.completion,
-    searches: tokens.searches,
-  }
+function within(count: number, most: number): { value: number; clamped: boolean } {
+  if (!Number.isFinite(count)) return { value: count > 0 ? most : 0, clamped: true }
+  const value = Math.min(Math.max(Math.ceil(count), 0), Math.max(most, 0))
+  return { value, clamped: value !== count }
 }
 
 function nothing(source: ChargeSource): Charge {
-  return {
-    amount: 0n,
-    overrun: 0n,
-    source,
-    promptTokens: 0,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: 0,
-    reasoningTokens: 0,
-    searches: 0,
-  }
+  return { amount: 0n, overrun: 0n, source, usage: {} }
 }

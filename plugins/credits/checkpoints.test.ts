@@ -22,7 +22,7 @@ function stream(exchange: string): Followed & { count: number } {
     exchange,
     count: 0,
     tokens: () => self.count,
-    sofar: (): Checkpoint => ({ exchange, amount: BigInt(self.count), promptTokens: 1, completionTokens: self.count }),
+    sofar: (): Checkpoint => ({ exchange, amount: BigInt(self.count), usage: { input: 1, output: self.count } }),
   }
   return self
 }

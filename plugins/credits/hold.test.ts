@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { costOf, searchingOf, type Usage } from '#contract'
+import { cost, type MeteredUsage, rateOf, rawHold, searchingOf, UNIT_NAMES, withoutZeros } from '#contract'
 import { countsOf } from '../../test/helpers/counts.ts'
 import { chargeFor } from './charge.ts'
-import { affordableCap, completionCeiling, holdFor, promptCeiling, rawHold, smallestCap } from './hold.ts'
-import { anyChat, anyModel, anyPrice, chat, model, PRICE, progress, target, usage } from './test-samples.ts'
+import { affordableCap, boundOf, completionCeiling, holdFor, promptCeiling, smallestCap } from './hold.ts'
+import { anyChat, anyModel, anyPrice, chat, model, PRICE, priced, progress, target, usage } from './test-samples.ts'
 
 const counts = countsOf('corpus')
 
-const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) => ({
+const _tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) => ({
   prompt,
   cached,
   cacheWrite,
@@ -16,61 +16,6 @@ const tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0) 
 })
 
 const native = (type: string, more: object = {}) => ({ type: 'anthropic', anthropic: { type, name: 'a', ...more } })
-
-describe('what tokens cost', () => {
-  test.each<[name: string, tokens: ReturnType<typeof tokens>, nano: bigint]>([
-    ['nothing', tokens(0, 0), 0n],
-    ['a prompt token', tokens(1, 0), 1_000n],
-    ['an output token', tokens(0, 1), 2_000n],
-    ['a cached token', tokens(1, 0, 1), 100n],
-    ['a token written to the cache', tokens(1, 0, 0, 1), 1_250n],
-    ['all of them', tokens(10, 5, 4, 3), 3_000n + 400n + 3_750n + 10_000n],
-    ['a million of each', tokens(2_000_000, 1_000_000, 1_000_000), 1_000_000_000n + 100_000_000n + 2_000_000_000n],
-  ])('%s', (_name, counted, nano) => {
-    expect(costOf(PRICE, counted)).toBe(nano)
-  })
-
-  test('is rounded up once, not for each kind of token', () => {
-    const price = { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n }
-    expect(costOf(price, tokens(3, 1, 1, 1))).toBe(1n)
-    expect(costOf(price, tokens(999_999, 1))).toBe(1n)
-    expect(costOf(price, tokens(1_000_000, 1))).toBe(2n)
-  })
-
-  test('has the price of the request on top, also for nothing', () => {
-    expect(costOf({ ...PRICE, request: 7n }, tokens(0, 0))).toBe(7n)
-    expect(costOf({ ...PRICE, request: 7n }, tokens(1, 1))).toBe(3_007n)
-  })
-
-  test('more cached than there was is not paid back', () => {
-    expect(costOf(PRICE, tokens(1, 0, 5, 5))).toBe(500n + 6_250n)
-  })
-
-  test('is exact beyond what a float can hold', () => {
-    const price = { ...PRICE, input: 99_999_999_999_999n, output: 0n }
-    expect(costOf(price, tokens(9_007_199_254_740_991, 0))).toBe(900_719_925_474_090_092_800_746n)
-  })
-
-  test('is less than a nano-dollar above the exact figure, and never below', () => {
-    const count = fc.oneof(fc.nat({ max: 1_000 }), fc.nat({ max: 1_000_000_000 }))
-    fc.assert(
-      fc.property(anyPrice, count, count, count, count, (price, plain, cached, cacheWrite, completion) => {
-        // A rational oracle: the sum in millionths of a nano-dollar.
-        const exact =
-          BigInt(plain) * price.input +
-          BigInt(cached) * price.cachedInput +
-          BigInt(cacheWrite) * price.cacheWrite +
-          BigInt(completion) * price.output +
-          price.request * 1_000_000n
-        const charged =
-          costOf(price, { prompt: plain + cached + cacheWrite, cached, cacheWrite, completion }) * 1_000_000n
-        expect(charged - exact).toBeGreaterThanOrEqual(0n)
-        expect(charged - exact).toBeLessThan(1_000_000n)
-      }),
-      { numRuns: counts(500, 1_000_000) },
-    )
-  })
-})
 
 describe('the most tokens that a prompt can have', () => {
   const ceiling = (body: Parameters<typeof chat>[0], fields: Parameters<typeof model>[0] = {}) => {
@@ -146,9 +91,9 @@ describe('a hold', () => {
     const of = chat({ n: 3 }, 100)
     const prompt = BigInt(promptCeiling(of, model()))
     expect(holdFor(of, model(), PRICE, 100)).toBe(prompt * 1_250n + 300n * 2_000n)
-    expect(holdFor(of, model(), { ...PRICE, cacheWrite: 0n }, 100)).toBe(prompt * 1_000n + 300n * 2_000n)
-    expect(holdFor(of, model(), { ...PRICE, cachedInput: 3_000_000_000n }, 100)).toBe(prompt * 3_000n + 300n * 2_000n)
-    expect(holdFor(of, model(), { ...PRICE, request: 5n }, 100)).toBe(prompt * 1_250n + 300n * 2_000n + 5n)
+    expect(holdFor(of, model(), priced({ cache_write: 0n }), 100)).toBe(prompt * 1_000n + 300n * 2_000n)
+    expect(holdFor(of, model(), priced({ cached_input: 3_000_000_000n }), 100)).toBe(prompt * 3_000n + 300n * 2_000n)
+    expect(holdFor(of, model(), priced({ request: 5n }), 100)).toBe(prompt * 1_250n + 300n * 2_000n + 5n)
   })
 
   test.each<[name: string, body: Parameters<typeof chat>[0], passes: number, searches: bigint]>([
@@ -159,7 +104,7 @@ describe('a hold', () => {
   ])('has the price of searches on top: %s', (_name, body, passes, searches) => {
     const of = chat(body)
     const tokens = BigInt(passes) * (131_072n * 1_250n + 100n * 2_000n)
-    expect(holdFor(of, model(), { ...PRICE, search: 7n }, 100)).toBe(tokens + searches * 7n)
+    expect(holdFor(of, model(), priced({ search: 7n }), 100)).toBe(tokens + searches * 7n)
     expect(holdFor(of, model(), PRICE, 100)).toBe(tokens)
   })
 
@@ -202,24 +147,20 @@ describe('a hold', () => {
         }),
         ({ of, on, price, outcome, stream, estimated }, shares) => {
           const hold = holdFor(of, on, price, of.cap)
-          const bounds = {
-            hold,
-            promptCeiling: promptCeiling(of, on),
-            completionCeiling: completionCeiling(of, on, of.cap),
-            searching: searchingOf(of.body),
-          }
+          const most = boundOf(of, on, of.cap)
+          const bounds = { hold, most, leastSearches: searchingOf(of.body).least }
           // Shares up to 1 are possible figures; what is beyond is a lie. Rounded, as honest providers count in wholes.
           const honest = (share: number, most: number) =>
             (share >= 0 && share <= 1 ? Math.floor(share * most) : share * most) + 0
-          const promptTokens = honest(shares.prompt, bounds.promptCeiling)
-          const cachedTokens = honest(shares.cached, promptTokens)
-          const used: Usage = {
-            promptTokens,
-            cachedTokens,
-            cacheWriteTokens: honest(shares.cacheWrite, promptTokens - cachedTokens),
-            completionTokens: honest(shares.completion, bounds.completionCeiling),
-            reasoningTokens: honest(shares.reasoning, 1_000),
-            searches: honest(shares.searches, bounds.searching.most),
+          const input = honest(shares.prompt, most.input!)
+          const cached_input = honest(shares.cached, input)
+          const used: MeteredUsage = {
+            input,
+            cached_input,
+            cache_write: honest(shares.cacheWrite, input - cached_input),
+            output: honest(shares.completion, most.output!),
+            reasoning: honest(shares.reasoning, 1_000),
+            search: honest(shares.searches, most.search!),
             source: estimated ? 'estimated' : 'reported',
           }
           const ending = {
@@ -235,28 +176,16 @@ describe('a hold', () => {
           expect(charge.overrun).toBeGreaterThanOrEqual(0n)
           // A 64-bit column takes it.
           expect(charge.amount + charge.overrun).toBeLessThan(2n ** 63n)
-          const counted = [
-            charge.promptTokens,
-            charge.cachedTokens,
-            charge.cacheWriteTokens,
-            charge.completionTokens,
-            charge.reasoningTokens,
-            charge.searches,
-          ]
-          for (const count of counted) expect(Number.isSafeInteger(count) && count >= 0).toBe(true)
+          for (const count of UNIT_NAMES.map(unit => charge.usage[unit] ?? 0)) {
+            expect(Number.isSafeInteger(count) && count >= 0).toBe(true)
+          }
           if (charge.source !== 'reported') return
+          const searches = Math.max(used.search!, bounds.leastSearches)
           expect(charge).toMatchObject({
-            promptTokens,
-            cachedTokens,
-            completionTokens: used.completionTokens,
             overrun: 0n,
+            usage: withoutZeros({ input, cached_input, output: used.output! }),
           })
-          expect(charge.amount).toBe(
-            costOf(price, {
-              ...tokens(promptTokens, used.completionTokens, cachedTokens, used.cacheWriteTokens),
-              searches: Math.max(used.searches!, bounds.searching.least),
-            }),
-          )
+          expect(charge.amount).toBe(cost({ ...used, reasoning: 0, search: searches }, price).total)
         },
       ),
       { numRuns: counts(500, 1_000_000) },
@@ -292,7 +221,7 @@ describe('a cap for a short balance', () => {
   })
 
   test('is what was asked for when output costs nothing: no cap would help', () => {
-    expect(affordableCap(bigChat(), model(), { ...PRICE, output: 0n }, 0n)).toBe(4_096)
+    expect(affordableCap(bigChat(), model(), priced({ output: 0n }), 0n)).toBe(4_096)
   })
 
   test('counts all choices', () => {
@@ -308,7 +237,7 @@ describe('a cap for a short balance', () => {
         expect(Number.isSafeInteger(cap)).toBe(true)
         expect(cap).toBeLessThanOrEqual(of.cap)
         expect(cap).toBeGreaterThanOrEqual(Math.min(smallestCap(on), of.cap))
-        if (price.output === 0n) return
+        if (rateOf(price, 'output') === 0n) return
         if (cap > smallestCap(on)) expect(holdFor(of, on, price, cap)).toBeLessThanOrEqual(available / 2n)
         // One nano-dollar is lost to rounding at most.
         if (cap < of.cap) expect(holdFor(of, on, price, cap + 1)).toBeGreaterThanOrEqual(available / 2n)
@@ -320,13 +249,13 @@ describe('a cap for a short balance', () => {
 
 test('a raw request holds its bytes as prompt, at the dearest price', () => {
   expect(rawHold(PRICE, 100)).toBe(125_000n)
-  expect(rawHold({ ...PRICE, request: 9n }, 0)).toBe(9n)
+  expect(rawHold(priced({ request: 9n }), 0)).toBe(9n)
   expect(rawHold(PRICE, 100, 7n)).toBe(7n)
   expect(rawHold(PRICE, 100, 0n)).toBe(0n)
 })
 
 test('usage in the middle of the possible is charged as it is', () => {
-  const bounds = { hold: 10n ** 12n, promptCeiling: 1_000, completionCeiling: 1_000 }
+  const bounds = { hold: 10n ** 12n, most: { input: 1_000, output: 1_000 }, leastSearches: 0 }
   const ending = {
     outcome: 'answered' as const,
     usage: usage(10, 5),

@@ -1,21 +1,21 @@
 /** How much is set aside before anything is sent: a true ceiling of what the request can cost. Pure arithmetic. */
 import {
+  affordable,
   anthropicToolIn,
   type Chat,
   type ChatMessage,
   type ChatRequest,
   type ContentPart,
+  type Counts,
+  ceiling,
   findProviderTool,
   type Model,
-  mostOf,
   mostOutput,
   type NanoUsd,
   type Price,
   type Searching,
   searchingOf,
 } from '#contract'
-
-export { rawHold } from '#contract'
 
 /** Bytes that a chat format may add around one message, as tokens. */
 const TOKENS_PER_MESSAGE = 16
@@ -71,11 +71,19 @@ export function completionCeiling(
   return mostOutput(model, chat.choices * passes, cap)
 }
 
+/** The most that a request with an output cap can use. */
+export function boundOf(chat: Chat, model: Model, cap: number): Counts {
+  const searching = searchingOf(chat.body)
+  return {
+    input: promptCeiling(chat, model, searching),
+    output: completionCeiling(chat, model, cap, searching),
+    search: searching.most,
+  }
+}
+
 /** The hold for an output cap, in nano-dollars. */
 export function holdFor(chat: Chat, model: Model, price: Price, cap: number): NanoUsd {
-  const searching = searchingOf(chat.body)
-  const [prompt, completion] = [promptCeiling(chat, model, searching), completionCeiling(chat, model, cap, searching)]
-  return mostOf(price, prompt, completion, searching.most)
+  return ceiling(boundOf(chat, model, cap), price).total
 }
 
 /** The smallest cap worth an answer: fewer tokens would be thinking without a word. */
@@ -89,19 +97,8 @@ export function smallestCap(model: Model): number {
  */
 export function affordableCap(chat: Chat, model: Model, price: Price, available: NanoUsd): number {
   const smallest = Math.min(smallestCap(model), chat.cap)
-  if (price.output === 0n) return chat.cap
   const rest = available / 2n - holdFor(chat, model, price, 0)
-  if (rest <= 0n) return smallest
-  const answers = chat.choices * searchingOf(chat.body).passes
-  const cap = Number((rest * 1_000_000n) / (price.output * BigInt(answers)))
+  const tokens = affordable(rest > 0n ? rest : 0n, price, 'output', boundOf(chat, model, 0))
+  const cap = Math.floor(tokens / (chat.choices * searchingOf(chat.body).passes))
   return Math.min(chat.cap, Math.max(smallest, cap))
-}
-
-/** Beyond this a count of tokens is nonsense. */
-const MAX_TOKENS = 1_000_000_000
-
-/** How many tokens can honestly be said: where the operator has bounded the cost, any number that is one. */
-export function rawCeilings(bytes: number, most: NanoUsd | null) {
-  if (most === null) return { promptCeiling: bytes, completionCeiling: 0 }
-  return { promptCeiling: MAX_TOKENS, completionCeiling: MAX_TOKENS }
 }

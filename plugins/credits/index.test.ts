@@ -2,13 +2,14 @@ import { describe, expect, test, vi } from 'vitest'
 import {
   type Chat,
   formatMoney,
+  type MeteredUsage,
   type Model,
   type Outcome,
   type Progress,
   parseMoney,
+  plainPrice,
   refuse,
   retryHeaders,
-  type Usage,
 } from '#contract'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
@@ -19,7 +20,7 @@ import { holdFor, promptCeiling } from './hold.ts'
 import credits from './index.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
 import { answered, ends, header, rig } from './test-rig.ts'
-import { chat, model, PRICE, progress, usage } from './test-samples.ts'
+import { chat, model, PRICE, priced, progress, usage } from './test-samples.ts'
 
 const counts = countsOf('floods')
 
@@ -96,7 +97,7 @@ describe('too little credit', () => {
 
   test('of a raw request no smaller answer is advised', async () => {
     const { raw } = await rig({ credit: '$0.000001' })
-    const route = { price: { ...PRICE, request: 5_000n } }
+    const route = { price: priced({ request: 5_000n }) }
     const { refusal } = await raw({ route } as Parameters<typeof raw>[0])
     expect(refusal).toMatchObject({ code: 'insufficient_quota', message: expect.stringMatching(/Add credit\.$/) })
   })
@@ -287,7 +288,7 @@ describe('a request that is let through', () => {
 
   test('has its cost in the receipt, the balance and a header', async () => {
     const { run, receipt, balance, sound } = await rig()
-    const { exchange, ctx } = await run({ next: answered(usage(10, 5, { cachedTokens: 4, reasoningTokens: 2 })) })
+    const { exchange, ctx } = await run({ next: answered(usage(10, 5, { cached_input: 4, reasoning: 2 })) })
     expect(header(ctx, 'x-tollgate-cost')).toBe('0.000016400')
     expect(balance().posted).toBe(dollars('$1') - 16_400n)
     expect(exchange.charge).toMatchObject({ amount: 16_400n, overrun: 0n })
@@ -295,10 +296,7 @@ describe('a request that is let through', () => {
       charged: 16_400n,
       source: 'reported',
       outcome: 'answered',
-      promptTokens: 10,
-      cachedTokens: 4,
-      completionTokens: 5,
-      reasoningTokens: 2,
+      usage: { input: 10, cached_input: 4, output: 5, reasoning: 2 },
     })
     sound()
   })
@@ -309,7 +307,7 @@ describe('a request that is let through', () => {
     const { exchange } = await run({
       facts: { model: on },
       next: inner => {
-        Object.assign(on, { price: { ...PRICE, input: 99n * PRICE.input } })
+        Object.assign(on, { price: priced({ input: 99_000_000_000n }) })
         answered(usage(10, 5))(inner)
       },
     })
@@ -349,7 +347,7 @@ describe('every ending settles, once', () => {
     outcome: Outcome,
     code: string | null,
   ]
-  const failed = (used: Usage | null, progressed: Progress) =>
+  const failed = (used: MeteredUsage | null, progressed: Progress) =>
     ends('failed', used, progressed, refuse('upstream_truncated'))
 
   test.each<Row>([
@@ -505,11 +503,11 @@ describe('a free model', () => {
   })
 
   test('is not a model whose price is nothing: that has receipts', async () => {
-    const zero = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
+    const zero = plainPrice({ input: 0n, cached_input: 0n, cache_write: 0n, output: 0n, request: 0n })
     const { run, asked, receipt } = await rig({ credit: '$0' })
     const { exchange } = await run({ facts: { model: model({ price: zero }) } })
     expect(asked).toEqual(['hold', 'settle'])
-    expect(receipt(exchange)).toMatchObject({ held: 0n, charged: 0n, promptTokens: 10 })
+    expect(receipt(exchange)).toMatchObject({ held: 0n, charged: 0n, usage: { input: 10 } })
   })
 })
 
@@ -521,15 +519,21 @@ describe('a raw route', () => {
 
   test('holds its bytes and the price of a request, and is charged what was used', async () => {
     const { raw, receipt, sound } = await rig()
-    const { exchange } = await raw({ ...route({ ...PRICE, request: 5n }), next: answered(usage(40, 0)) })
-    expect(receipt(exchange)).toMatchObject({ held: 125_005n, charged: 40_005n, promptTokens: 40, source: 'reported' })
+    const { exchange } = await raw({ ...route(priced({ request: 5n })), next: answered(usage(40, 0)) })
+    expect(receipt(exchange)).toMatchObject({
+      held: 125_005n,
+      charged: 40_005n,
+      usage: { input: 40 },
+      source: 'reported',
+    })
     sound()
   })
 
   test('is never charged more than its bytes could have been', async () => {
     const { raw, receipt } = await rig()
     const { exchange } = await raw({ ...route(PRICE), next: answered(usage(1e9, 1e9)) })
-    expect(receipt(exchange)).toMatchObject({ charged: 100_000n, source: 'clamped', completionTokens: 0 })
+    expect(receipt(exchange)).toMatchObject({ charged: 100_000n, source: 'clamped' })
+    expect(receipt(exchange)!.usage.output).toBeUndefined()
   })
 
   test('is free without a price', async () => {
@@ -568,13 +572,12 @@ describe('a stream under way', () => {
     vi.advanceTimersByTime(60_000)
     const prompt = promptCeiling(of, model())
     expect(checkpoints).toEqual([
-      [{ exchange: exchange.id, amount: 8_000n + 14_000n, promptTokens: 8, completionTokens: 7 }],
+      [{ exchange: exchange.id, amount: 8_000n + 14_000n, usage: { input: 8, output: 7 } }],
       [
         {
           exchange: exchange.id,
           amount: BigInt(prompt) * 1_000n + 2_000_000n,
-          promptTokens: prompt,
-          completionTokens: 1_000,
+          usage: { input: prompt, output: 1_000 },
         },
       ],
     ])

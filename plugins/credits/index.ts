@@ -8,6 +8,7 @@ import {
   type BucketShape,
   type Buckets,
   type Chat,
+  type Counts,
   definePlugin,
   type ErrorCode,
   type ExchangeWith,
@@ -19,6 +20,8 @@ import {
   type NanoUsd,
   type OnDisconnect,
   type Price,
+  rawBound,
+  rawHold,
   refuse,
   type SettleRequest,
   type ShortHold,
@@ -26,7 +29,7 @@ import {
 } from '#contract'
 import { type Bounds, type Charge, chargeFor } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
-import { affordableCap, completionCeiling, holdFor, promptCeiling, rawCeilings, rawHold, smallestCap } from './hold.ts'
+import { affordableCap, boundOf, holdFor, smallestCap } from './hold.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
 import { type Books, isUnavailable, settle } from './settle.ts'
 
@@ -135,6 +138,8 @@ interface Bill {
   readonly chat: Chat | null
   readonly model: Model | null
   hold(): NanoUsd
+  /** What the hold pays for. */
+  bound(): Counts
   bounds(hold: NanoUsd): Bounds
 }
 
@@ -145,11 +150,11 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
     chat,
     model,
     hold: () => holdFor(chat, model, price, chat.cap),
+    bound: () => boundOf(chat, model, chat.cap),
     bounds: hold => ({
       hold,
-      promptCeiling: promptCeiling(chat, model),
-      completionCeiling: completionCeiling(chat, model, chat.cap),
-      searching: searchingOf(chat.body),
+      most: boundOf(chat, model, chat.cap),
+      leastSearches: searchingOf(chat.body).least,
     }),
   }
 }
@@ -164,7 +169,8 @@ function rawBill({ bytes: { length: bytes }, route, rawModel }: ExchangeWith<'ke
     chat: null,
     model: null,
     hold: () => rawHold(price, bytes, most),
-    bounds: hold => ({ hold, ...rawCeilings(bytes, most) }),
+    bound: () => (most === null ? rawBound(bytes, null) : {}),
+    bounds: hold => ({ hold, most: rawBound(bytes, most), leastSearches: 0 }),
   }
 }
 
@@ -182,7 +188,6 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
   const tryHold = async (): Promise<{ amount: NanoUsd; result: HoldResult }> => {
     const needed = bill.hold()
     const amount = needed < LARGEST_HOLD ? needed : LARGEST_HOLD
-    const capTokens = chat && model ? completionCeiling(chat, model, chat.cap) : 0
     const request = {
       exchange: id,
       accountId: account.id,
@@ -190,7 +195,7 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
       amount,
       model: bill.modelId,
       price: bill.price,
-      capTokens,
+      bound: bill.bound(),
       idempotencyKey,
     }
     try {
@@ -299,15 +304,10 @@ function settlement(exchange: ExchangeWith<'key'>, charge: Charge, told: ErrorCo
 
 /** The settle of a hold for which nothing was sent. */
 function nothingFor(exchange: ExchangeWith<'key' | 'account'>): SettleRequest {
-  const nothing = chargeFor({ ...endingOf(exchange), outcome: 'refused', usage: null }, FREE, {
-    hold: 0n,
-    promptCeiling: 0,
-    completionCeiling: 0,
-  })
+  const bounds = { hold: 0n, most: {}, leastSearches: 0 }
+  const nothing = chargeFor({ ...endingOf(exchange), outcome: 'refused', usage: null }, [], bounds)
   return { ...settlement(exchange, nothing, 'store_unavailable'), outcome: 'refused' }
 }
-
-const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
 
 /** Lets the checkpoints follow a stream; the returned function ends that. */
 function watchProgress(
@@ -326,12 +326,7 @@ function watchProgress(
         bill.price,
         bounds,
       )
-      return {
-        exchange: exchange.id,
-        amount: charge.amount,
-        promptTokens: charge.promptTokens,
-        completionTokens: charge.completionTokens,
-      }
+      return { exchange: exchange.id, amount: charge.amount, usage: charge.usage }
     },
   })
 }

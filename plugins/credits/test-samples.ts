@@ -1,17 +1,23 @@
 /** Models, prices and requests in few words, for this plugin's tests. */
 import fc from 'fast-check'
-import type { Chat, ChatRequest, Model, Price, Progress, Target, Usage } from '#contract'
+import {
+  type Chat,
+  type ChatRequest,
+  type MeteredUsage,
+  type Model,
+  type Price,
+  type Progress,
+  plainPrice,
+  type Target,
+} from '#contract'
 
 const USD = 1_000_000_000n
 
 /** $1, $0.1, $1.25 and $2 a million tokens: a prompt token costs 1,000 nano-dollars, an output token 2,000. */
-export const PRICE: Price = {
-  input: USD,
-  cachedInput: USD / 10n,
-  cacheWrite: (USD * 5n) / 4n,
-  output: 2n * USD,
-  request: 0n,
-}
+const RATES = { input: USD, cached_input: USD / 10n, cache_write: (USD * 5n) / 4n, output: 2n * USD, request: 0n }
+export const PRICE: Price = plainPrice(RATES)
+/** The same with other rates. */
+export const priced = (rates: Parameters<typeof plainPrice>[0]): Price => plainPrice({ ...RATES, ...rates })
 
 export const target = (fields: Partial<Target> = {}): Target => ({
   id: 'p/m',
@@ -58,12 +64,9 @@ export function chat(body: Partial<ChatRequest> = {}, cap = 1_000): Chat {
   }
 }
 
-export const usage = (promptTokens: number, completionTokens: number, more: Partial<Usage> = {}): Usage => ({
-  promptTokens,
-  completionTokens,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
+export const usage = (input: number, output: number, more: Partial<MeteredUsage> = {}): MeteredUsage => ({
+  input,
+  output,
   source: 'reported',
   ...more,
 })
@@ -84,14 +87,16 @@ const perMillion = fc.oneof(
   fc.constantFrom(0n, 1n, 999_999n, 1_000_000n, 1_000_001n, 37_500_000n, 150_000_000n, 600_000_000n),
   fc.bigInt({ min: 0n, max: 100_000n * USD }),
 )
-export const anyPrice: fc.Arbitrary<Price> = fc.record({
-  input: perMillion,
-  cachedInput: perMillion,
-  cacheWrite: perMillion,
-  output: perMillion,
-  request: fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: USD })),
-  search: fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: USD })),
-})
+export const anyPrice: fc.Arbitrary<Price> = fc
+  .record({
+    input: perMillion,
+    cached_input: perMillion,
+    cache_write: perMillion,
+    output: perMillion,
+    request: fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: USD })),
+    search: fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: USD })),
+  })
+  .map(plainPrice)
 
 const words = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),

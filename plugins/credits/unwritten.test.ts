@@ -6,7 +6,7 @@ import { StoreError } from '../../src/store/error.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { until } from '../../test/helpers/until.ts'
 import { closers, header, rig, SECRET, temporaryFile } from './test-rig.ts'
-import { chat, model, PRICE } from './test-samples.ts'
+import { chat, model, priced } from './test-samples.ts'
 
 const stream = () => chat({ stream: true })
 const dollars = (text: string) => parseMoney(text)
@@ -181,7 +181,7 @@ describe('a charge that cannot be written', () => {
 
 describe('a hold that the ledger refuses as a mistake', () => {
   test('because no column holds so much is 402: nobody has so much credit', async () => {
-    const dear = { ...PRICE, output: 2n ** 62n }
+    const dear = priced({ output: 2n ** 62n })
     const { run, sound } = await rig({ settings: { when_short: ['refuse'] } })
     const { refusal, passed } = await run({
       facts: { chat: chat({ n: 128 }, 1_000_000), model: model({ price: dear }) },

@@ -247,7 +247,7 @@ describe('answers', () => {
       ])
     }
     expect(lastRequest().body!['messages']).toEqual([{ role: 'user', content: MAIL }])
-    expect(gateway.receipt(answer)).toMatchObject({ outcome: 'answered', source: 'reported', completionTokens: 11 })
+    expect(gateway.receipt(answer)).toMatchObject({ outcome: 'answered', source: 'reported', usage: { output: 11 } })
   })
 
   test.each([

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Account, type Chat, type Key, type Model, retryHeaders, type Usage } from '#contract'
+import { type Account, type Chat, type Key, type MeteredUsage, type Model, retryHeaders } from '#contract'
 import { createBuckets } from '../../src/state/buckets.ts'
 import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps, readSettings, type StepRequest, type StepText } from '../../test/helpers/step.ts'
@@ -12,12 +12,9 @@ const key = { id: 'key_1', accountId: 'acct_1' } as Key
 const account = { id: 'acct_1' } as Account
 const model = { id: 'chat-small' } as Model
 const chat = (cap = 100, choices = 1, bytes = 400) => ({ cap, choices, bytes: Buffer.alloc(bytes) }) as Chat
-const used = (promptTokens: number, completionTokens: number): Usage => ({
-  promptTokens,
-  completionTokens,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
+const used = (input: number, output: number): MeteredUsage => ({
+  input,
+  output,
   source: 'reported',
 })
 
@@ -200,7 +197,7 @@ describe('tokens', () => {
     expect((await send(large)).passed).toBe(true)
   })
 
-  test.each<[string, Usage | null, number]>([
+  test.each<[string, MeteredUsage | null, number]>([
     ['nothing was used: all is given back', null, 1000],
     ['less was used than thought: the rest is given back', used(20, 30), 950],
     ['exactly that was used', used(100, 100), 800],

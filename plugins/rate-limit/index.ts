@@ -12,9 +12,9 @@ import {
   definePlugin,
   type Exchange,
   type Grant,
+  type MeteredUsage,
   type Rate,
   refuse,
-  type Usage,
   unit,
 } from '#contract'
 import { createLimit, type Limit, limitHeaders, limitSentence, showLimit } from './limit.ts'
@@ -107,8 +107,8 @@ export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'ca
  * Puts the real figure in the estimate's place; no usage means that nothing was used. One answer leaves a debt of one
  * whole window at most, whatever a provider reports: its mistake must not shut somebody out for days.
  */
-async function correct(buckets: Buckets, tokens: Limit, who: string, estimate: number, usage: Usage | null) {
-  const reported = usage ? count(usage.promptTokens) + count(usage.completionTokens) : 0
+async function correct(buckets: Buckets, tokens: Limit, who: string, estimate: number, usage: MeteredUsage | null) {
+  const reported = usage ? count(usage.input ?? 0) + count(usage.output ?? 0) : 0
   const used = Math.min(reported, estimate + tokens.shape.capacity)
   if (used !== estimate) await buckets.give(tokens.prefix + who, tokens.shape, estimate - used)
 }

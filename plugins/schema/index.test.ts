@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Catalog, Key, Model, PriceFeature } from '#contract'
+import { type Catalog, type Key, type Model, type PriceFeature, plainPrice } from '#contract'
 import { CHAT_PARAMETERS } from '../../src/providers/dialects/json-bytes.ts'
 import { countsOf } from '../../test/helpers/counts.ts'
 import { createSteps } from '../../test/helpers/step.ts'
@@ -8,7 +8,7 @@ import { PARAMETERS } from './chat-completions.ts'
 import schema from './index.ts'
 import { brokenBody, CANARY, MODEL, validBody } from './test-bodies.ts'
 
-const price = { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n }
+const price = plainPrice({ input: 1n, cached_input: 1n, cache_write: 1n, output: 1n, request: 0n })
 const models: Model[] = [
   MODEL,
   { ...MODEL, id: 'thinker', reasoning: true },

@@ -6,9 +6,10 @@ import {
   type Exchange,
   formatMoney,
   isAnthropicClientTool,
+  type MeteredUsage,
   type Refusal,
   refuse,
-  type Usage,
+  usageFields,
 } from '#contract'
 
 /** What the line has of a request's body. */
@@ -93,18 +94,10 @@ function statusOf(ctx: LineContext, told: Refusal | 'bug' | null): number | null
   return ctx.status === 404 ? 200 : ctx.status
 }
 
-function usageOf(usage: Usage | null) {
+function usageOf(usage: MeteredUsage | null) {
   if (usage === null) return null
-  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens, reasoningTokens, searches, source } = usage
-  return {
-    prompt_tokens: tokens(promptTokens),
-    cached_tokens: tokens(cachedTokens),
-    cache_write_tokens: tokens(cacheWriteTokens),
-    completion_tokens: tokens(completionTokens),
-    reasoning_tokens: tokens(reasoningTokens),
-    ...(searches === undefined ? {} : { searches: tokens(searches) }),
-    source,
-  }
+  const { searches, ...fields } = usageFields(usage, tokens)
+  return { ...fields, ...(usage.search === undefined ? {} : { searches }), source: usage.source }
 }
 
 /** A provider may say anything; who reads the log may count on counts. Rounded as a charge is. */

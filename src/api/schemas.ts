@@ -3,6 +3,7 @@
  * holds every answer of the real server against it. Every property is always there; what may be missing is null.
  */
 import { type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
+import { cost, counts, price, tier } from './money-schemas.ts'
 import { type Fits, maybe, type Properties, type Schema, shape } from './schema.ts'
 import { count, flag, list, money, ms, oneOf, type Ref, ref, says, text, time, view } from './schema-parts.ts'
 
@@ -35,8 +36,6 @@ const used = {
   reasoning_tokens: count,
   charged: money,
 } satisfies Properties
-
-const UNIT: Schema<'1M tokens'> = { type: 'string', const: '1M tokens' }
 
 const VIEWS = {
   AboutView: view('What everybody may know.', {
@@ -109,15 +108,7 @@ const VIEWS = {
     model: maybe(text),
     outcome: maybe(outcome),
   }),
-  PriceView: view('Dollars per million tokens, per request, and per search of the web.', {
-    unit: UNIT,
-    input: money,
-    cached_input: money,
-    cache_write: money,
-    output: money,
-    request: money,
-    web_search: money,
-  }),
+  PriceView: view('Dollars per million tokens, per request, and per search of the web.', price),
   ReceiptView: view('What became of one request, and what it cost.', {
     id: text,
     key_id: text,
@@ -138,6 +129,9 @@ const VIEWS = {
     completion_tokens: count,
     reasoning_tokens: count,
     searches: says(count, 'Searches of the web that the provider made.'),
+    units: says(counts, 'What was used of other units; seconds are in milliseconds.'),
+    tier: says(maybe(tier), 'The class of service in which the provider answered; null: the ordinary one.'),
+    ...cost,
     attempts,
     trail: says(trail, 'What the steps did.'),
     idempotency_key: maybe(text),

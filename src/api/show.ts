@@ -2,7 +2,17 @@
  * What the store keeps, as the account API shows it (views.ts): money as text, times as ISO 8601, every property named one
  * by one, so that nothing is shown because it happened to be there.
  */
-import { type AccountBalance, formatMoney, type KeySummary, type Model, type Price, type Receipt } from '#contract'
+import {
+  type AccountBalance,
+  costFields,
+  formatMoney,
+  type KeySummary,
+  type Model,
+  type Price,
+  priceFields,
+  type Receipt,
+  usageFields,
+} from '#contract'
 import type { Entry, UsageRow } from '../store/money/reports.ts'
 import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
 import { type Link, type OperatorToken, PERSON_PREFIX, type Person, TOKEN_PREFIX } from '../store/people/people.ts'
@@ -132,29 +142,18 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     overrun: showMaybe(receipt.overrun, formatMoney),
     source: receipt.source,
     price: showPrice(receipt.price),
-    prompt_tokens: receipt.promptTokens,
-    cached_tokens: receipt.cachedTokens,
-    cache_write_tokens: receipt.cacheWriteTokens,
-    completion_tokens: receipt.completionTokens,
-    reasoning_tokens: receipt.reasoningTokens,
-    searches: receipt.searches ?? 0,
+    units: {},
+    tier: null,
+    ...usageFields(receipt.usage),
+    ...costFields(receipt.cost),
     attempts: receipt.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
     trail: receipt.trail,
     idempotency_key: receipt.idempotencyKey,
   }
 }
 
-/** Dollars per million tokens, per request, and per search of the web. */
-export function showPrice(price: Price): PriceView {
-  return {
-    unit: '1M tokens',
-    input: formatMoney(price.input),
-    cached_input: formatMoney(price.cachedInput),
-    cache_write: formatMoney(price.cacheWrite),
-    output: formatMoney(price.output),
-    request: formatMoney(price.request),
-    web_search: formatMoney(price.search ?? 0n),
-  }
+function showPrice(price: Price): PriceView {
+  return { rules: null, ...priceFields(price) }
 }
 
 /** What of a row of usage is a sum; the rest says of what. */

@@ -6,17 +6,21 @@
 
 import type { Configuration } from '../config/configuration.ts'
 import {
-  dearestInput,
+  type Cost,
+  ceiling,
+  dearestRule,
   MAX_CHOICES,
   MAX_PASSES,
   MAX_SEARCHES,
   type Model,
-  mostOf,
   mostOutput,
   type NanoUsd,
   type Price,
+  rateOf,
+  ruleFor,
   type Target,
   takesSearch,
+  type Unit,
 } from '../contract/index.ts'
 import type { Figure } from './exposure-policies.ts'
 import { type PolicyExposure, policyExposures } from './exposure-policies.ts'
@@ -86,7 +90,20 @@ export function exposureOf(configuration: Configuration, losses: readonly Loss[]
   }
 }
 
-const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
+const FREE: Price = []
+
+/** The most that these cost. */
+function mostOf(price: Price, input: number, output: number, search = 0, request = 1): NanoUsd {
+  return together(ceiling({ input, output, search, request }, price))
+}
+
+/** What costs come to that are rounded up as one. */
+function together(...costs: readonly Cost[]): NanoUsd {
+  const millionths = costs.reduce((sum, { total, rounding }) => sum + total * MILLION - rounding, 0n)
+  return (millionths + MILLION - 1n) / MILLION
+}
+
+const MILLION = 1_000_000n
 
 function modelExposure(model: Model, configuration: Configuration, losses: readonly Loss[]): ModelExposure {
   const price = model.price ?? FREE
@@ -102,8 +119,8 @@ function modelExposure(model: Model, configuration: Configuration, losses: reado
     largestHold: largest(shapes.map(shape => holdOf(model, price, shape))),
     outsideCap: largest(
       shapes.map(shape => ({
-        amount: mostOf({ ...FREE, output: price.output }, 0, answersOf(shape) * outside),
-        formula: `${times(shape)} x ${outside} reasoning_outside_cap x ${perMillion(price.output)} output`,
+        amount: mostOf(price, 0, answersOf(shape) * outside, 0, 0),
+        formula: `${times(shape)} x ${outside} reasoning_outside_cap x ${perMillion(dearest(price, 'output', model.context))} output`,
       })),
     ),
     margin: largest(costs.map(cost => margin(model, cost, price))),
@@ -117,7 +134,7 @@ function modelExposure(model: Model, configuration: Configuration, losses: reado
 
 /** A search is bounded where it is known what the operator pays for one. */
 function unpricedOf({ allow }: Model, costs: readonly TargetCost[]): readonly string[] {
-  const isKnown = costs.every(({ cost }) => cost.search !== undefined)
+  const isKnown = costs.every(({ cost }) => ruleFor(cost, 'search') !== undefined)
   return isKnown ? allow.filter(feature => feature !== 'web_search') : allow
 }
 
@@ -145,7 +162,7 @@ function holdOf(model: Model, price: Price, shape: Shape): Figure {
   const answers = `${times(shape)} x ${perChoice(model, mostOutput(model, 1, 0))}`
   return {
     amount: mostOf(price, shape.passes * model.context, output, shape.searches),
-    formula: sum(price, promptOf(model, shape), answers, shape.searches),
+    formula: sum(price, model, shape, answers, shape.searches),
   }
 }
 
@@ -175,34 +192,36 @@ function costOfTarget(target: Target, model: Model, { providers }: Configuration
 function margin(model: Model, { target, cost, shape }: ShapeCost, price: Price): Figure {
   const above = abovePrice(cost, price)
   const output = mostOutput(model, answersOf(shape), model.maxOutput)
-  const formula = sum(above, promptOf(model, shape), `${output} tokens of output`, shape.searches)
+  const formula = sum(above, model, shape, `${output} tokens of output`, shape.searches)
   const amount = mostOf(above, shape.passes * model.context, output, shape.searches)
   return { amount, formula: `${target.id}, cost above price: ${formula}` }
 }
 
+/** What a cost has above a price, in each case that one of them names. */
 function abovePrice(cost: Price, price: Price): Price {
-  return {
-    input: beyond(cost.input, price.input),
-    cachedInput: beyond(cost.cachedInput, price.cachedInput),
-    cacheWrite: beyond(cost.cacheWrite, price.cacheWrite),
-    output: beyond(cost.output, price.output),
-    request: beyond(cost.request, price.request),
-    search: beyond(cost.search ?? 0n, price.search ?? 0n),
-  }
+  return [...cost, ...price].map(rule => {
+    const input = rule.above === undefined ? 0 : rule.above + 1
+    const [paid, asked] = [cost, price].map(each => ruleFor(each, rule.unit, input, rule.tier)?.nanos ?? 0n)
+    return { ...rule, nanos: paid! > asked! ? paid! - asked! : 0n }
+  })
 }
 
 /** The smallest request there is: a cap of one token, and a prompt of next to nothing. Its searches are paid for. */
 function overrun(model: Model, { target, cost, shape }: ShapeCost, outside: number): Figure {
   const beyondCap = Math.max(0, model.context - 1 - outside)
-  const billed = { ...cost, request: 0n }
-  const formula = sum(billed, promptOf(model, shape), `${times(shape)} x ${beyondCap} beyond a cap of 1`, 0)
-  const amount = mostOf(billed, shape.passes * model.context, answersOf(shape) * beyondCap)
-  return { amount, formula: `${target.id}: ${formula}` }
+  const billed = cost.filter(({ unit }) => unit !== 'request')
+  const formula = sum(billed, model, shape, `${times(shape)} x ${beyondCap} beyond a cap of 1`, 0)
+  return { amount: together(overrunCost(model, cost, shape, outside)), formula: `${target.id}: ${formula}` }
+}
+
+function overrunCost(model: Model, cost: Price, shape: Shape, outside: number): Cost {
+  const output = answersOf(shape) * Math.max(0, model.context - 1 - outside)
+  return ceiling({ input: shape.passes * model.context, output, request: 0 }, cost)
 }
 
 function unpaid(model: Model, { target, cost, shape }: ShapeCost, attempts: number): Figure {
   const output = mostOutput(model, answersOf(shape), model.maxOutput)
-  const formula = sum(cost, promptOf(model, shape), `${output} tokens of output`, shape.searches)
+  const formula = sum(cost, model, shape, `${output} tokens of output`, shape.searches)
   const amount = mostOf(cost, shape.passes * model.context, output, shape.searches)
   return eachOf(attempts, target, { amount, formula })
 }
@@ -225,22 +244,12 @@ function worstExchange(model: Model, cost: ShapeCost, attempts: number, losses: 
   // The little that the smallest request does pay for may be paid below its cost.
   const paid = answersOf(cost.shape) * (1 + outside)
   const above = abovePrice(cost.cost, price)
-  const below = mostOf(above, 0, paid, cost.shape.searches)
-  const amount = beyondCap.amount + below - roundedTwice(model, cost, outside, BigInt(paid) * above.output)
+  const below = ceiling({ output: paid, search: cost.shape.searches }, above)
+  const amount = together(overrunCost(model, cost.cost, cost.shape, outside), below)
   if (amount <= atMost.amount) return atMost
-  return { amount, formula: `${beyondCap.formula} + cost above price for ${paid} tokens: ${showNano(below)}` }
+  return { amount, formula: `${beyondCap.formula} + cost above price for ${paid} tokens: ${showNano(below.total)}` }
 }
 
-/** Both of the sums are rounded up to a nano-dollar, and are one: 1 where that is one nano-dollar too much. */
-function roundedTwice(model: Model, { cost, shape }: ShapeCost, outside: number, paid: bigint): NanoUsd {
-  const beyondCap = Math.max(0, model.context - 1 - outside)
-  const prompt = BigInt(shape.passes * model.context) * dearestInput(cost)
-  const rest = (prompt + BigInt(answersOf(shape) * beyondCap) * cost.output) % MILLION
-  const up = (millionths: bigint) => (millionths + MILLION - 1n) / MILLION
-  return up(rest) + up(paid % MILLION) - up(rest + (paid % MILLION))
-}
-
-const MILLION = 1_000_000n
 const NO_LOSS: Figure = { amount: 0n, formula: 'neither margin nor overrun nor unpaid counts' }
 
 /** Attempts that nobody is charged for, at a provider that ignores the cap. */
@@ -248,7 +257,7 @@ function ignored(model: Model, { target, cost, shape }: ShapeCost, outside: numb
   const { context, maxOutput } = model
   const inCap = maxOutput + outside
   const [perAnswer, output] = inCap > context ? [perChoice(model, outside), inCap] : [`context ${context}`, context]
-  const formula = sum(cost, promptOf(model, shape), `${times(shape)} x ${perAnswer}`, shape.searches)
+  const formula = sum(cost, model, shape, `${times(shape)} x ${perAnswer}`, shape.searches)
   const amount = mostOf(cost, shape.passes * context, answersOf(shape) * output, shape.searches)
   return eachOf(attempts, target, { amount, formula })
 }
@@ -275,22 +284,21 @@ function largest(figures: readonly Figure[]): Figure {
   return figures.reduce((most, each) => (each.amount > most.amount ? each : most))
 }
 
-function beyond(cost: NanoUsd, price: NanoUsd): NanoUsd {
-  return cost > price ? cost - price : 0n
-}
-
 function perChoice({ maxOutput }: Model, outside: number): string {
   return outside === 0 ? `max_output ${maxOutput}` : `(max_output ${maxOutput} + reasoning_outside_cap ${outside})`
 }
 
 /** `context 8192 x $0.15 + 128 choices x max_output 1024 x $0.60 per 1M tokens + $0.01 a request + 10 searches x $0.01`. */
-function sum(price: Price, prompt: string, output: string, searches: number): string {
-  const dearest = mostOf(price, 1_000_000, 0) - price.request
-  const request = price.request === 0n ? '' : ` + ${showNano(price.request)} a request`
-  const { search = 0n } = price
+function sum(price: Price, model: Model, shape: Shape, output: string, searches: number): string {
+  const [prompt, context] = [promptOf(model, shape), shape.passes * model.context]
+  const [request, search] = [rateOf(price, 'request'), rateOf(price, 'search')]
+  const each = request === 0n ? '' : ` + ${showNano(request)} a request`
   const searched = search === 0n || searches === 0 ? '' : ` + ${searches} searches x ${showNano(search)}`
-  return `${prompt} x ${perMillion(dearest)} dearest input + ${output} x ${perMillion(price.output)} output${request}${searched}`
+  const [input, answer] = [dearest(price, 'input', context), dearest(price, 'output', context)]
+  return `${prompt} x ${perMillion(input)} dearest input + ${output} x ${perMillion(answer)} output${each}${searched}`
 }
+
+const dearest = (price: Price, unit: Unit, input: number) => dearestRule(price, unit, { input })?.nanos ?? 0n
 
 function perMillion(nano: NanoUsd): string {
   return `${showNano(nano)}/1M`

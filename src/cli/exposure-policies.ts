@@ -1,7 +1,7 @@
 /** What the steps of each policy let in: how many exchanges at once, who pays for them, and who may come at all. */
 
 import type { Configuration, RouteConfig, StepConfig } from '../config/configuration.ts'
-import { asksModel, type NanoUsd, type Rate, rawHold } from '../contract/index.ts'
+import { asksModel, type NanoUsd, paysFor, type Rate, rateOf, rawHold } from '../contract/index.ts'
 import { MAX_PAUSE_MS, SLOW_MS } from '../providers/retry.ts'
 import { showNano } from './format.ts'
 
@@ -151,7 +151,7 @@ function rawExposure(route: RouteConfig, { limits }: Configuration, charged: boo
   if (price === null) return { path, hold: null, unpaid: null }
   const amount = rawHold(price, limits.bodyBytes, hold)
   const tokens = `limits.body ${limits.bodyBytes} bytes as tokens of the prompt, at their dearest`
-  const formula = hold === null ? (price.input === 0n ? 'the price of a request' : tokens) : '"hold" of the route'
+  const formula = hold === null ? (paysFor(price, 'input') ? tokens : 'the price of a request') : '"hold" of the route'
   const unpaid = charged && hold !== null ? { amount, formula: 'one attempt within the "hold" of the route' } : null
   return { path, hold: { amount, formula }, unpaid }
 }
@@ -165,9 +165,9 @@ function unboundedOf({ path, kind, price, hold, unmetered }: RouteConfig, charge
   if (price === null) return [`${path} is raw and free: the operator pays whatever the provider bills`]
   if (!charged) return [`${path} is raw and has a price that nobody is charged: the operator pays for all of it`]
   if (hold != null) return []
-  if (price.input === 0n) {
+  if (!paysFor(price, 'input')) {
     return [
-      `${path} is raw and charges ${showNano(price.request)} for each answer: the operator pays what is billed beyond that`,
+      `${path} is raw and charges ${showNano(rateOf(price, 'request'))} for each answer: the operator pays what is billed beyond that`,
     ]
   }
   return [

@@ -1,9 +1,9 @@
 /**
  * The one reader of usage in the families of OpenAI's format: its own names, those of its Responses API, and what Anthropic,
  * DeepSeek, Mistral, Moonshot, Perplexity and LiteLLM add. What comes out has OpenAI's names and OpenAI's counting: the prompt
- * has what was cached in it, the completion what was thought.
+ * has what was cached in it, the completion what was thought. `normalise` makes units of it.
  */
-import type { WireUsage } from '#contract'
+import { type MeteredUsage, TIERS, type Tier, type WireUsage } from '#contract'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -29,7 +29,7 @@ export function readUsage(said: unknown): WireUsage | null {
   const input = fieldsAmong(said, 'prompt_tokens_details', 'input_tokens_details')
   const output = fieldsAmong(said, 'completion_tokens_details', 'output_tokens_details')
   const cached = countAmong([input, said], CACHED)
-  const written = countAmong([input, said], WRITTEN)
+  const written = countAmong([input, said], WRITTEN) || writtenIn(said)
   const reasoning = countAmong([output], ['reasoning_tokens'])
   const outside = perplexityIn(said)
   const all = wholePrompt(said, { prompt, completion, cached, written, reasoning })
@@ -48,6 +48,79 @@ export function readUsage(said: unknown): WireUsage | null {
     searches: outside.searches,
   }
   return isPlain(said, tokens) ? (said as unknown as WireUsage) : withTokens(said, input, output, tokens)
+}
+
+/** A provider's usage by unit; as it says it, also where that can't be (`credits` brings it into range). Null: it counts no tokens. */
+export function normalise(wire: WireUsage | null, source: MeteredUsage['source']): MeteredUsage | null {
+  const read = readUsage(wire)
+  if (read === null || typeof read.prompt_tokens !== 'number' || typeof read.completion_tokens !== 'number') return null
+  const usage: { -readonly [field in keyof MeteredUsage]: MeteredUsage[field] } = {
+    input: read.prompt_tokens,
+    output: read.completion_tokens,
+    source,
+  }
+  const put = (unit: PartUnit, count: unknown) => {
+    if (countOr0(count) > 0) usage[unit] = count as number
+  }
+  const { prompt_tokens_details: input, completion_tokens_details: output } = read
+  if (input) {
+    put('cached_input', input.cached_tokens)
+    put('cache_write', input.cache_write_tokens)
+    put('cache_write_1h', input['cache_write_1h_tokens'] ?? hourIn(read))
+    put('input_audio', input['audio_tokens'])
+    put('cached_audio', input['cached_audio_tokens'] ?? fieldsAmong(input, 'cached_tokens_details')['audio_tokens'])
+    put('input_image', input['image_tokens'])
+  }
+  if (output) {
+    put('reasoning', output.reasoning_tokens)
+    put('output_audio', output['audio_tokens'])
+    put('output_image', output['image_tokens'])
+  }
+  const searches = read.server_tool_use?.web_search_requests
+  if (typeof searches === 'number') usage.search = searches
+  const tier = tierOf(read['service_tier'])
+  if (tier !== undefined) usage.tier = tier
+  return usage
+}
+
+type PartUnit =
+  | 'cached_input'
+  | 'cache_write'
+  | 'cache_write_1h'
+  | 'input_audio'
+  | 'cached_audio'
+  | 'input_image'
+  | 'reasoning'
+  | 'output_audio'
+  | 'output_image'
+
+/** A class of service that may have prices of its own, by a provider's word; undefined: the ordinary one. */
+export function tierOf(said: unknown): Tier | undefined {
+  return TIERS.find(tier => tier === said)
+}
+
+/** Usage as clients read it; `source` says that it is an estimate. */
+export function wireUsageOf(usage: MeteredUsage): WireUsage {
+  const { input = 0, output = 0, cached_input = 0, cache_write = 0, reasoning = 0, search, source } = usage
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: cached_input, cache_write_tokens: cache_write },
+    completion_tokens_details: { reasoning_tokens: reasoning },
+    ...(search === undefined ? {} : { server_tool_use: { web_search_requests: search } }),
+    ...(source === 'estimated' ? { source } : {}),
+  }
+}
+
+/** Anthropic counts what is written to a cache by how long it is kept, too. */
+function writtenIn(said: Fields): number {
+  const byTime = fieldsAmong(said, 'cache_creation')
+  return countOr0(byTime['ephemeral_5m_input_tokens']) + hourIn(said)
+}
+
+function hourIn(said: Fields): number {
+  return countOr0(fieldsAmong(said, 'cache_creation')['ephemeral_1h_input_tokens'])
 }
 
 /** A usage as clients of chat completions get it: the provider's own where it has OpenAI's names, else what was read. */

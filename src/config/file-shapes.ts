@@ -1,15 +1,19 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
-import type { Modality, NanoUsd, PriceFeature, RouteKind } from '#contract'
+import type { Modality, NanoUsd, PriceFeature, RouteKind, Tier, Unit } from '#contract'
 import type { DialectName, ProfileName } from './configuration.ts'
 
-export interface PriceShape {
+/** Of the unit that `UNITS` names so. */
+export type PriceKey = Exclude<Unit, 'search'> | 'web_search' | 'minute'
+
+/** Dollars by key, and other dollars for long prompts. */
+export type PriceParts = { readonly [key in PriceKey]?: NanoUsd } & { readonly above?: readonly PriceStep[] }
+
+/** Prices of requests whose prompt has more tokens. */
+export type PriceStep = { readonly [key in PriceKey]?: NanoUsd } & { readonly tokens: number }
+
+export type PriceShape = PriceParts & {
   readonly per?: '1M tokens' | '1K tokens'
-  readonly input?: NanoUsd
-  readonly cached_input?: NanoUsd
-  readonly cache_write?: NanoUsd
-  readonly output?: NanoUsd
-  readonly request?: NanoUsd
-  readonly web_search?: NanoUsd
+  readonly tier?: { readonly [tier in Tier]?: PriceParts }
 }
 
 export interface ProviderShape {

@@ -1,17 +1,9 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
-import {
-  formatMoney,
-  MAX_CHOICES,
-  type Modality,
-  type Model,
-  type NanoUsd,
-  type Price,
-  type SearchForm,
-  type Target,
-} from '#contract'
+import { MAX_CHOICES, type Modality, type Model, type SearchForm, type Target } from '#contract'
 import type { Configuration, DialectName, ProfileName } from './configuration.ts'
-import type { GatewayShape, ModelShape, PriceShape, ProviderShape, TargetShape } from './file-shapes.ts'
+import type { GatewayShape, ModelShape, ProviderShape, TargetShape } from './file-shapes.ts'
 import { isTranslated, modalitiesOf, uncarried } from './modalities.ts'
+import { checkPrice, priceFrom } from './prices.ts'
 import { didYouMean } from './yaml/problem.ts'
 import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
@@ -19,10 +11,6 @@ interface Catalog {
   readonly models: Map<string, Model>
   readonly aliases: Map<string, string>
 }
-
-/** Per million tokens, or per request. Far above any price there is, and far below where 64-bit sums would overflow. */
-const MAX_PRICE: NanoUsd = 100_000n * 1_000_000_000n
-const FREE: Price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
 
 /** Answers that a request may ask for in a dialect or profile; all others take `MAX_CHOICES`. A test asks the dialects themselves. */
 export const CHOICES_OF: Readonly<Partial<Record<DialectName | ProfileName | 'demo', number>>> = {
@@ -62,8 +50,8 @@ export function buildCatalog(
     checkTargets(source, at, targets, providers)
     checkSizes(source, at, remains)
     checkDate(source, at, remains)
-    checkPriceSize(source, `${at}/price`, remains.price)
-    for (const [i, { cost }] of targets.entries()) checkPriceSize(source, `${at}/targets/${i}/cost`, cost)
+    checkPrice(source, `${at}/price`, remains.price)
+    for (const [i, { cost }] of targets.entries()) checkPrice(source, `${at}/targets/${i}/cost`, cost)
     if (source.sound(at)) catalog.models.set(id, build(id, shape, providers))
   }
   addAliases(source, shapes, catalog)
@@ -82,7 +70,7 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
         provider: target.provider,
         model: target.model,
         weight: target.weight,
-        cost: target.cost === undefined ? null : (priceFrom(target.cost) ?? FREE),
+        cost: target.cost === undefined ? null : (priceFrom(target.cost) ?? []),
         ...(target.cap_field === undefined ? {} : { capField: target.cap_field }),
         reasoningOutsideCap: target.reasoning_outside_cap,
         priority: target.priority,
@@ -110,34 +98,6 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
 function readsOf({ model, input_modalities }: TargetShape, provider: ProviderShape | undefined) {
   const inputModalities = modalitiesOf(provider ?? {}, model, input_modalities)
   return inputModalities === undefined ? {} : { inputModalities }
-}
-
-/** A price in nano-dollars per million tokens, or null for `free`. */
-export function priceFrom(shape: PriceShape | 'free'): Price | null {
-  if (shape === 'free') return null
-  const scale = shape.per === '1K tokens' ? 1000n : 1n
-  const input = (shape.input ?? 0n) * scale
-  return {
-    input,
-    cachedInput: shape.cached_input === undefined ? input : shape.cached_input * scale,
-    cacheWrite: shape.cache_write === undefined ? input : shape.cache_write * scale,
-    output: (shape.output ?? 0n) * scale,
-    request: shape.request ?? 0n,
-    ...(shape.web_search === undefined ? {} : { search: shape.web_search }),
-  }
-}
-
-/** Refuses a price that can only be a slip of the pen. */
-export function checkPriceSize(source: Source, at: string, shape: PriceShape | 'free' | undefined): void {
-  if (typeof shape !== 'object') return
-  const scale = shape.per === '1K tokens' ? 1000n : 1n
-  for (const part of ['input', 'cached_input', 'cache_write', 'output', 'request', 'web_search'] as const) {
-    const each = { request: 'a request', web_search: 'a search' }[part as string]
-    const value = (shape[part] ?? 0n) * (each === undefined ? scale : 1n)
-    if (value <= MAX_PRICE) continue
-    const most = `$${formatMoney(MAX_PRICE).replace(/\.0+$/, '')} ${each ?? 'per 1M tokens'}`
-    source.report(`${at}/${part}`, `${part} is more than ${most}`, { rule: 'out-of-bounds' })
-  }
 }
 
 function checkTargets(

@@ -2,7 +2,8 @@
 import { asksModel, type NanoUsd, type Price, type RouteKind } from '#contract'
 import type { Provider, RawTarget } from './configuration.ts'
 import type { GatewayShape, RouteShape } from './file-shapes.ts'
-import { checkPriceSize, checkProviderName, priceFrom } from './models.ts'
+import { checkProviderName } from './models.ts'
+import { checkHold, checkPrice, priceFrom } from './prices.ts'
 import { listed, nearest } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
@@ -306,41 +307,10 @@ function checkRaw(source: Source, at: string, shape: Partial<RouteShape>, provid
       suggestion: 'write "price: free" or what a request costs',
     })
   } else {
-    checkPriceSize(source, `${at}/price`, shape.price)
+    checkPrice(source, `${at}/price`, shape.price)
     checkHold(source, at, shape)
   }
 }
-
-/** What is set aside has to pay for the dearest request, and only the operator knows which answers a provider gives. */
-function checkHold(source: Source, at: string, { price, hold }: Partial<RouteShape>): void {
-  if (price === 'free') {
-    if (hold === undefined) return
-    source.report(`${at}/hold`, 'what is free holds nothing', {
-      rule: 'useless-key',
-      key: true,
-      suggestion: 'remove this line',
-    })
-  } else if (typeof price === 'object' && hold === undefined) {
-    if (source.mayHave(`${at}/hold`)) return
-    if (price.output === undefined || price.output === 0n) return
-    source.report(`${at}/price/output`, 'nobody knows before how long an answer will be', {
-      rule: 'no-hold',
-      suggestion: 'say on the route what the dearest request costs, such as "hold: $0.50"',
-    })
-  } else if (hold !== undefined && typeof price === 'object' && hold < (price.request ?? 0n)) {
-    source.report(`${at}/hold`, 'hold is less than what each request costs', { rule: 'no-hold' })
-  } else if (hold === 0n && typeof price === 'object' && ((price.input ?? 0n) > 0n || (price.output ?? 0n) > 0n)) {
-    source.report(`${at}/hold`, 'hold is $0, and nothing beyond it is ever charged', {
-      rule: 'no-hold',
-      suggestion: 'say what the dearest request costs, or "price: free"',
-    })
-  } else if (hold !== undefined && hold > MAX_HOLD) {
-    source.report(`${at}/hold`, `hold is more than $${MAX_HOLD / 1_000_000_000n} a request`, { rule: 'out-of-bounds' })
-  }
-}
-
-/** Far above any request there is, and far below where 64-bit sums would overflow. */
-const MAX_HOLD: NanoUsd = 100_000n * 1_000_000_000n
 
 /** With something behind `{id}` there is no saying where in another path it belongs. */
 function checkUpstreamPath(source: Source, at: string, { path, upstream_path }: Partial<RouteShape>): void {

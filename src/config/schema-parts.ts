@@ -1,5 +1,5 @@
 /** Types of values in the schemas of gateway.yaml and policies. */
-import { MODALITIES, type UnitName, unit } from '#contract'
+import { MODALITIES, TIERS, type UnitName, unit } from '#contract'
 
 export const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
 export const flag = (description: string, value: boolean) => ({ type: 'boolean', description, default: value })
@@ -52,27 +52,66 @@ export const ADDRESS = {
 
 const SENTENCE_PRICE = 'must be "free" or a map with per, input and output'
 
+const dollars = (description: string) => ({ ...unit('money'), description })
+
+const PER = {
+  enum: ['1M tokens', '1K tokens'],
+  description: 'The number of tokens that the prices are for.',
+  sentence: 'must be "1M tokens" or "1K tokens"',
+}
+
+const PROMPT_PARTS = {
+  input: dollars('Dollars for prompt tokens.'),
+  cached_input: dollars('Dollars for prompt tokens that the provider reads from its cache. Default: input.'),
+}
+
+const TOKEN_PARTS = {
+  ...PROMPT_PARTS,
+  cache_write: dollars('Dollars for prompt tokens that the provider writes to its cache. Default: input.'),
+  cache_write_1h: dollars('Dollars for those of them that the cache keeps for an hour. Default: cache_write.'),
+  input_audio: dollars('Dollars for prompt tokens of sound. Default: input.'),
+  cached_audio: dollars(
+    'Dollars for prompt tokens of sound that the provider reads from its cache. Default: cached_input.',
+  ),
+  input_image: dollars('Dollars for prompt tokens of pictures. Default: input.'),
+  output: dollars('Dollars for output tokens, reasoning included.'),
+  reasoning: dollars('Dollars for output tokens of reasoning. Default: output.'),
+  output_audio: dollars('Dollars for output tokens of sound. Default: output.'),
+  output_image: dollars('Dollars for output tokens of pictures. Default: output.'),
+}
+
+const ABOVE = {
+  type: 'array',
+  minItems: 1,
+  description:
+    'Prices of requests with a longer prompt, for all of their tokens. The length counts cached and written tokens. A part that is left out keeps its price.',
+  items: map(
+    'Prices of requests whose prompt is longer.',
+    { tokens: tokens('The prompt is longer than this.'), ...TOKEN_PARTS },
+    { required: ['tokens'] },
+  ),
+}
+
+const TIER = map(
+  'Prices of the classes of service that a provider names in its answer (service_tier). A part that is left out keeps its price.',
+  Object.fromEntries(
+    TIERS.map(tier => [
+      tier,
+      map(`Prices of answers with service_tier: ${tier}.`, { ...TOKEN_PARTS, above: ABOVE }, { minProperties: 1 }),
+    ]),
+  ),
+  { minProperties: 1 },
+)
+
+const REQUEST = dollars('Dollars for each request, in addition to its tokens. Default: 0.')
+
 const PRICE_PARTS = {
-  per: {
-    enum: ['1M tokens', '1K tokens'],
-    description: 'The number of tokens that the prices are for.',
-    sentence: 'must be "1M tokens" or "1K tokens"',
-  },
-  input: { ...unit('money'), description: 'Dollars for prompt tokens.' },
-  cached_input: {
-    ...unit('money'),
-    description: 'Dollars for prompt tokens that the provider reads from its cache. Default: input.',
-  },
-  cache_write: {
-    ...unit('money'),
-    description: 'Dollars for prompt tokens that the provider writes to its cache. Default: input.',
-  },
-  output: { ...unit('money'), description: 'Dollars for output tokens, reasoning included.' },
-  request: { ...unit('money'), description: 'Dollars for each request, in addition to its tokens. Default: 0.' },
-  web_search: {
-    ...unit('money'),
-    description: 'Dollars for each web search that the provider makes, in addition to tokens. Default: 0.',
-  },
+  per: PER,
+  ...TOKEN_PARTS,
+  request: REQUEST,
+  web_search: dollars('Dollars for each web search that the provider makes, in addition to tokens. Default: 0.'),
+  above: ABOVE,
+  tier: TIER,
 }
 
 /** A price is the word `free` or a map. `if` selects the errors of one of the two. */
@@ -89,14 +128,18 @@ export const price = (description: string) =>
   priceOf(description, SENTENCE_PRICE, PRICE_PARTS, { required: ['per', 'input', 'output'] })
 
 export const RAW_PRICE = priceOf(
-  'Raw routes: the price of a request: "free", or dollars for each request, for tokens, or both.',
-  'must be "free" or a map with request, or per and input, or all three',
+  'Raw routes: the price of a request: "free", or dollars for each request, for tokens or other units, or both.',
+  'must be "free" or a map with request, per and input, or another unit',
   {
-    per: PRICE_PARTS.per,
-    input: PRICE_PARTS.input,
-    cached_input: PRICE_PARTS.cached_input,
-    output: PRICE_PARTS.output,
-    request: PRICE_PARTS.request,
+    per: PER,
+    ...PROMPT_PARTS,
+    output: TOKEN_PARTS.output,
+    request: REQUEST,
+    image: dollars('Dollars for each image in the answer.'),
+    second: dollars('Dollars for each second of sound that the provider reports.'),
+    minute: dollars('Dollars for each minute of sound that the provider reports, in fractions of it.'),
+    character: dollars('Dollars for a million characters of the text to speak (input or text in the body).'),
+    page: dollars('Dollars for each page that the provider reports.'),
   },
   {
     minProperties: 1,

@@ -3,13 +3,27 @@
  * limits that change nothing. Told by `tollgate check` alone.
  */
 
-import { asksModel, formatMoney, type NanoUsd, type Price, type Target } from '#contract'
+import {
+  asksModel,
+  formatMoney,
+  isToken,
+  type NanoUsd,
+  type Price,
+  type PriceRule,
+  paysFor,
+  rateOf,
+  ruleFor,
+  type Target,
+  UNITS,
+  type Unit,
+} from '#contract'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
 import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
 import { warnOfLimits } from './policy/limit-warnings.ts'
 import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { comparedIn } from './policy/when-models.ts'
+import { PRICE_KEYS } from './prices.ts'
 import { SECRET_HEADER } from './providers.ts'
 import type { PlannedRoute } from './routes.ts'
 import { didYouMean, listed } from './yaml/problem.ts'
@@ -118,7 +132,7 @@ function warnOfCap(source: Source, at: string, name: Target['capField'], { diale
 function warnOfPrice(source: Source, at: string, price: Price | null): void {
   if (price === null) return
   warnOfScale(source, at, price)
-  if (price.cachedInput <= price.input) return
+  if (rateOf(price, 'cached_input') <= rateOf(price, 'input')) return
   source.warn(`${at}/cached_input`, 'cached_input is dearer than input', {
     rule: 'odd-price',
     suggestion: 'providers ask less for what they have cached',
@@ -134,47 +148,43 @@ const CHEAPEST: NanoUsd = 5_000_000n
 
 /** Amounts for 1K tokens under `per: 1M tokens`, or the reverse. Nothing is not cheap but free. */
 function warnOfScale(source: Source, at: string, price: Price): void {
-  const tell = (isOdd: (part: TokenPart) => boolean, what: string) => {
-    const odd = TOKEN_PARTS.filter(([key, part]) => isOdd(part) && source.has(`${at}/${key}`)).map(([key]) => key)
+  const tell = (isOdd: (nanos: NanoUsd, unit: Unit) => boolean, what: string) => {
+    const odd = PRICE_KEYS.filter(
+      ([key, unit]) => isToken(unit) && source.has(`${at}/${key}`) && isOdd(rateOf(price, unit), unit),
+    ).map(([key]) => key)
     if (odd.length === 0) return
     const message = `${listed(odd, 'and')} ${odd.length === 1 ? 'is' : 'are'} ${what} for 1M tokens`
     const suggestion = `check the amount and "per": token prices are between $${dollars(CHEAPEST)} and $${dollars(DEAREST)} for 1M tokens`
     source.warn(`${at}/per`, message, { rule: 'odd-price', suggestion })
   }
-  tell(part => price[part] > DEAREST, `more than $${dollars(DEAREST)}`)
-  tell(
-    part => !part.startsWith('cache') && price[part] > 0n && price[part] < CHEAPEST,
-    `less than $${dollars(CHEAPEST)}`,
-  )
+  tell(nanos => nanos > DEAREST, `more than $${dollars(DEAREST)}`)
+  tell((nanos, unit) => !unit.startsWith('cache') && nanos > 0n && nanos < CHEAPEST, `less than $${dollars(CHEAPEST)}`)
 }
 
 const dollars = (amount: NanoUsd) => formatMoney(amount).replace(/\.?0+$/, '')
 
-const TOKEN_PARTS = [
-  ['input', 'input'],
-  ['cached_input', 'cachedInput'],
-  ['cache_write', 'cacheWrite'],
-  ['output', 'output'],
-] as const
-const PARTS = [...TOKEN_PARTS, ['request', 'request'], ['web_search', 'search']] as const
-type TokenPart = (typeof TOKEN_PARTS)[number][1]
-
 /** Providers bill each search beside its tokens; where a model always searches, the price of the request may pay for it. */
 function warnOfSearch(source: Source, at: string, price: Price | null): void {
-  if (price === null || price.search !== undefined || price.request > 0n) return
+  if (price === null || price.some(({ unit }) => unit === 'search') || paysFor(price, 'request')) return
   source.warn(at, 'web_search is allowed, but the price has no web_search, so the operator pays for each search', {
     rule: 'odd-price',
     suggestion: 'write what a search costs under price, or web_search: $0 to keep it so',
   })
 }
 
+/** Whether a rule of the cost is above what the price has in the same case. */
+function isDearer({ unit, nanos, per, above, tier }: PriceRule, price: Price): boolean {
+  const rule = ruleFor(price, unit, above === undefined ? 0 : above + 1, tier)
+  return nanos * BigInt(rule?.per ?? 1) > (rule?.nanos ?? 0n) * BigInt(rule === undefined ? 1 : per)
+}
+
 /** A model that is free is meant to cost the operator. */
 function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {
   if (cost === null || price === null) return
-  // A part that is not written out follows from another, which is told.
-  const dearer = PARTS.filter(
-    ([key, part]) => (cost[part] ?? 0n) > (price[part] ?? 0n) && source.has(`${at}/${key}`),
-  ).map(([key]) => key)
+  const dearer = [...new Set(cost.filter(rule => isDearer(rule, price)).map(({ unit }) => UNITS[unit].key))].filter(
+    // A part that is not written out follows from another, which is named.
+    key => source.has(`${at}/${key}`) || source.has(`${at}/above`) || source.has(`${at}/tier`),
+  )
   if (dearer.length === 0) return
   const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the operator pays for each answer`
   source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })

@@ -5,18 +5,7 @@ import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Reader } from './media.ts'
 import type { NanoUsd } from './quantities.ts'
-
-/** What a token costs, in nano-dollars per million tokens. Copied into the hold, so a reload cannot change a bill. */
-export interface Price {
-  readonly input: NanoUsd
-  readonly cachedInput: NanoUsd
-  readonly cacheWrite: NanoUsd
-  readonly output: NanoUsd
-  /** Nano-dollars per request, on top. */
-  readonly request: NanoUsd
-  /** Nano-dollars per search of the web that the provider makes. Left out: a search costs no more than its tokens. */
-  readonly search?: NanoUsd
-}
+import type { Price, Usage } from './units.ts'
 
 /** A provider and its own name for a model. */
 export interface Target extends Reader {
@@ -115,15 +104,8 @@ export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model
  */
 export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
 
-/** Tokens of an exchange, on OpenAI's counting: prompt includes cached and cache-write, completion includes reasoning. */
-export interface Usage {
-  readonly promptTokens: number
-  readonly cachedTokens: number
-  readonly cacheWriteTokens: number
-  readonly completionTokens: number
-  readonly reasoningTokens: number
-  /** Searches of the web that the provider made. Left out: it has not said, and none was seen. */
-  readonly searches?: number
+/** What an exchange used, and who says so. */
+export interface MeteredUsage extends Usage {
   /** `reported` by the provider, `estimated` from what was received, or `cached` (no provider was asked). */
   readonly source: 'reported' | 'estimated' | 'cached'
 }
@@ -149,7 +131,7 @@ export interface Progress {
   /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
   readonly countedTokens: number
   /** What the exchange would have used if it ended now without the provider's own figures; `source` is `estimated`. */
-  readonly estimate: Usage
+  readonly estimate: MeteredUsage
 }
 
 /** One try at one target. */
@@ -294,7 +276,7 @@ export interface Exchange {
   readonly answerPrice: Price | null
 
   /** What the provider reported, else what was counted; null until the answer is over, or when nothing was used. */
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   /** Null until the exchange is over. */
   readonly outcome: Outcome | null
   readonly progress: Progress

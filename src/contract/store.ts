@@ -4,8 +4,9 @@
  */
 import type { Account, Key } from './account.ts'
 import type { ErrorCode } from './errors.ts'
-import type { Attempt, Outcome, Price, TrailEntry } from './exchange.ts'
+import type { Attempt, Outcome, TrailEntry } from './exchange.ts'
 import type { NanoUsd } from './quantities.ts'
+import type { Cost, Counts, Price, Usage } from './units.ts'
 
 /** What became of a presented token. `rotated`: it is an earlier secret of a key that has a newer one. */
 export type KeyLookup =
@@ -33,8 +34,8 @@ export interface HoldRequest {
   readonly amount: NanoUsd
   readonly model: string
   readonly price: Price
-  /** Output cap per choice, times choices: what the hold pays for. */
-  readonly capTokens: number
+  /** The most that the request can use: what the hold pays for. */
+  readonly bound: Counts
   readonly idempotencyKey: string | null
 }
 
@@ -78,13 +79,7 @@ export interface SettleRequest {
   readonly source: ChargeSource
   readonly outcome: Outcome
   readonly code: ErrorCode | null
-  readonly promptTokens: number
-  readonly cachedTokens: number
-  readonly cacheWriteTokens: number
-  readonly completionTokens: number
-  readonly reasoningTokens: number
-  /** Searches of the web; left out: none. */
-  readonly searches?: number
+  readonly usage: Usage
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
 }
@@ -107,8 +102,7 @@ export interface Checkpoint {
   readonly exchange: string
   /** What would be charged if it ended here. */
   readonly amount: NanoUsd
-  readonly promptTokens: number
-  readonly completionTokens: number
+  readonly usage: Usage
 }
 
 /** The service `ledger`, for plugins marked critical. A promise resolves only when the change is on disk. */
@@ -141,13 +135,9 @@ export interface Receipt {
   readonly source: ChargeSource | null
   readonly outcome: Outcome | null
   readonly code: ErrorCode | null
-  readonly promptTokens: number
-  readonly cachedTokens: number
-  readonly cacheWriteTokens: number
-  readonly completionTokens: number
-  readonly reasoningTokens: number
-  /** Searches of the web; left out: none. */
-  readonly searches?: number
+  readonly usage: Usage
+  /** What the usage costs by the price; `charged` can be less. */
+  readonly cost: Cost
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
   readonly idempotencyKey: string | null

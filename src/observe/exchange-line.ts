@@ -40,9 +40,8 @@ export class ExchangeLines {
     line += `,"ms":${rounded(summary.ms)}`
     if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
     if (usage !== null) {
-      line += `,"prompt_tokens":${number(usage.promptTokens)},"completion_tokens":${number(usage.completionTokens)}`
-      if (usage.searches !== undefined && Number.isFinite(usage.searches))
-        line += `,"searches":${number(usage.searches)}`
+      line += `,"prompt_tokens":${number(usage.input ?? 0)},"completion_tokens":${number(usage.output ?? 0)}`
+      if (usage.search !== undefined && Number.isFinite(usage.search)) line += `,"searches":${number(usage.search)}`
       line += `,"usage_source":"${usage.source}"`
     }
     if (charge !== null) line += `,"charged":"${formatMoney(charge.amount)}"`

@@ -181,10 +181,11 @@ function createCounts(registry: Registry): Counts {
       }
       // Of a raw route nobody knows what its tokens are.
       if (summary.model === null || usage === null) return
-      tokens.add(usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens, route, model, provider, 'input')
-      tokens.add(usage.cachedTokens, route, model, provider, 'cached_input')
-      tokens.add(usage.cacheWriteTokens, route, model, provider, 'cache_write')
-      tokens.add(usage.completionTokens, route, model, provider, 'output')
+      const { input = 0, cached_input = 0, cache_write = 0, output = 0 } = usage
+      tokens.add(input - cached_input - cache_write, route, model, provider, 'input')
+      tokens.add(cached_input, route, model, provider, 'cached_input')
+      tokens.add(cache_write, route, model, provider, 'cache_write')
+      tokens.add(output, route, model, provider, 'output')
     },
     refused: code => refused.add(1, code),
     stepFailed: ({ policy, step }) => stepsFailed.add(1, policy, step),

@@ -1,5 +1,5 @@
 /** What is known of an exchange when it is over. No words of it, no secrets. */
-import type { Attempt, ErrorCode, Exchange, NanoUsd, Outcome, RouteKind, TrailEntry, Usage } from '#contract'
+import type { Attempt, ErrorCode, Exchange, MeteredUsage, NanoUsd, Outcome, RouteKind, TrailEntry } from '#contract'
 
 /**
  * Made once for each exchange, all fields in one order. The log line, the metrics and the list of recent exchanges read it.
@@ -40,7 +40,7 @@ export interface ExchangeSummary {
   readonly code: ErrorCode | null
   /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
   readonly decidedBy: string | null
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   /** Once committed. */
   readonly charge: Exchange['charge']
   /** What the answer cost the operator: of the target that gave it, when its cost is known. */

@@ -3,10 +3,15 @@ import {
   type Attempt,
   ERRORS,
   type ErrorCode,
+  type MeteredUsage,
   type Outcome,
   type RouteKind,
+  TIERS,
   type TrailEntry,
-  type Usage,
+  UNIT_NAMES,
+  UNITS,
+  type Unit,
+  withoutZeros,
 } from '#contract'
 
 /** Who asked, as far as it is in the log. */
@@ -53,7 +58,7 @@ export interface LogLine extends Decision {
   readonly who: Who | null
   readonly model: string | null
   readonly stream: boolean
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   readonly charged: bigint
   readonly attempts: readonly Attempt[]
   /** What each step has said, in their order; empty in lines of gateways that did not write it. */
@@ -142,19 +147,27 @@ function whoOf({ account, key }: RawLine): Who | null {
   }
 }
 
-function usageOf(raw: unknown): Usage | null {
+function usageOf(raw: unknown): MeteredUsage | null {
   if (raw === null || raw === undefined) return null
   if (typeof raw !== 'object' || Array.isArray(raw)) throw new LineError(`\`usage\` is ${shown(raw)}, which is none`)
   const usage = raw as Readonly<Record<string, unknown>>
   const source = usage['source']
-  const tokens = (name: string) => figure(`usage.${name}`, usage[name])
+  const counts: { [unit in Unit]?: number } = {}
+  const units = (usage['units'] ?? {}) as Readonly<Record<string, unknown>>
+  for (const unit of UNIT_NAMES) {
+    const { field } = UNITS[unit]
+    const isRequired = unit === 'input' || unit === 'output'
+    if (field === null && units[unit] !== undefined) counts[unit] = figure(`usage.units.${unit}`, units[unit])
+    if (field !== null && (isRequired || usage[field] !== undefined))
+      counts[unit] = figure(`usage.${field}`, usage[field])
+  }
+  const tier = TIERS.find(each => each === usage['tier'])
   return {
-    promptTokens: tokens('prompt_tokens'),
-    cachedTokens: tokens('cached_tokens'),
-    cacheWriteTokens: tokens('cache_write_tokens'),
-    completionTokens: tokens('completion_tokens'),
-    reasoningTokens: tokens('reasoning_tokens'),
-    ...(usage['searches'] === undefined ? {} : { searches: tokens('searches') }),
+    ...withoutZeros(counts),
+    input: counts.input!,
+    output: counts.output!,
+    ...(usage['searches'] === undefined ? {} : { search: counts.search! }),
+    ...(tier === undefined ? {} : { tier }),
     source: source === 'estimated' || source === 'cached' ? source : 'reported',
   }
 }

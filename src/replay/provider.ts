@@ -1,5 +1,5 @@
 /** What stands behind the steps of a replay: the provider as the line has seen it, or as others of its model were. */
-import { type Chunk, mostOutput, type Progress, refuse, type Usage } from '#contract'
+import { type Chunk, type MeteredUsage, mostOutput, type Progress, refuse } from '#contract'
 import { throughTaps } from '../request/answer/taps.ts'
 import { type Exchange, NOTHING_USED } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
@@ -9,7 +9,7 @@ import type { LogLine } from './line.ts'
 /** How an exchange goes on behind its steps. */
 export interface Sent {
   readonly ms: number
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   /** Whether the line does not say it: it was refused before anybody was asked. */
   readonly isEstimate: boolean
 }
@@ -26,9 +26,9 @@ export class Means {
     if (!sums) this.#models.set(model ?? '', (sums = { count: 0, prompt: 0, bytes: 0, completion: 0, ms: 0 }))
     for (const each of [sums, this.#all]) {
       each.count++
-      each.prompt += usage.promptTokens
+      each.prompt += usage.input ?? 0
       each.bytes += request.bytes
-      each.completion += usage.completionTokens
+      each.completion += usage.output ?? 0
       each.ms += ms
     }
   }
@@ -42,11 +42,8 @@ export class Means {
       ms: Math.round(sums.ms / count),
       isEstimate: true,
       usage: {
-        promptTokens: Math.max(1, Math.round(share * bytes)),
-        cachedTokens: 0,
-        cacheWriteTokens: 0,
-        completionTokens: Math.round(sums.completion / count),
-        reasoningTokens: 0,
+        input: Math.max(1, Math.round(share * bytes)),
+        output: Math.round(sums.completion / count),
         source: 'reported',
       },
     }
@@ -122,12 +119,12 @@ const BYTES_PER_TOKEN = 4
 export function resized(sent: Sent, bytes: number): Sent {
   const { usage } = sent
   if (usage === null || bytes === 0) return sent
-  const promptTokens = Math.max(
+  const input = Math.max(
     1,
-    usage.cachedTokens + usage.cacheWriteTokens,
-    usage.promptTokens + Math.round(bytes / BYTES_PER_TOKEN),
+    (usage.cached_input ?? 0) + (usage.cache_write ?? 0),
+    (usage.input ?? 0) + Math.round(bytes / BYTES_PER_TOKEN),
   )
-  return { ...sent, usage: { ...usage, promptTokens } }
+  return { ...sent, usage: { ...usage, input } }
 }
 
 /** Whether a step, and not the provider, has said the recorded refusal, and of an answer that had begun. */
@@ -144,9 +141,9 @@ export class ReplayProgress implements Progress {
   left = false
   abandoned = false
   countedTokens = 0
-  #usage: Usage | null = null
+  #usage: MeteredUsage | null = null
 
-  get estimate(): Usage {
+  get estimate(): MeteredUsage {
     return this.#usage ?? NOTHING_USED
   }
 
@@ -154,10 +151,10 @@ export class ReplayProgress implements Progress {
    * @param good whether it finished, or was charged all the same
    * @param stopped whether it was stopped for its client, or by a shutdown: an estimate without a token is its prompt then
    */
-  over(usage: Usage | null, good: boolean, stopped = false): void {
+  over(usage: MeteredUsage | null, good: boolean, stopped = false): void {
     this.#usage = usage
     this.started = usage !== null
-    this.countedTokens = usage?.completionTokens ?? 0
+    this.countedTokens = usage?.output ?? 0
     this.abandoned = stopped && usage?.source === 'estimated' && this.countedTokens === 0
     this.finished = this.delivered = good && !this.abandoned
   }
@@ -180,11 +177,11 @@ export async function endAs(exchange: Exchange, progress: ReplayProgress, line: 
 }
 
 /** A provider stops where it is told to. */
-function withinCap({ chat, model }: Exchange, usage: Usage | null): Usage | null {
+function withinCap({ chat, model }: Exchange, usage: MeteredUsage | null): MeteredUsage | null {
   if (usage === null || !chat || !model) return usage
   const most = mostOutput(model, chat.choices, chat.cap)
-  if (usage.completionTokens <= most || chat.cap >= (chat.requestedCap ?? model.defaultOutput)) return usage
-  return { ...usage, completionTokens: most, reasoningTokens: Math.min(usage.reasoningTokens, most) }
+  if ((usage.output ?? 0) <= most || chat.cap >= (chat.requestedCap ?? model.defaultOutput)) return usage
+  return { ...usage, output: most, reasoning: Math.min(usage.reasoning ?? 0, most) }
 }
 
 /** For steps that look at answers: one of as many choices as were asked for, whose words nobody knows. */

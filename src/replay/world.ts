@@ -13,12 +13,12 @@ import {
   type Services,
   type TrailEntry,
 } from '#contract'
+import { normalise } from '../common/usage.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
 import { BUILT_IN } from '../loader/builtin.ts'
 import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan } from '../loader/plan.ts'
 import { inboundOf } from '../providers/dialects/inbound/index.ts'
-import { usageOf } from '../request/answer/meter.ts'
 import type { Exchange } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
 import { Contexts, lightContext } from '../simulate/context.ts'
@@ -193,7 +193,7 @@ export class World {
       translate: inbound ? body => inbound.decodeRequest(body, view) : null,
       send: exchange => this.#send(run, exchange, progress),
       async answer(_exchange, completion) {
-        const usage = usageOf(completion.usage ?? null, 'cached')
+        const usage = normalise(completion.usage ?? null, 'cached')
         progress.over(usage, true)
         return simulatedReply('answered', usage)
       },

@@ -15,6 +15,7 @@ import {
   FIXED_FIELDS,
   type InboundRequest,
   type Key,
+  type MeteredUsage,
   type Model,
   type NanoUsd,
   type OnDisconnect,
@@ -28,7 +29,6 @@ import {
   type TrailDeed,
   type TrailEntry,
   type TrailWhy,
-  type Usage,
   visible,
   type WorkOwner,
 } from '#contract'
@@ -37,14 +37,7 @@ import { type Broken, outcomeAfter, type Reply, type Stop } from './finish.ts'
 import { asAsked, type Rewriting } from './rewritings.ts'
 
 /** The estimate of an exchange before anything has come. */
-export const NOTHING_USED: Usage = {
-  promptTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  completionTokens: 0,
-  reasoningTokens: 0,
-  source: 'estimated',
-}
+export const NOTHING_USED: MeteredUsage = { input: 0, output: 0, source: 'estimated' }
 
 /** A tap with the place of the step that set it. */
 export type StepTap =
@@ -116,7 +109,7 @@ export abstract class Exchange {
   readonly attempts: Attempt[] = []
   /** What was sent; null while nothing was, and where a Koa middleware has answered. */
   reply: Reply | null = null
-  usage: Usage | null = null
+  usage: MeteredUsage | null = null
   outcome: Outcome | null = null
   attemptsAtMost = 1
   onDropped: 'tell' | 'refuse_tools' | 'refuse' = 'refuse_tools'

@@ -1,11 +1,11 @@
 /** How an exchange ends: the only place that turns replies, refusals and errors into an outcome. */
-import { isRefusal, type Outcome, type Refusal, type Usage } from '#contract'
+import { isRefusal, type MeteredUsage, type Outcome, type Refusal } from '#contract'
 
 /** What was sent in answer to an exchange, up to what leaves only when its steps have returned. */
 export interface Reply {
   readonly outcome: Outcome
   /** What the answer used; null: nothing, or nobody knows. */
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   /** What the client is told of a bad end; null: there is nothing to tell, or nobody to tell it to. */
   readonly refusal: Refusal | null
   /** Lets out what was kept back. Throws when it cannot be sent. */

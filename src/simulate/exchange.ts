@@ -1,5 +1,5 @@
 /** An exchange without a client: the real runner plays the steps, and the caller says what comes after them. */
-import type { ChatCompletion, InboundRequest, Outcome, Progress, Refusal, Usage } from '#contract'
+import type { ChatCompletion, InboundRequest, MeteredUsage, Outcome, Progress, Refusal } from '#contract'
 import { factsOf } from '../config/conditions/when.ts'
 import { Exchange, type ExchangeParts, NOTHING_USED } from '../request/exchange.ts'
 import type { Reply } from '../request/finish.ts'
@@ -65,7 +65,7 @@ export class SimulatedExchange extends Exchange {
 }
 
 /** A reply of which nothing leaves. */
-export function simulatedReply(outcome: Outcome, usage: Usage | null, refusal: Refusal | null = null): Reply {
+export function simulatedReply(outcome: Outcome, usage: MeteredUsage | null, refusal: Refusal | null = null): Reply {
   return { outcome, usage, refusal, commit() {}, fail() {} }
 }
 

@@ -1,6 +1,6 @@
 /** What `conform` looks at when an ending has been played; each answers with sentences, none where all is well. */
 import { getEventListeners } from 'node:events'
-import { type AnyPlugin, type Chunk, costOf, mistakeText } from '#contract'
+import { type AnyPlugin, type Chunk, cost, mistakeText } from '#contract'
 import { mistakeSentence, type StepMistake } from '../request/pipeline/step-report.ts'
 import { turn } from '../simulate/time.ts'
 import type { BenchAnswer, BenchRequest } from '../simulate/visit.ts'
@@ -29,14 +29,7 @@ export function moneyWrong(bench: Bench, answers: readonly BenchAnswer[], start:
   if (posted !== start - charged) wrong.push(`the account paid ${start - posted}, and its receipts say ${charged}`)
   for (const receipt of receipts) {
     if (receipt?.source !== 'reported') continue
-    const {
-      promptTokens: prompt,
-      cachedTokens: cached,
-      cacheWriteTokens: cacheWrite,
-      completionTokens: completion,
-      searches = 0,
-    } = receipt
-    const owed = costOf(receipt.price, { prompt, cached, cacheWrite, completion, searches })
+    const owed = cost(receipt.usage, receipt.price).total
     if (owed !== receipt.charged) wrong.push(`the receipt's usage costs ${owed}, and ${receipt.charged} was charged`)
   }
   for (const { invariant, message } of bench.ledger.verify().violations)

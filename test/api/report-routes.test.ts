@@ -387,10 +387,10 @@ async function exchange(
     tokens = [10, 4, 20, 5],
   }: Partial<Done> & Pick<Done, 'id' | 'accountId' | 'keyId'>,
 ): Promise<Done> {
-  const [promptTokens, cachedTokens, completionTokens, reasoningTokens] = tokens
+  const [input, cached_input, output, reasoning] = tokens
   await rig.store.ledger.hold(aHold({ exchange: id, accountId, keyId, model, amount: amount + 100n }))
   await rig.store.ledger.settle(
-    aSettle({ exchange: id, amount, outcome, promptTokens, cachedTokens, completionTokens, reasoningTokens }),
+    aSettle({ exchange: id, amount, outcome, usage: { input, cached_input, output, reasoning } }),
   )
   return { id, accountId, keyId, model, outcome, amount, tokens, at: rig.clock.ms }
 }

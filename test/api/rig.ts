@@ -17,7 +17,7 @@ import { Agent, createServer, type IncomingHttpHeaders, request, type Server } f
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { expect } from 'vitest'
-import { type ErrorEnvelope, type Log, type Model, parseMoney } from '#contract'
+import { type ErrorEnvelope, type Log, type Model, parseMoney, plainPrice } from '#contract'
 import type { ApiParts } from '../../src/api/api-parts.ts'
 import { deviceCookieName } from '../../src/api/known-clients.ts'
 import { createObservers } from '../../src/api/observers.ts'
@@ -230,13 +230,13 @@ export async function startRig(options: RigOptions = {}): Promise<Rig> {
 }
 
 /** $1 and $2 a million: 1,000 and 2,000 nano-dollars a token. */
-export const MODEL_PRICE = {
+export const MODEL_PRICE = plainPrice({
   input: parseMoney('1'),
-  cachedInput: parseMoney('0.1'),
-  cacheWrite: parseMoney('1.25'),
+  cached_input: parseMoney('0.1'),
+  cache_write: parseMoney('1.25'),
   output: parseMoney('2'),
   request: 0n,
-}
+})
 
 export function aModel(id: string, change: Partial<Model> = {}): Model {
   return {

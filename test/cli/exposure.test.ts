@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { costOf, formatMoney, type Model, parseMoney, searchingOf } from '#contract'
+import { ceiling, formatMoney, type Model, parseMoney, plainPrice, searchingOf } from '#contract'
 import { holdFor } from '../../plugins/credits/hold.ts'
 import { anyChat, anyModel, anyPrice, model, target } from '../../plugins/credits/test-samples.ts'
 import { exposureOf, LOSSES, type Loss } from '../../src/cli/exposure-figures.ts'
@@ -214,11 +214,10 @@ describe('the worst exchange is made of the losses that count', () => {
 })
 
 test('tokens that are paid below their cost and those beyond the cap are rounded as one', () => {
-  const FREE = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 0n }
   const drawn = model({
     context: 16_384,
-    price: FREE,
-    targets: [target({ cost: { ...FREE, output: 18_113_157_718_751n } })],
+    price: [],
+    targets: [target({ cost: plainPrice({ output: 18_113_157_718_751n }) })],
   })
   const configuration = {
     models: new Map([[drawn.id, drawn]]),
@@ -285,14 +284,14 @@ describe('what is not said is taken as it is worst', () => {
     place.write('gateway.yaml', REAL.replace(/price: \{ per.*request.*\}/, 'price: free'))
     const [model] = (await exposed()).models
     expect(model.largest_hold.amount).toBe('0.000000000')
-    const cost = {
+    const price = plainPrice({
       input: parseMoney('2'),
-      cachedInput: parseMoney('2'),
-      cacheWrite: parseMoney('2'),
+      cached_input: parseMoney('2'),
+      cache_write: parseMoney('2'),
       output: parseMoney('12'),
       request: 0n,
-    }
-    const most = costOf(cost, { prompt: 100_000, cached: 0, cacheWrite: 0, completion: 768_000 })
+    })
+    const most = ceiling({ input: 100_000, output: 768_000 }, price).total
     expect(model.margin.amount).toBe(formatMoney(most))
   })
 

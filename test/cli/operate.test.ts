@@ -5,6 +5,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { plainPrice } from '#contract'
 import { buildProgram } from '../../src/cli/cli.ts'
 import { connect } from '../../src/store/engine/database.ts'
 import { takeLock } from '../../src/store/files/lock.ts'
@@ -393,8 +394,8 @@ describe('the store that a command opens itself', () => {
       keyId: key.id,
       amount: 500_000_000n,
       model: 'm',
-      price: { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n },
-      capTokens: 1,
+      price: plainPrice({ input: 1n, cached_input: 1n, cache_write: 1n, output: 1n, request: 0n }),
+      bound: { output: 1 },
       idempotencyKey: null,
     })
     expect((await place.json('account.show', 'acme')).account.held).toBe('0.500000000')

@@ -1,15 +1,14 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { readUsage } from '../../src/common/usage.ts'
-import { usageOf } from '../../src/request/answer/meter.ts'
+import { normalise, readUsage } from '../../src/common/usage.ts'
 
 type Counts = readonly [prompt: number, cached: number, written: number, completion: number, reasoning: number]
 
 const countsIn = (said: object): Counts | null => {
-  const usage = usageOf(readUsage(said), 'reported')
+  const usage = normalise(readUsage(said), 'reported')
   if (usage === null) return null
-  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens, reasoningTokens } = usage
-  return [promptTokens, cachedTokens, cacheWriteTokens, completionTokens, reasoningTokens]
+  const { input = 0, cached_input = 0, cache_write = 0, output = 0, reasoning = 0 } = usage
+  return [input, cached_input, cache_write, output, reasoning]
 }
 
 const plain = { prompt_tokens: 1000, completion_tokens: 50, total_tokens: 1050 }
@@ -92,7 +91,7 @@ test.each<[name: string, said: object, counts: Counts | null]>([
 })
 
 test('searches of Perplexity are searches', () => {
-  expect(usageOf(readUsage({ ...plain, num_search_queries: 28 }), 'reported')).toMatchObject({ searches: 28 })
+  expect(normalise(readUsage({ ...plain, num_search_queries: 28 }), 'reported')).toMatchObject({ search: 28 })
 })
 
 test.each([null, undefined, 7, 'many', []])('%j: not a usage', said => {

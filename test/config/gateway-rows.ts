@@ -1,6 +1,7 @@
 /** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
 import { BRACES } from './brace-rows.ts'
 import { ONE_DIALECT } from './dialect-rows.ts'
+import { PRICES } from './price-rows.ts'
 import { STORE } from './store-rows.ts'
 import { TARGETS as TARGET_ROWS } from './target-rows.ts'
 import { TELEMETRY } from './telemetry-rows.ts'
@@ -558,7 +559,7 @@ const ROUTES: Row[] = [
   [
     'a raw price for answers without a hold',
     route(`  - { ${RAW}, provider: far, price: { per: 1M tokens, input: 1, output: ▸2 } }`),
-    'nobody knows before how long an answer will be; say on the route what the dearest request costs, such as "hold: $0.50"',
+    'output has no ceiling that is known before the answer; say on the route what the dearest request costs, such as "hold: $0.50"',
   ],
   [
     'a raw price for answers alone',
@@ -669,5 +670,6 @@ export const GATEWAY_ROWS = Object.entries({
   PROVIDERS,
   TARGETS: TARGET_ROWS,
   MODELS,
+  PRICES,
   ROUTES,
 }).flatMap(([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const))

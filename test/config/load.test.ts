@@ -1,6 +1,8 @@
 /** Good configurations, and what becomes of them. */
+
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import { plainPrice } from '#contract'
 import { parseAddress } from '../../src/config/listen-address.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { formatProblem } from '../../src/config/yaml/problem.ts'
@@ -143,7 +145,7 @@ test('an anchor is read at each of its aliases, units and all', async () => {
   const { models } = await workshop.good({ gateway })
   expect(models.get('other')).toMatchObject({
     price: models.get('small')!.price,
-    targets: [{ cost: { input: 100_000_000n } }],
+    targets: [{ cost: models.get('small')!.price }],
   })
   expect(models.get('third')).toEqual({ ...models.get('small'), id: 'third' })
 })
@@ -371,13 +373,7 @@ test('models', async () => {
         maxInflight: Number.POSITIVE_INFINITY,
       },
     ],
-    price: {
-      input: 100_000_000n,
-      cachedInput: 100_000_000n,
-      cacheWrite: 100_000_000n,
-      output: 400_000_000n,
-      request: 0n,
-    },
+    price: plainPrice({ input: 100_000_000n, output: 400_000_000n }),
     context: 8192,
     maxOutput: 1024,
     maxChoices: 128,
@@ -401,16 +397,16 @@ test('models', async () => {
         reasoningOutsideCap: 2000,
         inputModalities: ['text', 'image'],
       },
-      { cost: { input: 1_000_000_000n, cachedInput: 1_000_000_000n, output: 2_000_000_000n } },
+      { cost: plainPrice({ input: 1_000_000_000n, output: 2_000_000_000n }) },
     ],
-    price: {
+    price: plainPrice({
       input: 1_000_000_000n,
-      cachedInput: 500_000_000n,
-      cacheWrite: 1_250_000_000n,
+      cached_input: 500_000_000n,
+      cache_write: 1_250_000_000n,
       output: 4_000_000_000n,
       request: 1_000_000n,
       search: 10_000_000n,
-    },
+    }),
     defaultOutput: 4096,
     reasoning: true,
     inputOverhead: 0,
@@ -421,7 +417,7 @@ test('models', async () => {
     description: 'Thinks.',
     created: Date.UTC(2026, 2, 1) / 1000,
   })
-  expect(models.get('gift')).toMatchObject({ price: null, targets: [{ cost: { input: 0n, output: 0n } }] })
+  expect(models.get('gift')).toMatchObject({ price: null, targets: [{ cost: [] }] })
 })
 
 test('of raw paths the more exact one comes first, whatever their order', async () => {
@@ -475,8 +471,6 @@ test('routes, with those that are there by default', async () => {
     unmetered: rest.unmetered,
   }))
   const none = { to: null, price: null, open: false, unmetered: false }
-  const free = { cachedInput: 0n, cacheWrite: 0n, input: 0n, output: 0n }
-  const input = 20_000_000n
   expect(brief).toEqual([
     { ...none, path: '/v1/chat/completions', kind: 'chat', policy: 'standard', methods: 'POST' },
     { ...none, path: '/v1/models', kind: 'models', policy: 'bare', methods: 'GET', open: true },
@@ -487,7 +481,7 @@ test('routes, with those that are there by default', async () => {
       policy: 'paid',
       methods: 'POST',
       to: 'far/embeddings small/1,large:2',
-      price: { input, cachedInput: input, cacheWrite: input, output: 0n, request: 0n },
+      price: plainPrice({ input: 20_000_000n, output: 0n }),
     },
     { ...none, path: '/v1/files', kind: 'raw', policy: 'catalog', methods: 'GET,POST', to: 'far/files/all' },
     {
@@ -497,7 +491,7 @@ test('routes, with those that are there by default', async () => {
       policy: 'catalog',
       methods: 'POST',
       to: 'far/moderate',
-      price: { ...free, request: 10_000_000n },
+      price: plainPrice({ input: 0n, output: 0n, request: 10_000_000n }),
       unmetered: true,
     },
     { ...none, path: '/v1/models/{id}', kind: 'model', policy: 'catalog', methods: 'GET' },

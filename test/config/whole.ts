@@ -101,6 +101,19 @@ models:
       output: $0.40
       request: $0.001
       web_search: $0.01
+      cache_write_1h: $0.20
+      input_audio: $0.30
+      cached_audio: $0.06
+      input_image: $0.15
+      reasoning: $0.50
+      output_audio: $0.80
+      output_image: $0.90
+      above:
+        - { tokens: 4Ki, input: $0.20 }
+      tier:
+        flex: { input: $0.06 }
+        priority: { input: $0.18, above: [ { tokens: 4Ki, input: $0.36 } ] }
+        batch: { input: $0.05 }
     context: 8Ki
     max_output: 1Ki
     default_output: 512
@@ -130,6 +143,18 @@ routes:
     upstream_path: /embeddings
     models: [ embedder ]
     price: { per: 1M tokens, input: $0.02, cached_input: $0.01, output: $1, request: $0.001 }
+    hold: $0.50
+  - path: /v1/images/generations
+    policy: paid
+    kind: raw
+    provider: far
+    price: { image: $0.04, second: $0.0001, character: $15, page: $0.002 }
+    hold: $0.50
+  - path: /v1/audio/transcriptions
+    policy: paid
+    kind: raw
+    provider: far
+    price: { minute: $0.006 }
     hold: $0.50
 `
 

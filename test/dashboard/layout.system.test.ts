@@ -179,7 +179,7 @@ async function fill(stage: Stage, names: Names): Promise<{ account: string; rece
       const exchange = `req_${crypto.randomUUID().replaceAll('-', '').slice(0, 26)}`
       const amount = 1_234_567n * BigInt(index + 1)
       await store.ledger.hold(aHold({ accountId: account, exchange, keyId: issued.key.id, model, amount }))
-      await store.ledger.settle(aSettle({ exchange, amount, promptTokens: 1_234_567, completionTokens: 98_765 }))
+      await store.ledger.settle(aSettle({ exchange, amount, usage: { input: 1_234_567, output: 98_765 } }))
     }
   }
   const answer = await fetch(`${stage.url}/v1/chat/completions`, {

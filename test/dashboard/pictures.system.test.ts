@@ -95,7 +95,7 @@ async function fill(
       await store.ledger.hold(
         aHold({ accountId, exchange, keyId: keys[Math.floor(next() * keys.length)]!, model, amount }),
       )
-      await store.ledger.settle(aSettle({ exchange, amount, promptTokens: 600, completionTokens, reasoningTokens: 0 }))
+      await store.ledger.settle(aSettle({ exchange, amount, usage: { input: 600, output: completionTokens } }))
     }
     pass(HOUR_MS)
   }

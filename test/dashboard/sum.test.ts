@@ -1,26 +1,19 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { costOf, formatMoney } from '#contract'
+import { cost, costFields, fitted, formatMoney, plainPrice, type Usage } from '#contract'
 import { aligned, type Sum, sumOf } from '../../src/dashboard/lib/sum.ts'
 
-const PRICE = {
-  unit: '1M tokens',
-  input: '0.150000000',
-  cached_input: '0.030000000',
-  cache_write: '0.190000000',
-  output: '0.600000000',
-  request: '0.000000000',
-  web_search: '0.000000000',
-} as const
+const PRICE = plainPrice({
+  input: 150_000_000n,
+  cached_input: 30_000_000n,
+  cache_write: 190_000_000n,
+  output: 600_000_000n,
+})
 
-const spent = {
-  price: PRICE,
-  charged: '0.000008100' as string | null,
-  prompt_tokens: 14,
-  cached_tokens: 0,
-  cache_write_tokens: 0,
-  completion_tokens: 10,
-  searches: 0,
+/** What a receipt says of usage at a price; `charged` of it, or all. */
+const spent = (usage: Usage, charged?: string, price = PRICE) => {
+  const fields = costFields(cost(usage, price))
+  return { ...fields, charged: charged ?? fields.cost, overrun: '0.000000000' }
 }
 
 /** A decimal of up to 15 places as an integer, to add up by another way than the code does. */
@@ -29,112 +22,76 @@ function units(text: string): bigint {
   return BigInt(whole + decimals.padEnd(15, '0'))
 }
 
-function addedUp({ lines, request, searches, rounding }: Sum): bigint {
-  const rest = [request, searches?.amount, rounding].map(amount => units(amount ?? '0'))
-  return [...lines.map(({ amount }) => units(amount)), ...rest].reduce((sum, each) => sum + each, 0n)
+function addedUp({ lines, rest }: Sum): bigint {
+  const sum = lines.reduce((total, { amount }) => total + units(amount), 0n)
+  return rest.reduce((total, { sign, amount }) => total + (sign === '' ? units(amount) : -units(amount)), sum)
 }
 
 describe('a receipt as a sum', () => {
-  test('under way there is none', () => {
-    expect(sumOf({ ...spent, charged: null })).toBeNull()
+  test('in progress there is none', () => {
+    expect(sumOf({ ...spent({ input: 1 }), charged: null })).toBeNull()
   })
 
-  test('nothing used and nothing charged is an empty sum, whatever a request costs', () => {
-    const price = { ...PRICE, request: '0.010000000' }
-    expect(sumOf({ ...spent, price, charged: '0.000000000', prompt_tokens: 0, completion_tokens: 0 })).toEqual({
+  test('nothing used and nothing charged is an empty sum', () => {
+    expect(
+      sumOf({ lines: [], rounding: '0.000000000000000', cost: '0.000000000', charged: '0.000000000', overrun: null }),
+    ).toEqual({
       lines: [],
-      request: null,
-      searches: null,
-      rounding: null,
-      total: '0.000000000',
-      relief: null,
-      excess: null,
+      rest: [],
     })
   })
 
-  test('a price by request stands by itself', () => {
-    const price = { ...PRICE, request: '0.010000000' }
-    const sum = sumOf({ ...spent, price, charged: '0.010000000', prompt_tokens: 0, completion_tokens: 0 })
-    expect(sum).toMatchObject({ lines: [], request: '0.010000000', total: '0.010000000', relief: null })
+  test('what was not charged is taken off', () => {
+    const { rest } = sumOf(spent({ input: 14, output: 10 }, '0.000008000'))!
+    expect(rest).toEqual([{ label: 'Not charged', sign: '\u2212', amount: '0.000000100' }])
+    const capped = { ...spent({ input: 14, output: 10 }, '0.000008000'), overrun: '0.000000100' }
+    expect(sumOf(capped)!.rest).toMatchObject([{ label: 'Paid by the operator' }])
   })
 
-  test('what was never held is the relief', () => {
-    expect(sumOf({ ...spent, charged: '0.000008000' })).toMatchObject({ total: '0.000008100', relief: '0.000000100' })
+  test('what the usage does not explain is said', () => {
+    const { rest } = sumOf(spent({ input: 14, output: 10 }, '0.000008200'))!
+    expect(rest).toEqual([{ label: 'Not in these figures', sign: '', amount: '0.000000100' }])
   })
 
-  test('what the tokens do not explain is said, and not hidden', () => {
-    expect(sumOf({ ...spent, charged: '0.000008200' })).toMatchObject({ relief: null, excess: '0.000000100' })
-  })
-
-  test('each kind of token has its line', () => {
-    const sum = sumOf({
-      ...spent,
-      prompt_tokens: 100,
-      cached_tokens: 60,
-      cache_write_tokens: 30,
-      charged: '0.000015000',
-    })
-    expect(sum!.lines).toEqual([
-      { label: 'Prompt', tokens: 10, price: '0.150000000', amount: '0.0000015' },
-      { label: 'Prompt, from the cache', tokens: 60, price: '0.030000000', amount: '0.0000018' },
-      { label: 'Prompt, written to the cache', tokens: 30, price: '0.190000000', amount: '0.0000057' },
-      { label: 'Answer', tokens: 10, price: '0.600000000', amount: '0.000006' },
+  test('each unit has its line', () => {
+    const price = [...PRICE, ...plainPrice({ request: 10_000_000n, search: 5_000_000n, second: 100_000n })]
+    const used = { input: 100, cached_input: 60, cache_write: 30, output: 10, search: 2, second: 1_500 }
+    const { lines, rest } = sumOf(spent(used, undefined, price))!
+    expect(lines).toEqual([
+      { label: 'Prompt', quantity: '10', price: '$0.15 per 1M', amount: '0.000001500000000' },
+      { label: 'Prompt, from the cache', quantity: '60', price: '$0.03 per 1M', amount: '0.000001800000000' },
+      { label: 'Prompt, written to the cache', quantity: '30', price: '$0.19 per 1M', amount: '0.000005700000000' },
+      { label: 'Answer', quantity: '10', price: '$0.60 per 1M', amount: '0.000006000000000' },
+      { label: 'Sound', quantity: '1.5 s', price: '$0.0001', amount: '0.000150000000000' },
+      { label: 'Web searches', quantity: '2', price: '$0.005', amount: '0.010000000000000' },
+      { label: 'For the request', quantity: '1', price: '$0.01', amount: '0.010000000000000' },
     ])
-    expect(sum).toMatchObject({ rounding: null, total: '0.000015000', relief: null })
+    expect(rest).toEqual([])
   })
 
   test('a fraction of a nano-dollar is rounded up, and said', () => {
-    const price = { ...PRICE, input: '0.000333333' }
-    const sum = sumOf({ ...spent, price, prompt_tokens: 1, completion_tokens: 0, charged: '0.000000001' })
-    expect(sum).toMatchObject({ rounding: '0.000000000666667', total: '0.000000001', relief: null })
-    expect(sum!.lines[0]!.amount).toBe('0.000000000333333')
+    const { lines, rest } = sumOf(spent({ input: 1 }, undefined, plainPrice({ input: 333_333n })))!
+    expect(lines[0]!.amount).toBe('0.000000000333333')
+    expect(rest).toEqual([{ label: 'Rounded up to a billionth of a dollar', sign: '', amount: '0.000000000666667' }])
   })
 
-  test('the lines add up to the total, and the total is what the gateway charges', () => {
-    const tokens = fc.nat(2_000_000)
+  test('the rows add up to the charge', () => {
+    const count = fc.nat(2_000_000)
     const money = fc.bigInt({ min: 0n, max: 10n ** 12n })
+    const usages = fc.record({ input: count, cached_input: count, cache_write: count, output: count, search: count })
+    const prices = fc.record({
+      input: money,
+      cached_input: money,
+      cache_write: money,
+      output: money,
+      search: money,
+      request: money,
+    })
     fc.assert(
-      fc.property(
-        fc.array(tokens, { minLength: 5, maxLength: 5 }),
-        fc.array(money, { minLength: 6, maxLength: 6 }),
-        (counts, prices) => {
-          const [a, b, c, d, searches] = counts as [number, number, number, number, number]
-          fc.pre(a + b + c + d > 0)
-          const [input, cachedInput, cacheWrite, output, request, search] = prices as [
-            bigint,
-            bigint,
-            bigint,
-            bigint,
-            bigint,
-            bigint,
-          ]
-          const prompt = a + b + c
-          const cost = costOf(
-            { input, cachedInput, cacheWrite, output, request, search },
-            { prompt, cached: b, cacheWrite: c, completion: d, searches },
-          )
-          const sum = sumOf({
-            price: {
-              unit: '1M tokens',
-              input: formatMoney(input),
-              cached_input: formatMoney(cachedInput),
-              cache_write: formatMoney(cacheWrite),
-              output: formatMoney(output),
-              request: formatMoney(request),
-              web_search: formatMoney(search),
-            },
-            charged: formatMoney(cost),
-            prompt_tokens: prompt,
-            cached_tokens: b,
-            cache_write_tokens: c,
-            completion_tokens: d,
-            searches,
-          })!
-          expect(sum.total).toBe(formatMoney(cost))
-          expect(sum).toMatchObject({ relief: null, excess: null })
-          expect(addedUp(sum)).toBe(units(sum.total))
-        },
-      ),
+      fc.property(usages, prices, money, (usage, rates, charged) => {
+        const sum = sumOf(spent(fitted(usage), formatMoney(charged), plainPrice(rates)))!
+        expect(addedUp(sum)).toBe(units(formatMoney(charged)))
+      }),
     )
   })
 })

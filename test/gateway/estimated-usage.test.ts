@@ -40,9 +40,10 @@ const usageOf = (prompt: number, completion: number): WireUsage => ({
 /** What was charged for, as the receipt has it. */
 async function receiptOf(id: string | null) {
   await gateway.exchangeLine(id!)
-  const { promptTokens, completionTokens, source, charged } = gateway.running.store.reads.findReceipt(id!)!
-  expect(charged).toBe(BigInt(promptTokens! * 1000 + completionTokens! * 2000))
-  return { prompt_tokens: promptTokens, completion_tokens: completionTokens, source }
+  const { usage, source, charged } = gateway.running.store.reads.findReceipt(id!)!
+  const { input = 0, output = 0 } = usage
+  expect(charged).toBe(BigInt(input * 1000 + output * 2000))
+  return { prompt_tokens: input, completion_tokens: output, source }
 }
 
 describe('chat completions', () => {

@@ -106,8 +106,8 @@ function expectedEnd(
   const settle = spooled.get(id)
   if (settle) {
     counted.replayed++
-    const { amount: charged, completionTokens, source, outcome } = settle
-    return { charged, completionTokens, source, outcome }
+    const { amount: charged, usage, source, outcome } = settle
+    return { charged, completionTokens: usage.output ?? 0, source, outcome }
   }
   const reached = checkpoints.get(id)
   counted.recovered++

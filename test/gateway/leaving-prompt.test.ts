@@ -150,8 +150,13 @@ test('many at once that leave at once: every prompt is charged', async () => {
 })
 
 type Expected = Partial<Receipt> & { readonly source: ChargeSource }
-const PROMPT: Expected = { charged: ESTIMATE, source: 'prompt_estimated', outcome: 'client_left', promptTokens: TOKENS }
-const NOTHING: Expected = { charged: 0n, source: 'released', outcome: 'client_left', promptTokens: 0 }
+const PROMPT: Expected = {
+  charged: ESTIMATE,
+  source: 'prompt_estimated',
+  outcome: 'client_left',
+  usage: { input: TOKENS },
+}
+const NOTHING: Expected = { charged: 0n, source: 'released', outcome: 'client_left', usage: {} }
 const step = () => provider.step()
 
 test.each<[name: string, script: Behaviour | Behaviour[], leaving: Leaving, expected: Expected]>([

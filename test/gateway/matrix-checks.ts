@@ -35,7 +35,7 @@ export function checkCell(cell: Cell, seen: CellSeen): void {
 /** The other's answer, by its own count: nothing of the first attempt is charged, and nothing is guessed. */
 function checkSpared(cell: Cell, seen: CellSeen) {
   checkAnswer(cell, seen, FINE)
-  expect(seen.receipt).toMatchObject({ source: 'reported', promptTokens: 10, completionTokens: 1 })
+  expect(seen.receipt).toMatchObject({ source: 'reported', usage: { input: 10, output: 1 } })
 }
 
 /** Each target was asked once, or not at all, and the receipt says so. */

@@ -99,7 +99,7 @@ describe('thinking', () => {
       content: [{ type: 'text', text: 'Hello' }],
       usage: { input_tokens: 10, output_tokens: 5, output_tokens_details: { thinking_tokens: 3 } },
     })
-    expect(gateway.receipt(answer)).toMatchObject({ completionTokens: 5, reasoningTokens: 3 })
+    expect(gateway.receipt(answer)).toMatchObject({ usage: { output: 5, reasoning: 3 } })
   })
 })
 

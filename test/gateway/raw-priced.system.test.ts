@@ -139,19 +139,19 @@ describe('a picture', () => {
       'as reported, prompt and answer',
       { input_tokens: 9, output_tokens: 1056, total_tokens: 1065 },
       9n * 5_000n + 1056n * 40_000n,
-      { source: 'reported', promptTokens: 9, completionTokens: 1056 },
+      { source: 'reported', usage: { input: 9, output: 1056 } },
     ],
     [
       'more of the prompt than its bytes: a picture came from elsewhere',
       { input_tokens: 10_000, output_tokens: 1 },
       10_000n * 5_000n + 40_000n,
-      { source: 'reported', promptTokens: 10_000 },
+      { source: 'reported', usage: { input: 10_000 } },
     ],
     [
       'the cached part at its own price',
       { input_tokens: 100, output_tokens: 0, input_tokens_details: { cached_tokens: 60 } },
       40n * 5_000n + 60n * 1_250n,
-      { cachedTokens: 60 },
+      { usage: { cached_input: 60 } },
     ],
     [
       'more than the hold: no more than that',

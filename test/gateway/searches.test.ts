@@ -83,13 +83,13 @@ test('a search has a price of its own, and the receipt says how many there were'
   expect(gateway.receipt(answer)).toMatchObject({
     charged: 1_000_000n + 20_000n + 10_000_000n,
     held: 8_192_000n + 200_000n + 10_000_000n,
-    price: { search: 10_000_000n },
-    searches: 1,
+    price: expect.arrayContaining([{ unit: 'search', nanos: 10_000_000n, per: 1 }]),
+    usage: { search: 1 },
     source: 'reported',
   })
   const plain = await gateway.chat({ model: 'fee', max_completion_tokens: 100 })
   expect(gateway.receipt(plain)!.charged).toBeLessThan(10_000_000n)
-  expect(gateway.receipt(plain)!.searches).toBeUndefined()
+  expect(gateway.receipt(plain)!.usage.search).toBeUndefined()
 })
 
 test('a model that does not list web_search takes none', async () => {
@@ -122,7 +122,7 @@ describe('the tool of Responses', () => {
     expect(gateway.receipt(answer)).toMatchObject({
       charged: 1_000_000n + 20_000n + 10_000_000n,
       held: 8_192_000n + 200_000n + 10_000_000n,
-      searches: 1,
+      usage: { search: 1 },
     })
   })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Usage } from '#contract'
+import type { MeteredUsage } from '#contract'
 import { ExchangeLines } from '../../src/observe/exchange-line.ts'
 import { createRedactor, REDACTED } from '../../src/observe/redact.ts'
 import type { ExchangeSummary } from '../../src/observe/summary.ts'
@@ -7,13 +7,11 @@ import { summary } from './summary.ts'
 
 const TIME = ',"time":"2026-01-02T03:04:05.678Z"'
 
-const USAGE: Usage = {
-  promptTokens: 10,
-  cachedTokens: 5,
-  cacheWriteTokens: 0,
-  completionTokens: 7,
-  reasoningTokens: 0,
-  searches: 2,
+const USAGE: MeteredUsage = {
+  input: 10,
+  cached_input: 5,
+  output: 7,
+  search: 2,
   source: 'reported',
 }
 
@@ -47,7 +45,7 @@ describe('the line of an exchange', () => {
   )
 
   it.each([Number.POSITIVE_INFINITY, Number.NaN])('is JSON where a provider counted %d tokens', count => {
-    const usage = { ...USAGE, promptTokens: count, completionTokens: count }
+    const usage = { ...USAGE, input: count, output: count }
     expect(lineOf({ usage, ms: count, firstChunkMs: count })).toMatchObject({ prompt_tokens: null, ms: null })
   })
 

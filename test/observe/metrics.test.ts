@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { Usage } from '#contract'
+import type { MeteredUsage } from '#contract'
 import { MAX_LABEL_SETS } from '../../src/observe/label-sets.ts'
 import { METRICS } from '../../src/observe/metric-list.ts'
 import {
@@ -81,7 +81,7 @@ describe('what must not happen', () => {
 
   it.each([Number.NaN, -5, Number.POSITIVE_INFINITY, 1e300])('the number %d spoils no sum', bad => {
     const metrics = create()
-    const usage = usageOf({ promptTokens: bad, completionTokens: bad })
+    const usage = usageOf({ input: bad, output: bad })
     metrics.exchange(
       summary({
         route: '/r',
@@ -99,7 +99,7 @@ describe('what must not happen', () => {
         outcome: 'answered',
         model: 'm',
         ms: 2000,
-        usage: usageOf({ completionTokens: 7 }),
+        usage: usageOf({ output: 7 }),
       }),
     )
     const page = parse(metrics.render())
@@ -147,7 +147,7 @@ describe('the page', () => {
         model: 'm',
         firstTokenMs: 1,
         perTokenMs: 1,
-        usage: usageOf({ promptTokens: 1 }),
+        usage: usageOf({ input: 1 }),
         charge: { amount: 1n, overrun: 0n },
         cost: 1n,
         target: 'a/b',
@@ -311,11 +311,11 @@ describe('what is counted', () => {
   it('tokens by price, so that they add up', () => {
     const metrics = create()
     const usage = usageOf({
-      promptTokens: 100,
-      cachedTokens: 30,
-      cacheWriteTokens: 20,
-      completionTokens: 9,
-      reasoningTokens: 5,
+      input: 100,
+      cached_input: 30,
+      cache_write: 20,
+      output: 9,
+      reasoning: 5,
     })
     metrics.exchange(summary({ route: '/a', outcome: 'answered', ms: 1, model: 'm', usage }))
     const page = parse(metrics.render())
@@ -442,13 +442,10 @@ function measured(metrics: Metrics): Metrics {
   return metrics
 }
 
-function usageOf(usage: Partial<Usage>): Usage {
+function usageOf(usage: Partial<MeteredUsage>): MeteredUsage {
   return {
-    promptTokens: 0,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: 0,
-    reasoningTokens: 0,
+    input: 0,
+    output: 0,
     source: 'reported',
     ...usage,
   }

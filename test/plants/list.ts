@@ -48,7 +48,7 @@ export const PLANTS: readonly Plant[] = [
   plant(
     'I5',
     'a charge may exceed its hold',
-    [CHARGE, 'const amount = full > bounds.hold ? bounds.hold : full', 'const amount = full'],
+    [CHARGE, 'const amount = full > hold ? hold : full', 'const amount = full'],
     CHARGE_TESTS,
   ),
   plant(
@@ -102,7 +102,7 @@ export const PLANTS: readonly Plant[] = [
     'Exact money',
     'money goes through a floating-point number',
     changeOf('price-as-float'),
-    'plugins/credits/hold.test.ts',
+    'test/contract/units.test.ts',
   ),
   plant(
     'Exact money',

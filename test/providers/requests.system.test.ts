@@ -17,11 +17,11 @@ import { seeded } from '../helpers/seeded.ts'
 const SOME = 3
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
 
-/** What the judge counts as a fault and is meant to be so: a part of its line, and the reason. */
+/** Lines of the judge that we accept: a part of the line, and the reason. */
 const MEANT: readonly (readonly [line: RegExp, reason: string])[] = [
   [
     /: lost-text system: 'x-anthropic-billing-header: [^']*'$/,
-    "Claude Code's line for Anthropic's billing is no instruction",
+    "Claude Code's line for Anthropic's billing does not instruct the model",
   ],
   [
     /: changed-args "[^"]*" -> \{"input": "[^"]*"\}$/,

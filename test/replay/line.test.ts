@@ -46,7 +46,7 @@ test('a line', () => {
     charged: 12_000_000_001n,
     decidedBy: null,
     who: { account: { id: 'acc_1', plan: 'default' }, key: { id: 'key_1', models: null } },
-    usage: { promptTokens: 10, completionTokens: 20, source: 'reported' },
+    usage: { input: 10, output: 20, source: 'reported' },
     request: { bytes: 60, isRead: true, body: undefined },
   })
 })

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { plainPrice } from '#contract'
 import { PARAMETERS } from '../../plugins/schema/chat-completions.ts'
 import schema from '../../plugins/schema/index.ts'
 import { parseLine } from '../../src/replay/line.ts'
@@ -9,7 +10,7 @@ import { lineWith } from './lines.ts'
 const model = {
   id: 'm',
   targets: [],
-  price: { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n },
+  price: plainPrice({ input: 1n, cached_input: 1n, cache_write: 1n, output: 1n, request: 0n }),
   context: 8192,
   maxOutput: 4096,
   defaultOutput: 1000,

@@ -2,9 +2,10 @@
  * A configuration that changes while the gateway serves: nothing is dropped, nothing is mixed, what is wrong changes
  * nothing and is told.
  */
+
 import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { definePlugin, refuse, type ServiceName } from '#contract'
+import { definePlugin, rateOf, refuse, type ServiceName } from '#contract'
 import type { ReloadResult } from '../../src/runtime/reload.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { beside, edit, writeSteps } from '../helpers/edit-configuration.ts'
@@ -320,8 +321,8 @@ describe('what changes', () => {
     await gateway.exchangeLine(old.headers.get('x-request-id')!)
     const next = await gateway.chat()
     await next.text()
-    expect(gateway.receipt(old)!.price.output).toBe(2_000_000_000n)
-    expect(gateway.receipt(next)!.price.output).toBe(4_000_000_000n)
+    expect(rateOf(gateway.receipt(old)!.price, 'output')).toBe(2_000_000_000n)
+    expect(rateOf(gateway.receipt(next)!.price, 'output')).toBe(4_000_000_000n)
     expect(await gateway.running.reload()).toBe('unchanged')
   })
 
@@ -412,9 +413,10 @@ describe('what changes', () => {
         asked++
         if (answer.status !== 200) wrong.push(`${answer.status} ${text}`)
         // The policy and the catalog of one answer are of one configuration.
-        const price = gateway.receipt(answer)?.price.output
+        const price = gateway.receipt(answer)?.price
+        const output = price && rateOf(price, 'output')
         const mark = answer.headers.get('x-mark')
-        if (price !== BigInt(mark ?? 0) * 1_000_000_000n) wrong.push(`mark ${mark} was charged ${price}`)
+        if (output !== BigInt(mark ?? 0) * 1_000_000_000n) wrong.push(`mark ${mark} was charged ${output}`)
       }
     }
     const clients = Array.from({ length: 8 }, client)

@@ -14,7 +14,7 @@ export interface PlantedBug {
 const CREDITS = 'plugins/credits/index.ts'
 const SETTLE = 'plugins/credits/settle.ts'
 const CHARGE = 'plugins/credits/charge.ts'
-const PRICE = 'src/contract/price.ts'
+const PRICE = 'src/contract/units.ts'
 const LEDGER = 'src/store/money/ledger.ts'
 const GROUP = 'src/store/engine/group.ts'
 const RECOVERY = 'src/store/money/recovery.ts'
@@ -68,15 +68,15 @@ export const PLANTED: readonly PlantedBug[] = [
     'rounded-down',
     'a part of a nano-dollar is given away',
     PRICE,
-    '(total + 999_999n) / 1_000_000n',
-    'total / 1_000_000n',
+    '(sum + DENOMINATOR - 1n) / DENOMINATOR',
+    'sum / DENOMINATOR',
   ),
   one(
     'price-as-float',
     'money goes through a number',
     PRICE,
-    '(total + 999_999n) / 1_000_000n',
-    'BigInt(Math.round(Number(total) / 1e6))',
+    '(sum + DENOMINATOR - 1n) / DENOMINATOR',
+    'BigInt(Math.round(Number(sum) / Number(DENOMINATOR)))',
   ),
   one(
     'refund-forgotten',
@@ -173,8 +173,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'usage-not-clamped',
     'a provider may claim more output than it was allowed',
     CHARGE,
-    'bounded(usage.completionTokens, bounds.completionCeiling)',
-    'bounded(usage.completionTokens, MOST)',
+    'isWhole ? (most[unit] ?? 0) : MOST',
+    "isWhole && unit !== 'output' ? (most[unit] ?? 0) : MOST",
   ),
   one(
     'silent-end',
@@ -276,7 +276,7 @@ export const PLANTED_IN_POSTGRES: readonly PlantedBug[] = [
     'what a stream has reached is written as tokens and not as money',
     BATCHES,
     'id: exchange, amount: String(amount),',
-    'id: exchange, amount: String(completionTokens),',
+    'id: exchange, amount: String(usage.output ?? 0),',
   ),
   one(
     'answers-out-of-order',

@@ -80,7 +80,7 @@ async function fill(store: TestStore) {
     await store.ledger.hold(aHold({ accountId: account, exchange }))
   }
   await store.ledger.settle(aSettle({ exchange: 'req_1' }))
-  await store.ledger.checkpoint([{ exchange: 'req_3', amount: 25n, promptTokens: 1, completionTokens: 1 }])
+  await store.ledger.checkpoint([{ exchange: 'req_3', amount: 25n, usage: { input: 1, output: 1 } }])
   const most = { responseBytes: 1000, accountBytes: 1000 }
   await store.responses.keep({ id: 'resp_1', account, parts: { output: 'said' }, keepMs: 60_000, used: [], most })
   return { account, token }
@@ -432,7 +432,8 @@ test('a store of an older version is backed up as it is, and restored to the new
   const database = connect(store.path)
   database.exec(`
     DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search;
-    ALTER TABLE event DROP COLUMN searches; PRAGMA user_version = 6`)
+    ALTER TABLE event DROP COLUMN searches; ALTER TABLE event DROP COLUMN price; ALTER TABLE event DROP COLUMN units;
+    PRAGMA user_version = 6`)
   database.close()
   const { file, made } = backUp(store)
   expect(await made).toMatchObject({ schema: 6, openHolds: 3 })

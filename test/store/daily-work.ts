@@ -18,7 +18,7 @@ export async function serve(store: TestStore, name: string): Promise<string> {
     const [{ exchange }] = all as [(typeof all)[0]]
     await store.accounts.find(`name ${round + 1}`)
     await store.keys.find(`${token}${round}`, round)
-    await store.ledger.checkpoint([{ exchange, amount: 1n, promptTokens: 1, completionTokens: 1 }])
+    await store.ledger.checkpoint([{ exchange, amount: 1n, usage: { input: 1, output: 1 } }])
     const tooMuch = store.ledger.hold(aHold({ accountId: accounts[0]!, exchange: `${exchange}x`, amount: 5000n }))
     const settled = all.map(each => store.ledger.settle(aSettle({ exchange: each.exchange, amount: 1n })))
     expect((await tooMuch).held).toBe(false)

@@ -5,9 +5,11 @@ import { connect, type Database } from '../../src/store/engine/database.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
 import { createIds } from '../../src/store/ids.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
-import { aSettle, PRICE, SECRET } from './requests.ts'
+import { aSettle, SECRET } from './requests.ts'
 
 /** One exchange of so many had a checkpoint: streams of more than five seconds. */
+/** In the columns of earlier versions: most receipts of a large store are old. */
+const OLD_PRICE = [150_000_000n, 37_500_000n, 190_000_000n, 600_000_000n] as const
 const CHECKPOINT_EVERY = 5
 const MODELS = ['chat-small', 'chat-large', 'thinker', 'embedder'] as const
 const OUTCOMES = ['answered', 'answered', 'failed', 'answered', 'answered', 'client_left', 'answered'] as const
@@ -113,7 +115,7 @@ function fillEvents(database: Database, owners: readonly Owner[], exchanges: num
     id = ids.next('req_')
     const { account, key } = index % 2 === 0 ? owners[0]! : owners[(index * 7919) % owners.length]!
     const model = MODELS[index % MODELS.length]!
-    hold.run(id, account, then.now(), key, model, PRICE.input, PRICE.cachedInput, PRICE.cacheWrite, PRICE.output)
+    hold.run(id, account, then.now(), key, model, ...OLD_PRICE)
     settle.run(id, account, CHARGE, then.now(), OUTCOMES[index % OUTCOMES.length]!, ...told)
     if (index % CHECKPOINT_EVERY === 0) reach.run(id)
     charged.set(account, (charged.get(account) ?? 0n) + CHARGE)

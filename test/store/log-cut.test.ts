@@ -54,7 +54,7 @@ async function writeLog(): Promise<Log> {
   }
   const hold = (exchange: string) => store.ledger.hold(aHold({ accountId, exchange }))
   const reach = (exchange: string, amount: bigint) =>
-    store.ledger.checkpoint([{ exchange, amount, promptTokens: 1, completionTokens: 1 }])
+    store.ledger.checkpoint([{ exchange, amount, usage: { input: 1, output: 1 } }])
   committed()
   for (let round = 0; round < 8; round++) {
     clock.ms += 30_000

@@ -88,17 +88,18 @@ async function fillExchanges(store: Store, accountId: string, keys: readonly str
     await store.ledger.hold(
       aHold({ accountId, keyId, exchange, model: `m${index % 3}`, idempotencyKey: `order ${index}` }),
     )
-    if (index % 4 === 1)
-      await store.ledger.checkpoint([{ exchange, amount: 30n, promptTokens: 10, completionTokens: index }])
+    if (index % 4 === 1) await store.ledger.checkpoint([{ exchange, amount: 30n, usage: { input: 10, output: index } }])
     // The last two stay open; one of them has a checkpoint.
     if (index === 8 || index === 9) continue
     const outcome = index % 5 === 4 ? 'failed' : 'answered'
     // One settle is late: it corrects what recovery has written.
     if (index === 5)
       await store.ledger.settle(aSettle({ exchange, amount: 10n, source: 'recovered', outcome: 'failed' }))
-    await store.ledger.settle(aSettle({ exchange, outcome, searches: index % 3 }))
+    await store.ledger.settle(aSettle({ exchange, outcome, usage: { ...USED, search: index % 3 } }))
   }
 }
+
+const USED = { input: 10, cached_input: 4, output: 20, reasoning: 5 }
 
 /** The same for whoever loads it: a comment with what a test has to know, then statements. */
 function writeFixture(engine: string, number: number, facts: object, sql: string): void {

@@ -370,7 +370,7 @@ onPostgres(() => {
             const hold = aHold({ accountId: account.id, exchange, amount: 100n })
             expect(await again(() => store.ledger.hold(hold))).toMatchObject({ held: true })
             const amount = BigInt(index)
-            await again(() => store.ledger.checkpoint([{ exchange, amount, promptTokens: 1, completionTokens: 1 }]))
+            await again(() => store.ledger.checkpoint([{ exchange, amount, usage: { input: 1, output: 1 } }]))
             expect(await again(() => store.ledger.settle(aSettle({ exchange, amount })))).toMatch(/settled/)
             charged += amount
           }),

@@ -134,9 +134,7 @@ export class Play {
     const reached = BigInt(Math.floor(this.random() * Number(exchange.amount)))
     exchange.reached.push(reached)
     const { id } = exchange
-    await exchange.life.store.ledger.checkpoint([
-      { exchange: id, amount: reached, promptTokens: 1, completionTokens: 1 },
-    ])
+    await exchange.life.store.ledger.checkpoint([{ exchange: id, amount: reached, usage: { input: 1, output: 1 } }])
   }
 
   /** What the database does not take is left to the store, as the gateway does. */
@@ -322,7 +320,7 @@ export class Play {
 
 /** It writes nothing, in a transaction of its own. */
 function canWrite({ ledger }: TestStore): Promise<boolean> {
-  const nothing = { exchange: 'req_none', amount: 0n, promptTokens: 0, completionTokens: 0 }
+  const nothing = { exchange: 'req_none', amount: 0n, usage: { input: 0, output: 0 } }
   return ledger.checkpoint([nothing]).then(
     () => true,
     () => false,

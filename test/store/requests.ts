@@ -1,16 +1,16 @@
 /** Requests with everything filled in. Apart from the helpers, so that a child process needs no test runner. */
-import type { HoldRequest, Price, SettleRequest } from '#contract'
+import { type HoldRequest, type Price, plainPrice, type SettleRequest } from '#contract'
 
 /** Long enough, and plainly no secret. */
 export const SECRET = 'a secret that is only good for tests'
 
-export const PRICE: Price = {
+export const PRICE: Price = plainPrice({
   input: 150_000_000n,
-  cachedInput: 37_500_000n,
-  cacheWrite: 190_000_000n,
+  cached_input: 37_500_000n,
+  cache_write: 190_000_000n,
   output: 600_000_000n,
   request: 0n,
-}
+})
 
 export function aHold(fields: Partial<HoldRequest> & Pick<HoldRequest, 'accountId'>): HoldRequest {
   return {
@@ -19,7 +19,7 @@ export function aHold(fields: Partial<HoldRequest> & Pick<HoldRequest, 'accountI
     amount: 100n,
     model: 'chat-small',
     price: PRICE,
-    capTokens: 64,
+    bound: { output: 64 },
     idempotencyKey: null,
     ...fields,
   }
@@ -33,11 +33,7 @@ export function aSettle(fields: Partial<SettleRequest> = {}): SettleRequest {
     source: 'reported',
     outcome: 'answered',
     code: null,
-    promptTokens: 10,
-    cachedTokens: 4,
-    cacheWriteTokens: 0,
-    completionTokens: 20,
-    reasoningTokens: 5,
+    usage: { input: 10, cached_input: 4, output: 20, reasoning: 5 },
     attempts: [{ target: 'demo/demo-small', status: 200, code: null, ms: 12 }],
     trail: [{ step: 'credits', verdict: 'passed', note: 'held' }],
     ...fields,

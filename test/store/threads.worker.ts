@@ -53,7 +53,7 @@ async function goOn(): Promise<never> {
     const exchange = ids.next('req_')
     const result = await store.ledger.hold(aHold({ accountId, exchange, amount: 100n }))
     if (!result.held) throw new Error('there is not enough credit for this test')
-    await store.ledger.checkpoint([{ exchange, amount: 7n, promptTokens: 1, completionTokens: 1 }])
+    await store.ledger.checkpoint([{ exchange, amount: 7n, usage: { input: 1, output: 1 } }])
     await store.ledger.settle(aSettle({ exchange, amount: 9n }))
     port.postMessage(exchange)
   }

@@ -24,7 +24,7 @@ await Promise.all(
       const exchange = ids.next('req_')
       await store.ledger.hold(aHold({ accountId, exchange, amount: 1000n }))
       say('held', exchange)
-      await store.ledger.checkpoint([{ exchange, amount: round % 900n, promptTokens: 1, completionTokens: 2 }])
+      await store.ledger.checkpoint([{ exchange, amount: round % 900n, usage: { input: 1, output: 2 } }])
       say('reached', exchange, round % 900n)
       await store.ledger.settle(aSettle({ exchange, amount: round % 1000n }))
       say('settled', exchange, round % 1000n)

@@ -2,15 +2,15 @@
 
 import {
   type Chat,
-  costOf,
-  dearestInput,
+  type CostLine,
+  ceiling,
   type Exchange,
-  mostOf,
   type NanoUsd,
   type Price,
   type Receipt,
-  type Searching,
   searchingOf,
+  UNITS,
+  type Unit,
 } from '#contract'
 import { count, showNano } from '../format.ts'
 import type { SeenHold } from './recorder.ts'
@@ -40,45 +40,34 @@ export interface ChargeStory extends Sum {
 export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null): HoldStory | null {
   const last = holds.at(-1)
   if (!last?.result.held) return null
-  const { amount, price, capTokens } = last.request
-  const searching = exchange?.chat ? searchingOf(exchange.chat.body) : null
-  const ceiling = searching && inputCeiling(last, searching)
+  const { amount, price, bound } = last.request
   return {
     amount,
-    formula: exchange && searching ? chatFormula(last, ceiling, exchange, searching) : rawFormula(last, exchange),
+    formula: exchange && holdFormula(last, exchange),
     price,
-    inputCeiling: ceiling,
-    outputCap: capTokens,
+    inputCeiling: bound.input ?? null,
+    outputCap: bound.output ?? 0,
     available: last.result.available,
   }
 }
 
-/** What of the hold is for the prompt, in tokens; null when it cannot be told. */
-function inputCeiling({ request: { amount, price, capTokens } }: SeenHold, { most }: Searching): number | null {
-  const dearest = dearestInput(price)
-  if (dearest === 0n) return null
-  const fixed = price.request + BigInt(most) * (price.search ?? 0n)
-  const tokens = Number(((amount - fixed) * 1_000_000n - BigInt(capTokens) * price.output) / dearest)
-  return mostOf(price, tokens, capTokens, most) === amount ? tokens : null
+function holdFormula({ request: { amount, price, bound } }: SeenHold, exchange: Exchange): string | null {
+  const { lines, total } = ceiling(bound, price)
+  if (exchange.route.hold === amount && !exchange.chat) return 'what the route says under hold'
+  if (total !== amount) return null
+  const priced = lines.filter(({ rate }) => rate > 0n)
+  return priced.map(line => lineText(line, boundText(line, exchange))).join(' + ') || null
 }
 
-function chatFormula(
-  { request: { price, capTokens } }: SeenHold,
-  ceiling: number | null,
-  exchange: Exchange,
-  searching: Searching,
-) {
-  const dearest = dearestInput(price)
-  if (ceiling === null && dearest > 0n) return null
-  const input =
-    ceiling === null ? [] : [`input ceiling ${ceiling} tokens${ceilingWhy(ceiling, exchange)} x ${each(dearest)}`]
-  const output = `output cap ${capTokens} tokens${capWhy(capTokens, exchange.chat!, searching)} x ${each(price.output)}`
-  return [...input, output, ...perRequest(price), ...perSearch(price, searching.most)].join(' + ')
+function boundText({ unit, quantity }: CostLine, exchange: Exchange): string {
+  if (unit === 'input') return `input ceiling ${quantity} tokens${ceilingWhy(quantity, exchange)}`
+  if (unit === 'output' && exchange.chat) return `output cap ${quantity} tokens${capWhy(quantity, exchange.chat)}`
+  return unitsText(quantity, unit)
 }
 
 /** Where a ceiling comes from, when one of the known ways leads to it. */
-function ceilingWhy(ceiling: number, { chat, model }: Exchange): string {
-  if (!chat || !model) return ''
+function ceilingWhy(ceiling: number, { chat, model, bytes }: Exchange): string {
+  if (!chat || !model) return ceiling === bytes.length ? ` (${ceiling} bytes)` : ''
   const { passes } = searchingOf(chat.body)
   if (passes > 1) return ceiling === passes * model.context ? ` (${passes} passes of a search x the whole context)` : ''
   if (ceiling === model.context) return ' (the whole context: not to be told from its bytes)'
@@ -89,7 +78,8 @@ function ceilingWhy(ceiling: number, { chat, model }: Exchange): string {
   return ceiling === own + model.inputOverhead ? ` (${counted} + ${model.inputOverhead} for tools)` : ''
 }
 
-function capWhy(capTokens: number, { choices, cap }: Chat, { passes }: Searching): string {
+function capWhy(capTokens: number, { choices, cap, body }: Chat): string {
+  const { passes } = searchingOf(body)
   const outside = capTokens / (choices * passes) - cap
   if (choices === 1 && passes === 1 && outside === 0) return ''
   const thinking = outside > 0 ? ` + ${outside} of thinking outside of it` : ''
@@ -97,45 +87,22 @@ function capWhy(capTokens: number, { choices, cap }: Chat, { passes }: Searching
   return ` (${times} x ${cap}${thinking})`
 }
 
-function rawFormula({ request: { amount, price } }: SeenHold, exchange: Exchange | null): string | null {
-  if (!exchange) return null
-  if (exchange.route.hold === amount) return 'what the route says under hold'
-  const bytes = exchange.bytes.length
-  if (mostOf(price, bytes, 0) !== amount) return null
-  const dearest = dearestInput(price)
-  const input = dearest === 0n ? [] : [`${bytes} bytes as tokens x ${each(dearest)}`]
-  return [...input, ...perRequest(price)].join(' + ') || null
-}
-
-const each = (price: NanoUsd) => `${showNano(price)}/M`
-const perRequest = ({ request }: Price) => (request === 0n ? [] : [`${showNano(request)} for the request`])
-const perSearch = ({ search = 0n }: Price, searches: number) =>
-  searches === 0 || search === 0n ? [] : [`${searches} ${searches === 1 ? 'search' : 'searches'} x ${showNano(search)}`]
-
 /** What the receipt says; null when there was nothing to charge. */
 export function chargeStory(receipt: Receipt | undefined): ChargeStory | null {
   if (!receipt || receipt.charged === null) return null
   return { amount: receipt.charged, formula: chargeFormula(receipt, receipt.charged), source: receipt.source }
 }
 
-function chargeFormula(receipt: Receipt, charged: NanoUsd): string | null {
-  const { price, promptTokens, cachedTokens, cacheWriteTokens, completionTokens, searches = 0 } = receipt
-  const tokens = {
-    prompt: promptTokens,
-    cached: cachedTokens,
-    cacheWrite: cacheWriteTokens,
-    completion: completionTokens,
-    searches,
-  }
-  if (charged === 0n || costOf(price, tokens) !== charged) return null
-  const parts: readonly (readonly [number, string, NanoUsd])[] = [
-    [promptTokens - cachedTokens - cacheWriteTokens, 'of the prompt', price.input],
-    [cachedTokens, 'from a cache', price.cachedInput],
-    [cacheWriteTokens, 'written to a cache', price.cacheWrite],
-    [completionTokens, 'of the answer', price.output],
-  ]
-  const sums = parts
-    .filter(([tokens]) => tokens > 0)
-    .map(([tokens, what, at]) => `${count(tokens, 'token')} ${what} x ${each(at)}`)
-  return [...sums, ...perRequest(price), ...perSearch(price, searches)].join(' + ') || null
+function chargeFormula({ cost: { lines, total } }: Receipt, charged: NanoUsd): string | null {
+  if (charged === 0n || total !== charged) return null
+  return lines.map(line => lineText(line, unitsText(line.quantity, line.unit))).join(' + ')
 }
+
+const unitsText = (quantity: number, unit: Unit) => `${quantity} ${quantity === 1 ? UNITS[unit].one : UNITS[unit].many}`
+
+function lineText(line: CostLine, quantity: string): string {
+  return line.unit === 'request' ? `${showNano(line.rate)} for the request` : `${quantity} x ${rateText(line)}`
+}
+
+const rateText = ({ rate, per }: CostLine) =>
+  per === 1 ? showNano(rate) : `${showNano(rate)}/${per === 1_000_000 ? 'M' : per}`

@@ -1,5 +1,5 @@
 /** A story for machines: snake case, money as dollars with 9 decimals. */
-import { formatMoney, type Price } from '#contract'
+import { formatMoney, priceFields } from '#contract'
 import { json } from '../format.ts'
 import type { Story } from './story.ts'
 
@@ -24,7 +24,7 @@ export function storyJson(story: Story): string {
       formula: hold.formula,
       input_ceiling: hold.inputCeiling,
       output_cap: hold.outputCap,
-      price: priceJson(hold.price),
+      price: priceFields(hold.price),
       available: formatMoney(hold.available),
     },
     charge: charge && { amount: formatMoney(charge.amount), formula: charge.formula, source: charge.source },
@@ -41,16 +41,4 @@ export function storyJson(story: Story): string {
     headers: story.headers,
     mistakes: story.mistakes,
   })
-}
-
-/** Dollars for a million tokens, for the request, and for a search of the web. */
-function priceJson(price: Price): object {
-  return {
-    input: formatMoney(price.input),
-    cached_input: formatMoney(price.cachedInput),
-    cache_write: formatMoney(price.cacheWrite),
-    output: formatMoney(price.output),
-    request: formatMoney(price.request),
-    web_search: formatMoney(price.search ?? 0n),
-  }
 }

@@ -124,4 +124,4 @@ function smallestOf(holds: readonly SeenHold[]): NanoUsd {
   )
 }
 
-const capOf = ({ request }: SeenHold) => `${request.capTokens} tokens`
+const capOf = ({ request }: SeenHold) => `${request.bound.output ?? 0} tokens`

@@ -3,7 +3,7 @@
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { FoundReceiptView, KeyView, PageView, ReceiptView } from '../../api/views.ts'
-import { count, duration, exactMoney, moneyColumn } from '../lib/format.ts'
+import { count, duration } from '../lib/format.ts'
 import type { PageProps } from '../lib/paths.ts'
 import { navigate } from '../lib/router.tsx'
 import { useSession } from '../lib/session.tsx'
@@ -151,13 +151,13 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
     <Card title="The charge" hint={sourceOf(receipt.source)}>
       {sum === null || receipt.charged === null ? (
         <p class="muted">It appears when the request is complete.</p>
-      ) : sum.lines.length === 0 && sum.request === null && sum.searches === null ? (
+      ) : sum.lines.length === 0 ? (
         <p>
           Nothing was used, so nothing was charged. All of <Money value={receipt.held} exact /> is free again.
         </p>
       ) : (
         <ScrollArea label="The charge as a sum">
-          <SumTable charged={receipt.charged} capped={Number(receipt.overrun) > 0} sum={sum} />
+          <SumTable charged={receipt.charged} sum={sum} />
         </ScrollArea>
       )}
       {receipt.reasoning_tokens > 0 && (
@@ -170,32 +170,13 @@ function SumCard({ receipt, sum }: { readonly receipt: ReceiptView; readonly sum
   )
 }
 
-function searchesOf({ count: searches, price }: NonNullable<Sum['searches']>): string {
-  return `${searches} ${searches === 1 ? 'search' : 'searches'} of the web, ${exactMoney(price)} each`
-}
-
 interface SumProps {
   readonly charged: string
-  /** The operator pays the rest. */
-  readonly capped: boolean
   readonly sum: Sum
 }
 
-function SumTable({ charged, capped, sum }: SumProps): VNode {
-  const { lines, request, searches, rounding, relief, excess } = sum
-  const rest = [
-    ['For the request', request, ''],
-    [searches === null ? '' : searchesOf(searches), searches?.amount ?? null, ''],
-    ['Rounded up to a billionth of a dollar', rounding, ''],
-    [capped ? 'Paid by the operator' : 'Not charged', relief, '\u2212'],
-    ['Not in these figures', excess, ''],
-  ] as const
-  const amounts = [...lines.map(line => line.amount), ...rest.map(([, amount]) => amount ?? '0'), charged]
-  const written = aligned(amounts)
-  const prices = moneyColumn(
-    lines.map(({ price }) => price),
-    { exact: true },
-  )
+function SumTable({ charged, sum: { lines, rest } }: SumProps): VNode {
+  const written = aligned([...lines, ...rest].map(({ amount }) => amount).concat(charged))
   return (
     <table class="receipt-sum">
       <caption class="hidden">How the charge was added up</caption>
@@ -203,10 +184,10 @@ function SumTable({ charged, capped, sum }: SumProps): VNode {
         <tr>
           <th scope="col">What</th>
           <th scope="col" class="number">
-            Tokens
+            Quantity
           </th>
           <th scope="col" class="number">
-            Price for 1M
+            Price
           </th>
           <th scope="col" class="number">
             Amount
@@ -214,20 +195,17 @@ function SumTable({ charged, capped, sum }: SumProps): VNode {
         </tr>
       </thead>
       <tbody>
-        {lines.map(({ label, tokens, price }, index) => (
+        {lines.map(({ label, quantity, price }, index) => (
           <tr key={label}>
             <th scope="row">{label}</th>
-            <td class="number">{count(tokens)}</td>
-            <td class="number">
-              <Money value={price} text={prices[index]} />
-            </td>
+            <td class="number">{quantity}</td>
+            <td class="number">{price}</td>
             <td class="number">{written[index]}</td>
           </tr>
         ))}
-        {rest.map(
-          ([label, amount, sign], index) =>
-            amount !== null && <SumRow key={label} label={label} amount={sign + written[lines.length + index]!} />,
-        )}
+        {rest.map(({ label, sign }, index) => (
+          <SumRow key={label} label={label} amount={sign + written[lines.length + index]!} />
+        ))}
       </tbody>
       <tfoot>
         <SumRow label="Charged" amount={written.at(-1)!} />

@@ -168,11 +168,11 @@ function answerAttributes(
     ...(usage === null || usage.source === 'cached'
       ? {}
       : {
-          'gen_ai.usage.input_tokens': usage.promptTokens,
-          'gen_ai.usage.output_tokens': usage.completionTokens,
-          'gen_ai.usage.cache_read.input_tokens': usage.cachedTokens || null,
-          'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens || null,
-          'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens || null,
+          'gen_ai.usage.input_tokens': usage.input ?? 0,
+          'gen_ai.usage.output_tokens': usage.output ?? 0,
+          'gen_ai.usage.cache_read.input_tokens': usage.cached_input || null,
+          'gen_ai.usage.cache_creation.input_tokens': usage.cache_write || null,
+          'gen_ai.usage.reasoning.output_tokens': usage.reasoning || null,
           'tollgate.usage.source': usage.source,
         }),
   })

@@ -99,6 +99,6 @@ function observe({ operation, attempts, summary: { usage } }: TracedExchange, hi
     const untroubled = error === null ? labels : { ...labels, error: null }
     if (firstChunkMs !== null) histograms.firstChunk(firstChunkMs, untroubled)
     // What the gateway has estimated is no measure of the provider's.
-    if (usage?.source === 'reported') histograms.tokens(usage.promptTokens, usage.completionTokens, untroubled)
+    if (usage?.source === 'reported') histograms.tokens(usage.input ?? 0, usage.output ?? 0, untroubled)
   }
 }

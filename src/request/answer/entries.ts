@@ -1,13 +1,15 @@
 /** The answers that the gateway makes itself: models and receipts, as JSON. */
 import {
   type Catalog,
+  costFields,
   formatMoney,
   type Key,
   type Model,
   mayUse,
   type NanoUsd,
-  type Price,
+  priceFields,
   type Receipt,
+  usageFields,
 } from '#contract'
 
 /** The models that a list shows: those that this caller may use. One that is not public is there for keys that name it. */
@@ -66,7 +68,7 @@ export function modelEntry(model: Model): object {
     ...(model.description === null ? {} : { description: model.description }),
     context_length: model.context,
     max_output: model.maxOutput,
-    pricing: model.price === null ? null : pricing(model.price),
+    pricing: model.price === null ? null : priceFields(model.price),
     supported_parameters: supportedParameters(model),
   }
 }
@@ -82,19 +84,6 @@ export function anthropicModel(model: Model): object {
   const created_at = new Date(model.created * 1000).toISOString()
   const limits = { max_input_tokens: model.context, max_tokens: model.maxOutput }
   return { ...modelEntry(model), type: 'model', display_name: model.id, created_at, ...limits }
-}
-
-/** Dollars per million tokens, per request, and per search of the web, as exact strings. */
-function pricing(price: Price): Record<string, string> {
-  return {
-    unit: '1M tokens',
-    input: formatMoney(price.input),
-    cached_input: formatMoney(price.cachedInput),
-    cache_write: formatMoney(price.cacheWrite),
-    output: formatMoney(price.output),
-    request: formatMoney(price.request),
-    web_search: formatMoney(price.search ?? 0n),
-  }
 }
 
 /** The parameters of the request that every model takes. */
@@ -138,16 +127,9 @@ export function receiptEntry(receipt: Receipt): object {
     held: money(receipt.held),
     charged: money(receipt.charged),
     overrun: money(receipt.overrun),
-    pricing: pricing(receipt.price),
-    usage: {
-      prompt_tokens: receipt.promptTokens,
-      cached_tokens: receipt.cachedTokens,
-      cache_write_tokens: receipt.cacheWriteTokens,
-      completion_tokens: receipt.completionTokens,
-      reasoning_tokens: receipt.reasoningTokens,
-      searches: receipt.searches ?? 0,
-      source: receipt.source,
-    },
+    pricing: priceFields(receipt.price),
+    usage: { ...usageFields(receipt.usage), source: receipt.source },
+    ...costFields(receipt.cost),
     attempts: receipt.attempts,
     trail: receipt.trail,
     key: receipt.keyId,

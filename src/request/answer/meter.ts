@@ -2,8 +2,19 @@
  * Counts what comes from upstream while it passes: counters, not text. A provider's own usage always wins; the count is
  * for answers that end without it.
  */
-import type { Chat, ChatCompletion, Chunk, ContentPart, Delta, Progress, TextPiece, Usage, WireUsage } from '#contract'
-import { countOr0, readUsage } from '../../common/usage.ts'
+import type {
+  Chat,
+  ChatCompletion,
+  Chunk,
+  ContentPart,
+  Delta,
+  MeteredUsage,
+  Progress,
+  TextPiece,
+  Tier,
+  WireUsage,
+} from '#contract'
+import { countOr0, normalise, tierOf, wireUsageOf } from '../../common/usage.ts'
 import { carries, indexOf } from './stream.ts'
 
 export class Meter implements Progress {
@@ -22,6 +33,8 @@ export class Meter implements Progress {
   /** Of the web, seen in the answer. */
   #searches = 0
   #usage: WireUsage | null = null
+  /** The class of service in which it is answered; undefined: the ordinary one. */
+  #tier: Tier | undefined = undefined
   /** Whether the last usage came when every choice had finished: then it speaks of the whole answer. */
   #usageIsLast = false
   #usageIsPartial = false
@@ -43,6 +56,7 @@ export class Meter implements Progress {
     this.started = this.finished = this.#goesOn = this.#usageIsLast = this.#usageIsPartial = false
     this.#deltas = this.#bytes = this.#searches = 0
     this.#usage = this.#promptTokens = null
+    this.#tier = undefined
     this.finish = null
     this.#choices = []
   }
@@ -60,15 +74,13 @@ export class Meter implements Progress {
     return this.#usage
   }
 
-  get estimate(): Usage {
+  get estimate(): MeteredUsage {
     if (this.chat) this.#promptTokens ??= promptEstimate(this.chat)
     return {
-      promptTokens: this.#promptTokens ?? 0,
-      cachedTokens: 0,
-      cacheWriteTokens: 0,
-      completionTokens: this.countedTokens,
-      reasoningTokens: 0,
-      ...searchesOf(this.#searches || undefined),
+      input: this.#promptTokens ?? 0,
+      output: this.countedTokens,
+      ...(this.#searches === 0 ? {} : { search: this.#searches }),
+      ...(this.#tier === undefined ? {} : { tier: this.#tier }),
       source: 'estimated',
     }
   }
@@ -85,22 +97,28 @@ export class Meter implements Progress {
    * place of its completion then, and of its prompt if that is missing too.
    * @param whole whether the answer has ended as it should, so that no further usage could have come
    */
-  spent(whole: boolean): Usage | null {
-    const said = usageOf(this.#usage, 'reported')
+  spent(whole: boolean): MeteredUsage | null {
+    const said = normalise(this.#usage, 'reported')
     if (said === null) return this.started || this.abandoned ? this.estimate : null
-    const reported = said.searches === undefined && this.#searches > 0 ? { ...said, searches: this.#searches } : said
+    const reported = this.#withSeen(said)
     const counted = this.countedTokens
+    const { input = 0, output = 0 } = reported
     // Some say zeros until they know better, and of a request that was given up they never do.
-    if (this.abandoned && counted === 0 && !(reported.promptTokens > 0)) return this.estimate
+    if (this.abandoned && counted === 0 && !(input > 0)) return this.estimate
     const isLast = (whole || this.#usageIsLast) && !this.#usageIsPartial
-    const believed = isLast ? reported.completionTokens > 0 : reported.completionTokens >= counted
+    const believed = isLast ? output > 0 : output >= counted
     if (believed || counted === 0) return reported
-    const { estimate } = this
+    return { ...reported, input: input > 0 ? input : this.estimate.input!, output: counted, source: 'estimated' }
+  }
+
+  /** Searches and the class of service are said elsewhere in the answer, too. */
+  #withSeen(said: MeteredUsage): MeteredUsage {
+    const sees = this.#tier !== undefined || (said.search === undefined && this.#searches > 0)
+    if (!sees) return said
     return {
-      ...reported,
-      promptTokens: reported.promptTokens > 0 ? reported.promptTokens : estimate.promptTokens,
-      completionTokens: counted,
-      source: 'estimated',
+      ...said,
+      ...(said.search === undefined && this.#searches > 0 ? { search: this.#searches } : {}),
+      ...(this.#tier === undefined ? {} : { tier: this.#tier }),
     }
   }
 
@@ -129,7 +147,8 @@ export class Meter implements Progress {
   }
 
   /** Counts a chunk. */
-  chunk({ choices }: Chunk): void {
+  chunk({ choices, service_tier: tier }: Chunk): void {
+    if (tier !== undefined) this.#tier = tierOf(tier)
     for (const choice of choices) this.#count(indexOf(choice?.index), choice?.delta, choice?.finish_reason)
   }
 
@@ -145,7 +164,8 @@ export class Meter implements Progress {
   }
 
   /** Counts a whole answer. Each choice is one of its own, whatever index it has. */
-  whole({ choices }: Pick<ChatCompletion, 'choices'>): void {
+  whole({ choices, service_tier: tier }: Pick<ChatCompletion, 'choices'> & { readonly service_tier?: unknown }): void {
+    if (tier !== undefined) this.#tier = tierOf(tier)
     for (let index = 0; index < choices.length; index++) {
       const { message, finish_reason } = choices[index]!
       this.#count(indexOf(index), message, finish_reason)
@@ -211,42 +231,8 @@ function sizeOf(content: unknown, depth = 0): number {
 }
 
 function saysSomething(wire: WireUsage): boolean {
-  const usage = usageOf(wire, 'reported')
-  return usage !== null && (usage.promptTokens > 0 || usage.completionTokens > 0)
-}
-
-/** A provider's usage on our counting. Null when it has no numbers at all. */
-export function usageOf(wire: WireUsage | null, source: Usage['source']): Usage | null {
-  const read = readUsage(wire)
-  if (read === null || typeof read.prompt_tokens !== 'number' || typeof read.completion_tokens !== 'number') return null
-  return {
-    promptTokens: read.prompt_tokens,
-    cachedTokens: countOr0(read.prompt_tokens_details?.cached_tokens),
-    cacheWriteTokens: countOr0(read.prompt_tokens_details?.cache_write_tokens),
-    completionTokens: read.completion_tokens,
-    reasoningTokens: countOr0(read.completion_tokens_details?.reasoning_tokens),
-    ...searchesOf(read.server_tool_use?.web_search_requests),
-    source,
-  }
-}
-
-/** Kept as it was said, like the tokens: how many there can be the credits step knows. */
-function searchesOf(said: unknown): { readonly searches?: number } {
-  return typeof said === 'number' ? { searches: said } : {}
-}
-
-/** A usage of ours as clients read it; `source` says that it is an estimate. */
-export function wireUsageOf(usage: Usage): WireUsage {
-  const { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens, searches, source } = usage
-  return {
-    prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
-    total_tokens: promptTokens + completionTokens,
-    prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
-    completion_tokens_details: { reasoning_tokens: reasoningTokens },
-    ...(searches === undefined ? {} : { server_tool_use: { web_search_requests: searches } }),
-    ...(source === 'estimated' ? { source } : {}),
-  }
+  const usage = normalise(wire, 'reported')
+  return usage !== null && (usage.input! > 0 || usage.output! > 0)
 }
 
 /** What one image, sound or file is taken for when nobody reports usage. */

@@ -1,7 +1,7 @@
 /** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
-import { wireUsageOf } from './meter.ts'
+import { wireUsageOf } from '../../common/usage.ts'
 import { Pump, type PumpParts } from './pump.ts'
 import { carries, hasCalls } from './stream.ts'
 import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'

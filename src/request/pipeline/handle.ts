@@ -11,6 +11,7 @@ import type {
   FactName,
   Facts,
   Key,
+  MeteredUsage,
   Model,
   NanoUsd,
   OnDisconnect,
@@ -20,7 +21,6 @@ import type {
   RouteView,
   Target,
   TrailEntry,
-  Usage,
 } from '#contract'
 import type { Exchange } from '../exchange.ts'
 
@@ -70,7 +70,7 @@ export class StepHandle implements ExchangeOfSteps {
   get trail(): readonly TrailEntry[] {
     return this.#exchange.trail
   }
-  get usage(): Usage | null {
+  get usage(): MeteredUsage | null {
     return this.#exchange.usage
   }
   get outcome(): Outcome | null {

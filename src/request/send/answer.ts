@@ -1,6 +1,6 @@
 /** How an answer reaches this client: in its format, as a stream or whole. */
-import { isRefusal, refuse, type Usage } from '#contract'
-import { wireUsageOf } from '../answer/meter.ts'
+import { isRefusal, type MeteredUsage, refuse } from '#contract'
+import { wireUsageOf } from '../../common/usage.ts'
 import { StreamAnswer } from '../answer/stream.ts'
 import type { Tap, TapError } from '../answer/taps.ts'
 import type { WriteWhole } from '../answer/whole.ts'
@@ -13,7 +13,11 @@ import type { End } from './reply.ts'
  * The client's stream.
  * @param known what the answer used, if that is known before its first chunk
  */
-export function streamTo(exchange: LiveExchange, taps: readonly Tap[], known: Usage | null = null): StreamAnswer {
+export function streamTo(
+  exchange: LiveExchange,
+  taps: readonly Tap[],
+  known: MeteredUsage | null = null,
+): StreamAnswer {
   const { client, meter, inbound, host } = exchange
   const onContent = () => {
     meter.delivered = true
@@ -29,7 +33,7 @@ export function streamTo(exchange: LiveExchange, taps: readonly Tap[], known: Us
  * How this client wants its whole answer; undefined: as it is.
  * @param known what it used; left out: what has been counted when it is written
  */
-export function writerOf({ inbound, meter }: LiveExchange, known: Usage | null = null): WriteWhole | undefined {
+export function writerOf({ inbound, meter }: LiveExchange, known: MeteredUsage | null = null): WriteWhole | undefined {
   if (!inbound) return undefined
   return completion => {
     const usage = known ?? meter.spent(true)

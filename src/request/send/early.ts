@@ -1,7 +1,7 @@
 /** An answer that a step gives by itself (a cache, a mock): through the taps of the steps outside of it, whole or as a stream. */
-import type { ChatCompletion, Usage } from '#contract'
+import type { ChatCompletion, MeteredUsage } from '#contract'
+import { normalise } from '../../common/usage.ts'
 import { chunksOf } from '../../providers/dialects/translate/chunks.ts'
-import { usageOf } from '../answer/meter.ts'
 import { type Tap, TapError } from '../answer/taps.ts'
 import { bodyOf } from '../answer/whole.ts'
 import type { Reply } from '../finish.ts'
@@ -21,7 +21,7 @@ export async function answerEarly(
   if (live.config.kind !== 'chat') exchange.request()
   meter.started = true
   meter.finished = true
-  const usage = usageOf(completion.usage ?? NO_USAGE, 'cached')
+  const usage = normalise(completion.usage ?? NO_USAGE, 'cached')
   return chat?.stream ? streamEarly(exchange, completion, taps, usage) : wholeEarly(exchange, completion, taps, usage)
 }
 
@@ -31,7 +31,7 @@ type Early = (
   exchange: LiveExchange,
   completion: ChatCompletion,
   taps: readonly Tap[],
-  usage: Usage | null,
+  usage: MeteredUsage | null,
 ) => Promise<Reply>
 
 const wholeEarly: Early = async (exchange, completion, taps, usage) => {

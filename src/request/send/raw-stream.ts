@@ -3,7 +3,7 @@
  * the pipeline has unwound: of bytes the last piece, of events the last one, or the one that says the usage and whatever
  * follows. So an answer never looks finished before its charge is committed.
  */
-import type { AnswerIdentity, Refusal, UpstreamFailure, Usage } from '#contract'
+import type { AnswerIdentity, MeteredUsage, Refusal, UpstreamFailure } from '#contract'
 import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
 import { RawFailure, type RawHead } from '../../providers/raw.ts'
 import type { Client } from '../answer/client.ts'
@@ -15,7 +15,7 @@ export interface RawStream extends AnswerStream {
   /** What has come so far. */
   readonly bytes: number
   /** What the events have said so far. */
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   /** @returns false when the client does not keep up. Throws a `RawFailure` when the provider says that it failed. */
   take(bytes: Buffer): boolean
   /** The body is over, and complete. */
@@ -108,7 +108,7 @@ export interface EventRules extends AnswerRoom {
  * say nothing, and are there to be seen in time.
  */
 export class EventStream implements RawStream {
-  usage: Usage | null = null
+  usage: MeteredUsage | null = null
   bytes = 0
   readonly #outlet: RawOutlet
   readonly #rules: EventRules

@@ -2,39 +2,64 @@
  * What a raw answer took. Providers say it under two sets of names, in a JSON body or in the last event of a stream;
  * where the price counts tokens and nobody says them, they are estimated and the receipt says so.
  */
-import type { AnswerIdentity, Price, Usage, WireUsage } from '#contract'
-import { usageOf } from '../answer/meter.ts'
+import {
+  type AnswerIdentity,
+  type Counts,
+  type MeteredUsage,
+  type Price,
+  paysFor,
+  ruleFor,
+  type Unit,
+  type WireUsage,
+} from '#contract'
+import { normalise } from '../../common/usage.ts'
 
 /** What is known of an exchange besides what the provider says. */
 export interface RawSizes {
-  readonly requestBytes: number
+  readonly request: Buffer
   readonly answerBytes: number
 }
 
-/** Tokens where a price counts them: as reported, else a quarter of the bytes. */
-export function usageOfRaw(price: Price | null, reported: Usage | null, sizes: RawSizes): Usage {
-  const countsTokens = price !== null && (price.input > 0n || price.output > 0n)
-  if (!countsTokens) return { ...NOTHING, source: 'reported' }
-  const paysAnswer = price.output > 0n
-  // Tokens without a price are nobody's business here: they would only count as more than was allowed.
-  if (reported !== null) return paysAnswer ? reported : { ...reported, completionTokens: 0, reasoningTokens: 0 }
+/** The units that a price counts: as reported, else tokens by a quarter of the bytes; characters are those of the request. */
+export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, sizes: RawSizes): MeteredUsage {
+  if (price === null) return { source: 'reported' }
+  const { input = 0, output = 0, reasoning = 0, ...others } = reported ?? {}
+  const paysAnswer = paysFor(price, 'output')
+  const paysTokens = paysAnswer || paysFor(price, 'input')
+  const isEstimate = paysTokens && reported?.input === undefined
+  const spoken = paysFor(price, 'character') ? { character: charactersIn(sizes.request) } : {}
+  // What has no price is nobody's business here: it would only count as more than was allowed.
+  const paid = Object.fromEntries(Object.entries({ ...others, ...spoken }).filter(([name]) => isPaid(price, name)))
   return {
-    ...NOTHING,
-    promptTokens: quarter(sizes.requestBytes),
-    completionTokens: paysAnswer ? quarter(sizes.answerBytes) : 0,
-    source: 'estimated',
+    ...paid,
+    input: isEstimate ? quarter(sizes.request.length) : paysTokens ? input : 0,
+    output: paysAnswer ? (isEstimate ? quarter(sizes.answerBytes) : output) : 0,
+    ...(paysAnswer && reasoning > 0 ? { reasoning } : {}),
+    source: isEstimate ? 'estimated' : 'reported',
+  }
+}
+
+const isPaid = (price: Price, name: string) =>
+  name !== 'source' && (name === 'tier' || (ruleFor(price, name as Unit)?.nanos ?? 0n) > 0n)
+
+/** The text to speak, in characters (code points); 0 where the body has none. */
+function charactersIn(request: Buffer): number {
+  try {
+    const body: unknown = JSON.parse(request.toString('utf8'))
+    const text = member(body, 'input') ?? member(body, 'text')
+    return typeof text === 'string' ? [...text].length : 0
+  } catch {
+    return 0
   }
 }
 
 const quarter = (bytes: number) => Math.ceil(bytes / 4)
 
-const NOTHING = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0, reasoningTokens: 0 }
-
 /**
  * The usage in a JSON body; null where it says none, or is no JSON.
  * @param identity where it is noted what the body calls itself; null: nobody asks
  */
-export function reportedIn(json: Buffer, identity: AnswerIdentity | null): Usage | null {
+export function reportedIn(json: Buffer, identity: AnswerIdentity | null): MeteredUsage | null {
   try {
     const said: unknown = JSON.parse(json.toString('utf8'))
     if (identity !== null) identify(identity, said)
@@ -46,18 +71,41 @@ export function reportedIn(json: Buffer, identity: AnswerIdentity | null): Usage
 
 /**
  * The usage of a body or an event, also of one that wraps the answer (`response.completed`). Numbers are taken as they
- * are, also absurd ones. A usage without a number of tokens (seconds of sound, for instance) is none.
+ * are, also absurd ones. Null: it counts nothing.
  */
-export function usageIn(value: unknown): Usage | null {
+export function usageIn(value: unknown): MeteredUsage | null {
   const said = member(value, 'usage') ?? member(member(value, 'response'), 'usage')
-  const usage = usageOf(said as WireUsage | null, 'reported')
-  if (usage !== null) return usage
-  // Embeddings and the like have no answer in tokens, and some say only the sum.
-  const completion = numberIn(said, 'completion_tokens', 'output_tokens')
-  const prompt =
-    numberIn(said, 'prompt_tokens', 'input_tokens') ?? (completion === null ? numberIn(said, 'total_tokens') : null)
-  return prompt === null ? null : { ...NOTHING, promptTokens: prompt, source: 'reported' }
+  const tokens = normalise(said as WireUsage | null, 'reported') ?? promptIn(said)
+  const others = unitsIn(value, said)
+  return tokens === null && others === null ? null : { ...tokens, ...others, source: 'reported' }
 }
+
+/** Embeddings and the like have no answer in tokens, and some say only the sum. */
+function promptIn(said: unknown): MeteredUsage | null {
+  const completion = numberIn(said, 'completion_tokens', 'output_tokens')
+  const input =
+    numberIn(said, 'prompt_tokens', 'input_tokens') ?? (completion === null ? numberIn(said, 'total_tokens') : null)
+  return input === null ? null : { input, source: 'reported' }
+}
+
+/**
+ * Units other than tokens: seconds of sound (OpenAI's `usage.seconds`, or the `duration` of a verbose transcription; Mistral's
+ * `prompt_audio_seconds`), pages (Mistral's OCR), and images of an answer.
+ */
+function unitsIn(value: unknown, said: unknown): Counts | null {
+  const seconds = numberIn(said, 'seconds', 'prompt_audio_seconds') ?? numberIn(value, 'duration')
+  const page = numberIn(member(value, 'usage_info'), 'pages_processed')
+  const images = member(value, 'data')
+  const image = Array.isArray(images) ? images.filter(isImage).length : 0
+  if (seconds === null && page === null && image === 0) return null
+  return {
+    ...(seconds === null ? {} : { second: Math.ceil(seconds * 1000) }),
+    ...(page === null ? {} : { page }),
+    ...(image === 0 ? {} : { image }),
+  }
+}
+
+const isImage = (item: unknown) => typeof (member(item, 'b64_json') ?? member(item, 'url')) === 'string'
 
 /** Notes what a body or an event calls the answer, also one that wraps it (`response.completed`, `message_start`). */
 export function identify(identity: AnswerIdentity, value: unknown): void {

@@ -2,7 +2,7 @@
  * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
-import { isRefusal, type Refusal, refuse, type UpstreamFailure, type Usage } from '#contract'
+import { isRefusal, type MeteredUsage, type Refusal, refuse, type UpstreamFailure } from '#contract'
 import { blameCredential } from '../../providers/credentials.ts'
 import type { TrackedAttempt } from '../../providers/health.ts'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
@@ -163,29 +163,29 @@ class RawTry {
     const stream = this.#stream
     // Who was given up before its head came was tried all the same.
     this.#record.head(null, null)
-    let usage: Usage | null = null
+    let usage: MeteredUsage | null = null
     if (stream && client.headSent) {
       meter.started = meter.finished = true
       usage = this.#usageSoFar(stream)
     } else if (error instanceof RawAbort && error.isBillable && client.left) {
       meter.abandoned = true
       const said = stream?.usage ?? null
-      const sizes = { requestBytes: bytes.length, answerBytes: 0 }
-      usage = usageOfRaw(live.config.price, said && said.promptTokens > 0 ? said : null, sizes)
+      const sizes = { request: bytes, answerBytes: 0 }
+      usage = usageOfRaw(live.config.price, said && said.input! > 0 ? said : null, sizes)
     }
     return stoppedReply(this.#exchange, usage)
   }
 
-  #usageSoFar(stream: RawStream): Usage {
+  #usageSoFar(stream: RawStream): MeteredUsage {
     const { bytes, live } = this.#exchange
-    return usageOfRaw(live.config.price, stream.usage, { requestBytes: bytes.length, answerBytes: stream.bytes })
+    return usageOfRaw(live.config.price, stream.usage, { request: bytes, answerBytes: stream.bytes })
   }
 
-  #usageOfWhole({ headers, body }: RawAnswer): Usage {
+  #usageOfWhole({ headers, body }: RawAnswer): MeteredUsage {
     const { bytes, live, answerRecord } = this.#exchange
     const isJson = /json/i.test(headers['content-type'] ?? '')
     const reported = live.config.price !== null && isJson ? reportedIn(body, answerRecord) : null
-    return usageOfRaw(live.config.price, reported, { requestBytes: bytes.length, answerBytes: body.length })
+    return usageOfRaw(live.config.price, reported, { request: bytes, answerBytes: body.length })
   }
 }
 

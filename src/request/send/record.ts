@@ -1,5 +1,5 @@
 /** An exchange that is over, as the log, the metrics and the list of recent exchanges want it. */
-import { type Clock, costOf, type NanoUsd, type Refusal, searchingOf } from '#contract'
+import { type Clock, cost, fitted, type NanoUsd, type Refusal, searchingOf, UNIT_NAMES, type Unit } from '#contract'
 import { countOr0 } from '../../common/usage.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import { statusAfter } from '../finish.ts'
@@ -60,8 +60,8 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
  */
 function perTokenMs({ firstTokenAtMs, streamedAtMs, usage, meter }: LiveExchange): number | null {
   if (firstTokenAtMs === null || streamedAtMs === null || usage === null) return null
-  const { completionTokens, reasoningTokens } = usage
-  const tokens = reasoningTokens > 0 ? Math.min(completionTokens, meter.countedTokens) : completionTokens
+  const { output = 0, reasoning = 0 } = usage
+  const tokens = reasoning > 0 ? Math.min(output, meter.countedTokens) : output
   return tokens > 1 ? (streamedAtMs - firstTokenAtMs) / (tokens - 1) : null
 }
 
@@ -70,8 +70,8 @@ function operatorCost({ attempts, targets, usage, chat }: LiveExchange): NanoUsd
   const { target } = attempts[attempts.length - 1]!
   const price = targets?.find(({ id }) => id === target)?.cost
   if (!price) return null
-  const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = usage
-  const [prompt, cached, cacheWrite] = [countOr0(promptTokens), countOr0(cachedTokens), countOr0(cacheWriteTokens)]
-  const searches = countOr0(usage.searches ?? (chat ? searchingOf(chat.body).least : 0))
-  return costOf(price, { prompt, cached, cacheWrite, completion: countOr0(completionTokens), searches })
+  const counts: { [unit in Unit]?: number } = {}
+  for (const unit of UNIT_NAMES) if (usage[unit] !== undefined) counts[unit] = countOr0(usage[unit])
+  counts.search ??= chat ? searchingOf(chat.body).least : 0
+  return cost(fitted({ ...usage, ...counts }), price).total
 }

@@ -1,7 +1,7 @@
 /** The replies of the senders: what was kept back until the steps have returned, and how it leaves. */
-import { type Outcome, type Refusal, refuse, type Usage, type WireUsage } from '#contract'
+import { type MeteredUsage, type Outcome, type Refusal, refuse, type WireUsage } from '#contract'
+import { wireUsageOf } from '../../common/usage.ts'
 import type { Client } from '../answer/client.ts'
-import { wireUsageOf } from '../answer/meter.ts'
 import type { Reply } from '../finish.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
@@ -10,7 +10,7 @@ export const JSON_HEADERS = { 'content-type': 'application/json' }
 /** A whole answer: nothing of it has left. */
 export class WholeReply implements Reply {
   readonly outcome: Outcome
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   readonly refusal = null
   readonly #client: Client
   readonly #body: Buffer | string
@@ -40,7 +40,7 @@ export class WholeReply implements Reply {
 }
 
 interface WholeParts {
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly outcome: Outcome
@@ -49,14 +49,14 @@ interface WholeParts {
 /** How an answer ended. */
 export interface End {
   readonly outcome: Outcome
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   readonly refusal: Refusal | null
 }
 
 /** A streamed answer: its end is kept back. Or one that ended badly, with whatever of it has left. */
 export class StreamReply implements Reply {
   readonly outcome: Outcome
-  readonly usage: Usage | null
+  readonly usage: MeteredUsage | null
   readonly refusal: Refusal | null
   readonly #exchange: LiveExchange
 
@@ -80,14 +80,14 @@ export class StreamReply implements Reply {
  * What a stream says of the usage at its end: what is charged for, wherever the provider has said it. Null in the canonical
  * format where the provider's own stands, or nobody has asked.
  */
-function lastUsage({ inbound, chat }: LiveExchange, usage: Usage | null): WireUsage | null {
+function lastUsage({ inbound, chat }: LiveExchange, usage: MeteredUsage | null): WireUsage | null {
   if (usage === null) return null
   if (!inbound && !(chat?.includeUsage && usage.source === 'estimated')) return null
   return wireUsageOf(usage)
 }
 
 /** Of an exchange that was stopped: who left is not told, who is cut is. */
-export function stoppedReply(exchange: LiveExchange, usage: Usage | null = null): Reply {
+export function stoppedReply(exchange: LiveExchange, usage: MeteredUsage | null = null): Reply {
   const outcome = exchange.stopped ?? 'cut'
   const refusal = outcome === 'cut' ? refuse('shutting_down', { retryAfterMs: 1000 }) : null
   return new StreamReply(exchange, { outcome, usage, refusal })

@@ -15,8 +15,8 @@ export interface Probe {
   empty(nowMs: number): void
 }
 
-/** Half of what a probe writes: eight pages and its row. Measured: a hold changes three to six pages, a settle five to eight. */
-const PROBE_BYTES = 16 * 1024
+/** Half of what a probe writes: ten pages and its row. Measured: a hold or a settle changes three to ten pages. */
+const PROBE_BYTES = 20 * 1024
 
 /** @param name of the row in `meta` */
 export function createProbe(database: Database, name: string): Probe {

@@ -255,12 +255,12 @@ class WrittenLater implements Backlog {
 }
 
 /** Everything that it takes to charge it by hand. */
-function owed({ exchange, amount, source, promptTokens, completionTokens }: SettleRequest) {
+function owed({ exchange, amount, source, usage }: SettleRequest) {
   return {
     exchange,
     amount: formatMoney(amount),
     source,
-    prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
+    prompt_tokens: usage.input ?? 0,
+    completion_tokens: usage.output ?? 0,
   }
 }

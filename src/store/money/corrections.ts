@@ -65,10 +65,10 @@ export function createCorrection(
     const counts = {
       requests: 0,
       failed: failedOf(outcome) - failedOf(recovered.outcome),
-      promptTokens: late[SETTLE_AT.promptTokens] - Number(recovered.prompt_tokens),
-      cachedTokens: late[SETTLE_AT.cachedTokens] - Number(recovered.cached_tokens),
-      completionTokens: late[SETTLE_AT.completionTokens] - Number(recovered.completion_tokens),
-      reasoningTokens: late[SETTLE_AT.reasoningTokens] - Number(recovered.reasoning_tokens),
+      promptTokens: late[SETTLE_AT['usage.input']] - Number(recovered.prompt_tokens),
+      cachedTokens: late[SETTLE_AT['usage.cached_input']] - Number(recovered.cached_tokens),
+      completionTokens: late[SETTLE_AT['usage.output']] - Number(recovered.completion_tokens),
+      reasoningTokens: late[SETTLE_AT['usage.reasoning']] - Number(recovered.reasoning_tokens),
       charged: booked,
     }
     usage.correct(hold, counts, settledAt)

@@ -2,7 +2,18 @@
  * The fields of a hold and of a settle. Everything that lists them is made of these lists: checks, records in the mailbox,
  * statements, lines to PostgreSQL, receipts and the spool.
  */
-import type { HoldRequest, NanoUsd, SettleRequest } from '#contract'
+import {
+  type HoldRequest,
+  type NanoUsd,
+  type Price,
+  type PriceRule,
+  type SettleRequest,
+  type Tier,
+  UNIT_NAMES,
+  UNITS,
+  type Unit,
+  type Usage,
+} from '#contract'
 
 /** The largest amount that a 64-bit column holds: some nine billion dollars. */
 export const LARGEST: NanoUsd = 2n ** 63n - 1n
@@ -29,19 +40,8 @@ export const HOLD_FIELDS = [
   { name: 'amount', column: 'amount', kind: 'money', hidden: true, read: hold => hold.amount },
   { name: 'keyId', column: 'key', kind: 'text', read: hold => hold.keyId },
   { name: 'model', column: 'model', kind: 'text', read: hold => hold.model },
-  { name: 'price.input', column: 'price_input', kind: 'money', read: hold => hold.price.input },
-  { name: 'price.cachedInput', column: 'price_cached_input', kind: 'money', read: hold => hold.price.cachedInput },
-  { name: 'price.cacheWrite', column: 'price_cache_write', kind: 'money', read: hold => hold.price.cacheWrite },
-  { name: 'price.output', column: 'price_output', kind: 'money', read: hold => hold.price.output },
-  { name: 'price.request', column: 'price_request', kind: 'money', read: hold => hold.price.request },
-  {
-    name: 'price.search',
-    column: 'price_search',
-    kind: 'money',
-    optional: true,
-    read: hold => hold.price.search ?? null,
-  },
-  { name: 'capTokens', column: 'cap_tokens', kind: 'count', hidden: true, read: hold => hold.capTokens },
+  { name: 'price', column: 'price', kind: 'json', hidden: true, read: hold => priceText(hold.price) },
+  { name: 'bound.output', column: 'cap_tokens', kind: 'count', hidden: true, read: hold => hold.bound.output ?? 0 },
   {
     name: 'idempotencyKey',
     column: 'idempotency_key',
@@ -58,21 +58,79 @@ export const SETTLE_FIELDS = [
   { name: 'source', column: 'source', kind: 'text', read: settle => settle.source },
   { name: 'outcome', column: 'outcome', kind: 'text', read: settle => settle.outcome },
   { name: 'code', column: 'code', kind: 'text', optional: true, read: settle => settle.code },
-  { name: 'promptTokens', column: 'prompt_tokens', kind: 'count', read: settle => settle.promptTokens },
-  { name: 'cachedTokens', column: 'cached_tokens', kind: 'count', read: settle => settle.cachedTokens },
-  { name: 'cacheWriteTokens', column: 'cache_write_tokens', kind: 'count', read: settle => settle.cacheWriteTokens },
-  { name: 'completionTokens', column: 'completion_tokens', kind: 'count', read: settle => settle.completionTokens },
-  { name: 'reasoningTokens', column: 'reasoning_tokens', kind: 'count', read: settle => settle.reasoningTokens },
+  { name: 'usage.input', column: 'prompt_tokens', kind: 'count', read: settle => settle.usage.input ?? 0 },
   {
-    name: 'searches',
+    name: 'usage.cached_input',
+    column: 'cached_tokens',
+    kind: 'count',
+    read: settle => settle.usage.cached_input ?? 0,
+  },
+  {
+    name: 'usage.cache_write',
+    column: 'cache_write_tokens',
+    kind: 'count',
+    read: settle => settle.usage.cache_write ?? 0,
+  },
+  { name: 'usage.output', column: 'completion_tokens', kind: 'count', read: settle => settle.usage.output ?? 0 },
+  { name: 'usage.reasoning', column: 'reasoning_tokens', kind: 'count', read: settle => settle.usage.reasoning ?? 0 },
+  {
+    name: 'usage.search',
     column: 'searches',
     kind: 'count',
     optional: true,
-    read: settle => (settle.searches === 0 ? null : (settle.searches ?? null)),
+    read: settle => settle.usage.search || null,
+  },
+  {
+    name: 'units',
+    column: 'units',
+    kind: 'json',
+    optional: true,
+    hidden: true,
+    read: settle => unitsText(settle.usage),
   },
   { name: 'attempts', column: 'attempts', kind: 'json', read: settle => JSON.stringify(settle.attempts) },
   { name: 'trail', column: 'trail', kind: 'json', read: settle => JSON.stringify(settle.trail) },
 ] as const satisfies readonly Field<SettleRequest>[]
+
+/** Each request of a model has the same price, so its text is made once. */
+const priceTexts = new WeakMap<Price, string>()
+
+function priceText(price: Price): string {
+  let text = priceTexts.get(price)
+  if (text === undefined) {
+    text = JSON.stringify(price.map(ruleRecord))
+    priceTexts.set(price, text)
+  }
+  return text
+}
+
+/** `[unit, nanos]`, or `[unit, nanos, per, above, tier]`, where null is what is usual. */
+type RuleRecord = readonly [unit: Unit, nanos: string, per?: number | null, above?: number | null, tier?: Tier | null]
+
+function ruleRecord({ unit, nanos, per, above, tier }: PriceRule): RuleRecord {
+  if (per === UNITS[unit].per && above === undefined && tier === undefined) return [unit, String(nanos)]
+  return [unit, String(nanos), per, above ?? null, tier ?? null]
+}
+
+/** The price in the column `price`. */
+export function priceOf(text: string): Price {
+  return (JSON.parse(text) as readonly RuleRecord[]).map(([unit, nanos, per, above, tier]) => ({
+    unit,
+    nanos: BigInt(nanos),
+    per: per ?? UNITS[unit].per,
+    ...(above == null ? {} : { above }),
+    ...(tier == null ? {} : { tier }),
+  }))
+}
+
+const WITHOUT_COLUMN = UNIT_NAMES.filter(unit => UNITS[unit].field === null && unit !== 'request')
+
+/** The units that have no column of their own, and the class of service; null: there are none. */
+function unitsText(usage: Usage): string | null {
+  const others = WITHOUT_COLUMN.filter(unit => usage[unit])
+  if (others.length === 0 && usage.tier === undefined) return null
+  return JSON.stringify({ ...Object.fromEntries(others.map(unit => [unit, usage[unit]])), tier: usage.tier })
+}
 
 /** The values in the order of the fields: arrays, because objects whose names come from a list are slow. */
 type RecordOf<Fields extends readonly Field<never>[]> = {

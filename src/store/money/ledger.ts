@@ -163,8 +163,8 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
 
   /** A stream may end between two checkpoints of it: one that finds no open hold is late, and adds nothing. */
   function checkpoint(checkpoints: readonly Checkpoint[]): void {
-    for (const { exchange, amount, promptTokens, completionTokens } of checkpoints) {
-      statements.putCheckpoint.run(exchange, amount, promptTokens, completionTokens, clock.now())
+    for (const { exchange, amount, usage: used } of checkpoints) {
+      statements.putCheckpoint.run(exchange, amount, used.input ?? 0, used.output ?? 0, clock.now())
     }
   }
 

@@ -31,8 +31,8 @@ function createCheck<Request extends { readonly exchange: string }>(place: strin
 export function checkCheckpoint(checkpoint: Checkpoint): void {
   exchange(checkpoint.exchange)
   money('checkpoint', 'amount', checkpoint.amount)
-  whole('checkpoint', 'promptTokens', checkpoint.promptTokens)
-  whole('checkpoint', 'completionTokens', checkpoint.completionTokens)
+  whole('checkpoint', 'usage.input', checkpoint.usage.input ?? 0)
+  whole('checkpoint', 'usage.output', checkpoint.usage.output ?? 0)
 }
 
 export function checkCredit(grant: CreditGrant): void {

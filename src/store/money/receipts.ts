@@ -1,8 +1,8 @@
 /** Receipts: a hold's event, its settle's and its correction, read as one. */
-import type { Receipt } from '#contract'
+import { cost, NO_COST, type Price, plainPrice, type Receipt, UNIT_NAMES, type Usage, withoutZeros } from '#contract'
 import type { Database, Row, Value } from '../engine/database.ts'
 import { HOLD, SETTLE } from './ledger.ts'
-import { type Field, HOLD_FIELDS, SETTLE_FIELDS } from './ledger-fields.ts'
+import { type Field, HOLD_FIELDS, priceOf, SETTLE_FIELDS } from './ledger-fields.ts'
 
 const shown = (fields: readonly Field<never>[]) => fields.filter(({ hidden }) => !hidden)
 const OF_HOLD = shown(HOLD_FIELDS)
@@ -13,7 +13,8 @@ const OF_SETTLE = shown(SETTLE_FIELDS)
 export function createReceiptReader(database: Database): (exchange: string) => Receipt | undefined {
   const find = database.prepareMoney(`
     SELECT hold.id, hold.amount AS held, hold.at AS created_at, settle.amount + coalesce(correction.amount, 0) AS charged,
-      settle.at AS settled_at, correction.at AS corrected_at, ${OF_HOLD.map(({ column }) => `hold.${column}`).join(', ')},
+      settle.at AS settled_at, correction.at AS corrected_at, hold.price, ${OLD_PRICE.map(column => `hold.${column}`).join(', ')},
+      coalesce(correction.units, settle.units) AS units, ${OF_HOLD.map(({ column }) => `hold.${column}`).join(', ')},
       ${OF_SETTLE.map(({ column }) => `coalesce(correction.${column}, settle.${column}) AS ${column}`).join(', ')}
     FROM event AS hold LEFT JOIN ${database.dialect.only('event')} AS settle ON settle.id = hold.id AND settle.kind = ${SETTLE}
       LEFT JOIN correction ON correction.id = settle.id
@@ -30,13 +31,38 @@ function toReceipt(row: Row): Receipt {
     createdAt: Number(row['created_at']),
     settledAt: row['settled_at'] === null ? null : Number(row['settled_at']),
     correctedAt: row['corrected_at'] === null ? null : Number(row['corrected_at']),
-    price: {},
     held: row['held'],
     charged: row['charged'],
+    usage: jsonIn(row['units']!) ?? {},
   }
   for (const field of [...OF_HOLD, ...OF_SETTLE]) putField(receipt, field, row[field.column]!)
-  return receipt as unknown as Receipt
+  const usage = withoutZeros(receipt.usage as Usage)
+  const price = priceIn(row)
+  // Where nothing was used, the request costs nothing either, unless it was charged.
+  const isUsed = UNIT_NAMES.some(unit => usage[unit]) || (receipt.charged as bigint | null)
+  return { ...receipt, usage, price, cost: isUsed ? cost(usage, price) : NO_COST } as unknown as Receipt
 }
+
+/** Holds of earlier versions have their price in columns. */
+const OLD_PRICE = [
+  'price_input',
+  'price_cached_input',
+  'price_cache_write',
+  'price_output',
+  'price_request',
+  'price_search',
+]
+
+function priceIn(row: Row): Price {
+  if (row['price'] !== null) return priceOf(row['price'] as string)
+  const [input, cached_input, cache_write, output, request, search] = OLD_PRICE.map(
+    column => row[column] as bigint | null,
+  )
+  const sold = { input, cached_input, cache_write, output, request, search }
+  return plainPrice(Object.fromEntries(Object.entries(sold).filter(([, nanos]) => nanos !== null)))
+}
+
+const jsonIn = (text: Value): unknown => (text === null ? null : JSON.parse(text as string))
 
 function putField(receipt: object, { name, kind, optional }: Field<never>, value: Value): void {
   if (value === null && optional && kind !== 'text') return

@@ -160,11 +160,10 @@ function settleAt({ checkpoint, ...hold }: LeftHold): SettleRequest {
     source: 'recovered',
     outcome: 'failed',
     code: null,
-    promptTokens: Number(checkpoint?.prompt_tokens ?? 0n),
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: Number(checkpoint?.completion_tokens ?? 0n),
-    reasoningTokens: 0,
+    usage: {
+      input: Number(checkpoint?.prompt_tokens ?? 0n),
+      output: Number(checkpoint?.completion_tokens ?? 0n),
+    },
     attempts: [],
     trail: [],
   }

@@ -22,7 +22,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import type { SettleRequest } from '#contract'
+import { type SettleRequest, type Usage, withoutZeros } from '#contract'
 import { createFile } from '../files/files.ts'
 import { SETTLE_FIELDS } from './ledger-fields.ts'
 import { checkSettle } from './preconditions.ts'
@@ -200,11 +200,24 @@ function decode(line: string): SettleRequest | undefined {
   try {
     const fields = JSON.parse(json)
     for (const name of MONEY) fields[name] = BigInt(fields[name])
+    fields.usage ??= oldUsage(fields)
     checkSettle(fields)
     return fields
   } catch {
     return undefined
   }
+}
+
+/** Lines of earlier versions have their counts one by one. */
+function oldUsage(fields: Readonly<Record<string, number>>): Usage {
+  return withoutZeros({
+    input: fields['promptTokens'],
+    cached_input: fields['cachedTokens'],
+    cache_write: fields['cacheWriteTokens'],
+    output: fields['completionTokens'],
+    reasoning: fields['reasoningTokens'],
+    search: fields['searches'],
+  } as Usage)
 }
 
 const MONEY = SETTLE_FIELDS.filter(({ kind }) => kind === 'money').map(({ name }) => name)

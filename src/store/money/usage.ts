@@ -160,10 +160,10 @@ export function createUsageWriter(database: Database): UsageWriter {
       addCounts(sumOf(sums, used, HOURS, startOf(HOUR_MS, nowMs)), {
         requests: 1,
         failed: failedOf(settle[SETTLE_AT.outcome]),
-        promptTokens: settle[SETTLE_AT.promptTokens],
-        cachedTokens: settle[SETTLE_AT.cachedTokens],
-        completionTokens: settle[SETTLE_AT.completionTokens],
-        reasoningTokens: settle[SETTLE_AT.reasoningTokens],
+        promptTokens: settle[SETTLE_AT['usage.input']],
+        cachedTokens: settle[SETTLE_AT['usage.cached_input']],
+        completionTokens: settle[SETTLE_AT['usage.output']],
+        reasoningTokens: settle[SETTLE_AT['usage.reasoning']],
         charged: settle[SETTLE_AT.amount],
       })
     },

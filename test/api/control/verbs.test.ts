@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { plainPrice } from '#contract'
 import { runVerb, VerbError, type VerbName } from '../../../src/api/control/verbs.ts'
 import { openStore } from '../../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../../src/store/error.ts'
@@ -163,8 +164,8 @@ test('an account that is also held shows what is available', async () => {
     keyId: key.id,
     amount: 250_000_001n,
     model: 'm',
-    price: { input: 1n, cachedInput: 1n, cacheWrite: 1n, output: 1n, request: 0n },
-    capTokens: 1,
+    price: plainPrice({ input: 1n, cached_input: 1n, cache_write: 1n, output: 1n, request: 0n }),
+    bound: { output: 1 },
     idempotencyKey: null,
   })
   expect((await runVerb(store, 'account.list', {})).accounts[0]).toMatchObject({

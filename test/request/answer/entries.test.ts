@@ -1,14 +1,16 @@
 import { describe, expect, test } from 'vitest'
-import type { Catalog, Key, Model, Price, Receipt } from '#contract'
+import { type Catalog, cost, type Key, type Model, type Price, plainPrice, type Receipt } from '#contract'
 import { listedModels, modelEntry, modelList, receiptEntry } from '../../../src/request/answer/entries.ts'
 
-const PRICE: Price = {
+const PRICE: Price = plainPrice({
   input: 150_000_000n,
-  cachedInput: 30_000_000n,
-  cacheWrite: 1n,
+  cached_input: 30_000_000n,
+  cache_write: 1n,
   output: 600_000_000n,
   request: 0n,
-}
+})
+
+const USED = { input: 10, cached_input: 4, cache_write: 1, output: 5, reasoning: 2 }
 
 const model = (id: string, fields: Partial<Model> = {}): Model => ({
   id,
@@ -111,11 +113,8 @@ describe('a receipt', () => {
     source: 'reported',
     outcome: 'answered',
     code: null,
-    promptTokens: 10,
-    cachedTokens: 4,
-    cacheWriteTokens: 1,
-    completionTokens: 5,
-    reasoningTokens: 2,
+    usage: USED,
+    cost: cost(USED, PRICE),
     attempts: [],
     trail: [],
     idempotencyKey: 'order-7',
@@ -140,6 +139,14 @@ describe('a receipt', () => {
         searches: 0,
         source: 'reported',
       },
+      lines: [
+        { unit: 'input', quantity: 5, rate: '0.150000000', per: 1_000_000, amount: '0.000000750000000' },
+        { unit: 'cached_input', quantity: 4, rate: '0.030000000', per: 1_000_000, amount: '0.000000120000000' },
+        { unit: 'cache_write', quantity: 1, rate: '0.000000001', per: 1_000_000, amount: '0.000000000000001' },
+        { unit: 'output', quantity: 5, rate: '0.600000000', per: 1_000_000, amount: '0.000003000000000' },
+      ],
+      rounding: '0.000000000999999',
+      cost: '0.000003871',
       key: 'key_1',
       idempotency_key: 'order-7',
     })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Chat, Chunk, Delta, WireUsage } from '#contract'
-import { Meter, usageOf } from '../../../src/request/answer/meter.ts'
+import { normalise } from '../../../src/common/usage.ts'
+import { Meter } from '../../../src/request/answer/meter.ts'
 import { chunk, completion, finish, text, usage, usageChunk } from './chunks.ts'
 
 function metered(...chunks: Chunk[]): Meter {
@@ -39,63 +40,60 @@ describe('what a provider says it used', () => {
     ['the completion only', { completion_tokens: 12 }],
     ['objects', { prompt_tokens: {}, completion_tokens: [] }],
   ])('%s is no usage', (_name, wire) => {
-    expect(usageOf(wire as WireUsage | null, source)).toBeNull()
+    expect(normalise(wire as WireUsage | null, source)).toBeNull()
   })
 
   const base = {
-    promptTokens: 10,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: 5,
-    reasoningTokens: 0,
+    input: 10,
+    output: 5,
     source,
   }
   test.each<[name: string, wire: WireUsage, expected: object]>([
     ['plain', usage(10, 5), base],
-    ['zero is zero', usage(0, 0), { ...base, promptTokens: 0, completionTokens: 0 }],
+    ['zero is zero', usage(0, 0), { ...base, input: 0, output: 0 }],
     [
       'details',
       usage(10, 5, {
         prompt_tokens_details: { cached_tokens: 4, cache_write_tokens: 3 },
         completion_tokens_details: { reasoning_tokens: 2 },
       }),
-      { ...base, cachedTokens: 4, cacheWriteTokens: 3, reasoningTokens: 2 },
+      { ...base, cached_input: 4, cache_write: 3, reasoning: 2 },
     ],
-    ['searches', usage(10, 5, { server_tool_use: { web_search_requests: 2 } }), { ...base, searches: 2 }],
+    ['searches', usage(10, 5, { server_tool_use: { web_search_requests: 2 } }), { ...base, search: 2 }],
     ['searches that are no number', usage(10, 5, { server_tool_use: { web_search_requests: '2' as never } }), base],
     ['details of null', usage(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }), base],
     [
       'DeepSeek’s own name for what was cached',
       usage(10, 5, { prompt_cache_hit_tokens: 4 }),
-      { ...base, cachedTokens: 4 },
+      { ...base, cached_input: 4 },
     ],
-    ['Mistral’s', usage(10, 5, { num_cached_tokens: 4 }), { ...base, cachedTokens: 4 }],
-    ['Moonshot’s', usage(10, 5, { cached_tokens: 4 }), { ...base, cachedTokens: 4 }],
+    ['Mistral’s', usage(10, 5, { num_cached_tokens: 4 }), { ...base, cached_input: 4 }],
+    ['Moonshot’s', usage(10, 5, { cached_tokens: 4 }), { ...base, cached_input: 4 }],
     ['what was cached in parts is none', usage(10, 5, { cached_tokens: 1.5 }), base],
     [
       'both names: OpenAI’s counts',
       usage(10, 5, { prompt_cache_hit_tokens: 9, prompt_tokens_details: { cached_tokens: 4 } }),
-      { ...base, cachedTokens: 4 },
+      { ...base, cached_input: 4 },
     ],
     [
       'xAI counts thinking apart: the total says so',
       usage(10, 5, { total_tokens: 35, completion_tokens_details: { reasoning_tokens: 20 } }),
-      { ...base, completionTokens: 25, reasoningTokens: 20 },
+      { ...base, output: 25, reasoning: 20 },
     ],
     [
       'OpenAI counts thinking with the completion: the total says so',
       usage(10, 25, { completion_tokens_details: { reasoning_tokens: 20 } }),
-      { ...base, completionTokens: 25, reasoningTokens: 20 },
+      { ...base, output: 25, reasoning: 20 },
     ],
     [
       'Google hides thinking in the total: what is nowhere else was thought',
       usage(66, 6, { total_tokens: 100 }),
-      { ...base, promptTokens: 66, completionTokens: 34 },
+      { ...base, input: 66, output: 34 },
     ],
     [
       'the same with a part of it told',
       usage(10, 25, { total_tokens: 50, completion_tokens_details: { reasoning_tokens: 20 } }),
-      { ...base, completionTokens: 40, reasoningTokens: 20 },
+      { ...base, output: 40, reasoning: 20 },
     ],
     ['a total that is less', usage(10, 5, { total_tokens: 12 }), base],
     ['a total that is none', usage(10, 5, { total_tokens: '900' as never }), base],
@@ -105,22 +103,22 @@ describe('what a provider says it used', () => {
     [
       'Mistral has sound of the prompt in the total only',
       usage(10, 5, { total_tokens: 390, prompt_audio_seconds: 3.5 }),
-      { ...base, promptTokens: 385 },
+      { ...base, input: 385 },
     ],
     [
       'no seconds of sound are none',
       usage(10, 5, { total_tokens: 20, prompt_audio_seconds: 0 }),
-      { ...base, completionTokens: 10 },
+      { ...base, output: 10 },
     ],
     // What may be too many is the business of whoever charges.
-    ['negative, for others to flag', usage(-5, -7), { ...base, promptTokens: -5, completionTokens: -7 }],
-    ['fractions, too', usage(1.5, 2.5), { ...base, promptTokens: 1.5, completionTokens: 2.5 }],
+    ['negative, for others to flag', usage(-5, -7), { ...base, input: -5, output: -7 }],
+    ['fractions, too', usage(1.5, 2.5), { ...base, input: 1.5, output: 2.5 }],
     [
       'infinite',
       JSON.parse('{"prompt_tokens":1e400,"completion_tokens":1e400,"total_tokens":1e400}'),
-      { ...base, promptTokens: Number.POSITIVE_INFINITY, completionTokens: Number.POSITIVE_INFINITY },
+      { ...base, input: Number.POSITIVE_INFINITY, output: Number.POSITIVE_INFINITY },
     ],
-    ['1e308', usage(1e308, 1e308), { ...base, promptTokens: 1e308, completionTokens: 1e308 }],
+    ['1e308', usage(1e308, 1e308), { ...base, input: 1e308, output: 1e308 }],
     [
       'details that are nonsense count as none',
       JSON.parse(
@@ -134,11 +132,11 @@ describe('what a provider says it used', () => {
       base,
     ],
   ])('%s', (_name, wire, expected) => {
-    expect(usageOf(wire, source)).toEqual(expected)
+    expect(normalise(wire, source)).toEqual(expected)
   })
 
   test('the source is the caller’s', () => {
-    expect(usageOf(usage(1, 1), 'cached')).toMatchObject({ source: 'cached' })
+    expect(normalise(usage(1, 1), 'cached')).toMatchObject({ source: 'cached' })
   })
 
   test('searches are those that the provider says, else those seen in the answer', () => {
@@ -148,13 +146,13 @@ describe('what a provider says it used', () => {
       meter.chunk({ ...EMPTY, choices: [{ index: 0, delta: { anthropic_content: [piece] } }] })
     }
     expect(meter.started).toBe(true)
-    expect(meter.estimate.searches).toBe(2)
+    expect(meter.estimate.search).toBe(2)
     meter.reported(usage(10, 5))
-    expect(meter.spent(true)).toMatchObject({ searches: 2, source: 'reported' })
+    expect(meter.spent(true)).toMatchObject({ search: 2, source: 'reported' })
     meter.reported(usage(10, 5, { server_tool_use: { web_search_requests: 0 } }))
-    expect(meter.spent(true)).toMatchObject({ searches: 0 })
+    expect(meter.spent(true)).toMatchObject({ search: 0 })
     meter.begin({ body: { model: 'm', messages: [] } } as never, 1)
-    expect(meter.estimate.searches).toBeUndefined()
+    expect(meter.estimate.search).toBeUndefined()
   })
 
   test('the last one counts', () => {
@@ -321,7 +319,7 @@ describe('what an answer took', () => {
       else meter.reported(each.used as WireUsage)
     }
     const result = meter.spent(whole)
-    return result && [result.promptTokens, result.completionTokens, result.source]
+    return result && [result.input, result.output, result.source]
   }
 
   test.each<[name: string, came: Came[], whole: boolean, expected: ReturnType<typeof spent>]>([
@@ -376,11 +374,8 @@ describe('an estimate', () => {
 
   test('without a request is what was counted', () => {
     expect(estimate(null, text('abcdefgh'))).toEqual({
-      promptTokens: 0,
-      cachedTokens: 0,
-      cacheWriteTokens: 0,
-      completionTokens: 2,
-      reasoningTokens: 0,
+      input: 0,
+      output: 2,
       source: 'estimated',
     })
   })
@@ -417,6 +412,6 @@ describe('an estimate', () => {
     ['a refusal', { messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 'x'.repeat(40) }] }] }, 14],
     ['tools of null', { messages: [], tools: null }, 0],
   ])('of the prompt: %s', (_name, body, tokens) => {
-    expect(estimate(body).promptTokens).toBe(tokens)
+    expect(estimate(body).input).toBe(tokens)
   })
 })

@@ -152,7 +152,7 @@ describe('the client leaves a stream', () => {
     expect(await ending()).toEqual(LEFT)
     expect(meter.abandoned).toBe(spent !== null)
     const used = meter.spent(false)
-    expect(used && [used.promptTokens, used.completionTokens, used.source]).toEqual(spent)
+    expect(used && [used.input, used.output, used.source]).toEqual(spent)
     pump.end()
     expect(meter.abandoned).toBe(spent !== null)
   })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { plainPrice } from '#contract'
 import { RawFailure } from '../../../src/providers/raw.ts'
 import type { Client } from '../../../src/request/answer/client.ts'
 import { EventStream, howItLeaves } from '../../../src/request/send/raw-stream.ts'
@@ -88,7 +89,7 @@ describe('events', () => {
       const end = pieces.at(-1)!
       expect(before + end.slice('end:'.length)).toBe(text)
       expect(before).not.toContain('usage')
-      expect(stream.usage).toMatchObject({ promptTokens: 3, completionTokens: 4 })
+      expect(stream.usage).toMatchObject({ input: 3, output: 4 })
     }
   })
 
@@ -164,12 +165,10 @@ test.each<[string | undefined, number | null, ReturnType<typeof howItLeaves>]>([
   expect(howItLeaves({ status: 200, headers: type === undefined ? {} : { 'content-type': type }, length })).toBe(how)
 })
 
-const none = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0, reasoningTokens: 0 }
-
 test.each<[string, unknown, object | null]>([
-  ['embeddings', { prompt_tokens: 5, total_tokens: 5 }, { promptTokens: 5 }],
-  ['a sum only', { total_tokens: 5 }, { promptTokens: 5 }],
-  ['pictures', { input_tokens: 5, output_tokens: 6, total_tokens: 11 }, { promptTokens: 5, completionTokens: 6 }],
+  ['embeddings', { prompt_tokens: 5, total_tokens: 5 }, { input: 5 }],
+  ['a sum only', { total_tokens: 5 }, { input: 5 }],
+  ['pictures', { input_tokens: 5, output_tokens: 6, total_tokens: 11 }, { input: 5, output: 6 }],
   [
     'with details',
     {
@@ -178,43 +177,67 @@ test.each<[string, unknown, object | null]>([
       prompt_tokens_details: { cached_tokens: 2 },
       completion_tokens_details: { reasoning_tokens: 3 },
     },
-    { promptTokens: 5, cachedTokens: 2, completionTokens: 6, reasoningTokens: 3 },
+    { input: 5, cached_input: 2, output: 6, reasoning: 3 },
   ],
   ['a sum beside an answer', { output_tokens: 6, total_tokens: 11 }, null],
-  ['seconds', { type: 'duration', seconds: 3 }, null],
+  ['seconds', { type: 'duration', seconds: 3 }, { second: 3_000 }],
+  ['sound beside tokens', { prompt_tokens: 5, prompt_audio_seconds: 2 }, { input: 5, second: 2_000 }],
   ['text', { prompt_tokens: '5' }, null],
   ['nothing', null, null],
   ['a list', [5], null],
   ['something inherited', Object.create({ prompt_tokens: 5 }), null],
 ])('usage of %s', (_title, usage, expected) => {
-  const found = expected && { ...none, ...expected, source: 'reported' }
+  const found = expected && { ...expected, source: 'reported' }
   expect(usageIn({ usage })).toEqual(found)
   expect(usageIn({ type: 'response.completed', response: { usage } })).toEqual(found)
 })
 
+test.each<[string, unknown, object | null]>([
+  ['a transcription with its length', { text: 'a', duration: 2.5 }, { second: 2_500 }],
+  ['pages that were read', { pages: [{}], usage_info: { pages_processed: 4 } }, { page: 4 }],
+  ['images', { data: [{ b64_json: 'x' }, { url: 'https://a' }, {}] }, { image: 2 }],
+  ['vectors', { data: [{ embedding: [1] }] }, null],
+])('an answer with %s', (_title, answer, expected) => {
+  expect(usageIn(answer)).toEqual(expected && { ...expected, source: 'reported' })
+})
+
 describe('what is charged by', () => {
-  const price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: 0n, request: 1n }
+  const priced = (rates: object) => plainPrice({ input: 0n, output: 0n, request: 1n, ...rates })
+  const price = priced({})
   const reported = usageIn({ usage: { input_tokens: 5, output_tokens: 6 } })
-  const sizes = { requestBytes: 9, answerBytes: 41 }
+  const NO_TOKENS = { input: 0, output: 0, source: 'reported' }
+  const sizes = { request: Buffer.alloc(9, 'x'), answerBytes: 41 }
 
   test.each<[string, object | null, typeof reported, object]>([
-    ['a price for requests: no tokens', price, reported, { source: 'reported' }],
+    ['a price for requests: no tokens', price, reported, { input: 0, output: 0, source: 'reported' }],
     ['no price', null, null, { source: 'reported' }],
-    ['a price for prompts', { ...price, input: 1n }, reported, { promptTokens: 5, source: 'reported' }],
+    ['a price for prompts', priced({ input: 1n }), reported, { input: 5, output: 0, source: 'reported' }],
+    ['a price for both', priced({ input: 1n, output: 1n }), reported, { input: 5, output: 6, source: 'reported' }],
+    ['a price for prompts, unsaid', priced({ input: 1n }), null, { input: 3, output: 0, source: 'estimated' }],
+    ['a price for seconds', plainPrice({ second: 1n }), usageIn({ duration: 2 }), { second: 2_000, ...NO_TOKENS }],
     [
-      'a price for both',
-      { ...price, input: 1n, output: 1n },
-      reported,
-      { promptTokens: 5, completionTokens: 6, source: 'reported' },
+      'a price for images, and tokens that have none',
+      plainPrice({ image: 1n }),
+      { ...reported!, image: 2 },
+      { image: 2, ...NO_TOKENS },
     ],
-    ['a price for prompts, unsaid', { ...price, input: 1n }, null, { promptTokens: 3, source: 'estimated' }],
     [
-      'a price for both, unsaid',
-      { ...price, output: 1n },
+      'a price for characters of a body without any',
+      plainPrice({ character: 1n }),
       null,
-      { promptTokens: 3, completionTokens: 11, source: 'estimated' },
+      { character: 0, ...NO_TOKENS },
     ],
+    ['a price for both, unsaid', priced({ output: 1n }), null, { input: 3, output: 11, source: 'estimated' }],
   ])('%s', (_title, given, said, expected) => {
-    expect(usageOfRaw(given as typeof price | null, said, sizes)).toEqual({ ...none, ...expected })
+    expect(usageOfRaw(given as typeof price | null, said, sizes)).toEqual(expected)
+  })
+
+  test.each([
+    [{ input: 'Grüße 👋' }, 7],
+    [{ text: 'abc' }, 3],
+    [{ input: ['a', 'b'] }, 0],
+  ])('characters of the text to speak: %j', (body, character) => {
+    const spoken = { request: Buffer.from(JSON.stringify(body)), answerBytes: 9 }
+    expect(usageOfRaw(plainPrice({ character: 1n }), null, spoken)).toMatchObject({ character })
   })
 })

@@ -8,7 +8,7 @@ import { openStore } from '../../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../../src/store/error.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from '../helpers.ts'
 
-const NEWEST = 10
+const NEWEST = 11
 
 describe('an address', () => {
   test.each([
@@ -84,7 +84,7 @@ describe('a database', () => {
 describe('a store of an earlier version', () => {
   /** Takes back what migrations 7 and 8 made. */
   const NEWER =
-    'DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches;'
+    'DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches; ALTER TABLE event DROP COLUMN price; ALTER TABLE event DROP COLUMN units;'
 
   /** Takes back what migrations 3 to 10 made. */
   function downgrade(path: string): void {
@@ -137,7 +137,9 @@ describe('a store of an earlier version', () => {
       await store.ledger.hold(aHold({ accountId, keyId, exchange, model: `m${index % 4}` }))
       if (index % 10 === 9) continue
       const outcome = index % 5 === 0 ? 'failed' : 'answered'
-      await store.ledger.settle(aSettle({ exchange, amount: BigInt(index), promptTokens: index, outcome }))
+      await store.ledger.settle(
+        aSettle({ exchange, amount: BigInt(index), usage: { input: index, output: 20 }, outcome }),
+      )
     }
     const usage = (of: typeof store) =>
       [undefined, ...accounts].flatMap(accountId =>

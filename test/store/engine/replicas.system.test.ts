@@ -55,7 +55,7 @@ onPostgres(() => {
       for (const exchange of ['req_1', 'req_2']) {
         await one.ledger.hold(aHold({ accountId, exchange, amount: 100n }))
       }
-      await one.ledger.checkpoint([{ exchange: 'req_1', amount: 40n, promptTokens: 1, completionTokens: 1 }])
+      await one.ledger.checkpoint([{ exchange: 'req_1', amount: 40n, usage: { input: 1, output: 1 } }])
       const others = await Promise.all([beside(one), beside(one)])
       for (const other of others) await other.recover()
       endLease(one, 1)

@@ -88,7 +88,9 @@ const operation: fc.Arbitrary<Numbered> = fc.oneof(
   fc.record({
     id: count,
     name: fc.constant('checkpoint' as const),
-    request: fc.array(fc.record({ exchange: text, amount: anyMoney, promptTokens: count, completionTokens: count })),
+    request: fc.array(
+      fc.record({ exchange: text, amount: anyMoney, usage: fc.record({ input: count, output: count }) }),
+    ),
   }),
 )
 const PLAIN = { noNullPrototype: true } as const
@@ -181,7 +183,7 @@ describe('sizes', () => {
   test('lengths that are not those of the texts are noticed', () => {
     // The places of the two records' lengths: behind the numbers, before the texts.
     for (const [name, request, lengths] of [
-      ['hold', holdRecord(aHold({ accountId: 'acc_1', idempotencyKey: 'again' })), 24 + 8 * 8],
+      ['hold', holdRecord(aHold({ accountId: 'acc_1', idempotencyKey: 'again' })), 24 + 8 * 2],
       ['settle', settleRecord(aSettle({ code: 'upstream_truncated' })), 24 + 8 * 8],
     ] as const) {
       for (const length of [-(2 ** 31), -2, -1, 0, 4, 2 ** 31 - 1]) {

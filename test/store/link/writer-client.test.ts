@@ -120,8 +120,7 @@ describe('more than the mailbox holds', () => {
     const points = Array.from({ length: 30_000 }, (_, index) => ({
       exchange: index === 0 ? 'req_1' : `req_of_nobody_${index}`,
       amount: 7n,
-      promptTokens: 1,
-      completionTokens: 1,
+      usage: { input: 1, output: 1 },
     }))
     const all = [
       store.ledger.hold(aHold({ accountId, exchange: 'req_1' })),

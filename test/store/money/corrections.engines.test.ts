@@ -6,15 +6,12 @@ import { aHold, aSettle, fund, onEveryEngine, type TestStore, testStore } from '
 const HOUR_MS = 3_600_000
 
 /** As recovery writes it. */
-const recovered = (amount: bigint, completionTokens = 0): SettleRequest =>
+const recovered = (amount: bigint, output = 0): SettleRequest =>
   aSettle({
     amount,
     source: 'recovered',
     outcome: 'failed',
-    promptTokens: 7,
-    cachedTokens: 0,
-    completionTokens,
-    reasoningTokens: 0,
+    usage: { input: 7, output },
     attempts: [],
     trail: [],
   })
@@ -115,8 +112,8 @@ onEveryEngine(() => {
           at: Math.floor(settledAt / HOUR_MS) * HOUR_MS,
           requests: 1,
           failed: late.outcome === 'answered' ? 0 : 1,
-          promptTokens: late.promptTokens,
-          completionTokens: late.completionTokens,
+          promptTokens: late.usage.input,
+          completionTokens: late.usage.output,
           charged: row.charged,
         }),
       ])

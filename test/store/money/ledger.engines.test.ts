@@ -1,5 +1,7 @@
 /** The ledger's verbs, one at a time and all at once: in a file, by its own thread and by this one, and in memory. */
+
 import { describe, expect, test } from 'vitest'
+import { cost, NO_COST } from '#contract'
 import { StoreError } from '../../../src/store/error.ts'
 import { LARGEST } from '../../../src/store/money/ledger-fields.ts'
 import { aHold, aSettle, fund, onEveryEngine, PRICE, type TestStore, testStore } from '../helpers.ts'
@@ -96,8 +98,7 @@ onEveryEngine(engine => {
       test.each([
         ['a negative amount', { amount: -1n }, /amount -1 is not 0 to/],
         ['an amount beyond 64 bits', { amount: LARGEST + 1n }, /is not 0 to/],
-        ['a price beyond 64 bits', { price: { ...PRICE, output: 2n ** 64n } }, /price\.output/],
-        ['half a token', { capTokens: 1.5 }, /capTokens is 1.5/],
+        ['half a token', { bound: { output: 1.5 } }, /bound\.output is 1.5/],
         ['an id that is none', { exchange: 'req ü' }, /no exchange id/],
       ])('%s is refused', async (_what, change, message) => {
         const store = await open()
@@ -156,9 +157,9 @@ onEveryEngine(engine => {
       test.each([
         ['a negative amount', { amount: -1n }],
         ['a negative overrun', { overrun: -1n }],
-        ['tokens that are no number', { promptTokens: Number.NaN }],
-        ['half a token', { completionTokens: 0.5 }],
-        ['tokens beyond 2^53', { reasoningTokens: 2 ** 53 }],
+        ['tokens that are no number', { usage: { input: Number.NaN } }],
+        ['half a token', { usage: { output: 0.5 } }],
+        ['tokens beyond 2^53', { usage: { reasoning: 2 ** 53 } }],
       ])('%s is refused', async (_what, change) => {
         const store = await open()
         await expect(store.ledger.settle(aSettle(change))).rejects.toBeInstanceOf(StoreError)
@@ -249,11 +250,8 @@ onEveryEngine(engine => {
           source: null,
           outcome: null,
           code: null,
-          promptTokens: 0,
-          cachedTokens: 0,
-          cacheWriteTokens: 0,
-          completionTokens: 0,
-          reasoningTokens: 0,
+          usage: {},
+          cost: NO_COST,
           attempts: [],
           trail: [],
         })
@@ -263,6 +261,7 @@ onEveryEngine(engine => {
         expect(store.reads.findReceipt('req_1')).toEqual({
           ...common,
           ...told,
+          cost: cost(told.usage, PRICE),
           charged: amount,
           correctedAt: null,
           settledAt: createdAt + 1500,
@@ -275,7 +274,7 @@ onEveryEngine(engine => {
       const accountId = await fund(store, 500n)
       await store.ledger.hold(aHold({ accountId }))
       await store.ledger.settle(aSettle({ amount: 40n }))
-      await store.ledger.checkpoint([{ exchange: 'req_1', amount: 99n, promptTokens: 1, completionTokens: 1 }])
+      await store.ledger.checkpoint([{ exchange: 'req_1', amount: 99n, usage: { input: 1, output: 1 } }])
       expectMoney(store, 460n, 0n)
       expect(store.reads.verify()).toEqual({ accounts: 1, events: 3, openHolds: 0, violations: [] })
     })

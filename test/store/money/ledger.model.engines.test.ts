@@ -242,7 +242,7 @@ class Real {
       if (operation.do === 'freeze') await this.store.freeze(operation.account, operation.frozen)
       else if (operation.do === 'cap') {
         await this.store.changeKey({ id: this.ids.get(operation.key)!, spendingCap: operation.cap })
-      } else await ledger.checkpoint([{ ...operation, promptTokens: 1, completionTokens: 2 }])
+      } else await ledger.checkpoint([{ ...operation, usage: { input: 1, output: 2 } }])
       return 'done'
     } catch (error) {
       if ((error as Error).name !== 'StoreError') throw error

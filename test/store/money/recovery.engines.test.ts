@@ -42,11 +42,10 @@ onEveryEngine(engine => {
       const store = await testStore()
       await fund(store, 1000n)
       for (const exchange of ['req_none', 'req_some', 'req_over', 'req_done']) await hold(store, exchange)
-      const reached = (exchange: string, amount: bigint, completionTokens: number) => ({
+      const reached = (exchange: string, amount: bigint, output: number) => ({
         exchange,
         amount,
-        promptTokens: 7,
-        completionTokens,
+        usage: { input: 7, output },
       })
       await store.ledger.checkpoint([reached('req_some', 10n, 1), reached('req_over', 99n, 3), reached('req_x', 5n, 5)])
       await store.ledger.checkpoint([reached('req_some', 25n, 2), reached('req_over', 130n, 4)])
@@ -57,7 +56,7 @@ onEveryEngine(engine => {
       expect(next.openHolds()).toBe(engine === 'sqlite' ? 3 : 0)
       expect(await next.recover()).toEqual({ settled: 3, replayed: 0, rejected: 0, charged: 125n })
       expect(next.reads.findReceipt('req_none')).toMatchObject({ charged: 0n, source: 'recovered', outcome: 'failed' })
-      expect(next.reads.findReceipt('req_some')).toMatchObject({ charged: 25n, promptTokens: 7, completionTokens: 2 })
+      expect(next.reads.findReceipt('req_some')).toMatchObject({ charged: 25n, usage: { input: 7, output: 2 } })
       expect(next.reads.findReceipt('req_over')).toMatchObject({ charged: 100n, source: 'recovered' })
       expect(next.reads.findReceipt('req_done')).toMatchObject({ charged: 40n, source: 'reported' })
       expect(next.reads.findAccount('alice')).toMatchObject({ posted: 835n, held: 0n })
@@ -127,7 +126,7 @@ onEveryEngine(engine => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
-      await store.ledger.checkpoint([{ exchange: 'req_1', amount: 10n, promptTokens: 1, completionTokens: 1 }])
+      await store.ledger.checkpoint([{ exchange: 'req_1', amount: 10n, usage: { input: 1, output: 1 } }])
       store.ledger.spool(aSettle({ amount: 61n }))
       const next = await afterDeath(store)
       expect(await next.recover()).toEqual({ settled: 0, replayed: 1, rejected: 0, charged: 61n })

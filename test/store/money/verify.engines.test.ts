@@ -13,7 +13,7 @@ async function sampleStore(): Promise<TestStore & { alice: string; bob: string }
     await store.ledger.hold(aHold({ accountId: alice, exchange, amount: 100n }))
   }
   await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 40n }))
-  await store.ledger.checkpoint([{ exchange: 'req_2', amount: 9n, promptTokens: 1, completionTokens: 1 }])
+  await store.ledger.checkpoint([{ exchange: 'req_2', amount: 9n, usage: { input: 1, output: 1 } }])
   await store.ledger.settle(aSettle({ exchange: 'req_3', amount: 0n, source: 'released', outcome: 'refused' }))
   await store.createKey({ account: 'alice', name: 'laptop' })
   return Object.assign(store, { alice, bob })

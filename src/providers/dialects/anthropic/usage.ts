@@ -20,19 +20,32 @@ export function usageOf(usage: Fields): WireUsage | null {
   const completion = sum(passes, 'output_tokens')
   if (prompt === undefined) return null
   const cached = sum(passes, 'cache_read_input_tokens')
-  const cacheWrite = sum(passes, 'cache_creation_input_tokens')
+  const [fiveMinutes, hour] = ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'].map(name =>
+    sumWritten(passes, name),
+  )
+  const cacheWrite =
+    sum(passes, 'cache_creation_input_tokens') ?? (hour === undefined ? fiveMinutes : hour + (fiveMinutes ?? 0))
   const details = usage['output_tokens_details']
   const tools = usage['server_tool_use']
   const searches = isFields(tools) ? countOf(tools['web_search_requests']) : undefined
   const reasoning = isFields(details) ? sum([details], 'thinking_tokens') : undefined
-  return wireUsage({
+  const tier = usage['service_tier']
+  const wire = wireUsage({
     prompt: prompt + (cached ?? 0) + (cacheWrite ?? 0),
     completion: completion ?? 0,
     ...(cached === undefined ? {} : { cached }),
     ...(cacheWrite === undefined ? {} : { cacheWrite }),
+    ...(hour === undefined ? {} : { cacheWriteHour: hour }),
     ...(reasoning === undefined ? {} : { reasoning }),
     ...(searches === undefined ? {} : { searches }),
   })
+  return tier === 'priority' || tier === 'batch' ? { ...wire, service_tier: tier } : wire
+}
+
+/** What is written to a cache, by how long it is kept. */
+function sumWritten(passes: readonly Fields[], name: string): number | undefined {
+  const written = passes.map(pass => pass['cache_creation']).filter(isFields)
+  return sum(written, name)
 }
 
 /**

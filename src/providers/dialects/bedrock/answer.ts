@@ -129,5 +129,13 @@ export function usageOf(usage: unknown): WireUsage | null {
     completion,
     ...(cached === undefined ? {} : { cached }),
     ...(cacheWrite === undefined ? {} : { cacheWrite }),
+    cacheWriteHour: writtenForAnHour(usage['cacheDetails']),
   })
+}
+
+/** What is written to a cache is listed by how long it is kept, too. */
+function writtenForAnHour(details: unknown): number {
+  if (!Array.isArray(details)) return 0
+  const hours = details.filter(isJson).filter(each => each['ttl'] === '1h')
+  return hours.reduce((sum: number, each) => sum + (countOf(each['inputTokens']) ?? 0), 0)
 }

@@ -165,6 +165,17 @@ export function usageOf(metadata: unknown): WireUsage | null {
     prompt,
     completion,
     ...(cached === undefined ? {} : { cached }),
+    audio: byModality(metadata['promptTokensDetails'], 'AUDIO'),
+    cachedAudio: byModality(metadata['cacheTokensDetails'], 'AUDIO'),
+    image: byModality(metadata['promptTokensDetails'], 'IMAGE'),
     ...(reasoning === undefined ? {} : { reasoning }),
+    outputAudio: byModality(metadata['candidatesTokensDetails'], 'AUDIO'),
+    outputImage: byModality(metadata['candidatesTokensDetails'], 'IMAGE'),
   })
+}
+
+function byModality(details: unknown, modality: string): number {
+  if (!Array.isArray(details)) return 0
+  const counts = details.filter(isFields).filter(each => each['modality'] === modality)
+  return counts.reduce((sum, each) => sum + (countOf(each['tokenCount']) ?? 0), 0)
 }

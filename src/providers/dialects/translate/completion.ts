@@ -66,25 +66,40 @@ export interface Tokens {
   readonly completion: number
   readonly cached?: number
   readonly cacheWrite?: number
+  /** Of the written ones, those that are kept for an hour. */
+  readonly cacheWriteHour?: number
+  /** Of sound, in the prompt and in what of it was cached. */
+  readonly audio?: number
+  readonly cachedAudio?: number
+  readonly image?: number
   readonly reasoning?: number
+  readonly outputAudio?: number
+  readonly outputImage?: number
   /** Of the web. */
   readonly searches?: number
 }
 
-export function wireUsage({ prompt, completion, cached, cacheWrite, reasoning, searches }: Tokens): WireUsage {
+export function wireUsage(tokens: Tokens): WireUsage {
+  const { prompt, completion, cached, cacheWrite, reasoning, searches } = tokens
+  const details = {
+    ...(cached === undefined && cacheWrite === undefined ? {} : { cached_tokens: cached ?? 0 }),
+    ...(cacheWrite === undefined ? {} : { cache_write_tokens: cacheWrite }),
+    ...(tokens.cacheWriteHour ? { cache_write_1h_tokens: tokens.cacheWriteHour } : {}),
+    ...(tokens.audio ? { audio_tokens: tokens.audio } : {}),
+    ...(tokens.cachedAudio ? { cached_audio_tokens: tokens.cachedAudio } : {}),
+    ...(tokens.image ? { image_tokens: tokens.image } : {}),
+  }
+  const answer = {
+    ...(reasoning === undefined ? {} : { reasoning_tokens: reasoning }),
+    ...(tokens.outputAudio ? { audio_tokens: tokens.outputAudio } : {}),
+    ...(tokens.outputImage ? { image_tokens: tokens.outputImage } : {}),
+  }
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
-    ...(cached === undefined && cacheWrite === undefined
-      ? {}
-      : {
-          prompt_tokens_details: {
-            cached_tokens: cached ?? 0,
-            ...(cacheWrite === undefined ? {} : { cache_write_tokens: cacheWrite }),
-          },
-        }),
-    ...(reasoning === undefined ? {} : { completion_tokens_details: { reasoning_tokens: reasoning } }),
+    ...(Object.keys(details).length === 0 ? {} : { prompt_tokens_details: details }),
+    ...(Object.keys(answer).length === 0 ? {} : { completion_tokens_details: answer }),
     ...(searches === undefined ? {} : { server_tool_use: { web_search_requests: searches } }),
   }
 }

@@ -161,8 +161,8 @@ function prepare(database: Database) {
 function linesOf({ name, request }: NamedOperation): readonly string[] | Refused {
   if (name === 'hold') return lineOf(HOLD_LINE, request as HoldRecord)
   if (name === 'settle') return lineOf(SETTLE_LINE, request as SettleRecord)
-  return (request as readonly Checkpoint[]).map(({ exchange, amount, promptTokens, completionTokens }) => {
-    const tokens = { prompt_tokens: promptTokens, completion_tokens: completionTokens }
+  return (request as readonly Checkpoint[]).map(({ exchange, amount, usage }) => {
+    const tokens = { prompt_tokens: usage.input ?? 0, completion_tokens: usage.output ?? 0 }
     return JSON.stringify({ kind: 3, id: exchange, amount: String(amount), ...tokens })
   })
 }

@@ -16,10 +16,10 @@ function changed(calls: readonly (readonly [name: string, id: string, text: stri
   })
 }
 
-test('a tool without a description has none as a function either', () => {
+test('a tool without a description has an empty one as a function', () => {
   const tools = [null, undefined, ''].map(description => ({ type: 'custom', custom: { name: 'patch', description } }))
   const body = withoutCustomTools({ model: 'm', messages: [], tools } as never)
-  const made = { type: 'function', function: { name: 'patch', parameters: expect.any(Object) } }
+  const made = { type: 'function', function: { name: 'patch', description: '', parameters: expect.any(Object) } }
   expect(body.tools).toStrictEqual([made, made, made])
 })
 

@@ -1,3 +1,8 @@
+-- A hold keeps its whole price, and a settle the units that have no column of their own. The columns price_input to price_search
+-- are those of earlier versions; none of their rows is changed. `correction` inherits both.
+ALTER TABLE event ADD COLUMN price JSON; -- hold: a list of rules (money/ledger-fields.ts)
+ALTER TABLE event ADD COLUMN units JSON; -- settle: counts by unit, and the tier; NULL: none
+
 -- A group of the ledger's operations in one statement, with an answer for each of them, whatever becomes of it. `write_many` and
 -- `write_all` stay for replicas of earlier versions. A line is a row of `event`, of which JSON is a text, or of kind 3: a checkpoint.
 --
@@ -29,6 +34,7 @@ BEGIN
     on_hold := NULL;
     available := NULL;
     IF e.kind = 0 THEN
+      e.price := CAST(e.price #>> '{}' AS JSON);
       UPDATE balance SET held = held + e.amount
       WHERE balance.account = e.account AND posted - held >= e.amount AND frozen = 0
       RETURNING posted - held INTO available;
@@ -78,6 +84,7 @@ BEGIN
         e.account := h.account;
         e.attempts := CAST(e.attempts #>> '{}' AS JSON);
         e.trail := CAST(e.trail #>> '{}' AS JSON);
+        e.units := CAST(e.units #>> '{}' AS JSON);
         INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
         IF FOUND THEN
           answer := 'settled';

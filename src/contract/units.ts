@@ -1,0 +1,318 @@
+/**
+ * The units that providers bill, usage, prices, and the cost of one at the other. The only file that multiplies.
+ * Names and meaning follow `@pydantic/genai-prices`. Money is nano-dollars in `bigint`.
+ */
+import type { NanoUsd } from './quantities.ts'
+
+interface UnitRow {
+  /** Its key under `price` in YAML. */
+  readonly key: string
+  /** The name of its count in receipts, logs and columns of the store; null: it is in their `units`. */
+  readonly field: string | null
+  /** How many units a price in YAML is for; of tokens `per` says it. */
+  readonly per: number
+  /** One of them, and several, for people. */
+  readonly one: string
+  readonly many: string
+  /** Where it has no price, it has that of the first unit here that has one: its wholes, the nearest first. */
+  readonly wholes: readonly Unit[]
+}
+
+const PER_MILLION = 1_000_000
+const token = (field: string | null, key: string, what: string, ...wholes: readonly Unit[]): UnitRow => ({
+  key,
+  field,
+  per: PER_MILLION,
+  one: `token ${what}`,
+  many: `tokens ${what}`,
+  wholes,
+})
+const single = (key: string, one: string, many: string, per = 1): UnitRow => ({
+  key,
+  field: key === 'web_search' ? 'searches' : null,
+  per,
+  one,
+  many,
+  wholes: [],
+})
+
+/** A unit that providers bill. */
+export type Unit =
+  | 'input'
+  | 'cached_input'
+  | 'cache_write'
+  | 'cache_write_1h'
+  | 'input_audio'
+  | 'cached_audio'
+  | 'input_image'
+  | 'output'
+  | 'reasoning'
+  | 'output_audio'
+  | 'output_image'
+  | 'image'
+  | 'second'
+  | 'character'
+  | 'page'
+  | 'search'
+  | 'request'
+
+/** All units. A count of a whole has its parts in it: `input` counts cached tokens too, `output` those of reasoning. */
+export const UNITS: Readonly<Record<Unit, UnitRow>> = {
+  input: token('prompt_tokens', 'input', 'of the prompt'),
+  cached_input: token('cached_tokens', 'cached_input', 'from a cache', 'input'),
+  cache_write: token('cache_write_tokens', 'cache_write', 'written to a cache', 'input'),
+  cache_write_1h: token(null, 'cache_write_1h', 'written to a cache for an hour', 'cache_write', 'input'),
+  input_audio: token(null, 'input_audio', 'of sound in the prompt', 'input'),
+  cached_audio: token(null, 'cached_audio', 'of sound from a cache', 'cached_input', 'input_audio', 'input'),
+  input_image: token(null, 'input_image', 'of pictures in the prompt', 'input'),
+  output: token('completion_tokens', 'output', 'of the answer'),
+  reasoning: token('reasoning_tokens', 'reasoning', 'of reasoning', 'output'),
+  output_audio: token(null, 'output_audio', 'of sound in the answer', 'output'),
+  output_image: token(null, 'output_image', 'of pictures in the answer', 'output'),
+  image: single('image', 'image', 'images'),
+  // Counted in milliseconds.
+  second: single('second', 'millisecond', 'milliseconds', 1000),
+  character: single('character', 'character', 'characters', PER_MILLION),
+  page: single('page', 'page', 'pages'),
+  search: single('web_search', 'search', 'searches'),
+  request: single('request', 'request', 'requests'),
+}
+
+/** All units, in the order in which receipts list them. */
+export const UNIT_NAMES = Object.keys(UNITS) as readonly Unit[]
+
+/** Whether a price of this unit in YAML is for `per` tokens. */
+export const isToken = (unit: Unit): boolean => UNITS[unit].one.startsWith('token')
+
+/** A provider's classes of service with prices of their own, beside the ordinary one. */
+export const TIERS = ['flex', 'priority', 'batch'] as const
+/** One of them. */
+export type Tier = (typeof TIERS)[number]
+
+/** Whole numbers by unit; a unit that is left out was not used. Seconds are in milliseconds. */
+export type Counts = { readonly [unit in Unit]?: number }
+
+/** The units that a request used. */
+export interface Usage extends Counts {
+  /** The class of service in which the provider answered; left out: the ordinary one. */
+  readonly tier?: Tier
+}
+
+/** A price of one unit. Of several rules for a unit, the one that fits most closely counts: with its tier, then with the largest `above`. */
+export interface PriceRule {
+  readonly unit: Unit
+  /** The price of `per` units. */
+  readonly nanos: NanoUsd
+  readonly per: number
+  /** Holds for requests whose prompt has more tokens than this, cached and written ones included; then for all of the request. */
+  readonly above?: number
+  readonly tier?: Tier
+}
+
+/** Copied into the hold, so a reload cannot change a bill. A unit without a rule costs what its whole costs, or nothing. */
+export type Price = readonly PriceRule[]
+
+/** A part of a cost. */
+export interface CostLine {
+  readonly unit: Unit
+  readonly quantity: number
+  /** The price of `per` units. */
+  readonly rate: NanoUsd
+  readonly per: number
+  /** Millionths of a nano-dollar, rounded down. */
+  readonly amount: bigint
+}
+
+/** An amount, and how it adds up. */
+export interface Cost {
+  readonly lines: readonly CostLine[]
+  /** Millionths of a nano-dollar by which the total is more than its lines. */
+  readonly rounding: bigint
+  /** Rounded up once. */
+  readonly total: NanoUsd
+}
+
+/** The cost of nothing. */
+export const NO_COST: Cost = { lines: [], rounding: 0n, total: 0n }
+
+/** Each `per` divides it, so that all amounts can be added before anything is rounded. */
+const DENOMINATOR = 3_000_000n
+const TO_MILLIONTHS = DENOMINATOR / 1_000_000n
+
+/** The cost of usage. Its parts must fit their wholes (`fitted`). A request counts once, also where the usage has none. */
+export function cost(usage: Usage, price: Price): Cost {
+  const rules = rulesFor(price, usage.input ?? 0, usage.tier)
+  const quantities = new Map<PriceRule, number>()
+  for (const unit of UNIT_NAMES) {
+    const quantity = unit === 'request' ? (usage.request ?? 1) : ownCount(usage, unit)
+    const rule = rules[unit]
+    if (quantity > 0 && rule !== undefined) quantities.set(rule, (quantities.get(rule) ?? 0) + quantity)
+  }
+  return added(quantities)
+}
+
+/**
+ * The most that usage within these bounds can cost: each whole at the dearest rule that it or one of its parts can reach, in any
+ * tier.
+ * @param bound the most of `input`, `output`, and of each other unit that is not part of one
+ */
+export function ceiling(bound: Counts, price: Price): Cost {
+  const charged: Charged[] = []
+  for (const unit of UNIT_NAMES) {
+    if (UNITS[unit].wholes.length > 0) continue
+    const most = unit === 'request' ? (bound.request ?? 1) : (bound[unit] ?? 0)
+    const rule = dearestRule(price, unit, bound)
+    if (most > 0 && rule !== undefined) charged.push([{ ...rule, unit }, most])
+  }
+  return added(charged)
+}
+
+/** The dearest rule that a whole or one of its parts can reach within the bound; undefined: it costs nothing. */
+export function dearestRule(price: Price, whole: Unit, { input = 0 }: Counts): PriceRule | undefined {
+  let dearest: PriceRule | undefined
+  for (const rule of price) {
+    if (rule.unit !== whole && !UNITS[rule.unit].wholes.includes(whole)) continue
+    if (rule.above !== undefined && input <= rule.above) continue
+    if (dearest === undefined || scaledRate(rule) > scaledRate(dearest)) dearest = rule
+  }
+  return dearest
+}
+
+/** How many units of a whole an amount pays for at the dearest rule; infinitely many where they are free. */
+export function affordable(amount: NanoUsd, price: Price, whole: Unit, bound: Counts): number {
+  const rule = dearestRule(price, whole, bound)
+  return rule === undefined || rule.nanos === 0n
+    ? Number.POSITIVE_INFINITY
+    : Number((amount * DENOMINATOR) / scaledRate(rule))
+}
+
+/** A rule, and how many units are charged by it. */
+type Charged = readonly [rule: PriceRule, quantity: number]
+
+function added(charged: Iterable<Charged>): Cost {
+  let [sum, shown] = [0n, 0n]
+  const lines: CostLine[] = []
+  for (const [rule, quantity] of charged) {
+    const { unit, nanos: rate, per } = rule
+    if (unit === 'request' && rate === 0n) continue
+    const scaled = BigInt(quantity) * scaledRate(rule)
+    const amount = scaled / TO_MILLIONTHS
+    sum += scaled
+    shown += amount
+    lines.push({ unit, quantity, rate, per, amount })
+  }
+  const total = (sum + DENOMINATOR - 1n) / DENOMINATOR
+  return { lines, rounding: total * 1_000_000n - shown, total }
+}
+
+const scaledRate = ({ nanos, per }: PriceRule): bigint => nanos * (DENOMINATOR / BigInt(per))
+
+/** The rule by which each unit is charged, of a whole or its own. */
+type Rules = { readonly [unit in Unit]?: PriceRule }
+
+/** Of a price without `above` and `tier`, which is most of them; others are looked up each time. */
+const plainRules = new WeakMap<Price, Rules>()
+
+function rulesFor(price: Price, input: number, tier: Tier | undefined): Rules {
+  const known = plainRules.get(price)
+  if (known !== undefined) return known
+  const best: { [unit in Unit]?: PriceRule } = {}
+  for (const rule of price) {
+    if (rule.above !== undefined && input <= rule.above) continue
+    if (rule.tier !== undefined && rule.tier !== tier) continue
+    const other = best[rule.unit]
+    if (other === undefined || isCloser(rule, other)) best[rule.unit] = rule
+  }
+  const rules: { [unit in Unit]?: PriceRule } = {}
+  for (const unit of UNIT_NAMES) {
+    const rule = best[unit] ?? UNITS[unit].wholes.map(whole => best[whole]).find(Boolean)
+    if (rule !== undefined) rules[unit] = rule
+  }
+  if (price.every(({ above, tier: ofTier }) => above === undefined && ofTier === undefined))
+    plainRules.set(price, rules)
+  return rules
+}
+
+function isCloser(rule: PriceRule, other: PriceRule): boolean {
+  if ((rule.tier === undefined) !== (other.tier === undefined)) return rule.tier !== undefined
+  return (rule.above ?? -1) > (other.above ?? -1)
+}
+
+/** How many of a unit are in none of its parts. */
+function ownCount(usage: Usage, unit: Unit): number {
+  const count = usage[unit] ?? 0
+  switch (unit) {
+    case 'input': {
+      const parts =
+        (usage.cached_input ?? 0) + (usage.cache_write ?? 0) + (usage.input_audio ?? 0) + (usage.input_image ?? 0)
+      // Sound from a cache is in both of them.
+      return count - parts + (usage.cached_audio ?? 0)
+    }
+    case 'cached_input':
+    case 'input_audio':
+      return count - (usage.cached_audio ?? 0)
+    case 'cache_write':
+      return count - (usage.cache_write_1h ?? 0)
+    case 'output':
+      return count - (usage.reasoning ?? 0) - (usage.output_audio ?? 0) - (usage.output_image ?? 0)
+    default:
+      return count
+  }
+}
+
+/** Usage whose parts fit their wholes: what is too much is cut, in the order of the units. */
+export function fitted(usage: Usage): Usage {
+  const { input = 0, output = 0 } = usage
+  const cached = Math.min(usage.cached_input ?? 0, input)
+  const written = Math.min(usage.cache_write ?? 0, input - cached)
+  const cachedAudio = Math.min(usage.cached_audio ?? 0, cached)
+  const rest = input - cached - written
+  const audio = Math.min(Math.max(usage.input_audio ?? 0, cachedAudio), rest + cachedAudio)
+  const reasoning = Math.min(usage.reasoning ?? 0, output)
+  const outputAudio = Math.min(usage.output_audio ?? 0, output - reasoning)
+  return withoutZeros({
+    ...usage,
+    cached_input: cached,
+    cache_write: written,
+    cache_write_1h: Math.min(usage.cache_write_1h ?? 0, written),
+    input_audio: audio,
+    cached_audio: cachedAudio,
+    input_image: Math.min(usage.input_image ?? 0, rest - (audio - cachedAudio)),
+    reasoning,
+    output_audio: outputAudio,
+    output_image: Math.min(usage.output_image ?? 0, output - reasoning - outputAudio),
+  })
+}
+
+/** Without the units that were not used. */
+export function withoutZeros(usage: Usage): Usage {
+  const used: { [unit in Unit]?: number } = {}
+  for (const unit of UNIT_NAMES) if (usage[unit]) used[unit] = usage[unit]
+  return usage.tier === undefined ? used : { ...used, tier: usage.tier }
+}
+
+/** The rule by which a unit is charged, its own or that of a whole; undefined: it costs nothing. */
+export function ruleFor(price: Price, unit: Unit, input = 0, tier?: Tier): PriceRule | undefined {
+  return rulesFor(price, input, tier)[unit]
+}
+
+/** The price of a unit in an ordinary request, for as many as its rule says; a part without a rule costs what its whole costs. */
+export function rateOf(price: Price, unit: Unit): NanoUsd {
+  return ruleFor(price, unit)?.nanos ?? 0n
+}
+
+/** Whether any rule gives one of these units, or a part of it, a price above 0. */
+export function paysFor(price: Price, ...units: readonly Unit[]): boolean {
+  return price.some(
+    ({ unit, nanos }) =>
+      nanos > 0n && (units.includes(unit) || UNITS[unit].wholes.some(whole => units.includes(whole))),
+  )
+}
+
+/** A price without `above` and `tier`: nano-dollars by unit, of tokens and characters for a million, of seconds for one. */
+export function plainPrice(rates: { readonly [unit in Unit]?: NanoUsd }): Price {
+  return UNIT_NAMES.flatMap(unit => {
+    const nanos = rates[unit]
+    return nanos === undefined ? [] : [{ unit, nanos, per: UNITS[unit].per }]
+  })
+}
