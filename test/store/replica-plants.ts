@@ -2,6 +2,7 @@
  * Bugs in the code that shares a database between processes, one careless change each: the play of chance (replica-play.ts) has to
  * find every one. A bug that it does not find shows that the play is blind there.
  */
+import { readFileSync } from 'node:fs'
 import type { Change } from '../simulation/plant.ts'
 
 export interface PlantedBug {
@@ -24,19 +25,30 @@ const bug = (name: string, file: string, old: string, changed: string): PlantedB
   change: { file, old, new: changed },
 })
 
+const MIGRATION = '004-group.sql'
+
+/** In the function that writes a group. */
+function inSql(name: string, old: string, changed: string): PlantedBug {
+  const source = readFileSync(
+    new URL(`../../src/store/engine/postgres/migrations/${MIGRATION}`, import.meta.url),
+    'utf8',
+  )
+  if (source.split(old).length !== 2) throw new Error(`${MIGRATION} has not once: ${old}`)
+  const reads = "const [sql, file] = [readFileSync(path, 'utf8'), basename(path)]"
+  const written = `.replaceAll(${JSON.stringify(old)}, ${JSON.stringify(changed)})`
+  return bug(name, 'src/store/engine/postgres/postgres-schema.ts', reads, reads.replace("'utf8')", `'utf8')${written}`))
+}
+
 export const PLANTED: readonly PlantedBug[] = [
-  bug(
+  inSql(
     'a hold whose COMMIT was in doubt reserves again',
-    LEDGER,
-    `if (!putHold(request)) {
-      statements.unreserve.run(amount, account)`,
-    'if (!putHold(request)) {',
+    'UPDATE balance SET held = held - e.amount WHERE balance.account = e.account;',
+    '',
   ),
-  bug(
+  inSql(
     'a settle whose COMMIT was in doubt posts again',
-    LEDGER,
-    "if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'",
-    'putSettle(request, held.account, now)',
+    "IF FOUND THEN\n          answer := 'settled';",
+    "IF TRUE THEN\n          answer := 'settled';",
   ),
   bug(
     'a settle that comes after recovery changes nothing',
