@@ -673,9 +673,9 @@ function hasWord(code: string, word: string): boolean {
   return new RegExp(`(?<![.\\w])${word.replace(/[.()]/g, '\\$&')}(?!\\w)`).test(code)
 }
 
-/** Data may be long: one case after the other. */
+/** Data may be long: one case after the other, or a dump. */
 function isData(file: string): boolean {
-  return Object.hasOwn(LONG_FILES, file) || /\/cases\/[^/]+\.json$/.test(file)
+  return Object.hasOwn(LONG_FILES, file) || /\/(?:cases\/[^/]+\.json|fixtures\/[^/]+\.sql)$/.test(file)
 }
 
 /** Written by us, as opposed to by tools or by the Apache foundation. */

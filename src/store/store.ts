@@ -38,6 +38,16 @@ export interface CreditResult {
   readonly balance: AccountBalance
 }
 
+/** A limit on what something spends in a period, which begins in UTC. */
+export interface NewBudget {
+  readonly of: 'account' | 'key' | 'model'
+  /** Of an account the id or the name, of a key the id. */
+  readonly name: string
+  readonly period: 'life' | 'day' | 'month'
+  /** Null: the budget is removed. */
+  readonly amount: NanoUsd | null
+}
+
 export interface NewKey {
   readonly account: string
   readonly name: string
@@ -206,6 +216,8 @@ export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   credit(grant: CreditGrant): Promise<CreditResult>
   freeze(idOrName: string, frozen: boolean): Promise<Account>
   setPlan(idOrName: string, plan: string): Promise<Account>
+  /** Makes a budget, changes its amount, or removes it (null). It counts the holds that begin from now on. */
+  setBudget(budget: NewBudget): Promise<void>
 
   /** `conflict` when the account has as many keys as it may (`MAX_LIVE_KEYS`, `MAX_KEYS_A_DAY`). */
   createKey(key: NewKey): Promise<IssuedKey>

@@ -3,7 +3,7 @@ import type { Account, AccountBalance, Accounts, Ledger } from '#contract'
 import type { FileWatch } from './files/files.ts'
 import type { Backlog } from './money/backlog.ts'
 import { holdRecord } from './money/ledger-fields.ts'
-import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './money/preconditions.ts'
+import { checkCheckpoint, checkCredit, checkHold, checkSettle, money, text } from './money/preconditions.ts'
 import { ACCOUNT_PREFIX, checkAccount } from './people/accounts.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './people/keys.ts'
 import type { PeopleParts } from './people/people-service.ts'
@@ -11,6 +11,8 @@ import { createToken, digest, last4 } from './people/token.ts'
 import type { Promised } from './promised.ts'
 import { type IssuedKey, type Store, type StoreReads, StoreUnavailable } from './store.ts'
 import type { Writer } from './writer.ts'
+
+const BUDGET_PREFIX = 'bud_'
 
 /** The ledger with its checks. @param onHold is told that a hold is asked for */
 export function createLedger(writer: Writer, backlog: Backlog, onHold: () => void): Ledger {
@@ -66,7 +68,7 @@ export function createAccounts({ findAccount }: Pick<StoreReads | Promised<Store
   }
 }
 
-type AccountService = Pick<Store, 'createAccount' | 'credit' | 'freeze' | 'setPlan'>
+type AccountService = Pick<Store, 'createAccount' | 'credit' | 'freeze' | 'setPlan' | 'setBudget'>
 
 export function createAccountService({ reads, writer, ids, changing }: WriteParts): AccountService {
   return {
@@ -81,6 +83,10 @@ export function createAccountService({ reads, writer, ids, changing }: WritePart
     setPlan: async (account, plan) => {
       text('account', 'plan', plan)
       return changing(() => writer.op('setPlan', { account, plan }))
+    },
+    async setBudget(budget) {
+      if (budget.amount !== null) money('budget', 'amount', budget.amount)
+      await writer.op('setBudget', { id: ids.next(BUDGET_PREFIX), ...budget })
     },
   }
 }

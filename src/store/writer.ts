@@ -23,10 +23,11 @@ import { createTryOperations, NO_TRIES, type TryOperations } from './engine/post
 import { createProbe, type Probe } from './engine/probe.ts'
 import { createRefusing } from './engine/refusing.ts'
 import { type Refused, StoreError } from './error.ts'
+import { type Budgets, createBudgets } from './money/budgets.ts'
 import { createCommitCount } from './money/commit-count.ts'
-import { createLedgerOperations, type LedgerOperations } from './money/ledger.ts'
-import { createOpenHolds, type OpenHolds } from './money/open-holds.ts'
-import { createUsageWriter, type UsageWriter } from './money/usage.ts'
+import { createLedgerOperations, type LedgerOperations, type LedgerParts } from './money/ledger.ts'
+import { createOpenHolds } from './money/open-holds.ts'
+import { createUsageWriter } from './money/usage.ts'
 import { type AccountOperations, createAccountOperations } from './people/accounts.ts'
 import { createMakers } from './people/creators.ts'
 import { createKeyOperations, type KeyOperations } from './people/keys.ts'
@@ -40,6 +41,7 @@ import { CommitCounter, type CommitWords, createCommitWords, readCommits, type W
 /** Every operation: its request, and what it answers once it is on disk. */
 export interface Operations
   extends LedgerOperations,
+    Pick<Budgets, 'setBudget'>,
     AccountOperations,
     KeyOperations,
     PersonOperations,
@@ -121,9 +123,10 @@ export function createWriter(
   const open = createOpenHolds(database, isShared ? (replica?.id ?? NOBODY) : null)
   const fence = replica && createFence(database, replica, open)
   const usage = createUsageWriter(database)
+  const budgets = createBudgets(database)
   const count = createCommitCount(database, path)
   const probe = createProbe(database, isShared ? probeName(replica?.id ?? NOBODY) : 'probe')
-  const operations = createOperations(database, clock, { open, usage, fence, replica, probe })
+  const operations = createOperations(database, clock, { open, usage, budgets, fence, replica, probe })
   const begin = database.prepare(fence?.begin ?? database.dialect.begin)
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
@@ -168,6 +171,7 @@ export function createWriter(
         probe.doubt()
         open.rolledBack()
         usage.forget()
+        budgets.forget()
         batches?.rolledBack()
         // After some errors (a full disk) SQLite has rolled back by itself.
         if (database.inTransaction()) rollback.run()
@@ -199,9 +203,7 @@ export function createWriter(
   }
 }
 
-interface OperationParts {
-  readonly open: OpenHolds
-  readonly usage: UsageWriter
+interface OperationParts extends LedgerParts {
   readonly fence: Fence | null
   readonly replica: Replica | null
   readonly probe: Probe
@@ -210,10 +212,10 @@ interface OperationParts {
 function createOperations(
   database: Database,
   clock: Clock,
-  { open, usage, fence, replica, probe }: OperationParts,
+  { open, usage, budgets, fence, replica, probe }: OperationParts,
 ): Operations {
   const isShared = database.dialect.engine === 'postgres'
-  const ledger = createLedgerOperations(database, open, usage, clock)
+  const ledger = createLedgerOperations(database, { open, usage, budgets }, clock)
   const accounts = createAccountOperations(database, clock)
   const sessions = createSessionOperations(database, clock)
   const makers = createMakers(database, clock)
@@ -221,6 +223,7 @@ function createOperations(
   const tokens = createOperatorTokenOperations(database, clock, { makers, links })
   return {
     ...ledger,
+    setBudget: budgets.setBudget,
     ...accounts,
     ...createKeyOperations(database, clock),
     ...sessions,

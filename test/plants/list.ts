@@ -82,11 +82,21 @@ export const PLANTS: readonly Plant[] = [
     'I12',
     'the cap of a key ignores what the key holds',
     [
-      'src/store/money/key-totals.ts',
+      'src/store/money/budgets.ts',
       'key_total.spent + key_total.held + excluded.held <= key_total.cap',
       'key_total.spent + excluded.held <= key_total.cap',
     ],
     'test/store/caps.engines.test.ts',
+  ),
+  plant(
+    'I12',
+    'a settle leaves what it held in the budgets',
+    [
+      'src/store/money/budgets.ts',
+      'statements.settle.run(held, charged, id, start)',
+      'statements.settle.run(0n, charged, id, start)',
+    ],
+    'test/store/budgets.engines.test.ts',
   ),
   plant(
     'I13',

@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { atOnce } from '#contract'
+import { atOnce, type KeyLookup } from '#contract'
 import { connect, type Database } from '../../src/store/engine/database.ts'
 import { migrationFiles } from '../../src/store/engine/migrate.ts'
 import { openPostgres } from '../../src/store/engine/postgres/index.ts'
@@ -100,6 +100,13 @@ onEveryEngine(engine => {
       { found: 'live', key: { name: 'capped', models: ['m'] } },
       { found: 'revoked' },
     ])
+    // A cap from before holds on, and a budget can be added.
+    const keyId = (found[1] as Extract<KeyLookup, { found: 'live' }>).key.id
+    const hold = (exchange: string, amount: bigint) =>
+      store.ledger.hold(aHold({ accountId: facts.account, keyId, exchange, amount }))
+    expect(await hold('req_over', 5000n)).toMatchObject({ held: false, of: 'key', onHold: 0n })
+    await store.setBudget({ of: 'key', name: keyId, period: 'day', amount: 20n })
+    expect(await hold('req_over', 21n)).toMatchObject({ held: false, of: 'key', available: 20n })
     const output = atOnce(store.responses.read('resp_1', facts.account, 'output'))
     expect(String(await output)).toBe('what was said')
     expect(store.reads.people.findByEmail('ada@example.org')).toMatchObject({ accountId: facts.account })

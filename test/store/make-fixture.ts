@@ -55,6 +55,7 @@ async function fill(store: Store) {
   const revoked = await store.createKey({ account: bob.id, name: 'revoked', expiresAt: clock.ms + 365 * DAY_MS })
   await store.revokeKey(revoked.key.id)
   await fillPeople(store, alice.id)
+  await store.setBudget({ of: 'account', name: alice.id, period: 'day', amount: 10n ** 9n })
   await fillExchanges(store, alice.id, [key.id, capped.key.id])
   const most = { responseBytes: 10_000, accountBytes: 10_000 }
   const parts = { output: 'what was said', input: 'what was asked' }
@@ -165,7 +166,13 @@ async function writePostgres(url: string): Promise<void> {
   database.exec("UPDATE replica SET host = 'fixture', started_at = '2026-01-15T12:00:00Z'")
   const number = Number(database.prepare('SELECT max(version) AS version FROM tollgate_schema').get()!['version'])
   database.close()
-  const dump = execFileSync('pg_dump', ['--inserts', '--no-owner', '--no-privileges', '--no-comments', url]).toString()
+  const dump = execFileSync('pg_dump', [
+    '--column-inserts',
+    '--no-owner',
+    '--no-privileges',
+    '--no-comments',
+    url,
+  ]).toString()
   // Not what is meant for psql alone, nor what newer servers do not know.
   const lines = dump
     .split('\n')

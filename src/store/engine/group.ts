@@ -141,7 +141,7 @@ export function createGroup<Operation, Result>(
     if (left.length > 0) run(left, true)
   }
 
-  /** What only a fault of the storage or of the code does: each is run by itself, so that it harms no other one. */
+  /** After a fault of the storage or of the code: each is run by itself, so that it harms no other one. */
   function dissolve(group: Member[], isAlone: boolean, error: unknown): void {
     work.rollback()
     if (group.length > 1) for (const member of group) run([member], isAlone)

@@ -27,6 +27,8 @@ interface Table {
 
 /** What belongs to the processes that use a store, and not to the store. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'replica_view', 'tollgate_schema', 'try_count'])
+/** A source of an older version has none of them. */
+const ADDED: Readonly<Record<string, readonly string[]>> = { event: ['budgets'], correction: ['budgets'] }
 const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
 /** The rest of it says how one database is used. */
 const ONLY: Readonly<Record<string, string>> = { meta: "WHERE name = 'secret_check'" }
@@ -132,7 +134,8 @@ function commonTables(source: CopySide, target: CopySide): Table[] {
     const own = table.columns.filter(column => !OF_POSTGRES[table.name]?.includes(column))
     const others = columns.get(table.name) ?? []
     columns.delete(table.name)
-    const odd = own.find(column => !others.includes(column)) ?? others.find(column => !own.includes(column))
+    const added = postgres === source ? (ADDED[table.name] ?? []) : []
+    const odd = own.find(name => !others.includes(name)) ?? others.find(name => ![...own, ...added].includes(name))
     if (odd !== undefined) throw new StoreError(`Only one of the two stores has the column ${table.name}.${odd}.`)
     table.columns = own
   }

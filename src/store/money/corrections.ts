@@ -5,7 +5,7 @@
  */
 import type { Clock, NanoUsd, SettleRequest } from '#contract'
 import type { Database, Value } from '../engine/database.ts'
-import type { KeyTotals } from './key-totals.ts'
+import type { Budgets, Reserved } from './budgets.ts'
 import { columnsOf, marksOf, SETTLE_AT, SETTLE_FIELDS, type SettleRecord } from './ledger-fields.ts'
 import { failedOf, type UsageWriter, type Used } from './usage.ts'
 
@@ -20,7 +20,7 @@ type Recovered = {
 }
 
 export interface CorrectionParts {
-  readonly keys: KeyTotals
+  readonly budgets: Budgets
   readonly usage: UsageWriter
   readonly clock: Clock
 }
@@ -31,8 +31,8 @@ export interface CorrectionParts {
  */
 export function createCorrection(
   database: Database,
-  { keys, usage, clock }: CorrectionParts,
-): (late: SettleRecord, hold: Used) => boolean {
+  { budgets, usage, clock }: CorrectionParts,
+): (late: SettleRecord, hold: Used & Reserved) => boolean {
   const findRecovered = database.prepareMoney(`
     SELECT amount, at, outcome, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens FROM ${database.dialect.only('event')}
     WHERE id = ? AND kind = 1 AND source = 'recovered'
@@ -53,15 +53,15 @@ export function createCorrection(
     if (recovered === undefined) return false
     const difference = amount - recovered.amount
     const free = findFree.get(hold.account)!['free'] as NanoUsd
-    const booked = least(difference, least(free, keys.free(hold.key) ?? free))
+    const booked = least(difference, least(free, budgets.free(hold) ?? free))
     const settledAt = Number(recovered.at)
     const fields: Value[] = [...late]
     fields[SETTLE_AT.amount] = booked
-    // Neither the account nor the key can pay the rest any more.
+    // Neither the account nor a budget can pay the rest any more.
     fields[SETTLE_AT.overrun] = overrun + difference - booked
     put.run(hold.account, hold.key, hold.model, clock.now(), settledAt, ...fields)
     post.run(booked, hold.account)
-    keys.settle(hold.key, 0n, booked)
+    budgets.settle(hold, 0n, booked)
     const counts = {
       requests: 0,
       failed: failedOf(outcome) - failedOf(recovered.outcome),

@@ -4,17 +4,24 @@
  * In PostgreSQL a function does the same for a whole group (ledger-batches.ts), and leaves only corrections to this file.
  */
 
-import { type Checkpoint, type Clock, formatMoney, type HoldResult, type NanoUsd, type SettleResult } from '#contract'
+import {
+  type Checkpoint,
+  type Clock,
+  formatMoney,
+  type HoldResult,
+  type NanoUsd,
+  type SettleResult,
+  type ShortHold,
+} from '#contract'
 import type { Database } from '../engine/database.ts'
 import { Refused, StoreError } from '../error.ts'
 import { conflict } from '../mistakes.ts'
 import { createAccountFinder } from '../people/accounts.ts'
 import type { CreditGrant } from '../store.ts'
+import type { Budgets } from './budgets.ts'
 import { createCorrection } from './corrections.ts'
-import { createKeyTotals } from './key-totals.ts'
 import {
   columnsOf,
-  HOLD_AT,
   HOLD_FIELDS,
   type HoldRecord,
   LARGEST,
@@ -32,6 +39,12 @@ export const CREDIT = 2
 
 /** Grants share the table, and its key, with exchanges. */
 export const CREDIT_PREFIX = 'credit:'
+
+export interface LedgerParts {
+  readonly open: OpenHolds
+  readonly usage: UsageWriter
+  readonly budgets: Budgets
+}
 
 export interface LedgerOperations {
   hold(request: HoldRecord): HoldResult | Refused
@@ -56,52 +69,49 @@ type AmountOfAccount = {
 type FoundHold = AmountOfAccount & {
   readonly key: string
   readonly model: string
+  readonly at: bigint
+  readonly budgets: string | null
 }
 
-export function createLedgerOperations(
-  database: Database,
-  open: OpenHolds,
-  usage: UsageWriter,
-  clock: Clock,
-): LedgerOperations {
+export function createLedgerOperations(database: Database, given: LedgerParts, clock: Clock): LedgerOperations {
+  const { budgets, usage } = given
   const idOf = createAccountFinder(database)
-  const keys = createKeyTotals(database)
-  const correct = createCorrection(database, { keys, usage, clock })
-  const parts = { statements: prepare(database), keys, correct, idOf, open, usage, clock }
+  const correct = createCorrection(database, { budgets, usage, clock })
+  const parts = { ...given, statements: prepare(database), correct, idOf, clock }
   return { ...createHoldOperation(parts), ...createSettleOperations(parts), ...createCreditOperation(parts) }
 }
 
-interface Parts {
+interface Parts extends LedgerParts {
   readonly statements: ReturnType<typeof prepare>
-  readonly keys: ReturnType<typeof createKeyTotals>
   readonly correct: ReturnType<typeof createCorrection>
   /** By id or by name. */
   idOf(account: string): string
-  readonly open: OpenHolds
-  readonly usage: UsageWriter
   readonly clock: Clock
 }
 
-function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
+function createHoldOperation({ statements, budgets, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
   function hold(request: HoldRecord): HoldResult | Refused {
     const [exchange, account, amount, key] = request
     const { changes } = statements.reserve.run(amount, account)
     if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
-    if (!keys.reserve(key, amount, clock.now())) {
+    // One time for both: the budgets of the hold are those of the event's period.
+    const now = clock.now()
+    const reserved = budgets.reserve(request, now)
+    if (typeof reserved === 'object' && reserved !== null) {
       statements.unreserve.run(amount, account)
-      return repeatedHold(request) ?? refusedByKey(request)
+      return repeatedHold(request) ?? refusedByBudget(request, reserved)
     }
-    if (!putHold(request)) {
+    if (!putHold(request, now, reserved)) {
       statements.unreserve.run(amount, account)
-      keys.unreserve(key, amount)
+      budgets.unreserve({ key, at: now, budgets: reserved }, amount)
       return repeatedHold(request)!
     }
     open.opened(exchange)
     return { held: true, available: available(account) }
   }
 
-  function putHold(request: HoldRecord): boolean {
-    return statements.putHold.run(clock.now(), ...request).changes !== 0
+  function putHold(request: HoldRecord, now: number, reserved: string | null): boolean {
+    return statements.putHold.run(now, reserved, ...request).changes !== 0
   }
 
   /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
@@ -128,17 +138,16 @@ function createHoldOperation({ statements, keys, open, clock }: Parts): Pick<Led
     return { held: false, reason: 'short', of: 'account', available: found.posted - found.held, onHold: found.held }
   }
 
-  function refusedByKey(request: HoldRecord): HoldResult {
-    open.closed(request[HOLD_AT.exchange])
-    const { cap, spent, held } = keys.find(request[HOLD_AT.keyId])
-    return { held: false, reason: 'short', of: 'key', available: cap! - spent - held, onHold: held }
+  function refusedByBudget([exchange]: HoldRecord, short: ShortHold): HoldResult {
+    open.closed(exchange)
+    return short
   }
 
   return { hold }
 }
 
 function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' | 'checkpoint'> {
-  const { statements, keys, correct, open, usage, clock } = parts
+  const { statements, budgets, correct, open, usage, clock } = parts
 
   function settle(request: SettleRecord): SettleResult | Refused {
     const [exchange, amount] = request
@@ -152,7 +161,7 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
     if (statements.post.run(held.amount, amount, held.account).changes === 0) {
       throw withoutAccount(request, held.account).error
     }
-    keys.settle(held.key, held.amount, amount)
+    budgets.settle(held, held.amount, amount)
     usage.add(held, request, now)
     return 'settled'
   }
@@ -224,9 +233,10 @@ function prepare(database: Database) {
     unreserve: database.prepare('UPDATE balance SET held = held - ? WHERE account = ?'),
     // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
     putHold: database.prepare(`
-      INSERT INTO event (kind, at, ${columnsOf(HOLD_FIELDS)}) VALUES (${HOLD}, ?, ${marksOf(HOLD_FIELDS)})
+      INSERT INTO event (kind, at, budgets, ${columnsOf(HOLD_FIELDS)}) VALUES (${HOLD}, ?, ?, ${marksOf(HOLD_FIELDS)})
       ON CONFLICT (id, kind) DO NOTHING`),
-    findHold: database.prepareMoney(`SELECT account, amount, key, model FROM event WHERE id = ? AND kind = ${HOLD}`),
+    findHold: database.prepareMoney(`
+      SELECT account, amount, key, model, at, budgets FROM event WHERE id = ? AND kind = ${HOLD}`),
     isSettled: database.prepare(`SELECT 1 FROM event WHERE id = ? AND kind = ${SETTLE}`),
     putSettle: database.prepare(`
       INSERT INTO event (kind, account, at, ${columnsOf(SETTLE_FIELDS)}) VALUES (${SETTLE}, ?, ?, ${marksOf(SETTLE_FIELDS)})

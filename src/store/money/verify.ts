@@ -12,7 +12,7 @@
  *   I8  no open hold is out of recovery's sight (older than `open_from`)
  *   I10 what was refused or released costs nothing
  *   I11 usage by hour and by day adds up to the settles, for each account and for all together
- *   I12 what a key has spent and holds is what its exchanges say, and within what it may
+ *   I12 what a key or a budget has spent and holds is what its exchanges say, and within what it may
  *   I13 no commit that was acknowledged is missing (as far as the count beside the database tells)
  *
  * I9 (what was delivered is settled) cannot be seen from here: it is about open holds in time, and recovery's work.
@@ -24,6 +24,7 @@ import { describeLostCommits, readForVerify } from './commit-count.ts'
 import { CREDIT, HOLD, SETTLE } from './ledger.ts'
 import { readOpenFrom } from './open-holds.ts'
 import { ALL, DAYS, HOURS } from './usage.ts'
+import { LimitsAudit } from './verify-limits.ts'
 
 interface EventRow {
   readonly id: string
@@ -34,6 +35,7 @@ interface EventRow {
   readonly source: string | null
   readonly outcome: string | null
   readonly key: string | null
+  readonly budgets: string | null
   readonly prompt_tokens: bigint | null
   readonly cached_tokens: bigint | null
   readonly completion_tokens: bigint | null
@@ -42,7 +44,7 @@ interface EventRow {
 }
 
 /** A correction of a settle that recovery wrote. */
-type CorrectionRow = Omit<EventRow, 'kind' | 'key'> & { readonly settled_at: bigint }
+type CorrectionRow = Omit<EventRow, 'kind' | 'key' | 'budgets'> & { readonly settled_at: bigint }
 
 /** What an account should own, by its events, and what it should have used. */
 interface Sums {
@@ -54,13 +56,6 @@ interface Sums {
 
 /** Requests, those that failed, prompt, cached, completion and reasoning tokens, and what they cost. */
 type Used = [bigint, bigint, bigint, bigint, bigint, bigint, bigint]
-
-/** What a key should have done, by its exchanges. */
-interface KeySums {
-  requests: bigint
-  open: NanoUsd
-  charges: NanoUsd
-}
 
 const PROGRESS_EVERY = 10_000
 
@@ -84,7 +79,7 @@ export function verify(
     const journal = readJournal(database, audit, onProgress)
     const accounts = checkAccounts(database, audit, journal.sums)
     checkUsage(database, audit, journal.sums)
-    checkKeys(database, audit, journal.keys)
+    journal.limits.check(database, audit.found)
     checkCheckpoints(database, audit)
     if (database.dialect.engine === 'postgres') checkReplicas(database, audit)
     report = { accounts, events: journal.events, openHolds: journal.openHolds }
@@ -135,7 +130,7 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
   const openFrom = database.dialect.engine === 'sqlite' ? readOpenFrom(database, null) : ''
   const corrections = readCorrections(database, audit)
   const sums = new Map<string, Sums>()
-  const keys = new Map<string, KeySums>()
+  const limits = new LimitsAudit(database)
   let events = 0
   let openHolds = 0
   let hold: EventRow | undefined
@@ -145,13 +140,13 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (hold === undefined || ended === hold.id) return
     openHolds++
     sumsOf(sums, hold.account).open += hold.amount
-    if (hold.key !== null) sumsOfKey(keys, hold.key).open += hold.amount
+    limits.isOpen(hold)
     if (hold.id < openFrom) audit.found('I8', hold.id, `It is open, and recovery looks from ${openFrom} on.`)
   }
 
   const { isJson } = database.dialect
   const rows = database.prepareMoney(`
-    SELECT id, kind, account, amount, at, source, outcome, key, prompt_tokens, cached_tokens, completion_tokens,
+    SELECT id, kind, account, amount, at, source, outcome, key, budgets, prompt_tokens, cached_tokens, completion_tokens,
       reasoning_tokens,
       ${isJson('attempts')} AND ${isJson('trail')} AS readable
     FROM ${database.dialect.only('event')} ORDER BY id, kind`)
@@ -170,21 +165,21 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
       checkSettle(audit, settle, hold, ended === event.id)
       if (ended !== event.id) {
         addUsed(sumsOf(sums, event.account).used, usedBy(settle))
-        if (typeof hold?.key === 'string') sumsOfKey(keys, hold.key).charges += settle.amount
+        if (hold !== undefined) limits.charged(hold, settle.amount)
       }
       ended = event.id
     } else if (kind !== HOLD) audit.found('corrupt', event.id, `There are no events of kind ${kind}.`)
     else if (hold !== undefined) audit.found('corrupt', event.id, 'It is held twice.')
     else {
       hold = event
-      if (event.key !== null) sumsOfKey(keys, event.key).requests++
+      limits.held(event)
     }
     if (++events % PROGRESS_EVERY === 0) onProgress(events, total)
   }
   endOfExchange()
   for (const id of corrections.keys()) audit.found('I4', id, 'It is corrected without a settle.')
   onProgress(events, total)
-  return { sums, keys, events, openHolds }
+  return { sums, limits, events, openHolds }
 }
 
 function readCorrections(database: Database, audit: Audit): Map<string, CorrectionRow> {
@@ -292,30 +287,6 @@ function checkUsage(database: Database, audit: Audit, sums: Map<string, Sums>): 
   }
 }
 
-/** Compares each key's totals with its exchanges, and with what it may spend. */
-function checkKeys(database: Database, audit: Audit, keys: Map<string, KeySums>): void {
-  const rows = database.prepareMoney('SELECT key, cap, ceiling, held, spent, requests FROM key_total')
-  const seen = new Set<string>()
-  for (const row of rows.iterate()) {
-    const [id, held, spent] = [row['key'] as string, row['held'] as bigint, row['spent'] as bigint]
-    const { requests, open, charges } = keys.get(id) ?? { requests: 0n, open: 0n, charges: 0n }
-    if (held !== open) audit.found('I12', id, `It holds ${held}; its open holds are ${open}.`)
-    if (spent !== charges) audit.found('I12', id, `It has spent ${spent}; its charges are ${charges}.`)
-    if (row['requests'] !== requests) {
-      audit.found('I12', id, `It counts ${row['requests']} requests; its holds are ${requests}.`)
-    }
-    // The ceiling is the cap, or what was spent and held when a lower cap was set.
-    const most = row['ceiling'] as bigint | null
-    if (row['cap'] !== null && (most === null || spent + held > most)) {
-      audit.found('I12', id, `It has spent ${spent} and holds ${held}, beyond the ${most ?? row['cap']} that it may.`)
-    }
-    seen.add(id)
-  }
-  for (const [id, { requests }] of keys) {
-    if (!seen.has(id)) audit.found('I12', id, `It has ${requests} exchanges, and there is no total of them.`)
-  }
-}
-
 function checkCheckpoints(database: Database, audit: Audit): void {
   const orphans = database.prepare(`
     SELECT DISTINCT exchange FROM checkpoint
@@ -326,12 +297,6 @@ function checkCheckpoints(database: Database, audit: Audit): void {
 function sumsOf(sums: Map<string, Sums>, account: string): Sums {
   let found = sums.get(account)
   if (found === undefined) sums.set(account, (found = { credits: 0n, charges: 0n, open: 0n, used: nothing() }))
-  return found
-}
-
-function sumsOfKey(keys: Map<string, KeySums>, key: string): KeySums {
-  let found = keys.get(key)
-  if (found === undefined) keys.set(key, (found = { requests: 0n, open: 0n, charges: 0n }))
   return found
 }
 

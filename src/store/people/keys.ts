@@ -7,7 +7,7 @@ import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract
 import { boundedMap } from '../../common/bounded.ts'
 import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, notFound } from '../mistakes.ts'
-import { createKeyTotals } from '../money/key-totals.ts'
+import { createBudgets } from '../money/budgets.ts'
 import { money, text } from '../money/preconditions.ts'
 import {
   BETWEEN_ROTATIONS_MS,
@@ -69,7 +69,7 @@ export const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.creat
 export function createKeyOperations(database: Database, clock: Clock): KeyOperations {
   const statements = prepare(database)
   const idOf = createAccountFinder(database)
-  const totals = createKeyTotals(database)
+  const budgets = createBudgets(database)
 
   function get(id: string): Key {
     const row = statements.find.get(id)
@@ -110,7 +110,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       const owner = idOf(account)
       checkRoom(owner, purpose, now)
       statements.put.run(id, owner, name, models && JSON.stringify(models), now, expiresAt, purpose)
-      if (spendingCap !== null) totals.setCap(id, spendingCap)
+      if (spendingCap !== null) budgets.setCap(id, spendingCap)
       statements.putSecret.run(digest, id, last4, now)
       return get(id)
     },
@@ -123,7 +123,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       if (models !== undefined) statements.limit.run(models && JSON.stringify(models), id)
       if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
       if (name !== undefined) statements.rename.run(name, id)
-      if (spendingCap !== undefined) totals.setCap(id, spendingCap)
+      if (spendingCap !== undefined) budgets.setCap(id, spendingCap)
       return get(id)
     },
     rotateKey({ id, graceMs, expiresAt, digest, last4 }) {

@@ -24,7 +24,7 @@ export interface NamedOperation {
   readonly request: unknown
 }
 
-/** What `write_group` answers to a line. */
+/** The answer of `write_group` to a line. */
 interface Answer {
   readonly answer: string
   readonly available: NanoUsd | null
@@ -133,7 +133,8 @@ export class LedgerBatches {
     this.#open.closed(hold[0])
     if (answer === 'ended') return isEnded(hold)
     if (answer === 'frozen' || answer === 'unknown_account') return { held: false, reason: answer }
-    return { held: false, reason: 'short', of: answer as 'account' | 'key', available: available!, onHold: onHold! }
+    const of = answer === 'key' || (answer === 'budget' && row.account === 'key') ? 'key' : 'account'
+    return { held: false, reason: 'short', of, available: available!, onHold: onHold! }
   }
 
   #settledOf(settle: SettleRecord, { answer, account, amount }: Answer): unknown {

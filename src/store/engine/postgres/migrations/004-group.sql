@@ -3,10 +3,52 @@
 ALTER TABLE event ADD COLUMN price JSON; -- hold: a list of rules (money/ledger-fields.ts)
 ALTER TABLE event ADD COLUMN units JSON; -- settle: counts by unit, and the tier; NULL: none
 
+-- Limits on money (money/budgets.ts). The cap of a key, its budget for life, stays in `key_total`: replicas of earlier versions keep
+-- to it there. Of other budgets they know nothing.
+CREATE TABLE budget (
+  id     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+  of     TEXT COLLATE "C" NOT NULL CHECK (of IN ('account', 'key', 'tag', 'caller', 'model')),
+  name   TEXT COLLATE "C" NOT NULL,                     -- the id of the account or of the key
+  period TEXT COLLATE "C" NOT NULL CHECK (period IN ('life', 'day', 'month')),
+  zone   TEXT COLLATE "C" NOT NULL CHECK (zone = 'UTC'),
+  amount BIGINT NOT NULL CHECK (amount >= 0),
+  UNIQUE (of, name, period)
+);
+
+-- What holds that began in a period have spent and hold. `amount` is that of the budget; `ceiling` as in `key_total`.
+CREATE TABLE budget_use (
+  budget       TEXT COLLATE "C" NOT NULL REFERENCES budget (id) ON DELETE CASCADE,
+  period_start BIGINT NOT NULL,
+  amount       BIGINT NOT NULL,
+  ceiling      BIGINT NOT NULL,
+  held         BIGINT NOT NULL DEFAULT 0 CHECK (held >= 0),
+  spent        BIGINT NOT NULL DEFAULT 0 CHECK (spent >= 0),
+  PRIMARY KEY (budget, period_start),
+  CHECK (spent + held <= ceiling)
+) WITH (fillfactor = 50);
+
+-- hold: the ids of the budgets in which it has reserved, with a space between two; NULL: none
+ALTER TABLE event ADD COLUMN budgets TEXT COLLATE "C";
+
+-- In UTC.
+CREATE FUNCTION start_of_period(period TEXT, at BIGINT) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE period WHEN 'life' THEN 0 WHEN 'day' THEN at - at % 86400000
+    ELSE CAST(extract(epoch FROM date_trunc('month', to_timestamp(at / 1000) AT TIME ZONE 'UTC')) AS BIGINT) * 1000 END
+$$;
+
+CREATE FUNCTION settle_budgets(ids TEXT, at BIGINT, was_held BIGINT, charged BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE budget_use SET held = held - was_held,
+    spent = CASE WHEN spent > 9223372036854775807 - charged THEN 9223372036854775807 ELSE spent + charged END
+  FROM budget
+  WHERE budget.id = ANY (string_to_array(ids, ' ')) AND budget_use.budget = budget.id
+    AND period_start = start_of_period(period, at);
+END $$;
+
 -- A group of the ledger's operations in one statement, with an answer for each of them, whatever becomes of it. `write_many` and
 -- `write_all` stay for replicas of earlier versions. A line is a row of `event`, of which JSON is a text, or of kind 3: a checkpoint.
 --
--- Answers of a hold:   held, account or key (short), frozen, unknown_account; other (it has another hold), ended (it is settled)
+-- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; other (it has another hold), ended (it is settled)
 -- Answers of a settle: settled, already_settled, no_hold; beyond (its hold), no_account, late (ledger.ts corrects it)
 CREATE FUNCTION write_group(requests JSON, now_ms BIGINT)
 RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql AS $$
@@ -14,6 +56,8 @@ RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amou
 DECLARE
   e event;
   h event;
+  b budget;
+  has_budgets BOOLEAN;
   stops BIGINT;
   one TEXT;
   used usage[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
@@ -26,9 +70,13 @@ BEGIN
   LOOP
     PERFORM 1 FROM balance WHERE balance.account = one FOR NO KEY UPDATE;
   END LOOP;
+  has_budgets := EXISTS (SELECT 1 FROM budget);
+  -- Those that accounts share. Others are behind the lock on the balance.
+  IF has_budgets THEN PERFORM 1 FROM budget WHERE of NOT IN ('account', 'key') ORDER BY id FOR NO KEY UPDATE; END IF;
   FOR e IN SELECT * FROM json_populate_recordset(NULL::event, requests) LOOP
     e.at := now_ms;
     e.replica := CAST(nullif(current_setting('tollgate.replica', TRUE), '') AS BIGINT);
+    answer := NULL;
     account := NULL;
     amount := NULL;
     on_hold := NULL;
@@ -46,12 +94,31 @@ BEGIN
         WHERE key_total.cap IS NULL OR key_total.spent + key_total.held + excluded.held <= key_total.cap;
         IF NOT FOUND THEN answer := 'key';
         ELSE
-          INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
-          IF FOUND THEN
-            answer := 'held';
-            RETURN NEXT;
-            CONTINUE;
+          IF has_budgets THEN
+            FOR b IN
+              SELECT * FROM budget WHERE (of, name) IN (('account', e.account), ('key', e.key), ('model', e.model))
+              ORDER BY id FOR SHARE
+            LOOP
+              INSERT INTO budget_use (budget, period_start, amount, ceiling, held)
+              SELECT b.id, start_of_period(b.period, now_ms), b.amount, b.amount, e.amount WHERE e.amount <= b.amount
+              ON CONFLICT ON CONSTRAINT budget_use_pkey DO UPDATE SET held = budget_use.held + excluded.held
+              WHERE budget_use.spent + budget_use.held + excluded.held <= budget_use.amount;
+              IF NOT FOUND THEN
+                answer := 'budget';
+                EXIT;
+              END IF;
+              e.budgets := concat_ws(' ', e.budgets, b.id);
+            END LOOP;
           END IF;
+          IF answer IS NULL THEN
+            INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
+            IF FOUND THEN
+              answer := 'held';
+              RETURN NEXT;
+              CONTINUE;
+            END IF;
+          END IF;
+          IF e.budgets IS NOT NULL THEN PERFORM settle_budgets(e.budgets, now_ms, e.amount, 0); END IF;
           UPDATE key_total SET held = held - e.amount, requests = requests - 1 WHERE key_total.key = e.key;
         END IF;
         UPDATE balance SET held = held - e.amount WHERE balance.account = e.account;
@@ -67,6 +134,11 @@ BEGIN
       END IF;
       IF answer = 'key' THEN
         SELECT cap - spent - held, held INTO available, on_hold FROM key_total WHERE key_total.key = e.key;
+      ELSIF answer = 'budget' THEN
+        account := b.of;
+        SELECT sum(budget_use.amount - spent - held), coalesce(sum(held), 0) INTO available, on_hold
+        FROM budget_use WHERE budget = b.id AND period_start = start_of_period(b.period, now_ms);
+        available := coalesce(available, b.amount);
       ELSE
         SELECT posted - held, held, frozen INTO available, on_hold, stops FROM balance WHERE balance.account = e.account;
         IF NOT FOUND AND answer = 'account' THEN answer := 'unknown_account';
@@ -92,6 +164,7 @@ BEGIN
           UPDATE key_total SET held = held - h.amount,
             spent = CASE WHEN spent > 9223372036854775807 - e.amount THEN 9223372036854775807 ELSE spent + e.amount END
           WHERE key_total.key = h.key;
+          IF h.budgets IS NOT NULL THEN PERFORM settle_budgets(h.budgets, h.at, h.amount, e.amount); END IF;
           used := used || CAST(ROW(h.account, 0, now_ms, h.key, h.model, 1, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END,
             e.prompt_tokens, e.cached_tokens, e.completion_tokens, e.reasoning_tokens, e.amount) AS usage);
         ELSIF e.source <> 'recovered' AND EXISTS (
