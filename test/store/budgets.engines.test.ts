@@ -144,7 +144,7 @@ onEveryEngine(() => {
     const { accountId, hold } = await prepared(dead)
     await dead.setBudget({ of: 'account', name: accountId, period: 'day', amount: 100n })
     await hold('req_1', 100n)
-    await dead.ledger.checkpoint([{ exchange: 'req_1', amount: 10n, promptTokens: 1, completionTokens: 1 }])
+    await dead.ledger.checkpoint([{ exchange: 'req_1', amount: 10n, usage: { input: 1, output: 1 } }])
     const store = await afterDeath(dead)
     await store.recover()
     const day = { of: 'account', period: 'day', start: MIDNIGHT, amount: 100 }
