@@ -24,12 +24,14 @@ export interface NewAccount {
   readonly plan?: string
 }
 
-/** A grant of credit. The reference makes it idempotent: the same one again changes nothing and says so. */
+/** A grant of credit, or credit that is taken back. The reference makes it idempotent: the same one again changes nothing and says so. */
 export interface CreditGrant {
   readonly account: string
+  /** Below 0: it is taken, at most what is available. */
   readonly amount: NanoUsd
   readonly reference: string
   readonly actor: string
+  /** Needed when credit is taken. */
   readonly note?: string
 }
 

@@ -41,7 +41,7 @@ export const PLANTS: readonly Plant[] = [
   plant(
     'I3',
     'a credit is posted twice',
-    [LEDGER, 'SET posted = posted + ? WHERE', 'SET posted = posted + 2 * ? WHERE'],
+    [LEDGER, 'SET posted = posted + ?1 WHERE', 'SET posted = posted + 2 * ?1 WHERE'],
     'test/store/people/accounts.engines.test.ts',
   ),
   plant('I4', 'the second settle of an exchange posts again', changeOf('settled-twice'), LEDGER_TESTS),

@@ -115,7 +115,8 @@ onEveryEngine(engine => {
       held: true,
     })
     expect(await store.ledger.settle(aSettle({ exchange: 'req_new' }))).toBe('settled')
-    expect(store.reads.findAccount('alice')).toMatchObject({ posted: posted - 40n, held: 0n })
+    await store.credit({ account: 'alice', amount: -5n, reference: 'refund-new', actor: 'test', note: 'a mistake' })
+    expect(store.reads.findAccount('alice')).toMatchObject({ posted: posted - 45n, held: 0n })
     expect(store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
   })
 

@@ -47,6 +47,7 @@ async function fill(store: Store) {
     actor: 'test',
     note: "it's paid",
   })
+  await store.credit({ account: alice.id, amount: -1000n, reference: 'refund-1', actor: 'test', note: 'a mistake' })
   await store.credit({ account: bob.id, amount: 2n ** 62n, reference: 'invoice-2', actor: 'test' })
   await store.freeze(bob.id, true)
   const { key, token } = await store.createKey({ account: alice.id, name: 'app' })

@@ -32,6 +32,8 @@ export interface Database {
   prepareMoney(sql: string): Statement
   /** Copies a database in memory; null for a file, and where this version of Node.js cannot (24). */
   readonly copies: { take(): Uint8Array; put(copy: Uint8Array): void } | null
+  /** In SQLite: while `work` runs, statements may change the text of the schema (`sqlite_schema`). */
+  editSchema?(work: () => void): void
   /** Whether a transaction is open; after an error SQLite may already have rolled it back. */
   inTransaction(): boolean
   close(): void
@@ -112,6 +114,7 @@ export function connect(path: string, options: DatabaseOptions = {}): Database {
     exec: sql => sqlite.exec(sql),
     prepare: isBrief ? sql => whenAsked(() => prepare(sql)) : prepare,
     prepareMoney: isBrief ? sql => whenAsked(() => prepareMoney(sql)) : prepareMoney,
+    editSchema: work => editSchema(sqlite, work),
     inTransaction: () => sqlite.isTransaction,
     close: () => sqlite.close(),
   }
@@ -145,6 +148,17 @@ function copiesOf(sqlite: DatabaseSync): Database['copies'] {
   const able = sqlite as DatabaseSync & { serialize?(): Uint8Array; deserialize?(copy: Uint8Array): void }
   if (!able.serialize || !able.deserialize) return null
   return { take: () => able.serialize!(), put: copy => able.deserialize!(copy) }
+}
+
+function editSchema(sqlite: DatabaseSync, work: () => void): void {
+  sqlite.enableDefensive(false)
+  sqlite.exec('PRAGMA writable_schema = ON')
+  try {
+    work()
+  } finally {
+    sqlite.exec('PRAGMA writable_schema = OFF')
+    sqlite.enableDefensive(true)
+  }
 }
 
 /** A statement that is prepared when it first runs. */

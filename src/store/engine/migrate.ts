@@ -14,7 +14,10 @@ const APPLICATION = 0x544f4c4c
 const FOLDER = join(import.meta.dirname, 'migrations')
 
 /** What SQL cannot work out, behind the file that makes room for it. */
-const FILL: Readonly<Record<string, (database: Database) => void>> = { '006-emails.sql': foldEmails }
+const FILL: Readonly<Record<string, (database: Database) => void>> = {
+  '006-emails.sql': foldEmails,
+  '013-taken-credit.sql': allowTakenCredit,
+}
 
 /** An empty database of the newest schema: those in memory are opened by the hundred, and making one takes 1.5 ms. */
 let empty: Uint8Array | null = null
@@ -112,4 +115,18 @@ function foldEmails(database: Database): void {
   for (const { id, email } of database.prepare('SELECT id, email FROM person').all()) {
     set.run(foldEmail(email as string), id as string)
   }
+}
+
+/** The steps that SQLite's page on ALTER TABLE gives for a CHECK. The new number makes every connection read the text again. */
+function allowTakenCredit(database: Database): void {
+  const version = pragma(database, 'schema_version')
+  const [old, wider] = ['CHECK (amount >= 0)', 'CHECK (amount >= 0 OR kind = 2)']
+  const where = "WHERE type = 'table' AND name = 'event'"
+  database.editSchema!(() => {
+    database.exec(`UPDATE sqlite_schema SET sql = replace(sql, '${old}', '${wider}') ${where}`)
+    database.exec(`PRAGMA schema_version = ${version + 1}`)
+  })
+  // Throws when the new text cannot be read, before it is committed.
+  const found = database.prepare(`SELECT instr(sql, ?) AS place FROM sqlite_schema ${where}`).get(wider)
+  if (!found?.['place']) throw new Error(`the table event has no ${old}`)
 }

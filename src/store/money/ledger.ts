@@ -50,7 +50,7 @@ export interface LedgerOperations {
   hold(request: HoldRecord): HoldResult | Refused
   settle(request: SettleRecord): SettleResult | Refused
   checkpoint(checkpoints: readonly Checkpoint[]): void
-  /** Whether this call granted it. */
+  /** Whether this call granted it, or took it. */
   credit(grant: CreditGrant): boolean
 }
 
@@ -189,15 +189,24 @@ function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerO
     if (found !== undefined) {
       if (found.account === account && found.amount === grant.amount) return false
       throw conflict(
-        `The reference "${grant.reference}" was used for $${formatMoney(found.amount)} to ${found.account}. Choose another one.`,
+        `The reference "${grant.reference}" was used for ${inDollars(found.amount)} to ${found.account}. Choose another one.`,
       )
     }
     if (grant.amount > LARGEST - owner.posted) {
       throw conflict(`${account} would own more than ${LARGEST} nano-dollars, the largest balance.`)
     }
+    if (statements.grant.run(grant.amount, account).changes === 0) throw tooMuch(account, grant.amount)
     statements.putCredit.run(id, account, grant.amount, clock.now(), grant.actor, grant.note ?? null)
-    statements.grant.run(grant.amount, account)
     return true
+  }
+
+  function tooMuch(account: string, amount: NanoUsd): StoreError {
+    // Holds may have changed since it was read first.
+    const { posted, held } = balanceOf(statements, account)!
+    const free = inDollars(posted - held)
+    return conflict(
+      `${inDollars(-amount)} cannot be taken from ${account}: ${free} is available, and ${inDollars(held)} is held for requests in progress. At most ${free} can be taken.`,
+    )
   }
 
   return { credit }
@@ -219,6 +228,10 @@ export const withoutAccount = ([exchange]: SettleRecord, account: string): Refus
   refused(`${exchange} is held on ${account}, and there is no such account.`)
 
 const refused = (message: string): Refused => new Refused(new StoreError(message))
+
+function inDollars(amount: NanoUsd): string {
+  return `${amount < 0n ? '-' : ''}$${formatMoney(amount < 0n ? -amount : amount)}`
+}
 
 function balanceOf(statements: Parts['statements'], account: string): Balance | undefined {
   return statements.findBalance.get(account) as Balance | undefined
@@ -251,7 +264,8 @@ function prepare(database: Database) {
     findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
     putCredit: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
-    grant: database.prepare('UPDATE balance SET posted = posted + ? WHERE account = ?'),
+    // As with `reserve`: what is held stays covered.
+    grant: database.prepare('UPDATE balance SET posted = posted + ?1 WHERE account = ?2 AND posted - held + ?1 >= 0'),
     findAvailable: database.prepareMoney('SELECT posted - held AS available FROM balance WHERE account = ?'),
     findBalance: database.prepareMoney('SELECT posted, held, frozen FROM balance WHERE account = ?'),
   }

@@ -36,8 +36,11 @@ export function checkCheckpoint(checkpoint: Checkpoint): void {
 }
 
 export function checkCredit(grant: CreditGrant): void {
-  money('credit', 'amount', grant.amount)
-  if (grant.amount === 0n) throw invalid('credit: the amount is 0; grant at least one nano-dollar.')
+  if (grant.amount < -LARGEST || grant.amount > LARGEST) {
+    throw invalid(`credit: the amount ${grant.amount} is not -${LARGEST} to ${LARGEST} nano-dollars.`)
+  }
+  if (grant.amount === 0n) throw invalid('credit: the amount is 0; grant or take at least one nano-dollar.')
+  if (grant.amount < 0n && !grant.note) throw invalid('credit: taking credit needs a note that says why.')
   text('credit', 'reference', grant.reference)
   text('credit', 'actor', grant.actor)
   if (grant.note !== undefined && grant.note !== '') text('credit', 'note', grant.note)

@@ -13,18 +13,18 @@ export interface Page<Item> {
 }
 
 /**
- * One line of an account's ledger: credit that came, an exchange that was charged more than nothing, or what was added to such a
+ * One line of an account's ledger: credit that came or was taken, an exchange that was charged more than nothing, or what was added to such a
  * charge later or given back.
  */
 export interface Entry {
   readonly id: string
   readonly kind: 'credit' | 'charge' | 'correction'
   readonly at: number
-  /** The change of the balance: negative for a charge, and for a correction that adds to one. */
+  /** The change of the balance: negative for a charge, for a correction that adds to one, and for credit that was taken. */
   readonly amount: NanoUsd
   /** The account's balance after it; null when more was written since than is summed up for a list. */
   readonly balance: NanoUsd | null
-  /** Credits: who gave it, and why; the reference without which it would be given twice. */
+  /** Credits: who gave or took it, and why; the reference without which it would be given twice. */
   readonly actor: string | null
   readonly note: string | null
   readonly reference: string | null

@@ -156,7 +156,8 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
       hold = undefined
     }
     const kind = Number(event.kind)
-    if (event.amount < 0n) audit.found('corrupt', event.id, `An event of kind ${kind} has the amount ${event.amount}.`)
+    if (event.amount < 0n && kind !== CREDIT)
+      audit.found('corrupt', event.id, `An event of kind ${kind} has the amount ${event.amount}.`)
     if (event.readable === 0n) audit.found('corrupt', event.id, 'Its attempts or its trail are not JSON.')
     if (kind === CREDIT) sumsOf(sums, event.account).credits += event.amount
     else if (kind === SETTLE) {

@@ -8,7 +8,7 @@ import { openStore } from '../../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../../src/store/error.ts'
 import { aHold, aSettle, folder, fund, SECRET, testClock, testStore } from '../helpers.ts'
 
-const NEWEST = 12
+const NEWEST = 13
 
 describe('an address', () => {
   test.each([
@@ -208,6 +208,13 @@ describe('migrations', () => {
     return dir
   }
 
+  /** The store's own, up to a number. */
+  const migrationsBefore = (number: string) => {
+    const own = new URL('../../../src/store/engine/migrations/', import.meta.url)
+    const old = readdirSync(own).filter(name => name < number)
+    return files(Object.fromEntries(old.map(name => [name, readFileSync(new URL(name, own), 'utf8')])))
+  }
+
   const version = (database: ReturnType<typeof connect>) =>
     database.prepare('PRAGMA user_version').get()?.['user_version']
 
@@ -247,11 +254,7 @@ describe('migrations', () => {
 
   test('responses that were kept in one piece go, and the account has its room again', () => {
     const database = openDatabase(':memory:')
-    const own = new URL('../../../src/store/engine/migrations/', import.meta.url)
-    const old = readdirSync(own).filter(name => name < '008')
-    migrate(database, {
-      folder: files(Object.fromEntries(old.map(name => [name, readFileSync(new URL(name, own), 'utf8')]))),
-    })
+    migrate(database, { folder: migrationsBefore('008') })
     database.exec(`PRAGMA foreign_keys = OFF;
       INSERT INTO response VALUES ('resp_1', 'acc_1', 1, 100);
       INSERT INTO response_box VALUES ('resp_1', x'00');
@@ -260,6 +263,38 @@ describe('migrations', () => {
     expect(database.prepare('SELECT id FROM response').all()).toEqual([])
     expect(database.prepare('SELECT bytes FROM response_total').all()).toMatchObject([{ bytes: 0 }])
     expect(database.prepare('SELECT part FROM response_box').all()).toEqual([])
+  })
+
+  test('credit can be taken in a store that is there, and nothing else goes below 0', () => {
+    const path = join(folder(), 'tollgate.db')
+    const [database, other] = [openDatabase(path), openDatabase(path)]
+    migrate(database, { folder: migrationsBefore('013') })
+    const put = (on: typeof database, kind: number) =>
+      on.prepare("INSERT INTO event (id, kind, account, amount, at) VALUES ('a', ?, 'acc_1', -1, 1)").run(kind)
+    for (const kind of [0, 1, 2]) expect(() => put(other, kind)).toThrow(/CHECK constraint failed/)
+    expect(migrate(database)).toBe(NEWEST)
+    for (const each of [database, other]) {
+      for (const kind of [0, 1]) expect(() => put(each, kind)).toThrow(/CHECK constraint failed/)
+    }
+    put(other, 2)
+    expect(() => database.exec('DELETE FROM event')).toThrow(/append-only/)
+    expect(database.prepare('PRAGMA integrity_check').all()).toMatchObject([{ integrity_check: 'ok' }])
+    // The text of the schema is closed again.
+    expect(() => database.exec("UPDATE sqlite_schema SET sql = '' WHERE name = 'event'")).toThrow(/may not be modified/)
+    for (const each of [database, other]) each.close()
+  })
+
+  test('a ledger whose text is another one stays as it is', () => {
+    const database = openDatabase(':memory:')
+    migrate(database, { folder: migrationsBefore('013') })
+    const text = () => database.prepare("SELECT sql FROM sqlite_schema WHERE name = 'event'").get()!['sql']
+    database.editSchema!(() =>
+      database.exec("UPDATE sqlite_schema SET sql = replace(sql, 'amount >= 0', 'amount>=0') WHERE name = 'event'"),
+    )
+    const was = text()
+    expect(() => migrate(database)).toThrow(/Migration 013-taken-credit\.sql failed, and nothing of it was kept/)
+    expect([text(), version(database)]).toEqual([was, 12])
+    expect(() => database.exec("UPDATE sqlite_schema SET sql = ''")).toThrow(/may not be modified/)
   })
 
   test('those of the store end at the newest', () => {

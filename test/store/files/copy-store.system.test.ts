@@ -30,6 +30,8 @@ async function sample(entries = 2000): Promise<Sample> {
   const made = await makeSample(folder(), 'copy', 30, entries)
   const store = await openSample(made.path)
   const [account] = made.accounts as [string]
+  await store.credit({ account, amount: 2n ** 59n, reference: 'too much', actor: 'test' })
+  await store.credit({ account, amount: -(2n ** 59n), reference: 'taken', actor: 'test', note: 'it was too much' })
   await store.credit({ account, amount: 2n ** 60n, reference: `it's "large" \\ ☃`, actor: 'test', note: 'a "note"' })
   const { key } = await store.createKey({ account, name: 'capped', models: ['m'], spendingCap: 2n ** 53n + 1n })
   await store.rotateKey(key.id, 60_000)

@@ -178,7 +178,11 @@ onEveryEngine(engine => {
     describe('credit', () => {
       test.each([
         ['nothing', { amount: 0n }, /amount is 0/],
-        ['less than nothing', { amount: -5n }, /amount -5/],
+        ['beyond 64 bits', { amount: 2n ** 63n }, /amount 9223372036854775808/],
+        ['beyond 64 bits, taken', { amount: -(2n ** 63n), note: 'n' }, /amount -9223372036854775808/],
+        ['taken without a note', { amount: -5n }, /needs a note/],
+        ['taken with an empty note', { amount: -5n, note: '' }, /needs a note/],
+        ['taken from an empty account', { amount: -5n, note: 'n' }, /At most \$0\.000000000 can be taken/],
         ['without a reference', { reference: '' }, /reference ""/],
         ['with a line break in the reference', { reference: 'a\nb' }, /reference/],
         ['by nobody', { actor: ' ' }, /actor/],
@@ -218,6 +222,29 @@ onEveryEngine(engine => {
         await expect(store.credit({ ...grant, account: 'bob' })).rejects.toThrow(/"invoice 7" was used/)
         expectMoney(store, 125n, 0n)
       })
+    })
+
+    test('credit is taken, once for a reference, and never what is held', async () => {
+      const store = await open()
+      const accountId = await fund(store, 100n)
+      await store.ledger.hold(aHold({ accountId, amount: 40n }))
+      await store.freeze(accountId, true)
+      const taken = { account: 'alice', amount: -60n, reference: 'refund 7', actor: 'test', note: 'it was a mistake' }
+      await expect(store.credit({ ...taken, amount: -61n })).rejects.toThrow(
+        /^\$0\.000000061 cannot .* \$0\.000000060 is available, and \$0\.000000040 is held .* At most \$0\.000000060 can/,
+      )
+      expectMoney(store, 100n, 40n)
+      const both = await Promise.all([store.credit(taken), store.credit(taken)])
+      expect(both.map(({ granted }) => granted)).toEqual([true, false])
+      expectMoney(store, 40n, 40n)
+      await expect(store.credit({ ...taken, amount: 60n })).rejects.toThrow(/was used for -\$0\.000000060 to acc_/)
+      const { items } = store.reads.reports.entries(accountId, { kind: 'credit', limit: 1 })
+      expect(items).toMatchObject([
+        { kind: 'credit', amount: -60n, balance: 40n, reference: 'refund 7', actor: 'test' },
+      ])
+      expect(await store.ledger.settle(aSettle({ amount: 40n }))).toBe('settled')
+      expectMoney(store, 0n, 0n)
+      expect(store.reads.verify().violations).toEqual([])
     })
 
     describe('receipts', () => {

@@ -93,8 +93,10 @@ class Model {
   credit({ account, amount, reference }: Operation & { do: 'credit' }): string {
     const known = this.credits.get(reference)
     if (known) return known.account === account && known.amount === amount ? 'known' : 'mistake'
+    const owner = this.accounts.get(account)!
+    if (owner.posted - owner.held + amount < 0n) return 'mistake'
     this.credits.set(reference, { account, amount })
-    this.accounts.get(account)!.posted += amount
+    owner.posted += amount
     return 'granted'
   }
 
@@ -227,7 +229,7 @@ class Real {
     const { ledger } = this.store
     try {
       if (operation.do === 'credit') {
-        const { granted } = await this.store.credit({ ...operation, actor: 'test' })
+        const { granted } = await this.store.credit({ ...operation, actor: 'test', note: 'why' })
         return granted ? 'granted' : 'known'
       }
       if (operation.do === 'hold') {
@@ -349,8 +351,8 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc.record({
     do: fc.constant('credit' as const),
     account,
-    amount: fc.bigInt({ min: 1n, max: 100n }),
-    reference: fc.constantFrom('a', 'b', 'c', 'd'),
+    amount: fc.bigInt({ min: -60n, max: 100n }).filter(each => each !== 0n),
+    reference: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
   }),
   { weight: 3, arbitrary: fc.record({ do: fc.constant('hold' as const), account, key, exchange, amount }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), exchange, amount }) },

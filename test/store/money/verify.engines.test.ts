@@ -37,13 +37,17 @@ onEveryEngine(engine => {
     expect(store.reads.verify()).toEqual({ accounts: 2, events: 7, openHolds: 1, violations: [] })
   })
 
-  test('the database itself refuses to change an event', async () => {
+  test('the database itself refuses to change an event, and an amount below 0 that is not a credit', async () => {
     const store = await sampleStore()
     const database = store.connect()
     expect(() => database.exec('UPDATE event SET amount = 1')).toThrow('events are append-only')
     expect(() => database.exec('DELETE FROM event')).toThrow('events are append-only')
     expect(() => database.exec('UPDATE balance SET held = posted + 1')).toThrow(/check constraint/i)
     expect(() => database.exec('UPDATE balance SET held = -1')).toThrow(/check constraint/i)
+    for (const kind of [0, 1]) {
+      const charge = `INSERT INTO event (id, kind, account, amount, at) VALUES ('req_9', ${kind}, '${store.bob}', -1, 1)`
+      expect(() => database.exec(charge)).toThrow(/check constraint/i)
+    }
     database.close()
   })
 
@@ -92,9 +96,14 @@ onEveryEngine(engine => {
         ['I3 BOB', 'I6 ledger'],
       ],
       [
-        'a negative grant',
+        'taken credit made up',
         "INSERT INTO event (id, kind, account, amount, at) VALUES ('credit:x', 2, 'BOB', -9, 1)",
-        ['I3 BOB', 'I6 ledger', 'corrupt credit:x'],
+        ['I3 BOB', 'I6 ledger'],
+      ],
+      [
+        'a negative charge',
+        "UPDATE event SET amount = -1 WHERE id = 'req_1' AND kind = 1",
+        ['I11 ALICE', 'I11 all accounts', 'I12 key_1', 'I3 ALICE', 'I5 req_1', 'I6 ledger', 'corrupt req_1'],
       ],
       ['an account that is gone', "DELETE FROM balance WHERE account = 'BOB'", ['I6 BOB', 'I6 ledger']],
       [
