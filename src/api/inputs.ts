@@ -59,6 +59,12 @@ export const MONEY: Schema<string> = {
   description: 'Dollars as a text, at most 9 decimals: "12.50".',
 }
 
+export const SIGNED_MONEY: Schema<string> = {
+  type: 'string',
+  format: 'signed-money',
+  description: 'Dollars as a text, at most 9 decimals: "12.50"; below 0 to take credit: "-5".',
+}
+
 export const TIME: Schema<string> = {
   type: 'string',
   format: 'date-time',

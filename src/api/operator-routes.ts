@@ -4,7 +4,7 @@ import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
 import type { Store } from '../store/store.ts'
 import { afterWriting, giveFirstCredit } from './after-writing.ts'
 import { findExchange, notRemembered } from './find-exchange.ts'
-import { ids, line, MONEY, NAME } from './inputs.ts'
+import { ids, line, MONEY, NAME, SIGNED_MONEY } from './inputs.ts'
 import { ENTRIES_QUERY, PAGE, RECEIPTS_QUERY, receiptPage, USAGE_QUERY } from './report-routes.ts'
 import { type ApiRoute, route } from './route.ts'
 import { type Fits, shape } from './schema.ts'
@@ -19,6 +19,7 @@ import {
   showReceipt,
   showTime,
 } from './show.ts'
+import { parseSignedMoney } from './signed-money.ts'
 import { USAGE_RANGE, usageView } from './usage.ts'
 import type { AccountDetailView, CreditView, EntryView, FoundReceiptView, PageView, SummaryView } from './views.ts'
 
@@ -28,6 +29,8 @@ const NEW_ACCOUNT = shape({
   'credit?': { ...MONEY, description: 'Its first credit in dollars: "25.00".' },
   'reference?': line('Of the first credit; made from the id, when it is left out.', 200),
 })
+
+const NO_NOTE = 'To take credit, `note` must say why.'
 
 /** For operators, and for their machines with a token. */
 export const OPERATOR_ROUTES: readonly ApiRoute[] = [
@@ -144,21 +147,24 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/operator/accounts/{id}/credit',
-    summary: 'Gives credit. The same reference again changes nothing and says so: a payment webhook may repeat itself.',
+    summary:
+      'Gives credit, or takes credit that is available. The same reference again changes nothing and says so: a payment webhook may repeat itself.',
     audience: 'operator',
     params: ids(),
     body: shape({
-      amount: MONEY,
+      amount: SIGNED_MONEY,
       reference: line("The payment's own id: one reference is credited once.", 200),
-      'note?': line('For people; the owner of the account reads it.', 200),
+      'note?': line('For people; the owner of the account reads it. Needed when credit is taken: it says why.', 200),
     }),
     answers: 'CreditView',
     errors: ['not_found', 'conflict'],
     async handle({ parts: { store }, params, body, caller, note: tell }) {
       const { id } = await accountOf(store, params.id)
-      const amount = parseMoney(body.amount)
-      if (amount === 0n) throw refuse('invalid_value', { param: 'amount', message: '`amount` must be more than 0.' })
+      const amount = parseSignedMoney(body.amount)
+      if (amount === 0n) throw refuse('invalid_value', { param: 'amount', message: '`amount` must not be 0.' })
       const { reference, note } = body
+      if (amount < 0n && note === undefined)
+        throw refuse('missing_required_parameter', { param: 'note', message: NO_NOTE })
       tell({ amount: formatMoney(amount), reference })
       const grant = { account: id, amount, reference, actor: caller.actor }
       const { granted, balance } = await store.credit(note === undefined ? grant : { ...grant, note })

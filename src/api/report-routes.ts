@@ -33,7 +33,7 @@ export const ENTRIES_QUERY = shape({
   'kind?': {
     type: 'string',
     enum: ['credit', 'charge'],
-    description: 'Only credit that came, or only charges with their corrections.',
+    description: 'Only credit that came or was taken, or only charges with their corrections.',
   },
   ...PAGE,
 })

@@ -99,7 +99,7 @@ const VIEWS = {
     id: text,
     kind: says(oneOf('credit', 'charge', 'correction'), 'correction: a recovered charge became what its usage says.'),
     at: time,
-    amount: says(money, 'Negative for charges.'),
+    amount: says(money, 'Negative for charges and for credit that was taken.'),
     balance: says(maybe(money), "The account's balance after it; null when more was written since than is summed up."),
     actor: maybe(text),
     note: maybe(text),
@@ -181,7 +181,7 @@ const VIEWS = {
     people: list(ref('PersonView')),
     keys: list(ref('KeyView')),
   }),
-  CreditView: view('Credit that was given.', {
+  CreditView: view('Credit that was given, or taken.', {
     granted: says(flag, 'False: this reference had been credited before, and nothing has changed.'),
     reference: text,
     account: ref('AccountView'),

@@ -54,6 +54,11 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     example: '"12.50"',
     allows: isMoney,
   },
+  'signed-money': {
+    rule: 'it must be dollars such as "12.50" or "-5", at most 999999999.999999999, with at most 9 decimals',
+    example: '"12.50" or "-5"',
+    allows: text => isMoney(text.replace(/^-/, '')),
+  },
 }
 
 /** The schema checker as it reads values, or with `coerceTypes` the texts of a query. */

@@ -6,7 +6,7 @@ import { json, pairs, showMoney, showTime, table } from './format.ts'
 import { keyTable } from './key.ts'
 import { actor, operate } from './operate.ts'
 import type { Terminal } from './terminal.ts'
-import { moneyValue } from './values.ts'
+import { moneyValue, signedMoneyValue } from './values.ts'
 
 export const addAccount: AddCommand = (program, context) => {
   const { terminal, finish } = context
@@ -36,18 +36,26 @@ export const addAccount: AddCommand = (program, context) => {
 
   account
     .command('credit')
-    .description('add credit to an account')
+    .description('add credit to an account, or take credit that is available')
     .argument('<account>', 'name or id of the account')
-    .requiredOption('--amount <dollars>', 'exact amount in dollars, such as 5.25', moneyValue)
+    .requiredOption('--amount <dollars>', 'exact amount in dollars, such as 5.25; -5.25 takes credit', signedMoneyValue)
     .option(
       '--reference <text>',
       'reason, such as an invoice; a reference is credited only once (default: a new one each time)',
     )
-    .option('--note <text>', 'a remark for the ledger')
+    .option('--note <text>', 'a remark for the ledger; required with a negative amount')
     .addOption(jsonOption())
-    .addHelpText('after', example('account credit acme --amount 5.25 --reference invoice-1042'))
+    .addHelpText(
+      'after',
+      example(
+        'account credit acme --amount 5.25 --reference invoice-1042',
+        'account credit acme --amount -5.25 --reference refund-1042 --note "invoice 1042 was cancelled"',
+      ),
+    )
     .action((account: string, options: CreditOptions, command: Command) =>
       finish(async () => {
+        if (options.amount.startsWith('-') && !options.note)
+          command.error('error: a negative amount needs --note, which says why credit is taken')
         terminal.out(await credit(terminal, account, options, command))
         return 0
       }),
@@ -146,9 +154,11 @@ async function credit(terminal: Terminal, account: string, options: CreditOption
     throw error
   })
   if (options.json) return json(result)
-  const done = result.granted
-    ? `Gave ${showMoney(amount)} to account ${result.account.name}.`
-    : `Changed nothing: credit with reference "${reference}" was given before.`
+  const done = !result.granted
+    ? `Changed nothing: the reference "${reference}" was used before.`
+    : amount.startsWith('-')
+      ? `Took ${showMoney(amount.slice(1))} from account ${result.account.name}.`
+      : `Gave ${showMoney(amount)} to account ${result.account.name}.`
   return `${done}\n${pairs([
     ['reference', reference],
     ['available', showMoney(result.account.available)],

@@ -3,12 +3,20 @@
  * with exit code 2 before anything is done.
  */
 import { InvalidArgumentError } from 'commander'
+import { parseSignedMoney } from '../api/signed-money.ts'
 import { formatMoney, parseDuration, parseMoney, UnitError } from '../contract/quantities.ts'
 
 /** Dollars, more than nothing: `10`, `5.25`, `$0.000000001`. As the string with 9 decimals that verbs take. */
 export function moneyValue(text: string): string {
   const amount = asArgument(() => parseMoney(text))
   if (amount === 0n) throw new InvalidArgumentError('It must be more than $0.')
+  return formatMoney(amount)
+}
+
+/** The same; below nothing too: `-5`, `-$5`. */
+export function signedMoneyValue(text: string): string {
+  const amount = asArgument(() => parseSignedMoney(text))
+  if (amount === 0n) throw new InvalidArgumentError('It must not be $0.')
   return formatMoney(amount)
 }
 

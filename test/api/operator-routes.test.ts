@@ -78,7 +78,11 @@ describe('credit', () => {
   test.each([
     [{ amount: '0', reference: 'r' }, 'invalid_value', 'amount'],
     [{ amount: '0.000000000', reference: 'r' }, 'invalid_value', 'amount'],
-    [{ amount: '-5', reference: 'r' }, 'invalid_value', 'amount'],
+    [{ amount: '-5', reference: 'r' }, 'missing_required_parameter', 'note'],
+    [{ amount: '-5', reference: 'r', note: '' }, 'invalid_value', 'note'],
+    [{ amount: '-0', reference: 'r', note: 'n' }, 'invalid_value', 'amount'],
+    [{ amount: '--5', reference: 'r', note: 'n' }, 'invalid_value', 'amount'],
+    [{ amount: '-$5', reference: 'r', note: 'n' }, 'invalid_value', 'amount'],
     [{ amount: '1e3', reference: 'r' }, 'invalid_value', 'amount'],
     [{ amount: '0.0000000001', reference: 'r' }, 'invalid_value', 'amount'],
     [{ amount: '$5', reference: 'r' }, 'invalid_value', 'amount'],
@@ -101,6 +105,27 @@ describe('credit', () => {
     const answer = await operator.post<ErrorEnvelope>(`/api/operator/accounts/${id}/credit`, body)
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([400, code, param])
     expect(rig.store.reads.findAccount(id)!.posted).toBe(0n)
+  })
+
+  test('is taken, once for a reference, and at most what is available', async () => {
+    await using rig = await startRig()
+    const operator = await rig.operator('op@example.com')
+    const { id } = await rig.store.createAccount({ name: 'acme' })
+    await rig.store.credit({ account: id, amount: parseMoney('9'), reference: 'r', actor: 'test' })
+    await rig.store.ledger.hold(aHold({ accountId: id, amount: parseMoney('4') }))
+    const take = (amount: string) => {
+      const body = { amount, reference: 'refund', note: 'a mistake' }
+      return operator.post<CreditView & ErrorEnvelope>(`/api/operator/accounts/${id}/credit`, body)
+    }
+    const refused = await take('-5.000000001')
+    expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict'])
+    expect(refused.body.error.message).toMatch(/\$5\.0+ is available, and \$4\.0+ is held .* At most \$5\.0+ can/)
+    const account = { posted: '4.000000000', held: '4.000000000', available: '0.000000000' }
+    expect((await take('-5')).body).toMatchObject({ granted: true, account })
+    expect((await take('-5')).body).toMatchObject({ granted: false, account })
+    const { body } = await operator.get<PageView<EntryView>>(`/api/operator/accounts/${id}/entries`)
+    const entry = { kind: 'credit', amount: '-5.000000000', balance: '4.000000000', reference: 'refund' }
+    expect(body.items[0]).toMatchObject({ ...entry, actor: 'op@example.com', note: 'a mistake' })
   })
 
   test('beyond what a balance can be is a conflict', async () => {

@@ -124,6 +124,9 @@ describe('the command line itself is wrong: exit code 2, and nothing is done', (
     [['account', 'create', 'acme', '--credit', '1e3'], 'not an amount of dollars'],
     [['account', 'create', 'acme', '--credit', '-5'], 'not an amount of dollars'],
     [['account', 'credit', 'acme'], "required option '--amount <dollars>'"],
+    [['account', 'credit', 'acme', '--amount', '-5'], 'a negative amount needs --note'],
+    [['account', 'credit', 'acme', '--amount', '-0', '--note', 'n'], 'must not be $0'],
+    [['account', 'credit', 'acme', '--amount', '-5e1', '--note', 'n'], 'not an amount of dollars'],
     [['key', 'create'], "required option '--account <account>'"],
     [['key', 'create', '--account', 'acme', '--expires', '2001-01-01'], 'not in the future'],
     [['key', 'rotate', 'key_1', '--grace', '169h'], '168h at most'],
@@ -228,6 +231,23 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect((await place.tollgate(['account', 'unfreeze', 'acme'])).out).toContain('is not frozen')
     expect(store?.reads.listAccounts().map(({ name }) => name) ?? ['acme']).toEqual(['acme'])
   })
+
+  test.each([['--amount', '-5'], ['--amount=-5'], ['--amount', '-$5'], ['--amount=$-5']])(
+    'credit is taken with %s %s, and at most what is available',
+    async (...amount) => {
+      await place.json('account.create', 'acme', '--credit', '8')
+      const take = [...amount, '--reference', 'refund-1', '--note', 'a mistake']
+      const taken = await place.tollgate(['account', 'credit', 'acme', ...take])
+      expect(taken).toMatchObject({ code: 0, err: '' })
+      expect(taken.out).toContain('Took $5 from account acme.')
+      expect(await place.json('account.credit', 'acme', ...take)).toMatchObject({ granted: false })
+      const more = ['account', 'credit', 'acme', '--note', 'more', ...amount]
+      const { code, err } = await place.tollgate(more)
+      expect(code).toBe(1)
+      expect(err).toMatch(/At most \$3\.0+ can be taken/)
+      expect(await place.json('account.show', 'acme')).toMatchObject({ account: { posted: '3.000000000' } })
+    },
+  )
 
   test('credit without a reference prints the one it made, and that one makes it idempotent', async () => {
     await place.json('account.create', 'acme')

@@ -3,6 +3,7 @@
  * over at the end is refused: a misspelt argument must not be silently without effect.
  */
 import { type NanoUsd, parseMoney, UnitError } from '#contract'
+import { parseSignedMoney } from '../signed-money.ts'
 
 /** A mistake in what was asked of a verb. Its message is for people. */
 export class VerbError extends Error {
@@ -16,6 +17,8 @@ export interface Arguments {
   names(key: string): readonly string[]
   /** Dollars as a string, more than nothing: `"5.25"`. */
   money(key: string): NanoUsd
+  /** The same; below 0 too, but not nothing: `"-5.25"`. */
+  signedMoney(key: string): NanoUsd
   /** A time as ISO 8601; milliseconds since the epoch. */
   time(key: string): number
   /** A whole number of milliseconds from 0 to `most`. */
@@ -50,6 +53,19 @@ export function readArguments(verb: string, args: Readonly<Record<string, unknow
     return value
   }
 
+  const amountOf = (key: string, parse: (text: string) => NanoUsd, rule: string): NanoUsd => {
+    const value = text(key, take(key))
+    let amount: NanoUsd
+    try {
+      amount = parse(value)
+    } catch (error) {
+      if (error instanceof UnitError) throw wrong(key, `is wrong: ${error.message}`)
+      throw error
+    }
+    if (amount === 0n) throw wrong(key, rule)
+    return amount
+  }
+
   const orNull = <Value>(key: string, read: (key: string) => Value): Value | null | undefined => {
     const value = Object.hasOwn(args, key) ? args[key] : undefined
     if (value !== null && value !== undefined) return read(key)
@@ -64,18 +80,8 @@ export function readArguments(verb: string, args: Readonly<Record<string, unknow
       if (!Array.isArray(value) || value.length === 0) throw wrong(key, 'must be a list of at least one name')
       return value.map(item => text(key, item))
     },
-    money(key) {
-      const value = text(key, take(key))
-      let amount: NanoUsd
-      try {
-        amount = parseMoney(value)
-      } catch (error) {
-        if (error instanceof UnitError) throw wrong(key, `is wrong: ${error.message}`)
-        throw error
-      }
-      if (amount === 0n) throw wrong(key, 'must be more than $0')
-      return amount
-    },
+    money: key => amountOf(key, parseMoney, 'must be more than $0'),
+    signedMoney: key => amountOf(key, parseSignedMoney, 'must not be $0'),
     time(key) {
       const value = text(key, take(key))
       const ms = Date.parse(value)

@@ -106,11 +106,13 @@ const VERBS: Verbs = {
 
   async 'account.credit'(store, args) {
     const account = args.name('account')
-    const amount = args.money('amount')
+    const amount = args.signedMoney('amount')
     const reference = args.name('reference')
     const actor = args.optional('actor', args.name) ?? 'unknown'
     const note = args.optional('note', args.name)
     args.end()
+    if (amount < 0n && note === undefined)
+      throw new VerbError('account.credit: "note" is missing; to take credit, it must say why')
     const grant = { account: (await balanceOf(store, account)).id, amount, reference, actor }
     const result = await store.credit(note === undefined ? grant : { ...grant, note })
     return { granted: result.granted, reference, account: showAccount(result.balance) }

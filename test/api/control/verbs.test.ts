@@ -50,6 +50,9 @@ describe('arguments that are refused, before anything is changed', () => {
     ['account.create', { name: 'b', __proto__: null, constructor: 'x' }, '"constructor" is not an argument'],
     ['account.credit', { account: 'acme', amount: '1' }, '"reference" is missing'],
     ['account.credit', { account: 'acme', reference: 'r' }, '"amount" is missing'],
+    ['account.credit', { account: 'acme', amount: '-1', reference: 'r' }, '"note" is missing'],
+    ['account.credit', { account: 'acme', amount: '-0', reference: 'r', note: 'n' }, '"amount" must not be $0'],
+    ['account.credit', { account: 'acme', amount: '--1', reference: 'r', note: 'n' }, '"amount" is wrong'],
     ['account.list', { limit: 5 }, '"limit" is not an argument'],
     ['key.create', { account: 'acme' }, '"name" is missing'],
     ['key.create', { account: 'acme', name: 'k', models: [] }, '"models" must be a list of at least one'],
@@ -116,11 +119,19 @@ test('an account from its creation to a freeze', async () => {
     account: { available: '10.000000001' },
   })
   await expect(runVerb(store, 'account.credit', { ...more, amount: '3' })).rejects.toThrow(StoreError)
+  const less = { ...more, amount: '-0.000000001', reference: 'r2', note: 'a mistake' }
+  expect(await runVerb(store, 'account.credit', less)).toMatchObject({
+    granted: true,
+    account: { available: '10.000000000' },
+  })
+  await expect(runVerb(store, 'account.credit', { ...less, amount: '-11', reference: 'r3' })).rejects.toThrow(
+    /At most \$10\.0+ can be taken/,
+  )
 
   expect((await runVerb(store, 'account.freeze', { account: created.account.id })).account.frozen).toBe(true)
   expect((await runVerb(store, 'account.show', { account: 'acme' })).account.frozen).toBe(true)
   expect((await runVerb(store, 'account.unfreeze', { account: 'acme' })).account.frozen).toBe(false)
-  expect(await runVerb(store, 'ledger.verify', {})).toEqual({ accounts: 1, events: 2, open_holds: 0, violations: [] })
+  expect(await runVerb(store, 'ledger.verify', {})).toEqual({ accounts: 1, events: 3, open_holds: 0, violations: [] })
 })
 
 test('a key from its creation to its revocation; the secret is in the first answer only', async () => {
