@@ -4,7 +4,14 @@ import type { ProblemView, ProviderView, TargetHealthView } from '../../src/api/
 import { parseMoney } from '../../src/contract/quantities.ts'
 import { search } from '../../src/dashboard/lib/api.ts'
 import { requestIn } from '../../src/dashboard/lib/request.ts'
-import { creditCommand, readAmount, suggestReference } from '../../src/dashboard/pages/operator/credit.ts'
+import {
+  availableAfter,
+  creditCommand,
+  isTaken,
+  readAmount,
+  readChange,
+  suggestReference,
+} from '../../src/dashboard/pages/operator/credit.ts'
 import {
   credentialWords,
   failureWords,
@@ -21,7 +28,7 @@ describe('an amount of credit', () => {
     ['   ', /how many/],
     ['0', /more than zero/],
     ['$0.000000000', /more than zero/],
-    ['-5', /only be added/],
+    ['-5', /above zero/],
     ['12,50', /amount of dollars/],
     ['1.0000000001', /amount of dollars/],
     ['1234567890', /at most 999,999,999/],
@@ -48,6 +55,25 @@ describe('an amount of credit', () => {
   ])('%j is %s, exactly, and the gateway reads the same', (typed, amount) => {
     expect(readAmount(typed)).toEqual({ amount })
     expect(parseMoney(amount)).toBe(BigInt(amount.replace('.', '')))
+  })
+})
+
+describe('a change of credit', () => {
+  test.each([
+    ['25', '25.000000000', '35.000000000'],
+    ['-5', '-5.000000000', '5.000000000'],
+    [' \u2212 $1,000.50 ', '-1000.500000000', '-990.500000000'],
+    ['$-10', '-10.000000000', '0.000000000'],
+  ])('%j is %s, and leaves %s of 10', (typed, amount, after) => {
+    expect(readChange(typed)).toEqual({ amount })
+    expect(isTaken(typed)).toBe(amount.startsWith('-'))
+    expect(availableAfter({ available: '10.000000000' }, typed)).toBe(after)
+  })
+
+  test.each(['', '-', '--5', '-0', '-1e3', '-1234567890'])('%j is refused', typed => {
+    expect(readChange(typed)).toHaveProperty('problem')
+    expect(isTaken(typed)).toBe(false)
+    expect(availableAfter({ available: '10.000000000' }, typed)).toBeNull()
   })
 })
 

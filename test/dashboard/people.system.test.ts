@@ -79,7 +79,7 @@ describeWith(WITHOUT_BROWSER, "the people's page", () => {
     const { reports } = stage.running.store.reads
     const account = () => reports.accounts({ search: 'Umbrella', limit: 1 }).items[0]!
     expect(account()).toMatchObject({ posted: 1_250_500_000_000n })
-    for (const said of [/ granted to Umbrella/, /Nothing was granted/]) {
+    for (const said of [/ granted to Umbrella/, /Nothing was changed/]) {
       await page.getByRole('button', { name: 'Grant credit' }).first().click()
       await dialog.getByLabel('Amount').fill('5')
       await dialog.getByLabel('Reference').fill('invoice-8')
@@ -88,6 +88,21 @@ describeWith(WITHOUT_BROWSER, "the people's page", () => {
     }
     expect(account()).toMatchObject({ posted: 1_255_500_000_000n })
     await press('Cancel')
+    await page.getByRole('button', { name: 'Grant credit' }).first().click()
+    await dialog.getByLabel('Amount').fill('-1255.51')
+    await dialog.getByText(/At most this can be taken/).waitFor()
+    await dialog.getByLabel('Amount').fill('-55.50')
+    await dialog.getByText('afterwards: $1,200.00').waitFor()
+    await press('Take the credit')
+    await dialog.getByText('Say why the credit is taken.').waitFor()
+    await dialog.getByLabel('Note').fill('a mistake')
+    await press('Take the credit')
+    await page
+      .getByText(/ taken from Umbrella/)
+      .first()
+      .waitFor()
+    await page.getByText('Credit taken').waitFor()
+    expect(account()).toMatchObject({ posted: 1_200_000_000_000n })
     await page.getByRole('button', { name: 'Change plan' }).click()
     await dialog.getByLabel('Plan').fill('team')
     await press('Change the plan')

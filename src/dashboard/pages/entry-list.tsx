@@ -45,7 +45,7 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
       title: 'Entry',
       cell: entry =>
         entry.kind === 'credit' ? (
-          'Credit'
+          creditTitle(entry)
         ) : (
           <a href={hrefOf(entry)}>
             {entry.kind === 'charge' ? 'Charge' : 'Correction'}, {entry.model ?? 'no model'}
@@ -66,6 +66,10 @@ function columns(names: ListProps['names'], hrefOf: ListProps['hrefOf']): readon
     { title: 'Amount', money: { of: entry => entry.amount, signed: true } },
     { title: 'Balance', money: { of: entry => entry.balance, none: 'not available', owned: true } },
   ]
+}
+
+function creditTitle({ amount }: EntryView): string {
+  return amount.startsWith('-') ? 'Credit taken' : 'Credit'
 }
 
 function creditWords({ actor, note }: EntryView): string {

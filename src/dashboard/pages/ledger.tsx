@@ -1,4 +1,4 @@
-/** The account's ledger: the credit that came in, and every charge. */
+/** The account's ledger: the credit that came or was taken, and every charge. */
 import type { VNode } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { EntryView, KeyView, PageView } from '../../api/views.ts'
@@ -20,7 +20,7 @@ export default function LedgerPage(): VNode {
   return (
     <Page
       title="Ledger"
-      lead="Credit granted to this account, and the charge of each request."
+      lead="Credit of this account, and the charge of each request."
       actions={
         <ButtonLink icon="download" href={`/api/entries.csv${search({ from, to })}`} download>
           CSV of 90 days

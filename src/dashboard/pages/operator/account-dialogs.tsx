@@ -6,7 +6,7 @@ import { api } from '../../lib/api.ts'
 import { exactMoney } from '../../lib/format.ts'
 import { filled, useForm } from '../../lib/use-form.ts'
 import { announce, Badge, ConfirmDialog, FormDialog, Icon, Money, Note, TextField } from '../../ui/index.ts'
-import { creditOf, creditProblem, readAmount, suggestReference } from './credit.ts'
+import { availableAfter, creditOf, creditProblem, isTaken, readChange, suggestReference } from './credit.ts'
 
 /** Whether requests of the account are answered. */
 export function StateBadge({ frozen }: { readonly frozen: boolean }): VNode {
@@ -93,30 +93,38 @@ interface ChangeProps {
   readonly onChanged: (account: AccountView) => void
 }
 
-/** Gives credit, once for each reference. */
+/** Gives or takes credit, once for each reference. */
 export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNode {
   const [before, setBefore] = useState<CreditView>()
   const form = useForm({
     initial: () => ({ amount: '', reference: freshReference(), note: '' }),
-    check: ({ amount, reference }) => ({
-      amount: readAmount(amount).problem,
+    check: ({ amount, reference, note }) => ({
+      amount: readChange(amount).problem,
       reference: reference.trim() === '' ? 'Without a reference the same payment could be credited twice.' : '',
+      note: isTaken(amount) && note.trim() === '' ? 'Say why the credit is taken.' : '',
     }),
     send: async values => {
-      const body = filled({ ...values, amount: creditOf(values.amount) })
+      const amount = readChange(values.amount).amount ?? ''
+      const body = filled({ ...values, amount })
       setBefore(undefined)
       const view = await api.post<CreditView>(`operator/accounts/${account.id}/credit`, body)
       onChanged(view.account)
       if (!view.granted) return setBefore(view)
-      announce(`${exactMoney(body['amount']!)} granted to ${account.name}`)
+      announce(
+        isTaken(amount)
+          ? `${exactMoney(amount.slice(1))} taken from ${account.name}`
+          : `${exactMoney(amount)} granted to ${account.name}`,
+      )
       onClose()
     },
   })
+  const takes = isTaken(form.values.amount)
   return (
     <FormDialog
-      title={`Grant credit to ${account.name}`}
+      title={`Credit of ${account.name}`}
       form={form}
-      submit="Grant the credit"
+      submit={takes ? 'Take the credit' : 'Grant the credit'}
+      danger={takes}
       note={before && <GrantedBefore view={before} />}
       onClose={onClose}
     >
@@ -124,11 +132,7 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
         label="Amount"
         dollars
         required
-        hint={
-          <>
-            Available now: <Money value={account.available} owned />
-          </>
-        }
+        hint={<Preview account={account} typed={form.values.amount} />}
         {...form.field('amount')}
       />
       <TextField
@@ -141,7 +145,8 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
       />
       <TextField
         label="Note"
-        optional
+        optional={!takes}
+        required={takes}
         maxLength={200}
         hint="Shown in the ledger. Members of the account can read it."
         {...form.field('note')}
@@ -150,10 +155,31 @@ export function CreditDialog({ account, onClose, onChanged }: ChangeProps): VNod
   )
 }
 
+/** The balance after the change. The gateway decides: the figures of the page may be old. */
+function Preview({ account, typed }: { readonly account: AccountView; readonly typed: string }): VNode {
+  const after = availableAfter(account, typed)
+  return (
+    <>
+      Available now: <Money value={account.available} owned />
+      {after === null ? (
+        '. A negative amount takes credit.'
+      ) : after.startsWith('-') ? (
+        <>
+          . At most this can be taken; <Money value={account.held} /> is held for requests in progress.
+        </>
+      ) : (
+        <>
+          , afterwards: <Money value={after} owned />
+        </>
+      )}
+    </>
+  )
+}
+
 function GrantedBefore({ view }: { readonly view: CreditView }): VNode {
   return (
-    <Note tone="warn" title="Nothing was granted">
-      The reference {view.reference} was credited before, so nothing was added now.{' '}
+    <Note tone="warn" title="Nothing was changed">
+      The reference {view.reference} was used before, so nothing was added or taken now.{' '}
       <Money value={view.account.available} owned /> is available. For another payment, use another reference.
     </Note>
   )

@@ -1,14 +1,42 @@
-/** Granting credit: what may be typed as an amount, a reference to begin with, and the same by a machine. */
-import { amountOf, nano } from '../../lib/format.ts'
+/** Granting and taking credit: what may be typed as an amount, a reference to begin with, and the same by a machine. */
+import type { AccountView } from '../../../api/views.ts'
+import { amountOf, dollars, nano } from '../../lib/format.ts'
 
 /** The amount as the API takes it, or what is wrong with it. */
-export function readAmount(typed: string): { readonly amount?: string; readonly problem?: string } {
+interface ReadAmount {
+  readonly amount?: string
+  readonly problem?: string
+}
+
+/** More than nothing. */
+export function readAmount(typed: string): ReadAmount {
   const text = typed.trim()
   if (text === '') return { problem: 'Say how many dollars.' }
-  if (text.startsWith('-')) return { problem: 'Credit can only be added. Charges take it away.' }
+  if (text.startsWith('-')) return { problem: 'Enter an amount above zero.' }
   const amount = amountOf(text)
   if (amount === null) return { problem: 'Enter an amount of dollars, for example 25 or 12.50, at most 999,999,999.' }
   return nano(amount) > 0n ? { amount } : { problem: 'Say more than zero.' }
+}
+
+/** The same, or with a minus what is taken. */
+export function readChange(typed: string): ReadAmount {
+  const text = typed.trim()
+  const size = text.replace(MINUS, '$1')
+  const read = readAmount(size)
+  return size === text || read.amount === undefined ? read : { amount: `-${read.amount}` }
+}
+
+const MINUS = /^(\$?)\s*[-\u2212]\s*/
+
+/** Whether credit is taken. */
+export function isTaken(typed: string): boolean {
+  return readChange(typed).amount?.startsWith('-') === true
+}
+
+/** The available balance after the change; null when the amount cannot be read. */
+export function availableAfter({ available }: Pick<AccountView, 'available'>, typed: string): string | null {
+  const { amount } = readChange(typed)
+  return amount === undefined ? null : dollars(nano(available) + nano(amount))
 }
 
 /** What is wrong with a credit that may be left out. */

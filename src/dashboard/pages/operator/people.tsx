@@ -132,7 +132,7 @@ function roleChange({ id, email, role: now }: PersonView, isSelf: boolean, onCha
     done: `${email} is ${named} now`,
     children:
       role === 'operator' ? (
-        <p>Operators see every account, grant credit, freeze accounts, and invite and remove people.</p>
+        <p>Operators see every account, grant and take credit, freeze accounts, and invite and remove people.</p>
       ) : (
         <p>
           {isSelf
