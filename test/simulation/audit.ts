@@ -26,7 +26,7 @@ export class Audit {
   readonly #world: World
   readonly #evidence: Evidence
   readonly #witnesses: Witnesses
-  /** What the store has said is granted, by account. */
+  /** The least that was granted, by account: what the store has acknowledged, without all that it was asked to take. */
   readonly #granted = new Map<string, bigint>()
   #isDirty = false
   #isAudited = false

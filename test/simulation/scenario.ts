@@ -115,7 +115,7 @@ export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Sce
       return { what: 'disk', fault, share: random.pick([0.3, 0.9, 1]), forMs: random.pick([50, 300, 2_000, 6_000]) }
     })
     maybe(0.3, () => ({ what: 'clock', byMs: random.pick([-3_600_000, 3_600_000, -50, 90_000]) }))
-    maybe(0.5, () => ({ what: 'credit', account: random.pick(ACCOUNTS), amount: drawAmount(random) }))
+    maybe(0.5, () => ({ what: 'credit', account: random.pick(ACCOUNTS), amount: drawChange(random) }))
   }
   maybe(0.3, () => ({ what: 'revoke', key: random.pick(keys) }))
   maybe(0.3, () => ({ what: 'freeze', account: random.pick(ACCOUNTS), forMs: random.whole(500, 9_000) }))
@@ -134,6 +134,12 @@ export function drawScenario(random: Random, keys: readonly SimulatedKey[]): Sce
 /** A few holds' worth. */
 function drawAmount(random: Random): bigint {
   return BigInt(random.pick([60_000, 300_000, 700_000, 2_000_000, 5_000_000]) + random.whole(0, 999))
+}
+
+/** Granted, or taken. */
+function drawChange(random: Random): bigint {
+  const amount = drawAmount(random)
+  return amount % 3n === 0n ? -amount : amount
 }
 
 function drawClient(index: number, random: Random, keys: readonly SimulatedKey[]): ClientPlan {

@@ -252,11 +252,16 @@ class Run {
   }
 
   #grant(life: Life, { account, amount }: { readonly account: string; readonly amount: bigint }): void {
-    const grant = { account, amount, reference: `grant ${++this.#grants}`, actor: 'simulation' }
+    const grant = { account, amount, reference: `grant ${++this.#grants}`, actor: 'simulation', note: 'why' }
+    // It may be written although the answer is lost.
+    if (amount < 0n) this.#audit.granted(grant)
     const again = (tries: number): void => {
       if (!life.isAlive) return
       life.store.credit(grant).then(
-        () => this.#audit.granted(grant),
+        () => {
+          if (amount > 0n) this.#audit.granted(grant)
+          else this.#world.count('credit taken')
+        },
         () => {
           if (tries > 0 && life.state === 'up') this.#world.after(400, () => again(tries - 1))
         },
