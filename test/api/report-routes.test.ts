@@ -281,7 +281,7 @@ describe('files for spreadsheets', () => {
     for (const [index, note] of HOSTILE.entries()) {
       const grant = {
         account: alice.accountId,
-        amount: 1n,
+        amount: index % 2 === 0 ? 1n : -1n,
         reference: `${note} ${index}`,
         actor: 'op@example.com',
         note,
@@ -289,6 +289,7 @@ describe('files for spreadsheets', () => {
       await rig.store.credit(grant)
     }
     const all = await everything<EntryView>(alice, '/api/entries', 50)
+    expect(all.filter(({ kind, amount }) => kind === 'credit' && amount.startsWith('-')).length).toBeGreaterThan(2)
     const [newest, oldest] = [Date.parse(all[0]!.at), Date.parse(all.at(-1)!.at)]
     for (const [from, to] of [
       [oldest, newest + 1],
