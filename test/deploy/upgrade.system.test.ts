@@ -63,7 +63,9 @@ function nextVersion(): Version {
 function findFirstRelease(): string | null {
   try {
     const [second] = migrationFiles(join(ROOT, MIGRATIONS)).slice(1)
-    const added = git('log', '--diff-filter=A', '--format=%H', '--', `${MIGRATIONS}/${second}`).toString().trim()
+    // Wherever in the store it was: a move would count as the addition of the new path.
+    const path = `:(glob)src/store/**/${second}`
+    const added = git('log', '--diff-filter=A', '--format=%H', '--', path).toString().trim()
     return added === '' ? null : git('rev-parse', '--verify', `${added}^`).toString().trim()
   } catch {
     return null
