@@ -1,5 +1,5 @@
 /** Amounts of money that may be below zero, as people write them. */
-import { type NanoUsd, parseMoney } from '../contract/units.ts'
+import { type NanoUsd, parseMoney } from '../contract/quantities.ts'
 
 // The second sign is that of texts for people, such as the dashboard's.
 const MINUS = /^\s*(\$?)[-\u2212](?=[$\d])/

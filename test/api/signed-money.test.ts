@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { parseSignedMoney } from '../../src/api/signed-money.ts'
-import { UnitError } from '../../src/contract/units.ts'
+import { UnitError } from '../../src/contract/quantities.ts'
 
 test.each([
   ['5', 5_000_000_000n],

@@ -25,7 +25,7 @@ const bug = (name: string, file: string, old: string, changed: string): PlantedB
   change: { file, old, new: changed },
 })
 
-const MIGRATION = '004-group.sql'
+const MIGRATION = '004-money.sql'
 
 /** In the function that writes a group. */
 function inSql(name: string, old: string, changed: string): PlantedBug {

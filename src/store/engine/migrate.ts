@@ -16,7 +16,7 @@ const FOLDER = join(import.meta.dirname, 'migrations')
 /** What SQL cannot work out, behind the file that makes room for it. */
 const FILL: Readonly<Record<string, (database: Database) => void>> = {
   '006-emails.sql': foldEmails,
-  '013-taken-credit.sql': allowTakenCredit,
+  '011-money.sql': allowTakenCredit,
 }
 
 /** An empty database of the newest schema: those in memory are opened by the hundred, and making one takes 1.5 ms. */

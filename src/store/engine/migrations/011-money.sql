@@ -25,3 +25,14 @@ CREATE TABLE budget_use (
 -- hold: the ids of the budgets in which it has reserved, with a space between two; NULL: none
 ALTER TABLE event ADD COLUMN budgets TEXT;
 ALTER TABLE correction ADD COLUMN budgets TEXT;
+
+-- A hold keeps its whole price, and a settle the units that have no column of their own. The columns price_input to price_search
+-- are those of earlier versions; none of their rows is changed.
+
+ALTER TABLE event ADD COLUMN price TEXT; -- hold: JSON, a list of rules (money/ledger-fields.ts)
+ALTER TABLE event ADD COLUMN units TEXT; -- settle: JSON, counts by unit, and the tier; NULL: none
+ALTER TABLE correction ADD COLUMN price TEXT;
+ALTER TABLE correction ADD COLUMN units TEXT;
+
+-- Credit can be taken back: a credit whose amount is below 0. SQL cannot change the CHECK of a column, and a copy of the table would
+-- need minutes and room for the whole ledger: `allowTakenCredit` in migrate.ts changes its text.

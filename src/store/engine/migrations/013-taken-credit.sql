@@ -1,2 +1,0 @@
--- Credit can be taken back: a credit whose amount is below 0. SQL cannot change the CHECK of a column, and a copy of the table would
--- need minutes and room for the whole ledger: `allowTakenCredit` in migrate.ts changes its text.
