@@ -89,7 +89,7 @@ describe('what is said first', () => {
   })
 
   test.each([
-    ['amount', { amount: 10 }, 'expected a string such as "12.50", but got a number instead.'],
+    ['amount', { amount: 10 }, 'expected a string such as "12.50" or "-5", but got a number instead.'],
     ['note', { note: 10 }, 'expected a string, but got a number instead.'],
   ])('of a number for the text %s: what it looks like', async (param, wrong, sentence) => {
     await using rig = await startRig()
