@@ -36,7 +36,8 @@ CREATE FUNCTION start_of_period(period TEXT, at BIGINT) RETURNS BIGINT LANGUAGE 
     ELSE CAST(extract(epoch FROM date_trunc('month', to_timestamp(at / 1000) AT TIME ZONE 'UTC')) AS BIGINT) * 1000 END
 $$;
 
-CREATE FUNCTION settle_budgets(ids TEXT, at BIGINT, was_held BIGINT, charged BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+CREATE FUNCTION settle_budgets(ids TEXT, at BIGINT, was_held BIGINT, charged BIGINT) RETURNS VOID LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
 BEGIN
   UPDATE budget_use SET held = held - was_held,
     spent = CASE WHEN spent > 9223372036854775807 - charged THEN 9223372036854775807 ELSE spent + charged END
@@ -51,7 +52,9 @@ END $$;
 -- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; other (it has another hold), ended (it is settled)
 -- Answers of a settle: settled, already_settled, no_hold; beyond (its hold), no_account, late (ledger.ts corrects it)
 CREATE FUNCTION write_group(requests JSON, now_ms BIGINT)
-RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql AS $$
+RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql
+-- A plan that was made while a table was small is kept, and must be good when it is large.
+SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
   e event;
