@@ -178,7 +178,7 @@ describe.each(['whole', 'streamed'])('%s', form => {
     usage = said()
     const { receipt } = await answered()
     expect(receipt).toMatchObject({ held: HELD, charged, source })
-    expect(receipt.searches ?? 0).toBe(searches)
+    expect(receipt.usage.search ?? 0).toBe(searches)
   })
 })
 
