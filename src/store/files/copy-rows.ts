@@ -28,7 +28,10 @@ interface Table {
 /** What belongs to the processes that use a store, and not to the store. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'replica_view', 'tollgate_schema', 'try_count'])
 /** A source of an older version has none of them. */
-const ADDED: Readonly<Record<string, readonly string[]>> = { event: ['budgets'], correction: ['budgets'] }
+const ADDED: Readonly<Record<string, readonly string[]>> = {
+  event: ['budgets', 'price', 'units'],
+  correction: ['budgets', 'price', 'units'],
+}
 const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
 /** The rest of it says how one database is used. */
 const ONLY: Readonly<Record<string, string>> = { meta: "WHERE name = 'secret_check'" }
