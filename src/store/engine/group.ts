@@ -20,15 +20,12 @@ import { StoreUnavailable } from '../store.ts'
 import type { CommitCounter } from '../store-figures.ts'
 import { isStorageFailure } from './database.ts'
 
-/** In place of a result: nothing of the operation was done, and `apply` is to do it in a transaction behind this one. */
-export const ALONE = Symbol('alone')
-
 /** An operation or a COMMIT that failed, and certainly left nothing behind; the cause says why. */
 export class Undone extends Error {
   override readonly name = 'Undone'
 }
 
-type Outcomes<Result> = readonly (Result | Refused | typeof ALONE)[]
+type Outcomes<Result> = readonly (Result | Refused)[]
 
 /** The database's side of a group, all of it synchronous. */
 export interface Work<Operation, Result> {
@@ -109,8 +106,7 @@ export function createGroup<Operation, Result>(
     }
   }
 
-  /** @param isAlone by `apply`, whatever there is for groups */
-  function run(group: Member[], isAlone = false): void {
+  function run(group: Member[]): void {
     const beganAtMs = counter?.now() ?? 0
     let results: Outcomes<Result> = []
     try {
@@ -120,7 +116,7 @@ export function createGroup<Operation, Result>(
       return
     }
     try {
-      results = applyAll(work, group, isAlone)
+      results = applyAll(work, group)
       if (results.every(isRefused)) work.rollback()
       else {
         work.commit()
@@ -128,7 +124,7 @@ export function createGroup<Operation, Result>(
       }
     } catch (error) {
       if (error instanceof Undone) {
-        dissolve(group, isAlone, error.cause)
+        dissolve(group, error.cause)
         return
       }
       doubt(group, results)
@@ -137,14 +133,12 @@ export function createGroup<Operation, Result>(
     }
     if (!results.every(isRefused)) counter?.committed(group.length, beganAtMs)
     answer(group, results)
-    const left = group.filter((_, index) => results[index] === ALONE)
-    if (left.length > 0) run(left, true)
   }
 
   /** After a fault of the storage or of the code: each is run by itself, so that it harms no other one. */
-  function dissolve(group: Member[], isAlone: boolean, error: unknown): void {
+  function dissolve(group: Member[], error: unknown): void {
     work.rollback()
-    if (group.length > 1) for (const member of group) run([member], isAlone)
+    if (group.length > 1) for (const member of group) run([member])
     else if (isStorageFailure(error)) giveUp(group[0]!, error)
     else answer(group, [new Refused(error)])
   }
@@ -185,7 +179,7 @@ function answer<Operation, Result>(group: readonly Waiting<Operation, Result>[],
   group.forEach(({ waiter, operation }, index) => {
     const result = results[index]!
     if (result instanceof Refused) waiter.reject(result.error, operation)
-    else if (result !== ALONE) waiter.resolve(result as Result, operation)
+    else waiter.resolve(result, operation)
   })
 }
 
@@ -201,11 +195,10 @@ const isRefused = (result: unknown): boolean => result instanceof Refused
 function applyAll<Operation, Result>(
   work: Work<Operation, Result>,
   group: readonly Waiting<Operation, Result>[],
-  isAlone: boolean,
 ): Outcomes<Result> {
   const all = group.map(member => member.operation)
   try {
-    return work.applyAll && !isAlone ? work.applyAll(all) : all.map(operation => work.apply(operation))
+    return work.applyAll?.(all) ?? all.map(operation => work.apply(operation))
   } catch (error) {
     throw new Undone('an operation has failed', { cause: error })
   }

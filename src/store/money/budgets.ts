@@ -38,7 +38,7 @@ export interface Budgets {
   unreserve(reserved: Reserved, amount: NanoUsd): void
   /** @param charged below 0: an amount that is given back */
   settle(reserved: Reserved, held: NanoUsd, charged: NanoUsd): void
-  /** The smallest rest, 0 at least; null without a limit. Locks the rows until COMMIT. */
+  /** The smallest rest, 0 at least; null without a limit. */
   free(reserved: Reserved): NanoUsd | null
   setCap(key: string, cap: NanoUsd | null): void
   setBudget(budget: SetBudget): void
@@ -121,12 +121,8 @@ export function createBudgets(database: Database): Budgets {
       for (const [id, start] of rowsOf(reserved)) statements.settle.run(held, charged, id, start)
     },
     free(reserved) {
-      statements.lockKey.run(reserved.key)
-      const rows = [statements.findKey.get(reserved.key)]
-      for (const [id, start] of rowsOf(reserved)) {
-        statements.settle.run(0n, 0n, id, start)
-        rows.push(statements.findUse.get(id, start))
-      }
+      const uses = rowsOf(reserved).map(([id, start]) => statements.findUse.get(id, start))
+      const rows = [statements.findKey.get(reserved.key), ...uses]
       const limits = (rows as (Used | undefined)[]).filter(row => row !== undefined && row.amount !== null) as Used[]
       if (limits.length === 0) return null
       return limits.map(restOf).reduce((least, rest) => (rest < least ? rest : least), LARGEST)
@@ -169,7 +165,6 @@ function prepare(database: Database) {
     unreserveKey: database.prepare('UPDATE key_total SET held = held - ?, requests = requests - 1 WHERE key = ?'),
     settleKey: database.prepare(`
       UPDATE key_total SET held = held - ?1, spent = ${brim('spent', '?2')} WHERE key = ?3`),
-    lockKey: database.prepare('UPDATE key_total SET spent = spent WHERE key = ?'),
     findKey: database.prepareMoney('SELECT cap AS amount, held, spent FROM key_total WHERE key = ?'),
     isKey: database.prepare('SELECT 1 FROM key WHERE id = ?'),
     setCap: database.prepare(`

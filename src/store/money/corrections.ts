@@ -37,8 +37,6 @@ export function createCorrection(
     SELECT amount, at, outcome, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens FROM ${database.dialect.only('event')}
     WHERE id = ? AND kind = 1 AND source = 'recovered'
       AND NOT EXISTS (SELECT 1 FROM correction WHERE correction.id = event.id)`)
-  // In PostgreSQL this locks the row until COMMIT, so that what is free stays free.
-  const lock = database.prepare('UPDATE balance SET posted = posted WHERE account = ?')
   const findFree = database.prepareMoney('SELECT posted - held AS free FROM balance WHERE account = ?')
   const put = database.prepare(`
     INSERT INTO correction (kind, account, key, model, at, settled_at, ${columnsOf(SETTLE_FIELDS)})
@@ -48,7 +46,6 @@ export function createCorrection(
   return (late, hold) => {
     const [exchange, amount, overrun, source, outcome] = late
     if (source === 'recovered') return false
-    lock.run(hold.account)
     const recovered = findRecovered.get(exchange) as Recovered | undefined
     if (recovered === undefined) return false
     const difference = amount - recovered.amount

@@ -1,7 +1,7 @@
 /**
  * The ledger's operations, each within a transaction that the writer owns: they answer with a named result, or with a
  * refusal that has changed nothing. Each recognises by its id what has been done already, so that all of them may be repeated.
- * In PostgreSQL a function does the same for a whole group (ledger-batches.ts), and leaves only corrections to this file.
+ * In PostgreSQL a function does the same for a whole group (ledger-batches.ts); of this file it leaves the credits.
  */
 
 import {

@@ -110,16 +110,6 @@ const ADDED = `
 
 function createRowsWriter(database: Database): WriteRows {
   const into = `INSERT INTO usage (${COLUMNS.join(', ')})`
-  if (database.dialect.engine === 'postgres') {
-    // One statement for a server that is a way off.
-    const columns = COLUMNS.map(name => `${name} ${/^(?:account|key|model)$/.test(name) ? 'TEXT' : 'BIGINT'}`)
-    const all = database.prepare(
-      `${into} SELECT * FROM json_to_recordset(CAST(? AS JSON)) AS x (${columns.join(', ')}) ${ADDED}`,
-    )
-    return rows => {
-      if (rows.length > 0) all.later!(JSON.stringify(rows.map(toRecord)))
-    }
-  }
   const one = database.prepare(`${into} VALUES (${COLUMNS.map(() => '?').join(', ')}) ${ADDED}`)
   return rows => {
     for (const row of rows) one.run(...valuesOf(row))
@@ -132,12 +122,6 @@ function valuesOf(sum: Sum): Value[] {
   const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
   const tokens = [promptTokens, cachedTokens, completionTokens, reasoningTokens]
   return [account, grain, at, key, model, requests, failed, ...tokens, sum.charged < LARGEST ? sum.charged : LARGEST]
-}
-
-/** By the names of the columns. A number of JSON has no 64 bits. */
-function toRecord(sum: Sum): object {
-  const values = valuesOf(sum).map(value => (typeof value === 'bigint' ? String(value) : value))
-  return Object.fromEntries(COLUMNS.map((name, index) => [name, values[index]]))
 }
 
 export function createUsageWriter(database: Database): UsageWriter {

@@ -1,6 +1,6 @@
 /** Group commit: a bad neighbour, a full disk, a COMMIT that fails or only says so. */
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { ALONE, createGroup, Undone } from '../../../src/store/engine/group.ts'
+import { createGroup, Undone } from '../../../src/store/engine/group.ts'
 import type { StoreOptions } from '../../../src/store/engine/sqlite.ts'
 import { StoreError } from '../../../src/store/error.ts'
 import { StoreUnavailable } from '../../../src/store/store.ts'
@@ -195,9 +195,7 @@ onEveryEngine(engine => {
       else if (typeof expected === 'string') expect(result).toBe(expected)
       else expect(result).toMatchObject(expected as object)
       expect(results.every(each => (each as { held: boolean }).held)).toBe(true)
-      // A correction in PostgreSQL has a COMMIT of its own; the others wait for one.
-      const times = expected === 'corrected' && engine === 'postgres' ? 2 : 1
-      expect([faults.begun, faults.commitsHere]).toEqual(before.map(count => count + times))
+      expect([faults.begun, faults.commitsHere]).toEqual(before.map(count => count + 1))
     }
     expect(store.openHolds()).toBe(1 + odd.length * 511)
     expect(store.reads.verify().violations).toEqual([])
@@ -420,17 +418,6 @@ onEveryEngine(engine => {
       tick()
       expect((await all).map(result => result.status)).toEqual(['rejected', 'fulfilled'])
       expect(log.join(' ')).toBe('BEGIN a b COMMIT ROLLBACK BEGIN a COMMIT ROLLBACK BEGIN b COMMIT')
-    })
-
-    test('what is to be done alone is run behind the COMMIT of the others', async () => {
-      let times = 0
-      const { group, log, tick } = recorded({
-        apply: operation => (operation === 'late' && times++ === 0 ? (ALONE as never) : operation),
-      })
-      const all = Promise.all(['a', 'late', 'b'].map(group.op))
-      tick()
-      expect(await all).toEqual(['a', 'late', 'b'])
-      expect(log.join(' ')).toBe('BEGIN a late b COMMIT BEGIN late COMMIT')
     })
 
     test('a flood is committed in bounded groups', async () => {

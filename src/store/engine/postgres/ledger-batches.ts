@@ -15,7 +15,6 @@ import {
 } from '../../money/ledger-fields.ts'
 import type { OpenHolds } from '../../money/open-holds.ts'
 import type { Database } from '../database.ts'
-import { ALONE } from '../group.ts'
 import { WRITE_LOCK } from './postgres-schema.ts'
 
 /** As it waits in a group: one of the ledger's by name, or any other. */
@@ -138,7 +137,6 @@ export class LedgerBatches {
   }
 
   #settledOf(settle: SettleRecord, { answer, account, amount }: Answer): unknown {
-    if (answer === 'late') return ALONE
     if (answer === 'beyond') return beyondItsHold(settle, amount!)
     if (answer === 'no_account') return withoutAccount(settle, account!)
     this.#open.closed(settle[0])

@@ -40,7 +40,7 @@ CREATE FUNCTION settle_budgets(ids TEXT, at BIGINT, was_held BIGINT, charged BIG
 SET enable_seqscan = off AS $$
 BEGIN
   UPDATE budget_use SET held = held - was_held,
-    spent = CASE WHEN spent > 9223372036854775807 - charged THEN 9223372036854775807 ELSE spent + charged END
+    spent = least(CAST(spent AS NUMERIC) + charged, 9223372036854775807)
   FROM budget
   WHERE budget.id = ANY (string_to_array(ids, ' ')) AND budget_use.budget = budget.id
     AND period_start = start_of_period(period, at);
@@ -50,7 +50,7 @@ END $$;
 -- `write_all` stay for replicas of earlier versions. A line is a row of `event`, of which JSON is a text, or of kind 3: a checkpoint.
 --
 -- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; other (it has another hold), ended (it is settled)
--- Answers of a settle: settled, already_settled, no_hold; beyond (its hold), no_account, late (ledger.ts corrects it)
+-- Answers of a settle: settled, already_settled, no_hold; corrected, beyond (its hold), no_account
 CREATE FUNCTION write_group(requests JSON, now_ms BIGINT)
 RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql
 -- A plan that was made while a table was small is kept, and must be good when it is large.
@@ -59,6 +59,9 @@ SET enable_seqscan = off AS $$
 DECLARE
   e event;
   h event;
+  s event;
+  c correction;
+  booked BIGINT;
   b budget;
   has_budgets BOOLEAN;
   stops BIGINT;
@@ -165,16 +168,47 @@ BEGIN
           answer := 'settled';
           UPDATE balance SET held = held - h.amount, posted = posted - e.amount WHERE balance.account = h.account;
           UPDATE key_total SET held = held - h.amount,
-            spent = CASE WHEN spent > 9223372036854775807 - e.amount THEN 9223372036854775807 ELSE spent + e.amount END
+            spent = least(CAST(spent AS NUMERIC) + e.amount, 9223372036854775807)
           WHERE key_total.key = h.key;
           IF h.budgets IS NOT NULL THEN PERFORM settle_budgets(h.budgets, h.at, h.amount, e.amount); END IF;
           used := used || CAST(ROW(h.account, 0, now_ms, h.key, h.model, 1, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END,
             e.prompt_tokens, e.cached_tokens, e.completion_tokens, e.reasoning_tokens, e.amount) AS usage);
-        ELSIF e.source <> 'recovered' AND EXISTS (
-          SELECT 1 FROM ONLY event WHERE id = e.id AND kind = 1 AND source = 'recovered'
-            AND NOT EXISTS (SELECT 1 FROM correction WHERE correction.id = e.id)
-        ) THEN answer := 'late';
-        ELSE answer := 'already_settled';
+        ELSE
+          answer := 'already_settled';
+          SELECT * INTO s FROM ONLY event WHERE id = e.id AND kind = 1 AND source = 'recovered' AND e.source <> 'recovered'
+            AND NOT EXISTS (SELECT 1 FROM correction WHERE correction.id = e.id);
+          IF FOUND THEN
+            -- As corrections.ts does.
+            answer := 'corrected';
+            PERFORM 1 FROM key_total WHERE key_total.key = h.key FOR NO KEY UPDATE;
+            PERFORM 1 FROM budget WHERE id = ANY (string_to_array(h.budgets, ' ')) ORDER BY id FOR SHARE;
+            booked := least(e.amount - s.amount,
+              (SELECT posted - held FROM balance WHERE balance.account = h.account),
+              (SELECT greatest(cap - spent - held, 0) FROM key_total WHERE key_total.key = h.key AND cap IS NOT NULL),
+              (SELECT min(greatest(budget_use.amount - spent - held, 0)) FROM budget_use JOIN budget ON budget.id = budget
+                WHERE budget.id = ANY (string_to_array(h.budgets, ' ')) AND period_start = start_of_period(period, h.at)));
+            used := used || CAST(ROW(h.account, 0, s.at, h.key, h.model, 0, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END
+              - CASE s.outcome WHEN 'answered' THEN 0 ELSE 1 END, e.prompt_tokens - s.prompt_tokens,
+              e.cached_tokens - s.cached_tokens, e.completion_tokens - s.completion_tokens,
+              e.reasoning_tokens - s.reasoning_tokens, booked) AS usage);
+            e.overrun := e.overrun + e.amount - s.amount - booked;
+            e.amount := booked;
+            e.key := h.key;
+            e.model := h.model;
+            s.attempts := e.attempts;
+            s.trail := e.trail;
+            e.attempts := NULL;
+            e.trail := NULL;
+            c := json_populate_record(NULL::correction, to_json(e));
+            c.attempts := s.attempts;
+            c.trail := s.trail;
+            c.settled_at := s.at;
+            INSERT INTO correction SELECT c.*;
+            UPDATE balance SET posted = posted - booked WHERE balance.account = h.account;
+            UPDATE key_total SET spent = least(CAST(spent AS NUMERIC) + booked, 9223372036854775807)
+            WHERE key_total.key = h.key;
+            IF h.budgets IS NOT NULL THEN PERFORM settle_budgets(h.budgets, h.at, 0, booked); END IF;
+          END IF;
         END IF;
       END IF;
     ELSE
@@ -196,7 +230,7 @@ CREATE FUNCTION add_usage() RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO usage AS had (account, grain, at, key, model, requests, failed, prompt_tokens, cached_tokens,
     completion_tokens, reasoning_tokens, charged)
-  SELECT coalesce(one.account, ''), step.grain, one.at - one.at % step.ms, coalesce(one.key, ''), one.model, count(*),
+  SELECT coalesce(one.account, ''), step.grain, one.at - one.at % step.ms, coalesce(one.key, ''), one.model, sum(requests),
     sum(failed), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(reasoning_tokens),
     least(sum(charged), 9223372036854775807)
   FROM unnest(CAST(nullif(current_setting('tollgate.used', TRUE), '') AS usage[])) AS one
@@ -208,8 +242,7 @@ BEGIN
     cached_tokens = had.cached_tokens + excluded.cached_tokens,
     completion_tokens = had.completion_tokens + excluded.completion_tokens,
     reasoning_tokens = had.reasoning_tokens + excluded.reasoning_tokens,
-    charged = CASE WHEN had.charged > 9223372036854775807 - excluded.charged THEN 9223372036854775807
-      ELSE had.charged + excluded.charged END;
+    charged = least(CAST(had.charged AS NUMERIC) + excluded.charged, 9223372036854775807);
 END $$;
 
 -- Credit can be taken back: a credit whose amount is below 0. Replicas of earlier versions read it as they read every credit. The rows
