@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import {
   type ChargeSource,
+  cost,
   type MeteredUsage,
+  NO_COST,
   NO_SEARCH,
   type Outcome,
   type Progress,
@@ -245,6 +247,7 @@ describe('what is charged', () => {
       overrun: 0n,
       source: 'released',
       usage: {},
+      cost: NO_COST,
     })
   })
 
@@ -261,6 +264,7 @@ describe('what is charged', () => {
       overrun: 0n,
       source: 'reported',
       usage: { input: 10, cached_input: 4, cache_write: 3, output: 5, reasoning: 2 },
+      cost: cost(used, PRICE),
     })
   })
 

@@ -4,11 +4,13 @@
  */
 import {
   type ChargeSource,
+  type Cost,
   type Counts,
   cost,
   fitted,
   type MeteredUsage,
   type NanoUsd,
+  NO_COST,
   type Outcome,
   type Price,
   type Progress,
@@ -47,6 +49,8 @@ export interface Charge {
   readonly overrun: NanoUsd
   readonly source: ChargeSource
   readonly usage: Usage
+  /** Of the usage; more than the charge where less was held. */
+  readonly cost: Cost
 }
 
 export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge {
@@ -107,13 +111,15 @@ function fromUsage(reported: MeteredUsage, price: Price, { hold, most, leastSear
   if (reported.tier !== undefined) bounded.tier = reported.tier
   const usage = fitted(bounded)
   isClamped ||= UNIT_NAMES.some(unit => unit !== 'reasoning' && (usage[unit] ?? 0) !== (bounded[unit] ?? 0))
-  const full = cost(usage, price).total
+  const ofUsage = cost(usage, price)
+  const full = ofUsage.total
   const amount = full > hold ? hold : full
   return {
     amount,
     overrun: isClamped ? beyond(counts, price, amount, usage) : full - amount,
     source: isClamped ? 'clamped' : 'reported',
     usage,
+    cost: ofUsage,
   }
 }
 
@@ -132,9 +138,12 @@ function beyond(counts: Counts, price: Price, amount: NanoUsd, charged: Usage): 
   }
   const { tier } = charged
   const claim = cost({ ...claimed, ...(tier === undefined ? {} : { tier }) }, price).total
-  return claim > amount ? claim - amount : 0n
+  const more = claim > amount ? claim - amount : 0n
+  return more < LARGEST ? more : LARGEST
 }
 
+/** What a 64-bit column holds. */
+const LARGEST = 2n ** 63n - 1n
 /** Beyond this a count is nonsense and not a claim. */
 const MOST = 1_000_000_000
 /** The same of searches, of which each costs a cent. */
@@ -147,5 +156,5 @@ function within(count: number, most: number): { value: number; clamped: boolean 
 }
 
 function nothing(source: ChargeSource): Charge {
-  return { amount: 0n, overrun: 0n, source, usage: {} }
+  return { amount: 0n, overrun: 0n, source, usage: {}, cost: NO_COST }
 }

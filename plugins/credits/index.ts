@@ -292,8 +292,9 @@ function endingOf(exchange: ExchangeWith<'key'>, forgivesPrompt = false) {
 }
 
 function settlement(exchange: ExchangeWith<'key'>, charge: Charge, told: ErrorCode | null): SettleRequest {
+  const { cost: _, ...settled } = charge
   return {
-    ...charge,
+    ...settled,
     exchange: exchange.id,
     outcome: exchange.outcome ?? 'failed',
     code: told ?? exchange.attempts.at(-1)?.code ?? null,

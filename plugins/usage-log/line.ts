@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import {
   asksModel,
+  costFields,
   decidedBy,
   type Exchange,
   formatMoney,
@@ -68,6 +69,7 @@ export function lineOf(ctx: LineContext, told: Refusal | 'bug' | null, nowMs: nu
     usage: usageOf(exchange.usage),
     held: hold === undefined ? null : formatMoney(hold),
     charged: charge ? formatMoney(charge.amount) : null,
+    ...(charge?.cost ? { lines: costFields(charge.cost).lines } : {}),
     attempts: attempts.map(({ target, status, code: said, ms }) => ({
       target,
       status,

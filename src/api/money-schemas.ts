@@ -5,12 +5,14 @@ import { count, list, money, oneOf, says, text } from './schema-parts.ts'
 
 const unit: Schema<Unit> = oneOf(...UNIT_NAMES)
 export const tier: Schema<Tier> = oneOf(...TIERS)
-export const counts: Schema<Counts> = shape(Object.fromEntries(UNIT_NAMES.map(name => [`${name}?`, count])))
+export const counts: Schema<Counts> = shape(
+  Object.fromEntries(UNIT_NAMES.map(name => [`${name}?`, name === 'second' ? { type: 'number', minimum: 0 } : count])),
+)
 const rules = list(shape({ unit, price: money, per: count, 'above?': count, 'tier?': tier }))
 const lines = list(
   shape({
     unit,
-    quantity: count,
+    quantity: says({ type: 'number', minimum: 0 }, 'Seconds may have decimals.'),
     rate: says(money, 'Dollars for `per` units.'),
     per: count,
     amount: says(text, 'Dollars with 15 decimals: a token may cost a fraction of a nano-dollar.'),

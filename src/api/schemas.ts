@@ -129,7 +129,7 @@ const VIEWS = {
     completion_tokens: count,
     reasoning_tokens: count,
     searches: says(count, 'Searches of the web that the provider made.'),
-    units: says(counts, 'What was used of other units; seconds are in milliseconds.'),
+    units: says(counts, 'Counts of other units that were used.'),
     tier: says(maybe(tier), 'The class of service in which the provider answered; null: the ordinary one.'),
     ...cost,
     attempts,

@@ -151,7 +151,14 @@ function rawExposure(route: RouteConfig, { limits }: Configuration, charged: boo
   if (price === null) return { path, hold: null, unpaid: null }
   const amount = rawHold(price, limits.bodyBytes, hold)
   const tokens = `limits.body ${limits.bodyBytes} bytes as tokens of the prompt, at their dearest`
-  const formula = hold === null ? (paysFor(price, 'input') ? tokens : 'the price of a request') : '"hold" of the route'
+  const formula =
+    hold === null
+      ? paysFor(price, 'input')
+        ? tokens
+        : paysFor(price, 'character')
+          ? 'limits.body as characters'
+          : 'the price of a request'
+      : '"hold" of the route'
   const unpaid = charged && hold !== null ? { amount, formula: 'one attempt within the "hold" of the route' } : null
   return { path, hold: { amount, formula }, unpaid }
 }
@@ -167,7 +174,9 @@ function unboundedOf({ path, kind, price, hold, unmetered }: RouteConfig, charge
   if (hold != null) return []
   if (!paysFor(price, 'input')) {
     return [
-      `${path} is raw and charges ${showNano(rateOf(price, 'request'))} for each answer: the operator pays what is billed beyond that`,
+      paysFor(price, 'character')
+        ? `${path} is raw and charges by the character of its request: the operator pays what is billed beyond that`
+        : `${path} is raw and charges ${showNano(rateOf(price, 'request'))} for each answer: the operator pays what is billed beyond that`,
     ]
   }
   return [

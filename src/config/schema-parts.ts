@@ -80,6 +80,11 @@ const TOKEN_PARTS = {
   output_image: dollars('Dollars for output tokens of pictures. Default: output.'),
 }
 
+/** In a step or a tier a part that is left out keeps its price. */
+const STEP_PARTS = Object.fromEntries(
+  Object.entries(TOKEN_PARTS).map(([key, part]) => [key, dollars(part.description.replace(/ Default: .*/, ''))]),
+)
+
 const ABOVE = {
   type: 'array',
   minItems: 1,
@@ -87,7 +92,7 @@ const ABOVE = {
     'Prices of requests with a longer prompt, for all of their tokens. The length counts cached and written tokens. A part that is left out keeps its price.',
   items: map(
     'Prices of requests whose prompt is longer.',
-    { tokens: tokens('The prompt is longer than this.'), ...TOKEN_PARTS },
+    { tokens: tokens('The prompt is longer than this.'), ...STEP_PARTS },
     { required: ['tokens'] },
   ),
 }
@@ -97,7 +102,7 @@ const TIER = map(
   Object.fromEntries(
     TIERS.map(tier => [
       tier,
-      map(`Prices of answers with service_tier: ${tier}.`, { ...TOKEN_PARTS, above: ABOVE }, { minProperties: 1 }),
+      map(`Prices of answers with service_tier: ${tier}.`, { ...STEP_PARTS, above: ABOVE }, { minProperties: 1 }),
     ]),
   ),
   { minProperties: 1 },

@@ -9,7 +9,6 @@ import {
   isToken,
   type NanoUsd,
   type Price,
-  type PriceRule,
   paysFor,
   rateOf,
   ruleFor,
@@ -132,11 +131,33 @@ function warnOfCap(source: Source, at: string, name: Target['capField'], { diale
 function warnOfPrice(source: Source, at: string, price: Price | null): void {
   if (price === null) return
   warnOfScale(source, at, price)
+  warnOfTiers(source, at, price)
   if (rateOf(price, 'cached_input') <= rateOf(price, 'input')) return
   source.warn(`${at}/cached_input`, 'cached_input is dearer than input', {
     rule: 'odd-price',
     suggestion: 'providers ask less for what they have cached',
   })
+}
+
+/** A tier's price counts for prompts of any length, unless the tier has steps of its own. */
+function warnOfTiers(source: Source, at: string, price: Price): void {
+  for (const { unit, tier, above } of price) {
+    if (tier === undefined || above !== undefined) continue
+    const step = price.find(other => other.unit === unit && other.tier === undefined && other.above !== undefined)
+    if (
+      step === undefined ||
+      price.some(other => other.unit === unit && other.tier === tier && other.above !== undefined)
+    )
+      continue
+    source.warn(
+      `${at}/tier/${tier}`,
+      `${UNITS[unit].key} of the tier ${tier} has no price above ${step.above} tokens`,
+      {
+        rule: 'odd-price',
+        suggestion: 'give the tier steps of its own (above), or its price counts for long prompts too',
+      },
+    )
+  }
 }
 
 /**
@@ -172,21 +193,26 @@ function warnOfSearch(source: Source, at: string, price: Price | null): void {
   })
 }
 
-/** Whether a rule of the cost is above what the price has in the same case. */
-function isDearer({ unit, nanos, per, above, tier }: PriceRule, price: Price): boolean {
-  const rule = ruleFor(price, unit, above === undefined ? 0 : above + 1, tier)
-  return nanos * BigInt(rule?.per ?? 1) > (rule?.nanos ?? 0n) * BigInt(rule === undefined ? 1 : per)
+/** The cases in which a cost is above a price: those that either of them has a rule for. */
+function dearerCases(cost: Price, price: Price, isWritten: (key: string) => boolean): readonly string[] {
+  const cases = [...cost, ...price].flatMap(({ unit, above, tier }) => {
+    const { key } = UNITS[unit]
+    // A part that is not written out follows from another, which is named.
+    if (above === undefined && tier === undefined && !isWritten(key)) return []
+    const [paid, asked] = [cost, price].map(each => ruleFor(each, unit, above === undefined ? 0 : above + 1, tier))
+    const isDearer = (paid?.nanos ?? 0n) * BigInt(asked?.per ?? 1) > (asked?.nanos ?? 0n) * BigInt(paid?.per ?? 1)
+    const when = `${above === undefined ? '' : ` above ${above} tokens`}${tier === undefined ? '' : ` in tier ${tier}`}`
+    return isDearer ? [key + when] : []
+  })
+  return [...new Set(cases)]
 }
 
 /** A model that is free is meant to cost the operator. */
 function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {
   if (cost === null || price === null) return
-  const dearer = [...new Set(cost.filter(rule => isDearer(rule, price)).map(({ unit }) => UNITS[unit].key))].filter(
-    // A part that is not written out follows from another, which is named.
-    key => source.has(`${at}/${key}`) || source.has(`${at}/above`) || source.has(`${at}/tier`),
-  )
+  const dearer = dearerCases(cost, price, key => source.has(`${at}/${key}`))
   if (dearer.length === 0) return
-  const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the operator pays for each answer`
+  const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the operator pays a part of such answers`
   source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })
 }
 

@@ -5,7 +5,7 @@ import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Reader } from './media.ts'
 import type { NanoUsd } from './quantities.ts'
-import type { Price, Usage } from './units.ts'
+import type { Cost, Price, Usage } from './units.ts'
 
 /** A provider and its own name for a model. */
 export interface Target extends Reader {
@@ -283,7 +283,7 @@ export interface Exchange {
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
   /** What was charged, once it is committed: for the log and the metrics. Set by the step that settles. */
-  charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null
+  charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd; readonly cost?: Cost } | null
   /** A remark of this step for the trail. */
   note(text: string): void
   /** Set before `next()` by the step that decides on retries: how many attempts there may be, all targets together. */

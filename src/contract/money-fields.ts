@@ -38,12 +38,17 @@ export function usageFields(usage: Usage, count: (reported: number) => number = 
     completion_tokens: count(usage.output ?? 0),
     reasoning_tokens: count(usage.reasoning ?? 0),
     searches: count(usage.search ?? 0),
-    ...(others.length === 0 ? {} : { units: Object.fromEntries(others.map(unit => [unit, count(usage[unit]!)])) }),
+    ...(others.length === 0
+      ? {}
+      : { units: Object.fromEntries(others.map(unit => [unit, count(usage[unit]!) / scaleOf(unit)])) }),
     ...(usage.tier === undefined ? {} : { tier: usage.tier }),
   }
 }
 
 const same = (reported: number): number => reported
+
+/** JSON counts in seconds. */
+const scaleOf = (unit: Unit): number => (unit === 'second' ? 1000 : 1)
 
 /** A price as JSON: the rates of an ordinary request. */
 export interface PriceFields {
@@ -84,7 +89,15 @@ export function priceFields(price: Price): PriceFields {
     output: shown('output'),
     request: shown('request'),
     web_search: shown('search'),
-    ...(isPlain ? {} : { rules: price.map(({ nanos, ...rule }) => ({ ...rule, price: formatMoney(nanos) })) }),
+    ...(isPlain
+      ? {}
+      : {
+          rules: price.map(({ nanos, ...rule }) => ({
+            ...rule,
+            per: rule.per / scaleOf(rule.unit),
+            price: formatMoney(nanos),
+          })),
+        }),
   }
 }
 
@@ -110,7 +123,13 @@ export interface LineFields {
 /** A cost as JSON. */
 export function costFields({ lines, rounding, total }: Cost): CostFields {
   return {
-    lines: lines.map(({ rate, amount, ...line }) => ({ ...line, rate: formatMoney(rate), amount: exact(amount) })),
+    lines: lines.map(({ unit, quantity, per, rate, amount }) => ({
+      unit,
+      quantity: quantity / scaleOf(unit),
+      rate: formatMoney(rate),
+      per: per / scaleOf(unit),
+      amount: exact(amount),
+    })),
     rounding: exact(rounding),
     cost: formatMoney(total),
   }

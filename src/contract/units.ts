@@ -142,13 +142,18 @@ const TO_MILLIONTHS = DENOMINATOR / 1_000_000n
 /** The cost of usage. Its parts must fit their wholes (`fitted`). A request counts once, also where the usage has none. */
 export function cost(usage: Usage, price: Price): Cost {
   const rules = rulesFor(price, usage.input ?? 0, usage.tier)
-  const quantities = new Map<PriceRule, number>()
+  const charged: Charged[] = []
   for (const unit of UNIT_NAMES) {
+    if (usage[unit] === undefined && unit !== 'request') continue
     const quantity = unit === 'request' ? (usage.request ?? 1) : ownCount(usage, unit)
     const rule = rules[unit]
-    if (quantity > 0 && rule !== undefined) quantities.set(rule, (quantities.get(rule) ?? 0) + quantity)
+    if (quantity <= 0 || rule === undefined) continue
+    // A part without a rule of its own is charged with its whole.
+    const same = charged.find(each => each.rule === rule)
+    if (same === undefined) charged.push({ rule, unit: rule.unit, quantity })
+    else same.quantity += quantity
   }
-  return added(quantities)
+  return added(charged)
 }
 
 /**
@@ -158,23 +163,28 @@ export function cost(usage: Usage, price: Price): Cost {
  */
 export function ceiling(bound: Counts, price: Price): Cost {
   const charged: Charged[] = []
-  for (const unit of UNIT_NAMES) {
-    if (UNITS[unit].wholes.length > 0) continue
-    const most = unit === 'request' ? (bound.request ?? 1) : (bound[unit] ?? 0)
+  for (const unit of WHOLES) {
+    const quantity = unit === 'request' ? (bound.request ?? 1) : (bound[unit] ?? 0)
+    if (quantity <= 0) continue
     const rule = dearestRule(price, unit, bound)
-    if (most > 0 && rule !== undefined) charged.push([{ ...rule, unit }, most])
+    if (rule !== undefined) charged.push({ rule, unit, quantity })
   }
   return added(charged)
 }
 
+const WHOLES = UNIT_NAMES.filter(unit => UNITS[unit].wholes.length === 0)
+
 /** The dearest rule that a whole or one of its parts can reach within the bound; undefined: it costs nothing. */
 export function dearestRule(price: Price, whole: Unit, { input = 0 }: Counts): PriceRule | undefined {
+  const known = workedOut(price)
+  if (!known.hasSteps && whole in known.dearest) return known.dearest[whole]
   let dearest: PriceRule | undefined
   for (const rule of price) {
     if (rule.unit !== whole && !UNITS[rule.unit].wholes.includes(whole)) continue
     if (rule.above !== undefined && input <= rule.above) continue
     if (dearest === undefined || scaledRate(rule) > scaledRate(dearest)) dearest = rule
   }
+  if (!known.hasSteps) known.dearest[whole] = dearest
   return dearest
 }
 
@@ -186,14 +196,18 @@ export function affordable(amount: NanoUsd, price: Price, whole: Unit, bound: Co
     : Number((amount * DENOMINATOR) / scaledRate(rule))
 }
 
-/** A rule, and how many units are charged by it. */
-type Charged = readonly [rule: PriceRule, quantity: number]
+/** How many units are charged by a rule, which may be that of a part. */
+interface Charged {
+  readonly rule: PriceRule
+  readonly unit: Unit
+  quantity: number
+}
 
-function added(charged: Iterable<Charged>): Cost {
+function added(charged: readonly Charged[]): Cost {
   let [sum, shown] = [0n, 0n]
   const lines: CostLine[] = []
-  for (const [rule, quantity] of charged) {
-    const { unit, nanos: rate, per } = rule
+  for (const { rule, unit, quantity } of charged) {
+    const { nanos: rate, per } = rule
     if (unit === 'request' && rate === 0n) continue
     const scaled = BigInt(quantity) * scaledRate(rule)
     const amount = scaled / TO_MILLIONTHS
@@ -205,17 +219,46 @@ function added(charged: Iterable<Charged>): Cost {
   return { lines, rounding: total * 1_000_000n - shown, total }
 }
 
-const scaledRate = ({ nanos, per }: PriceRule): bigint => nanos * (DENOMINATOR / BigInt(per))
+const scaledRates = new WeakMap<PriceRule, bigint>()
+
+function scaledRate(rule: PriceRule): bigint {
+  let rate = scaledRates.get(rule)
+  if (rate === undefined) {
+    rate = rule.nanos * (DENOMINATOR / BigInt(rule.per))
+    scaledRates.set(rule, rate)
+  }
+  return rate
+}
 
 /** The rule by which each unit is charged, of a whole or its own. */
 type Rules = { readonly [unit in Unit]?: PriceRule }
 
-/** Of a price without `above` and `tier`, which is most of them; others are looked up each time. */
-const plainRules = new WeakMap<Price, Rules>()
+/** What follows from a price alone: worked out once, for each request pays by it. */
+interface WorkedOut {
+  readonly hasSteps: boolean
+  /** Of a price without `above` and `tier`; null: they depend on the usage. */
+  readonly rules: Rules | null
+  readonly dearest: { [whole in Unit]?: PriceRule | undefined }
+}
+
+const known = new WeakMap<Price, WorkedOut>()
+
+function workedOut(price: Price): WorkedOut {
+  let found = known.get(price)
+  if (found === undefined) {
+    const hasSteps = price.some(({ above }) => above !== undefined)
+    const isPlain = !hasSteps && price.every(({ tier }) => tier === undefined)
+    found = { hasSteps, rules: isPlain ? findRules(price, 0, undefined) : null, dearest: {} }
+    known.set(price, found)
+  }
+  return found
+}
 
 function rulesFor(price: Price, input: number, tier: Tier | undefined): Rules {
-  const known = plainRules.get(price)
-  if (known !== undefined) return known
+  return workedOut(price).rules ?? findRules(price, input, tier)
+}
+
+function findRules(price: Price, input: number, tier: Tier | undefined): Rules {
   const best: { [unit in Unit]?: PriceRule } = {}
   for (const rule of price) {
     if (rule.above !== undefined && input <= rule.above) continue
@@ -228,8 +271,6 @@ function rulesFor(price: Price, input: number, tier: Tier | undefined): Rules {
     const rule = best[unit] ?? UNITS[unit].wholes.map(whole => best[whole]).find(Boolean)
     if (rule !== undefined) rules[unit] = rule
   }
-  if (price.every(({ above, tier: ofTier }) => above === undefined && ofTier === undefined))
-    plainRules.set(price, rules)
   return rules
 }
 

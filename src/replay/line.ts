@@ -157,7 +157,8 @@ function usageOf(raw: unknown): MeteredUsage | null {
   for (const unit of UNIT_NAMES) {
     const { field } = UNITS[unit]
     const isRequired = unit === 'input' || unit === 'output'
-    if (field === null && units[unit] !== undefined) counts[unit] = figure(`usage.units.${unit}`, units[unit])
+    if (field === null && units[unit] !== undefined)
+      counts[unit] = figure(`usage.units.${unit}`, units[unit]) * (unit === 'second' ? 1000 : 1)
     if (field !== null && (isRequired || usage[field] !== undefined))
       counts[unit] = figure(`usage.${field}`, usage[field])
   }

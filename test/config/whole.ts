@@ -109,7 +109,18 @@ models:
       output_audio: $0.80
       output_image: $0.90
       above:
-        - { tokens: 4Ki, input: $0.20 }
+        - tokens: 4Ki
+          input: $0.20
+          cached_input: $0.06
+          cache_write: $0.13
+          cache_write_1h: $0.21
+          input_audio: $0.31
+          cached_audio: $0.07
+          input_image: $0.16
+          output: $0.41
+          reasoning: $0.51
+          output_audio: $0.81
+          output_image: $0.91
       tier:
         flex: { input: $0.06 }
         priority: { input: $0.18, above: [ { tokens: 4Ki, input: $0.36 } ] }

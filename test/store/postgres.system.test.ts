@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { plainPrice } from '#contract'
 import { type Database, isStorageFailure } from '../../src/store/engine/database.ts'
 import { migratePostgres, openPostgres, placeOf } from '../../src/store/engine/postgres/index.ts'
 import { numbered } from '../../src/store/engine/postgres/postgres-database.ts'
@@ -16,7 +17,7 @@ import { StoreUnavailable } from '../../src/store/store.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { LIBC, LOCKED, testDatabase, testServer } from '../helpers/postgres.ts'
 import { cuttingConnector } from './cutting.ts'
-import { aHold, aSettle, folder, onPostgres, SECRET, testClock } from './helpers.ts'
+import { aHold, aSettle, folder, fund, onPostgres, SECRET, testClock, testStore } from './helpers.ts'
 
 const counts = countsOf('kills')
 
@@ -205,6 +206,18 @@ onPostgres(() => {
         `This is not the secret under which the keys of ${placeOf(url)} were made: the file /x/secret. Restore`,
       )
     })
+  })
+
+  test('a hold has its rates in the columns that replicas of earlier versions read', async () => {
+    const { url, run } = await testDatabase()
+    const store = await testStore({ path: url })
+    const accountId = await fund(store, 1_000n)
+    const price = plainPrice({ input: 3n, cached_input: 1n, output: 5n })
+    expect(await store.ledger.hold(aHold({ accountId, amount: 100n, price }))).toMatchObject({ held: true })
+    const columns = 'price_input, price_cached_input, price_cache_write, price_output, price_request'
+    const [row] = await run(`SELECT ${columns} FROM event WHERE kind = 0`)
+    expect(Object.values(row!).map(Number)).toEqual([3, 1, 3, 5, 0])
+    expect(store.reads.findReceipt('req_1')!.price).toEqual(price)
   })
 
   describe('the schema', () => {

@@ -136,7 +136,19 @@ function moneyText(receipt: NonNullable<PastExchangeView['receipt']>): string {
     ['held', showMoney(held)],
     ['charged', `${showMoney(charged)}, ${source}`],
     ['tokens', [`${prompt} in, ${completion} out`, ...more].join(', ')],
+    ...receipt.lines.map(line => ['', lineText(line)] as [string, string]),
   ])
+}
+
+function lineText({
+  unit,
+  quantity,
+  rate,
+  per,
+  amount,
+}: NonNullable<PastExchangeView['receipt']>['lines'][number]): string {
+  const each = per === 1 ? '' : per === 1_000_000 ? ' per 1M' : ` per ${per}`
+  return `${quantity} ${unit} x ${showMoney(rate)}${each} = $${amount.replace(/0+$/, '').replace(/\.$/, '')}`
 }
 
 interface GatewayShadow {

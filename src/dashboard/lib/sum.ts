@@ -68,8 +68,8 @@ function sumLine({ unit, quantity, rate, per, amount }: Line): SumLine {
   const isTime = unit === 'second'
   return {
     label: LABELS[unit],
-    quantity: isTime ? `${count(quantity / 1000)} s` : count(quantity),
-    price: exactMoney(rate) + (per === 1_000_000 ? ' per 1M' : isTime && per === 60_000 ? ' a minute' : ''),
+    quantity: isTime ? `${count(quantity)} s` : count(quantity),
+    price: exactMoney(rate) + (per === 1_000_000 ? ' per 1M' : isTime && per === 60 ? ' a minute' : ''),
     amount,
   }
 }

@@ -148,7 +148,7 @@ export class Meter implements Progress {
 
   /** Counts a chunk. */
   chunk({ choices, service_tier: tier }: Chunk): void {
-    if (tier !== undefined) this.#tier = tierOf(tier)
+    if (tier != null) this.#tier = tierOf(tier)
     for (const choice of choices) this.#count(indexOf(choice?.index), choice?.delta, choice?.finish_reason)
   }
 
@@ -165,7 +165,7 @@ export class Meter implements Progress {
 
   /** Counts a whole answer. Each choice is one of its own, whatever index it has. */
   whole({ choices, service_tier: tier }: Pick<ChatCompletion, 'choices'> & { readonly service_tier?: unknown }): void {
-    if (tier !== undefined) this.#tier = tierOf(tier)
+    if (tier != null) this.#tier = tierOf(tier)
     for (let index = 0; index < choices.length; index++) {
       const { message, finish_reason } = choices[index]!
       this.#count(indexOf(index), message, finish_reason)

@@ -8,7 +8,7 @@ import {
   type MeteredUsage,
   type Price,
   paysFor,
-  ruleFor,
+  UNITS,
   type Unit,
   type WireUsage,
 } from '#contract'
@@ -20,36 +20,64 @@ export interface RawSizes {
   readonly answerBytes: number
 }
 
-/** The units that a price counts: as reported, else tokens by a quarter of the bytes; characters are those of the request. */
+/**
+ * The units that a price counts: as reported, else estimated, so that no client chooses a form of answer that costs nothing: tokens
+ * by a quarter of the bytes, other units by the request. Characters are always those of the request.
+ */
 export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, sizes: RawSizes): MeteredUsage {
   if (price === null) return { source: 'reported' }
   const { input = 0, output = 0, reasoning = 0, ...others } = reported ?? {}
   const paysAnswer = paysFor(price, 'output')
   const paysTokens = paysAnswer || paysFor(price, 'input')
-  const isEstimate = paysTokens && reported?.input === undefined
-  const spoken = paysFor(price, 'character') ? { character: charactersIn(sizes.request) } : {}
+  const withoutTokens = paysTokens && reported?.input === undefined
   // What has no price is nobody's business here: it would only count as more than was allowed.
-  const paid = Object.fromEntries(Object.entries({ ...others, ...spoken }).filter(([name]) => isPaid(price, name)))
+  const paid: { [unit in Unit]?: number } = Object.fromEntries(
+    Object.entries(others).filter(([name]) => isPaid(price, name)),
+  )
+  let isEstimate = withoutTokens
+  for (const unit of ESTIMATED) {
+    if (!paysFor(price, unit) || paid[unit] !== undefined) continue
+    const { count, isExact } = estimateOf(unit, sizes.request)
+    paid[unit] = count
+    isEstimate ||= !isExact
+  }
   return {
     ...paid,
-    input: isEstimate ? quarter(sizes.request.length) : paysTokens ? input : 0,
-    output: paysAnswer ? (isEstimate ? quarter(sizes.answerBytes) : output) : 0,
+    input: withoutTokens ? quarter(sizes.request.length) : paysTokens ? input : 0,
+    output: paysAnswer ? (withoutTokens ? quarter(sizes.answerBytes) : output) : 0,
     ...(paysAnswer && reasoning > 0 ? { reasoning } : {}),
     source: isEstimate ? 'estimated' : 'reported',
   }
 }
 
-const isPaid = (price: Price, name: string) =>
-  name !== 'source' && (name === 'tier' || (ruleFor(price, name as Unit)?.nanos ?? 0n) > 0n)
+const ESTIMATED = ['second', 'page', 'image', 'character'] as const
+/** Speech is mostly sent with 32 kbit/s or more. */
+const SOUND_BYTES_PER_SECOND = 4_000
 
-/** The text to speak, in characters (code points); 0 where the body has none. */
-function charactersIn(request: Buffer): number {
+function estimateOf(unit: (typeof ESTIMATED)[number], request: Buffer): { count: number; isExact: boolean } {
+  if (unit === 'second') return { count: Math.ceil((request.length / SOUND_BYTES_PER_SECOND) * 1000), isExact: false }
+  if (unit === 'page') return { count: 1, isExact: false }
+  const body = jsonIn(request)
+  if (unit === 'image') {
+    const asked = member(body, 'n')
+    return { count: Number.isSafeInteger(asked) && (asked as number) > 0 ? (asked as number) : 1, isExact: false }
+  }
+  const texts = [member(body, 'input'), member(body, 'text')].flat().filter(text => typeof text === 'string')
+  if (texts.length === 0) return { count: request.length, isExact: false }
+  return { count: texts.reduce((sum, text) => sum + [...text].length, 0), isExact: true }
+}
+
+/** A part that is free counts where its whole has a price: as the whole it would be charged. */
+function isPaid(price: Price, name: string): boolean {
+  if (!Object.hasOwn(UNITS, name)) return name === 'tier'
+  return paysFor(price, name as Unit, ...UNITS[name as Unit].wholes)
+}
+
+function jsonIn(request: Buffer): unknown {
   try {
-    const body: unknown = JSON.parse(request.toString('utf8'))
-    const text = member(body, 'input') ?? member(body, 'text')
-    return typeof text === 'string' ? [...text].length : 0
+    return JSON.parse(request.toString('utf8'))
   } catch {
-    return 0
+    return null
   }
 }
 

@@ -40,7 +40,9 @@ function toReceipt(row: Row): Receipt {
   const price = priceIn(row)
   // Where nothing was used, the request costs nothing either, unless it was charged.
   const isUsed = UNIT_NAMES.some(unit => usage[unit]) || (receipt.charged as bigint | null)
-  return { ...receipt, usage, price, cost: isUsed ? cost(usage, price) : NO_COST } as unknown as Receipt
+  // A step that answers from a cache has a price of its own.
+  const isPriced = isUsed && row['source'] !== 'cached'
+  return { ...receipt, usage, price, cost: isPriced ? cost(usage, price) : NO_COST } as unknown as Receipt
 }
 
 /** Holds of earlier versions have their price in columns. */

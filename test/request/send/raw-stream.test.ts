@@ -205,6 +205,7 @@ describe('what is charged by', () => {
   const priced = (rates: object) => plainPrice({ input: 0n, output: 0n, request: 1n, ...rates })
   const price = priced({})
   const reported = usageIn({ usage: { input_tokens: 5, output_tokens: 6 } })
+  const GUESSED = { input: 0, output: 0, source: 'estimated' }
   const NO_TOKENS = { input: 0, output: 0, source: 'reported' }
   const sizes = { request: Buffer.alloc(9, 'x'), answerBytes: 41 }
 
@@ -221,11 +222,15 @@ describe('what is charged by', () => {
       { ...reported!, image: 2 },
       { image: 2, ...NO_TOKENS },
     ],
+    ['a price for characters of a body without any', plainPrice({ character: 1n }), null, { ...GUESSED, character: 9 }],
+    ['a price for seconds that nothing says', plainPrice({ second: 1n }), null, { ...GUESSED, second: 3 }],
+    ['a price for pages that nothing says', plainPrice({ page: 1n }), null, { ...GUESSED, page: 1 }],
+    ['a price for images that nothing counts', plainPrice({ image: 1n }), null, { ...GUESSED, image: 1 }],
     [
-      'a price for characters of a body without any',
-      plainPrice({ character: 1n }),
-      null,
-      { character: 0, ...NO_TOKENS },
+      'a free part of a paid whole',
+      priced({ input: 1n, cached_input: 0n }),
+      { ...reported!, cached_input: 5 },
+      { ...NO_TOKENS, input: 5, cached_input: 5 },
     ],
     ['a price for both, unsaid', priced({ output: 1n }), null, { input: 3, output: 11, source: 'estimated' }],
   ])('%s', (_title, given, said, expected) => {
@@ -235,7 +240,8 @@ describe('what is charged by', () => {
   test.each([
     [{ input: 'Grüße 👋' }, 7],
     [{ text: 'abc' }, 3],
-    [{ input: ['a', 'b'] }, 0],
+    [{ input: ['a', 'b'] }, 2],
+    [{ input: 'a', text: 'bcd' }, 4],
   ])('characters of the text to speak: %j', (body, character) => {
     const spoken = { request: Buffer.from(JSON.stringify(body)), answerBytes: 9 }
     expect(usageOfRaw(plainPrice({ character: 1n }), null, spoken)).toMatchObject({ character })

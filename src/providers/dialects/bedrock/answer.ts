@@ -52,7 +52,7 @@ function translated(parsed: unknown, view: AnswerView): DecodedAnswer | { readon
         stopReason: stopReasonOf(stopReason),
       },
     ],
-    usageOf(parsed['usage']),
+    usageOf(parsed['usage'], parsed['serviceTier']),
   )
 }
 
@@ -117,20 +117,22 @@ export function stopReasonOf(stopReason: unknown): string | undefined {
 }
 
 /** AWS counts what came from or went to a cache apart from the input. */
-export function usageOf(usage: unknown): WireUsage | null {
+export function usageOf(usage: unknown, tier: unknown): WireUsage | null {
   if (!isJson(usage)) return null
   const input = countOf(usage['inputTokens'])
   const completion = countOf(usage['outputTokens'])
   if (input === undefined || completion === undefined) return null
   const cached = countOf(usage['cacheReadInputTokens'])
   const cacheWrite = countOf(usage['cacheWriteInputTokens'])
-  return wireUsage({
+  const wire = wireUsage({
     prompt: input + (cached ?? 0) + (cacheWrite ?? 0),
     completion,
     ...(cached === undefined ? {} : { cached }),
     ...(cacheWrite === undefined ? {} : { cacheWrite }),
     cacheWriteHour: writtenForAnHour(usage['cacheDetails']),
   })
+  const type = isJson(tier) ? tier['type'] : undefined
+  return type === 'flex' || type === 'priority' ? { ...wire, service_tier: type } : wire
 }
 
 /** What is written to a cache is listed by how long it is kept, too. */

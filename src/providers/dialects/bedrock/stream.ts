@@ -94,7 +94,7 @@ class ConverseStream {
         this.#finish(event['stopReason'])
         break
       case 'metadata':
-        this.#usage(event['usage'])
+        this.#usage(event['usage'], event['serviceTier'])
     }
   }
 
@@ -171,8 +171,8 @@ class ConverseStream {
     if (this.#hasUsage) this.#writer.done()
   }
 
-  #usage(said: unknown): void {
-    const usage = usageOf(said)
+  #usage(said: unknown, tier: unknown): void {
+    const usage = usageOf(said, tier)
     if (usage) this.#writer.usage(usage)
     this.#hasUsage = true
     if (this.#isStopped) this.#writer.done()

@@ -2,14 +2,17 @@
  * The ledger's operations of a whole group as one statement (`write_group` in the schema), for a server that is a way off. A
  * group of nothing else goes with its BEGIN and its COMMIT, so that there is one way to the server and back for all of it.
  */
-import type { Checkpoint, Clock, HoldResult, NanoUsd } from '#contract'
+import { type Checkpoint, type Clock, type HoldResult, type NanoUsd, rateOf, type Unit } from '#contract'
+import { boundedMap } from '../../../common/bounded.ts'
 import { Refused } from '../../error.ts'
 import { invalid } from '../../mistakes.ts'
 import { beyondItsHold, isEnded, otherHold, withoutAccount } from '../../money/ledger.ts'
 import {
   type Field,
+  HOLD_AT,
   HOLD_FIELDS,
   type HoldRecord,
+  priceOf,
   SETTLE_FIELDS,
   type SettleRecord,
 } from '../../money/ledger-fields.ts'
@@ -158,7 +161,7 @@ function prepare(database: Database) {
 }
 
 function linesOf({ name, request }: NamedOperation): readonly string[] | Refused {
-  if (name === 'hold') return lineOf(HOLD_LINE, request as HoldRecord)
+  if (name === 'hold') return lineOf(HOLD_LINE, request as HoldRecord, ratesOf((request as HoldRecord)[HOLD_AT.price]))
   if (name === 'settle') return lineOf(SETTLE_LINE, request as SettleRecord)
   return (request as readonly Checkpoint[]).map(({ exchange, amount, usage }) => {
     const tokens = { prompt_tokens: usage.input ?? 0, completion_tokens: usage.output ?? 0 }
@@ -174,7 +177,7 @@ const HOLD_LINE = beforeValues(0, HOLD_FIELDS)
 const SETTLE_LINE = beforeValues(1, SETTLE_FIELDS)
 
 /** A row of the table `event` as JSON. 64 bits are more than a number of JSON has. */
-function lineOf(before: readonly string[], record: readonly unknown[]): readonly string[] | Refused {
+function lineOf(before: readonly string[], record: readonly unknown[], more = ''): readonly string[] | Refused {
   let line = ''
   for (let at = 0; at < before.length; at++) {
     const value = record[at]
@@ -183,5 +186,21 @@ function lineOf(before: readonly string[], record: readonly unknown[]): readonly
     }
     line += before[at]! + (typeof value === 'bigint' ? `"${value}"` : JSON.stringify(value))
   }
-  return [`${line}}`]
+  return [`${line}${more}}`]
+}
+
+/** By the text of a price, which each hold of a model has. */
+const knownRates = boundedMap<string>(1_000)
+
+/** The columns in which replicas of earlier versions look for the price of a hold: the rates of an ordinary request. */
+function ratesOf(text: string): string {
+  let rates = knownRates.get(text)
+  if (rates === undefined) {
+    const price = priceOf(text)
+    const columns = { input: 'price_input', cached_input: 'price_cached_input', cache_write: 'price_cache_write' }
+    const all = Object.entries({ ...columns, output: 'price_output', request: 'price_request', search: 'price_search' })
+    rates = all.map(([unit, column]) => `,"${column}":"${rateOf(price, unit as Unit)}"`).join('')
+    knownRates.set(text, rates)
+  }
+  return rates
 }
