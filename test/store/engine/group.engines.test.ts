@@ -175,6 +175,7 @@ onEveryEngine(engine => {
     const odd: readonly (readonly [expected: unknown, ask: () => Promise<unknown>])[] = [
       [{ held: true }, () => hold(aHold({ accountId, exchange: 'req_open' }))],
       [/already has a hold/, () => hold(aHold({ accountId, exchange: 'req_open', amount: 7n }))],
+      [/already has a hold/, () => hold(aHold({ accountId, exchange: 'req_ended', amount: 7n }))],
       [/cannot be held again/, () => hold(aHold({ accountId, exchange: 'req_ended' }))],
       [{ reason: 'short' }, () => hold(aHold({ accountId, exchange: 'req_large', amount: 10n ** 9n }))],
       [{ reason: 'unknown_account' }, () => hold(aHold({ accountId: 'acc_none', exchange: 'req_none' }))],

@@ -131,8 +131,9 @@ export class LedgerBatches {
       this.#open.opened(hold[0])
       return { held: true, available: available! }
     }
-    if (answer === 'other') return otherHold(hold, row.account!, row.amount!)
+    if (answer === 'other_open') return otherHold(hold, row.account!, row.amount!)
     this.#open.closed(hold[0])
+    if (answer === 'other') return otherHold(hold, row.account!, row.amount!)
     if (answer === 'ended') return isEnded(hold)
     if (answer === 'frozen' || answer === 'unknown_account') return { held: false, reason: answer }
     const of = answer === 'key' || (answer === 'budget' && row.account === 'key') ? 'key' : 'account'

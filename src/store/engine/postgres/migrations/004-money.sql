@@ -49,7 +49,8 @@ END $$;
 -- A group of the ledger's operations in one statement, with an answer for each of them, whatever becomes of it. `write_many` and
 -- `write_all` stay for replicas of earlier versions. A line is a row of `event`, of which JSON is a text, or of kind 3: a checkpoint.
 --
--- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; other (it has another hold), ended (it is settled)
+-- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; ended (it is settled),
+--   other (it has another hold), other_open (which this replica has open)
 -- Answers of a settle: settled, already_settled, no_hold; corrected, beyond (its hold), no_account
 CREATE FUNCTION write_group(requests JSON, now_ms BIGINT)
 RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql
@@ -133,7 +134,9 @@ BEGIN
       IF FOUND THEN
         account := h.account;
         amount := h.amount;
-        IF h.account <> e.account OR h.amount <> e.amount THEN answer := 'other';
+        IF h.account <> e.account OR h.amount <> e.amount THEN
+          answer := CASE WHEN h.replica IS DISTINCT FROM e.replica OR EXISTS (
+            SELECT 1 FROM event WHERE id = e.id AND kind = 1) THEN 'other' ELSE 'other_open' END;
         ELSIF EXISTS (SELECT 1 FROM event WHERE id = e.id AND kind = 1) THEN answer := 'ended';
         ELSE answer := 'held';
         END IF;
