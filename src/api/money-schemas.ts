@@ -3,16 +3,18 @@ import { type Counts, TIERS, type Tier, UNIT_NAMES, type Unit } from '#contract'
 import { maybe, type Properties, type Schema, shape } from './schema.ts'
 import { count, list, money, oneOf, says, text } from './schema-parts.ts'
 
+/** Seconds may have decimals. */
+const quantity: Schema<number> = { type: 'number', minimum: 0 }
 const unit: Schema<Unit> = oneOf(...UNIT_NAMES)
 export const tier: Schema<Tier> = oneOf(...TIERS)
 export const counts: Schema<Counts> = shape(
-  Object.fromEntries(UNIT_NAMES.map(name => [`${name}?`, name === 'second' ? { type: 'number', minimum: 0 } : count])),
+  Object.fromEntries(UNIT_NAMES.map(name => [`${name}?`, name === 'second' ? quantity : count])),
 )
 const rules = list(shape({ unit, price: money, per: count, 'above?': count, 'tier?': tier }))
 const lines = list(
   shape({
     unit,
-    quantity: says({ type: 'number', minimum: 0 }, 'Seconds may have decimals.'),
+    quantity,
     rate: says(money, 'Dollars for `per` units.'),
     per: count,
     amount: says(text, 'Dollars with 15 decimals: a token may cost a fraction of a nano-dollar.'),
