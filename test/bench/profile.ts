@@ -36,9 +36,6 @@ export interface ThreadProfile {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ROOT_URL = pathToFileURL(ROOT).href
 
-/** What is between asking for an operation and hearing of its commit. */
-const MESSAGING = ['worker', 'link', 'mailbox', 'codec', 'records'].map(name => `src/store/${name}.ts`)
-
 /**
  * The profiles of the main thread and, where there is one, of the ledger's, in a folder of a single process.
  * @param lastMs only so long before the process ended: what comes before is its start, and code that is not compiled yet
@@ -113,7 +110,7 @@ function nameOfPart(file: string): string {
   const module = /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1]
   if (module !== undefined) return module
   if (file.startsWith('node:')) return file.replace(/^node:internal\//, 'node:').split('/')[0]!
-  if (MESSAGING.includes(file)) return 'src/store: link to the ledger'
+  if (file.startsWith('src/store/link/')) return 'src/store: link to the ledger'
   return dirname(file).split('/').slice(0, 3).join('/')
 }
 
