@@ -27,7 +27,7 @@ const CALLS = [
   ['info', ours('node_modules/pino/pino.js'), 0, 'other packages'],
   ['runPlan', ours('src/request/pipeline/runner.ts'), 0, 'src/request/pipeline'],
   ['handle', ours('src/gateway.ts'), 0, 'src: files at the top'],
-  ['find', ours('src/store/people/keys.ts'), 0, 'src/store'],
+  ['find', ours('src/store/people/keys.ts'), 0, 'src/store/people'],
   ['post', ours('src/store/link/link.ts'), 0, 'src/store: link to the ledger'],
   ['check', ours('plugins/schema/index.ts'), 0, 'plugins'],
   ['onData', ours('test/bench/bare.ts'), 0, 'the bare proxy itself'],

@@ -36,6 +36,9 @@ export interface ThreadProfile {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const ROOT_URL = pathToFileURL(ROOT).href
 
+/** Between the request for an operation and its answer after the commit. */
+const isMessaging = (file: string) => file.startsWith('src/store/link/')
+
 /**
  * The profiles of the main thread and, where there is one, of the ledger's, in a folder of a single process.
  * @param lastMs only so long before the process ended: what comes before is its start, and code that is not compiled yet
@@ -67,7 +70,7 @@ function profileOf({ nodes, samples, timeDeltas, startTime, endTime }: CpuProfil
     all += spent
     add(functions, `${functionName || '(anonymous)'} ${file === '' ? '' : `${file}:${lineNumber + 1}`}`.trim(), spent)
     add(parts, partOf(id), spent)
-    if (MESSAGING.includes(ownerOf(id))) messaging += spent
+    if (isMessaging(ownerOf(id))) messaging += spent
   }
 
   /** The file of the nearest caller that has one outside of the runtime. */
@@ -110,7 +113,7 @@ function nameOfPart(file: string): string {
   const module = /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1]
   if (module !== undefined) return module
   if (file.startsWith('node:')) return file.replace(/^node:internal\//, 'node:').split('/')[0]!
-  if (file.startsWith('src/store/link/')) return 'src/store: link to the ledger'
+  if (isMessaging(file)) return 'src/store: link to the ledger'
   return dirname(file).split('/').slice(0, 3).join('/')
 }
 
