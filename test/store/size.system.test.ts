@@ -213,6 +213,8 @@ describe('no statement of a request, a write or a start reads a table from end t
     / FROM operator_token WHERE revoked_at IS NULL ORDER BY id DESC$/,
     /^SELECT plan, count\(\*\) AS accounts FROM account GROUP BY plan/,
     / FROM balance$/,
+    // Read once, and again after a budget was changed.
+    / FROM budget ORDER BY id$/,
   ]
 
   test('by their plans', async () => {
