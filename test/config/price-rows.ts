@@ -39,7 +39,7 @@ export const PRICES: Row[] = [
   ],
   [
     'a tier of a price below 0',
-    model('{ per: 1M tokens, input: 1, output: 1, tier: { flex: { input: ▸-2 } } }'),
+    model('{ per: 1M tokens, input: 1, output: 1, tier: { flex: { input: ▸"-$2" } } }'),
     'is not an amount of dollars',
   ],
   ['a unit of raw routes at a model', model('{ per: 1M tokens, input: 1, output: 1, ▸image: 2 }'), 'image'],
