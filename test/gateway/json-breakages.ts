@@ -31,7 +31,7 @@ const BAD_MEMBERS = (
   '"":1',
   '"x":1',
   '"user ":""',
-  '"plugins":[]',
+  '"plugin":[]',
   'x:1',
   "'x':1",
   '',

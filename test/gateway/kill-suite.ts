@@ -298,7 +298,8 @@ function expectPromises({ provider }: Life, load: Load, ledger: Ledger): void {
 function promised({ bySerial, spooled }: Ledger, { question }: Asked): Exchange | undefined {
   const exchange = bySerial.get(question.serial)
   const settle = exchange && spooled.get(exchange.id)
-  return exchange?.charged === null && settle ? { ...exchange, ...settle, charged: settle.amount } : exchange
+  if (exchange?.charged !== null || !settle) return exchange
+  return { ...exchange, ...settle, charged: settle.amount, completionTokens: settle.usage.output ?? 0 }
 }
 
 function expectCharged(one: Asked, exchange: Exchange | undefined): void {
