@@ -46,6 +46,22 @@ BEGIN
     AND period_start = start_of_period(period, at);
 END $$;
 
+-- What one exchange adds to `usage`. A type of its own: a later version may give the table more columns while this one serves.
+CREATE TYPE counted AS (
+  account           TEXT COLLATE "C",
+  grain             BIGINT,
+  at                BIGINT,
+  key               TEXT COLLATE "C",
+  model             TEXT COLLATE "C",
+  requests          BIGINT,
+  failed            BIGINT,
+  prompt_tokens     BIGINT,
+  cached_tokens     BIGINT,
+  completion_tokens BIGINT,
+  reasoning_tokens  BIGINT,
+  charged           BIGINT
+);
+
 -- A group of the ledger's operations in one statement, with an answer for each of them, whatever becomes of it. `write_many` and
 -- `write_all` stay for replicas of earlier versions. A line is a row of `event`, of which JSON is a text, or of kind 3: a checkpoint.
 --
@@ -67,7 +83,7 @@ DECLARE
   has_budgets BOOLEAN;
   stops BIGINT;
   one TEXT;
-  used usage[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
+  used counted[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
 BEGIN
   -- In one order, so that two who write at once never wait for each other; one by one, so that each is found by the index.
   FOR one IN
@@ -175,7 +191,7 @@ BEGIN
           WHERE key_total.key = h.key;
           IF h.budgets IS NOT NULL THEN PERFORM settle_budgets(h.budgets, h.at, h.amount, e.amount); END IF;
           used := used || CAST(ROW(h.account, 0, now_ms, h.key, h.model, 1, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END,
-            e.prompt_tokens, e.cached_tokens, e.completion_tokens, e.reasoning_tokens, e.amount) AS usage);
+            e.prompt_tokens, e.cached_tokens, e.completion_tokens, e.reasoning_tokens, e.amount) AS counted);
         ELSE
           answer := 'already_settled';
           SELECT * INTO s FROM ONLY event WHERE id = e.id AND kind = 1 AND source = 'recovered' AND e.source <> 'recovered'
@@ -193,7 +209,7 @@ BEGIN
             used := used || CAST(ROW(h.account, 0, s.at, h.key, h.model, 0, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END
               - CASE s.outcome WHEN 'answered' THEN 0 ELSE 1 END, e.prompt_tokens - s.prompt_tokens,
               e.cached_tokens - s.cached_tokens, e.completion_tokens - s.completion_tokens,
-              e.reasoning_tokens - s.reasoning_tokens, booked) AS usage);
+              e.reasoning_tokens - s.reasoning_tokens, booked) AS counted);
             e.overrun := e.overrun + e.amount - s.amount - booked;
             e.amount := booked;
             e.key := h.key;
@@ -236,7 +252,7 @@ BEGIN
   SELECT coalesce(one.account, ''), step.grain, one.at - one.at % step.ms, coalesce(one.key, ''), one.model, sum(requests),
     sum(failed), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(reasoning_tokens),
     least(sum(charged), 9223372036854775807)
-  FROM unnest(CAST(nullif(current_setting('tollgate.used', TRUE), '') AS usage[])) AS one
+  FROM unnest(CAST(nullif(current_setting('tollgate.used', TRUE), '') AS counted[])) AS one
     CROSS JOIN (VALUES (0, 3600000), (1, 86400000)) AS step (grain, ms)
   GROUP BY GROUPING SETS ((2, 3, one.account, one.key, 5), (2, 3, 5))
   ORDER BY 2, 3, 1, 4, 5
