@@ -8,6 +8,7 @@ import {
   type Counts,
   cost,
   fitted,
+  MAX_COUNT,
   type MeteredUsage,
   type NanoUsd,
   NO_COST,
@@ -15,9 +16,9 @@ import {
   type Price,
   type Progress,
   UNIT_NAMES,
-  UNITS,
   type Unit,
   type Usage,
+  WHOLES,
 } from '#contract'
 
 export interface Ending {
@@ -103,8 +104,7 @@ function fromUsage(reported: MeteredUsage, price: Price, { hold, most, leastSear
   for (const unit of UNIT_NAMES) {
     const count = counts[unit]
     if (count === undefined) continue
-    const isWhole = UNITS[unit].wholes.length === 0
-    const { value, clamped } = within(count, isWhole ? (most[unit] ?? 0) : MOST)
+    const { value, clamped } = within(count, WHOLES.includes(unit) ? (most[unit] ?? 0) : MAX_COUNT)
     bounded[unit] = value
     isClamped ||= clamped && unit !== 'reasoning'
   }
@@ -131,9 +131,8 @@ function countsOf(reported: MeteredUsage, leastSearches: number): Counts {
 /** By how much the cost of the provider's own figures exceeds the charge, as far as they are figures. */
 function beyond(counts: Counts, price: Price, amount: NanoUsd, charged: Usage): NanoUsd {
   const claimed: { -readonly [unit in Unit]?: number } = {}
-  for (const unit of UNIT_NAMES) {
-    if (UNITS[unit].wholes.length > 0) continue
-    const most = unit === 'search' ? MAX_CLAIMED_SEARCHES : MOST
+  for (const unit of WHOLES) {
+    const most = unit === 'search' ? MAX_CLAIMED_SEARCHES : MAX_COUNT
     claimed[unit] = Math.max(within(counts[unit] ?? 0, most).value, charged[unit] ?? 0)
   }
   const { tier } = charged
@@ -142,11 +141,9 @@ function beyond(counts: Counts, price: Price, amount: NanoUsd, charged: Usage): 
   return more < LARGEST ? more : LARGEST
 }
 
-/** What a 64-bit column holds. */
-const LARGEST = 2n ** 63n - 1n
-/** Beyond this a count is nonsense and not a claim. */
-const MOST = 1_000_000_000
-/** The same of searches, of which each costs a cent. */
+/** The largest amount in a 64-bit column. No account has more, so a larger hold is refused as short of credit. */
+export const LARGEST: NanoUsd = 2n ** 63n - 1n
+/** A larger count of searches is no claim: each of them costs a cent. */
 const MAX_CLAIMED_SEARCHES = 1_000
 
 function within(count: number, most: number): { value: number; clamped: boolean } {

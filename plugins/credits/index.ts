@@ -9,6 +9,7 @@ import {
   type Buckets,
   type Chat,
   type Counts,
+  ceiling,
   definePlugin,
   type ErrorCode,
   type ExchangeWith,
@@ -27,7 +28,7 @@ import {
   type ShortHold,
   searchingOf,
 } from '#contract'
-import { type Bounds, type Charge, chargeFor } from './charge.ts'
+import { type Bounds, type Charge, chargeFor, LARGEST } from './charge.ts'
 import { type Checkpoints, startCheckpoints } from './checkpoints.ts'
 import { affordableCap, boundOf, holdFor, smallestCap } from './hold.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
@@ -40,8 +41,6 @@ interface Settings {
 
 /** The header that says that the output was capped below what the client asked for. */
 const CAP_HEADER = 'x-tollgate-max-output-tokens'
-/** What a 64-bit column holds; no account owns more, so that a larger hold is short of credit wherever it is asked for. */
-const LARGEST_HOLD: NanoUsd = 2n ** 63n - 1n
 
 export default definePlugin({
   name: 'credits',
@@ -137,8 +136,8 @@ interface Bill {
   readonly modelId: string
   readonly chat: Chat | null
   readonly model: Model | null
-  hold(): NanoUsd
-  /** What the hold pays for. */
+  hold(bound: Counts): NanoUsd
+  /** The most that the request can use, by its output cap. */
   bound(): Counts
   bounds(hold: NanoUsd): Bounds
 }
@@ -149,7 +148,7 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
     modelId: model.id,
     chat,
     model,
-    hold: () => holdFor(chat, model, price, chat.cap),
+    hold: bound => ceiling(bound, price).total,
     bound: () => boundOf(chat, model, chat.cap),
     bounds: hold => ({
       hold,
@@ -186,8 +185,9 @@ interface HoldParts {
 async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): Promise<NanoUsd> {
   const { account, key, chat, model, id, idempotencyKey } = { ...exchangeFacts(exchange) }
   const tryHold = async (): Promise<{ amount: NanoUsd; result: HoldResult }> => {
-    const needed = bill.hold()
-    const amount = needed < LARGEST_HOLD ? needed : LARGEST_HOLD
+    const bound = bill.bound()
+    const needed = bill.hold(bound)
+    const amount = needed < LARGEST ? needed : LARGEST
     const request = {
       exchange: id,
       accountId: account.id,
@@ -195,7 +195,7 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
       amount,
       model: bill.modelId,
       price: bill.price,
-      bound: bill.bound(),
+      bound,
       idempotencyKey,
     }
     try {
@@ -244,7 +244,7 @@ function exchangeFacts(exchange: ExchangeWith<'key' | 'account'>) {
 /** The smallest hold under which this request would have been let through. */
 function leastHold(bill: Bill, settings: Settings): NanoUsd {
   const { chat, model, price } = bill
-  if (!chat || !model || !clamps(settings)) return bill.hold()
+  if (!chat || !model || !clamps(settings)) return bill.hold(bill.bound())
   return holdFor(chat, model, price, Math.min(smallestCap(model), chat.cap))
 }
 

@@ -97,7 +97,7 @@ function mostOf(price: Price, input: number, output: number, search = 0, request
   return together(ceiling({ input, output, search, request }, price))
 }
 
-/** What costs come to that are rounded up as one. */
+/** The sum of costs, rounded up once. */
 function together(...costs: readonly Cost[]): NanoUsd {
   const millionths = costs.reduce((sum, { total, rounding }) => sum + total * MILLION - rounding, 0n)
   return (millionths + MILLION - 1n) / MILLION
@@ -197,7 +197,7 @@ function margin(model: Model, { target, cost, shape }: ShapeCost, price: Price):
   return { amount, formula: `${target.id}, cost above price: ${formula}` }
 }
 
-/** What a cost has above a price, in each case that one of them names. */
+/** By how much a cost is above a price, for each rule of either. */
 function abovePrice(cost: Price, price: Price): Price {
   return [...cost, ...price].map(rule => {
     const input = rule.above === undefined ? 0 : rule.above + 1

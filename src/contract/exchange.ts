@@ -104,7 +104,7 @@ export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model
  */
 export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
 
-/** What an exchange used, and who says so. */
+/** The usage of an exchange, with its source. */
 export interface MeteredUsage extends Usage {
   /** `reported` by the provider, `estimated` from what was received, or `cached` (no provider was asked). */
   readonly source: 'reported' | 'estimated' | 'cached'

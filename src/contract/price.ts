@@ -1,7 +1,7 @@
 /** Bounds on what requests can use: for holds, and for the figures of `exposure`. */
 import type { Model } from './exchange.ts'
 import type { NanoUsd } from './quantities.ts'
-import { type Counts, ceiling, type Price, UNIT_NAMES, UNITS } from './units.ts'
+import { type Counts, ceiling, type Price, WHOLES } from './units.ts'
 
 /** Answers that one request may ask for (`n`): the schema of requests refuses more, and a hold pays for all of them. */
 export const MAX_CHOICES = 128
@@ -12,14 +12,14 @@ export function mostOutput({ targets }: Pick<Model, 'targets'>, choices: number,
   return choices * (cap + outside)
 }
 
-/** Beyond this a count is nonsense. */
-const MOST = 1_000_000_000
+/** A larger count of any unit is nonsense. */
+export const MAX_COUNT = 1_000_000_000
 
-/** The most that a raw request can use: its bytes are the most tokens and characters; where the operator has bounded the cost, any number. */
+const ANY_COUNT: Counts = Object.fromEntries(WHOLES.filter(unit => unit !== 'request').map(unit => [unit, MAX_COUNT]))
+
+/** The most that a raw request can use: its bytes, as tokens and as characters. Where the operator has bounded the cost: any count. */
 export function rawBound(bytes: number, most: NanoUsd | null): Counts {
-  if (most === null) return { input: bytes, character: bytes }
-  const wholes = UNIT_NAMES.filter(unit => UNITS[unit].wholes.length === 0 && unit !== 'request')
-  return Object.fromEntries(wholes.map(unit => [unit, MOST]))
+  return most === null ? { input: bytes, character: bytes } : ANY_COUNT
 }
 
 /** The hold of a raw request: as the operator says, else the most that its bytes can cost. */

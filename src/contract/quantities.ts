@@ -9,7 +9,7 @@
 /** Nano-dollars: 1 USD = 1_000_000_000n. */
 export type NanoUsd = bigint
 
-/** So many per so long. */
+/** A number of things per time. */
 export interface Rate {
   /** How many in one window. */
   readonly amount: number
@@ -17,7 +17,7 @@ export interface Rate {
   readonly perMs: number
 }
 
-/** A text that is not of its unit; the message is a sentence for whoever wrote it. */
+/** A text that is not a value of its unit. The message is a sentence for its author. */
 export class UnitError extends Error {
   override readonly name = 'UnitError'
 }

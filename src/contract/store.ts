@@ -136,7 +136,7 @@ export interface Receipt {
   readonly outcome: Outcome | null
   readonly code: ErrorCode | null
   readonly usage: Usage
-  /** What the usage costs by the price; `charged` can be less. */
+  /** The cost of the usage at the price; `charged` can be less. */
   readonly cost: Cost
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]

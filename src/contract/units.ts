@@ -81,6 +81,9 @@ export const UNITS: Readonly<Record<Unit, UnitRow>> = {
 /** All units, in the order in which receipts list them. */
 export const UNIT_NAMES = Object.keys(UNITS) as readonly Unit[]
 
+/** The units that are not part of another one. */
+export const WHOLES: readonly Unit[] = UNIT_NAMES.filter(unit => UNITS[unit].wholes.length === 0)
+
 /** Whether a price of this unit in YAML is for `per` tokens. */
 export const isToken = (unit: Unit): boolean => UNITS[unit].one.startsWith('token')
 
@@ -172,19 +175,17 @@ export function ceiling(bound: Counts, price: Price): Cost {
   return added(charged)
 }
 
-const WHOLES = UNIT_NAMES.filter(unit => UNITS[unit].wholes.length === 0)
-
 /** The dearest rule that a whole or one of its parts can reach within the bound; undefined: it costs nothing. */
 export function dearestRule(price: Price, whole: Unit, { input = 0 }: Counts): PriceRule | undefined {
-  const known = workedOut(price)
-  if (!known.hasSteps && whole in known.dearest) return known.dearest[whole]
+  const ofPrice = workedOut(price)
+  if (!ofPrice.hasSteps && whole in ofPrice.dearest) return ofPrice.dearest[whole]
   let dearest: PriceRule | undefined
   for (const rule of price) {
     if (rule.unit !== whole && !UNITS[rule.unit].wholes.includes(whole)) continue
     if (rule.above !== undefined && input <= rule.above) continue
     if (dearest === undefined || scaledRate(rule) > scaledRate(dearest)) dearest = rule
   }
-  if (!known.hasSteps) known.dearest[whole] = dearest
+  if (!ofPrice.hasSteps) ofPrice.dearest[whole] = dearest
   return dearest
 }
 
@@ -233,7 +234,7 @@ function scaledRate(rule: PriceRule): bigint {
 /** The rule by which each unit is charged, of a whole or its own. */
 type Rules = { readonly [unit in Unit]?: PriceRule }
 
-/** What follows from a price alone: worked out once, for each request pays by it. */
+/** Facts that depend on the price alone, kept because every request needs them. */
 interface WorkedOut {
   readonly hasSteps: boolean
   /** Of a price without `above` and `tier`; null: they depend on the usage. */

@@ -173,8 +173,8 @@ export const PLANTED: readonly PlantedBug[] = [
     'usage-not-clamped',
     'a provider may claim more output than it was allowed',
     CHARGE,
-    'isWhole ? (most[unit] ?? 0) : MOST',
-    "isWhole && unit !== 'output' ? (most[unit] ?? 0) : MOST",
+    'WHOLES.includes(unit) ? (most[unit] ?? 0) : MAX_COUNT',
+    "WHOLES.includes(unit) && unit !== 'output' ? (most[unit] ?? 0) : MAX_COUNT",
   ),
   one(
     'silent-end',

@@ -2,7 +2,7 @@
 import type { ReceiptView } from '../../api/views.ts'
 import { count, dollars, exactMoney, nano } from './format.ts'
 
-/** So many units at a price. */
+/** A number of units at a price. */
 export interface SumLine {
   readonly label: string
   readonly quantity: string

@@ -41,7 +41,7 @@ export function failureFrame(refusal: Refusal): Buffer {
 
 /** More than this behind a finish reason is no tail but an attack. */
 const MAX_TAIL_BYTES = 256 * 1024
-/** What the object around a frame takes, about. */
+/** About the size of the object around a frame, in bytes. */
 const FRAME_BYTES = 128
 
 /** A chunk that waits to be written, and its bytes as the provider wrote it. */

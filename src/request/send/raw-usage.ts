@@ -30,7 +30,7 @@ export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, s
   const paysAnswer = paysFor(price, 'output')
   const paysTokens = paysAnswer || paysFor(price, 'input')
   const withoutTokens = paysTokens && reported?.input === undefined
-  // What has no price is nobody's business here: it would only count as more than was allowed.
+  // A unit without a price has no bound, so its count would mark the receipt as clamped.
   const paid: { [unit in Unit]?: number } = Object.fromEntries(
     Object.entries(others).filter(([name]) => isPaid(price, name)),
   )
@@ -73,9 +73,10 @@ function isPaid(price: Price, name: string): boolean {
   return paysFor(price, name as Unit, ...UNITS[name as Unit].wholes)
 }
 
-function jsonIn(request: Buffer): unknown {
+/** Null: it is not JSON. */
+function jsonIn(bytes: Buffer): unknown {
   try {
-    return JSON.parse(request.toString('utf8'))
+    return JSON.parse(bytes.toString('utf8'))
   } catch {
     return null
   }
@@ -88,13 +89,10 @@ const quarter = (bytes: number) => Math.ceil(bytes / 4)
  * @param identity where it is noted what the body calls itself; null: nobody asks
  */
 export function reportedIn(json: Buffer, identity: AnswerIdentity | null): MeteredUsage | null {
-  try {
-    const said: unknown = JSON.parse(json.toString('utf8'))
-    if (identity !== null) identify(identity, said)
-    return usageIn(said)
-  } catch {
-    return null
-  }
+  const said = jsonIn(json)
+  if (said === null) return null
+  if (identity !== null) identify(identity, said)
+  return usageIn(said)
 }
 
 /**

@@ -42,7 +42,7 @@ export function usageOf(usage: Fields): WireUsage | null {
   return tier === 'priority' || tier === 'batch' ? { ...wire, service_tier: tier } : wire
 }
 
-/** What is written to a cache, by how long it is kept. */
+/** Tokens written to a cache that keeps them for a time: five minutes or an hour. */
 function sumWritten(passes: readonly Fields[], name: string): number | undefined {
   const written = passes.map(pass => pass['cache_creation']).filter(isFields)
   return sum(written, name)

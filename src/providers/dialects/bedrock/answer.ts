@@ -135,7 +135,7 @@ export function usageOf(usage: unknown, tier: unknown): WireUsage | null {
   return type === 'flex' || type === 'priority' ? { ...wire, service_tier: type } : wire
 }
 
-/** What is written to a cache is listed by how long it is kept, too. */
+/** Tokens written to a cache that keeps them for an hour. AWS lists the writes by time. */
 function writtenForAnHour(details: unknown): number {
   if (!Array.isArray(details)) return 0
   const hours = details.filter(isJson).filter(each => each['ttl'] === '1h')

@@ -44,7 +44,7 @@ interface Sent {
   readonly results: unknown[]
 }
 
-/** How often keys or accounts were changed, in `meta`; and the channel on which a change is told. */
+/** The row in `meta` that counts changes of keys and accounts, and the channel that announces each. */
 export const KEY_CHANGES = 'key_changes'
 /** What a key may do is read again after these. */
 const CHANGES_KEYS: ReadonlySet<string> = new Set(['changeKey', 'rotateKey', 'revokeKey', 'freeze', 'setPlan'])
