@@ -153,7 +153,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'common/',
     'contract/',
   ],
-  'config/': ['common/', 'contract/'],
+  'config/': ['providers/dialects/', 'common/', 'contract/'],
   'request/pipeline/': ['request/', 'loader/', 'common/', 'contract/'],
   'request/': ['loader/', 'contract/'],
   'loader/': ['common/', 'contract/'],

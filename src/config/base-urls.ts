@@ -2,7 +2,8 @@
  * How the `base_url` of a well-known provider ends. A part too few or too many is the commonest mistake with a new
  * provider, and it shows up only as a 404 to the first client; other hosts (a proxy, say) are left alone.
  */
-import type { DialectName } from './configuration.ts'
+import type { DialectName } from '../providers/dialects/dialect-names.ts'
+import { vendorAt } from '../providers/dialects/vendors.ts'
 
 interface Ending {
   readonly host: RegExp
@@ -51,32 +52,15 @@ export function likelierBaseUrl(dialect: DialectName | 'demo', { hostname, pathn
   return ending.path.test(pathname.replace(/\/+$/, '')) ? null : ending.example
 }
 
-/** Dialects that a well-known host speaks, by the end of its name. Many speak OpenAI's beside their own. */
-const SPOKEN: readonly (readonly [host: RegExp, dialects: readonly DialectName[]])[] = [
-  [/^api\.openai\.com$/, ['openai']],
-  [/^api\.anthropic\.com$/, ['anthropic', 'openai']],
-  [/^generativelanguage\.googleapis\.com$/, ['gemini', 'openai']],
-  [VERTEX, ['vertex', 'vertex-anthropic', 'openai']],
-  [/\.amazonaws\.com$/, ['bedrock', 'bedrock-invoke', 'openai']],
-  [/\.openai\.azure\.com$/, ['azure', 'openai']],
-  [/\.services\.ai\.azure\.com$/, ['azure', 'openai', 'anthropic']],
-  [/^api\.mistral\.ai$/, ['mistral', 'openai']],
-  [/^api\.groq\.com$/, ['groq', 'openai']],
-  [/^api\.cohere\.(com|ai)$/, ['cohere', 'openai']],
-  [/^api\.perplexity\.ai$/, ['perplexity', 'openai']],
-  [/^api\.together\.(xyz|ai)$/, ['together', 'openai']],
-  [/^api\.deepseek\.com$/, ['deepseek', 'openai', 'anthropic']],
-  [/^api\.z\.ai$/, ['zai', 'openai', 'anthropic']],
-  [/^api\.x\.ai$/, ['openai', 'anthropic']],
-]
-
 /** Whether a host belongs to a well-known provider. */
 export function isWellKnown({ hostname }: URL): boolean {
-  return SPOKEN.some(([host]) => host.test(hostname))
+  return vendorAt(hostname) !== undefined
 }
 
-/** What a host speaks in place of a dialect; null when it speaks that one, or nobody knows. */
+/** What a host speaks in place of a dialect; null when it speaks that one, or the table of vendors does not have it. */
 export function spokenInstead(dialect: DialectName | 'demo', { hostname }: URL): readonly DialectName[] | null {
-  const spoken = SPOKEN.find(([host]) => host.test(hostname))?.[1]
-  return spoken === undefined || dialect === 'demo' || spoken.includes(dialect) ? null : spoken
+  const vendor = vendorAt(hostname)
+  if (vendor === undefined || dialect === 'demo') return null
+  const spoken = [vendor.dialect, ...(vendor.alsoSpeaks ?? [])]
+  return spoken.includes(dialect) ? null : spoken
 }

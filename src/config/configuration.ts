@@ -1,6 +1,7 @@
 /** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
 import type { AnyPlugin, FactName, Model, NanoUsd, Price, RouteView } from '#contract'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
+import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
 export interface Address {
   readonly host: string
@@ -34,29 +35,6 @@ export interface Limits {
   /** A client that takes nothing for so long is cut. */
   readonly stallMs: number
 }
-
-/** Relatives of OpenAI that have a dialect, and a profile, of their own. */
-const RELATIVES = ['mistral', 'deepseek', 'groq', 'perplexity', 'together', 'zai'] as const
-
-/** What a provider speaks; the dialects themselves know nothing of the configuration. */
-export const DIALECT_NAMES = [
-  'openai',
-  'azure',
-  ...RELATIVES,
-  'anthropic',
-  'vertex-anthropic',
-  'gemini',
-  'vertex',
-  'bedrock',
-  'bedrock-invoke',
-  'cohere',
-  'ollama',
-] as const
-export type DialectName = (typeof DIALECT_NAMES)[number]
-
-/** Relatives of OpenAI whose requests the gateway knows, for a provider with the dialect `openai`. */
-export const PROFILE_NAMES = ['openai', 'openrouter', 'fireworks', 'cerebras', 'xai', 'vllm', ...RELATIVES] as const
-export type ProfileName = (typeof PROFILE_NAMES)[number]
 
 /** A Google service account, whose key signs for access tokens. */
 export interface ServiceAccount {

@@ -1,6 +1,6 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
 import type { Modality, NanoUsd, PriceFeature, RouteKind, Tier, Unit } from '#contract'
-import type { DialectName, ProfileName } from './configuration.ts'
+import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
 /** Of the unit that `UNITS` names so. */
 export type PriceKey = Exclude<Unit, 'search'> | 'web_search' | 'minute'

@@ -1,5 +1,5 @@
 /** Suggestions for words that belong elsewhere (the keyword `hints`): names of providers, and keys of another map. */
-import { DIALECT_NAMES, PROFILE_NAMES } from './configuration.ts'
+import { DIALECT_NAMES, PROFILE_NAMES } from '../providers/dialects/dialect-names.ts'
 
 type Hints = Readonly<Record<string, string>>
 

@@ -1,6 +1,6 @@
 /** Which media a target's model reads: as configured, else as its family is known to. */
 import { MODALITIES, type Modality } from '#contract'
-import type { DialectName, ProfileName } from './configuration.ts'
+import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 import type { ProviderShape } from './file-shapes.ts'
 
 type Media = Exclude<Modality, 'text'>

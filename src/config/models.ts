@@ -1,6 +1,7 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
 import { MAX_CHOICES, type Modality, type Model, type SearchForm, type Target } from '#contract'
-import type { Configuration, DialectName, ProfileName } from './configuration.ts'
+import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
+import type { Configuration } from './configuration.ts'
 import type { GatewayShape, ModelShape, ProviderShape, TargetShape } from './file-shapes.ts'
 import { isTranslated, modalitiesOf, uncarried } from './modalities.ts'
 import { checkPrice, priceFrom } from './prices.ts'

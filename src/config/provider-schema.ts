@@ -1,5 +1,5 @@
 /** `providers` of gateway.yaml as JSON Schema: one provider. */
-import { DIALECT_NAMES, PROFILE_NAMES } from './configuration.ts'
+import { DIALECT_NAMES, PROFILE_NAMES } from '../providers/dialects/dialect-names.ts'
 import { DIALECT_HINTS, PROFILE_HINTS } from './hints.ts'
 import { flag, map, measured, span, text, whole } from './schema-parts.ts'
 

@@ -1,7 +1,7 @@
 /** Which media a target's model reads, by its dialect and its name there. */
 import { expect, test } from 'vitest'
-import type { DialectName } from '../../src/config/configuration.ts'
 import { modalitiesOf, uncarried } from '../../src/config/modalities.ts'
+import type { DialectName } from '../../src/providers/dialects/dialect-names.ts'
 
 test.each<[DialectName, reads: string | undefined, models: readonly string[]]>([
   [

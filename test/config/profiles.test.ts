@@ -1,8 +1,8 @@
 /** Facts about profiles that the configuration has of its own, compared with the profiles themselves. */
 import { afterAll, expect, test } from 'vitest'
-import { PROFILE_NAMES } from '../../src/config/configuration.ts'
 import { uncarried } from '../../src/config/modalities.ts'
 import { OLDER_CAPS } from '../../src/config/warnings.ts'
+import { PROFILE_NAMES } from '../../src/providers/dialects/dialect-names.ts'
 import type { Quirks } from '../../src/providers/dialects/openai/profile.ts'
 import { PROFILES } from '../../src/providers/dialects/openai/quirks.ts'
 import { read } from '../helpers/repository.ts'

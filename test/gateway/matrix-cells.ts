@@ -1,6 +1,6 @@
 /** The cells of the matrix of failures: a fault, a dialect, whole or streamed, with or without another provider behind it. */
 import { hash } from 'node:crypto'
-import { DIALECT_NAMES } from '../../src/config/configuration.ts'
+import { DIALECT_NAMES } from '../../src/providers/dialects/dialect-names.ts'
 import { VOICES, type Voice } from '../helpers/voices/index.ts'
 import { MATRIX_FAULTS, type MatrixFault, MODES } from './matrix-faults.ts'
 import { type Cell, isLate, MAX_FALLBACKS } from './matrix-run.ts'

@@ -1,6 +1,6 @@
 /** The tests of some cells of the matrix of failures, with one client. */
 import { afterAll, describe, expect, test } from 'vitest'
-import { DIALECT_NAMES } from '../../src/config/configuration.ts'
+import { DIALECT_NAMES } from '../../src/providers/dialects/dialect-names.ts'
 import { VOICES } from '../helpers/voices/index.ts'
 import { batchesOf, MATRIX_VOICES, nameOf } from './matrix-cells.ts'
 import { checkBooks, checkCell } from './matrix-checks.ts'

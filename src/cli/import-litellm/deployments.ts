@@ -3,12 +3,12 @@ import { likelierBaseUrl } from '../../config/base-urls.ts'
 import { CLOUDS } from './clouds.ts'
 import { wholeOf } from './decimal.ts'
 import { headersOf, withOneSelf } from './headers.ts'
+import { MAKERS, type ModelName, makerOf } from './litellm-names.ts'
 import { ROW } from './params-table.ts'
 import { Fields, isTrue, type TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import { isReference, literal, type Variables } from './secrets.ts'
 import { type Timeouts, timeoutsOf, timeoutsYaml } from './timeouts.ts'
-import { MAKERS, type ModelName, makerOf } from './vendors.ts'
 
 /** What a deployment is asked for. Others are not carried. */
 type Use = 'chat' | 'embedding'
@@ -196,7 +196,9 @@ function providerOf(
 }
 
 function plainProvider(prefix: string, name: string, fields: Fields, { variables, remarks }: DeploymentParts) {
-  const { dialect, profile, baseUrl, key: standardKey } = MAKERS[prefix]!
+  const { dialect, hosts, baseUrl, key: standardKey, profile: ofVendor } = MAKERS[prefix]!
+  // Elsewhere the host decides: a server that LiteLLM calls "openai" may be any.
+  const profile = hosts === undefined ? ofVendor : undefined
   const said = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
   const sample = baseUrl ?? 'https://sample.invalid/v1'
   if (said === null && baseUrl === null) {

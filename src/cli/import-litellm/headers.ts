@@ -1,6 +1,7 @@
 /** `headers` and `extra_headers` of a row, as the headers of its provider. */
-import type { DialectName } from '../../config/configuration.ts'
+
 import { isBuiltHeader, isKeyHeader } from '../../config/providers.ts'
+import type { DialectName } from '../../providers/dialects/dialect-names.ts'
 import type { Fields } from './read.ts'
 import type { Remarks } from './remarks.ts'
 import type { Variables } from './secrets.ts'

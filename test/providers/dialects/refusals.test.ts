@@ -1,8 +1,8 @@
 /** Refusals of requests that a provider cannot carry: without them the answer would be wrong. */
 import { describe, expect, test } from 'vitest'
 import { type ChatRequest, type ContentPart, isRefusal, MAX_CHOICES, type Refusal } from '#contract'
-import { DIALECT_NAMES } from '../../../src/config/configuration.ts'
 import { CHOICES_OF } from '../../../src/config/models.ts'
+import { DIALECT_NAMES } from '../../../src/providers/dialects/dialect-names.ts'
 import { createDialect, type DialectName } from '../../../src/providers/dialects/index.ts'
 import { chatOf, target } from './anthropic/helpers.ts'
 

@@ -1,7 +1,7 @@
 /** Requests to relatives of OpenAI: rules for all of them, and tests that cases cannot hold. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { PROFILE_NAMES } from '../../../../src/config/configuration.ts'
+import { PROFILE_NAMES } from '../../../../src/providers/dialects/dialect-names.ts'
 import { createDialect } from '../../../../src/providers/dialects/index.ts'
 import { CHAT_PARAMETERS } from '../../../../src/providers/dialects/json-bytes.ts'
 import type { AzurePlace } from '../../../../src/providers/dialects/openai/index.ts'
