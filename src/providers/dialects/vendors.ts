@@ -336,7 +336,7 @@ export const VENDORS: readonly Vendor[] = [
   }),
 ]
 
-/** The vendor of this name; undefined: there is none. */
+/** The vendor of this name, if there is one. */
 export function vendorNamed(name: string): Vendor | undefined {
   return VENDORS.find(vendor => vendor.name === name)
 }
