@@ -1,5 +1,6 @@
 /** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
 import type { AnyPlugin, FactName, Model, NanoUsd, Price, RouteView } from '#contract'
+import type { CatalogModel } from '../catalog/price-catalog.ts'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
@@ -142,6 +143,15 @@ export interface RouteConfig extends RouteView {
   readonly keepResponsesMs: number | null
 }
 
+/** Where the values of a model come from: `gateway.yaml`, a price list, the `family` of its name, or a `default`. */
+export interface ModelOrigin {
+  /** The row of the price catalog; null: gateway.yaml has the price. */
+  readonly price: CatalogModel | null
+  readonly context: string
+  readonly maxOutput: string
+  readonly reasoning: string
+}
+
 export interface Configuration {
   readonly file: string
   readonly listen: Address
@@ -182,6 +192,8 @@ export interface Configuration {
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
   readonly providers: ReadonlyMap<string, Provider>
   readonly models: ReadonlyMap<string, Model>
+  /** By the id of a model. */
+  readonly origins: ReadonlyMap<string, ModelOrigin>
   /** Alias to model id. */
   readonly aliases: ReadonlyMap<string, string>
   readonly routes: readonly RouteConfig[]

@@ -49,7 +49,8 @@ export interface TargetShape {
   readonly provider: string
   readonly model: string
   readonly weight: number
-  readonly cost?: PriceShape | 'free'
+  readonly base_model?: string
+  readonly cost?: PriceShape | 'free' | 'auto'
   readonly cap_field?: 'max_tokens' | 'max_completion_tokens'
   readonly reasoning_outside_cap: number
   readonly priority: number
@@ -59,11 +60,12 @@ export interface TargetShape {
 
 export interface ModelShape {
   readonly targets: readonly TargetShape[]
-  readonly price: PriceShape | 'free'
-  readonly context: number
-  readonly max_output: number
+  readonly price: PriceShape | 'free' | 'auto'
+  readonly context?: number | 'auto'
+  readonly max_output?: number | 'auto'
   readonly default_output?: number
-  readonly reasoning: boolean
+  readonly reasoning?: boolean | 'auto'
+  readonly deprecation?: { readonly date?: string; readonly successor?: string }
   readonly input_overhead: number
   readonly allow: readonly PriceFeature[]
   readonly public: boolean
@@ -92,6 +94,7 @@ export interface RouteShape {
 
 export interface GatewayShape {
   readonly version: 1
+  readonly catalog?: string | { readonly file: string; readonly accept: readonly string[] }
   readonly listen: string
   readonly threads: number | 'auto'
   readonly dashboard?: string

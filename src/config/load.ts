@@ -7,6 +7,7 @@ import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { asksModel, type RouteKind } from '#contract'
+import { systemClock } from '../common/clock.ts'
 import type { RoutePath } from './conditions/truth.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -18,6 +19,7 @@ import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { loadPolicy, type PolicyOptions } from './policy/policy.ts'
 import { checkFit } from './policy/route-policy.ts'
 import type { ModelNames } from './policy/when-models.ts'
+import { loadPrices } from './price-lists.ts'
 import { buildProviders } from './providers.ts'
 import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './routes.ts'
 import { GATEWAY_SCHEMA } from './schema.ts'
@@ -39,6 +41,8 @@ export interface LoadOptions {
   readonly registry: PluginRegistry
   /** Looks for warnings too. Left out: there are none. */
   readonly warn?: WarnOptions
+  /** The day whose prices count. Default: today. */
+  readonly today?: Date
 }
 
 export type LoadResult =
@@ -76,7 +80,10 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const telemetry = buildTelemetry(source, shape.telemetry)
   const providers = buildProviders(source, shape.providers, listenersOf(server))
   const providerNames = namesOf(shape.providers)
-  const { models, aliases } = buildCatalog(source, shape.models, shape.providers)
+  const today = options.today ?? new Date(systemClock.now())
+  const prices = await loadPrices(source, shape, reading, today, options.warn !== undefined)
+  const parts = { source, providers, shapes: shape.providers, catalog: prices.catalog, faults: prices.faults }
+  const { models, origins, aliases } = buildCatalog(shape.models, parts)
   const { routes, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
   const policies = await loadPolicies({ routes, uses }, source, {
     reading,
@@ -99,7 +106,8 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     }
   }
 
-  const sources = [source, ...[...policies.values()].map(policy => policy.source)]
+  const list = prices.sourceOf()
+  const sources = [source, ...(list === null ? [] : [list]), ...[...policies.values()].map(policy => policy.source)]
   if (server === null || sources.some(each => each.problems.length > 0)) {
     return { ...refused(sources), reads }
   }
@@ -113,6 +121,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     telemetry,
     providers,
     models,
+    origins,
     aliases,
     routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
     // An address that the gateway listens at is no secret: the log shows where to reach it.
@@ -122,7 +131,10 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   if (options.warn) {
     const named = { reading, registry, configFile: file, models: modelNames(shape.models, models) }
     sources.push(...(await readUnnamed(policies, named)))
-    warnAbout({ source, configuration, routes, policies: [...policies.values()] }, options.warn)
+    warnAbout(
+      { source, configuration, routes, policies: [...policies.values()], catalog: prices.catalog, today },
+      options.warn,
+    )
   }
   const files = sources.map(each => each.file)
   return {

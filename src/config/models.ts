@@ -1,16 +1,25 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
 import { MAX_CHOICES, type Modality, type Model, type SearchForm, type Target } from '#contract'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
-import type { Configuration } from './configuration.ts'
+import { type AutoParts, type ModelValues, valuesOf } from './auto-values.ts'
+import type { Configuration, ModelOrigin } from './configuration.ts'
 import type { GatewayShape, ModelShape, ProviderShape, TargetShape } from './file-shapes.ts'
 import { isTranslated, modalitiesOf, uncarried } from './modalities.ts'
-import { checkPrice, priceFrom } from './prices.ts'
+import { checkPrice } from './prices.ts'
+import { bySpecificity, checkWildcard, type Expanded, expand, isWildcard } from './wildcards.ts'
 import { didYouMean } from './yaml/problem.ts'
 import { entriesOf, pointer, type Source } from './yaml/source.ts'
 
 interface Catalog {
   readonly models: Map<string, Model>
+  readonly origins: Map<string, ModelOrigin>
   readonly aliases: Map<string, string>
+}
+
+/** Sources of the values of models, beside their shapes. */
+export interface CatalogParts extends AutoParts {
+  /** Those of the file, sound or not. */
+  readonly shapes: GatewayShape['providers']
 }
 
 /** Answers that a request may ask for in a dialect or profile; all others take `MAX_CHOICES`. A test asks the dialects themselves. */
@@ -36,42 +45,91 @@ const SEARCHES_OF: Readonly<Partial<Record<DialectName | 'demo', SearchForm>>> =
   azure: 'openai',
 }
 
-/** The models that are sound. `providers` are those of the file, sound or not. */
-export function buildCatalog(
-  source: Source,
-  shapes: GatewayShape['models'],
-  providers: GatewayShape['providers'],
-): Catalog {
-  const catalog: Catalog = { models: new Map(), aliases: new Map() }
+/** The models that are sound. */
+export function buildCatalog(shapes: GatewayShape['models'], parts: CatalogParts): Catalog {
+  const { source } = parts
+  const catalog: Catalog = { models: new Map(), origins: new Map(), aliases: new Map() }
+  const owners = new Map<string, string>()
+  const built: Built[] = []
   for (const [id, shape] of entriesOf(shapes)) {
     const at = pointer('models', id)
     const remains = source.remains(at, shape)
     if (remains === null) continue
-    const targets = (Array.isArray(remains.targets) ? remains.targets : []).map(target => target ?? {})
-    checkTargets(source, at, targets, providers)
-    checkSizes(source, at, remains)
-    checkDate(source, at, remains)
-    checkPrice(source, `${at}/price`, remains.price)
-    for (const [i, { cost }] of targets.entries()) checkPrice(source, `${at}/targets/${i}/cost`, cost)
-    if (source.sound(at)) catalog.models.set(id, build(id, shape, providers))
+    check(at, id, remains, parts)
+    if (!source.sound(at)) continue
+    const targets = shape.targets
+    const models = isWildcard(id)
+      ? parts.catalog === null
+        ? []
+        : expand(source, at, id, targets, { ...parts, catalog: parts.catalog })
+      : [{ id, targets, places: targets.map((_, index) => index) }]
+    for (const model of models) {
+      built.push({ ...model, at, pattern: id, shape })
+      // An id of its own comes before a wildcard, and of wildcards the one with more text.
+      const owner = owners.get(model.id)
+      if (owner === undefined || !isWildcard(id) || (isWildcard(owner) && bySpecificity(id, owner) < 0))
+        owners.set(model.id, id)
+    }
   }
   addAliases(source, shapes, catalog)
+  checkSuccessors(source, shapes, new Set([...namesOf(shapes), ...owners.keys(), ...catalog.aliases.keys()]))
+  for (const { id, pattern, at, shape, targets, places } of built) {
+    if (owners.get(id) !== pattern || (id !== pattern && catalog.aliases.has(id))) continue
+    const values = valuesOf(at, shape, targets, places, parts)
+    if (!source.sound(at)) continue
+    catalog.models.set(id, build(id, pattern, { ...shape, targets }, values, parts.shapes))
+    catalog.origins.set(id, values.origin)
+  }
   return catalog
 }
 
-function build(id: string, shape: ModelShape, providers: GatewayShape['providers']): Model {
+/** A model before its values are known. */
+interface Built extends Expanded {
+  readonly at: string
+  /** Its id in the file. */
+  readonly pattern: string
+  readonly shape: ModelShape
+}
+
+function check(at: string, id: string, remains: Partial<ModelShape>, { source, shapes }: CatalogParts): void {
+  const targets = (Array.isArray(remains.targets) ? remains.targets : []).map(target => target ?? {})
+  checkTargets(source, at, targets, shapes)
+  checkWildcard(source, at, id, remains)
+  if (source.has(`${at}/price`) && remains.price !== 'auto') {
+    for (const key of ['context', 'max_output'] as const) {
+      if (source.mayHave(`${at}/${key}`)) continue
+      source.report(at, `${id} has no "${key}"`, {
+        rule: 'missing-key',
+        suggestion: 'write a number of tokens, or auto: as the price catalog has it',
+      })
+    }
+  }
+  checkSizes(source, at, remains)
+  checkDay(source, `${at}/created`, 'created', remains.created)
+  checkDay(source, `${at}/deprecation/date`, 'date', remains.deprecation?.date)
+  checkPrice(source, `${at}/price`, remains.price)
+  for (const [i, { cost }] of targets.entries()) checkPrice(source, `${at}/targets/${i}/cost`, cost)
+}
+
+function build(
+  id: string,
+  pattern: string,
+  shape: ModelShape,
+  values: ModelValues,
+  providers: GatewayShape['providers'],
+): Model {
   const asked = shape.targets.map(({ provider }) => providers[provider])
   const dialects = asked.map(provider => provider?.dialect ?? 'demo')
   const choices = asked.map(provider => CHOICES_OF[provider?.profile ?? provider?.dialect ?? 'demo'] ?? MAX_CHOICES)
   return {
     id,
     targets: shape.targets.map(
-      (target): Target => ({
+      (target, index): Target => ({
         id: `${target.provider}/${target.model}`,
         provider: target.provider,
         model: target.model,
         weight: target.weight,
-        cost: target.cost === undefined ? null : (priceFrom(target.cost) ?? []),
+        cost: values.costs[index]!,
         ...(target.cap_field === undefined ? {} : { capField: target.cap_field }),
         reasoningOutsideCap: target.reasoning_outside_cap,
         priority: target.priority,
@@ -79,12 +137,12 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
         ...readsOf(target, providers[target.provider]),
       }),
     ),
-    price: priceFrom(shape.price),
-    context: shape.context,
-    maxOutput: shape.max_output,
+    price: values.price,
+    context: values.context,
+    maxOutput: values.maxOutput,
     maxChoices: Math.max(...choices),
-    defaultOutput: shape.default_output ?? shape.max_output,
-    reasoning: shape.reasoning,
+    defaultOutput: Math.min(shape.default_output ?? values.maxOutput, values.maxOutput),
+    reasoning: values.reasoning,
     inputOverhead: shape.input_overhead,
     allow: shape.allow,
     searches: [...new Set(dialects.flatMap(dialect => SEARCHES_OF[dialect] ?? []))],
@@ -93,11 +151,13 @@ function build(id: string, shape: ModelShape, providers: GatewayShape['providers
     created: Date.parse(`${shape.created}T00:00:00Z`) / 1000,
     ownedBy: shape.owned_by,
     description: shape.description ?? null,
+    ...(values.deprecation === null ? {} : { deprecation: values.deprecation }),
+    ...(id === pattern ? {} : { wildcard: pattern }),
   }
 }
 
-function readsOf({ model, input_modalities }: TargetShape, provider: ProviderShape | undefined) {
-  const inputModalities = modalitiesOf(provider ?? {}, model, input_modalities)
+function readsOf({ model, base_model, input_modalities }: TargetShape, provider: ProviderShape | undefined) {
+  const inputModalities = modalitiesOf(provider ?? {}, base_model ?? model, input_modalities)
   return inputModalities === undefined ? {} : { inputModalities }
 }
 
@@ -165,28 +225,42 @@ export function checkProviderName(source: Source, at: string, name: string, know
 }
 
 function checkSizes(source: Source, at: string, shape: Partial<ModelShape>): void {
-  const { context = Infinity, max_output = Infinity, default_output = 0 } = shape
-  if (max_output !== Infinity && max_output > context) {
-    const message = `max_output (${max_output}) is more than context (${context})`
+  const number = (size: number | 'auto' | undefined, otherwise: number) => (typeof size === 'number' ? size : otherwise)
+  const [context, output] = [number(shape.context, Infinity), number(shape.max_output, Infinity)]
+  if (output !== Infinity && output > context) {
+    const message = `max_output (${output}) is more than context (${context})`
     source.report(`${at}/max_output`, message, {
       rule: 'out-of-bounds',
       suggestion: 'context is prompt and answer together',
     })
   }
-  if (default_output > max_output) {
-    source.report(
-      `${at}/default_output`,
-      `default_output (${default_output}) is more than max_output (${max_output})`,
-      { rule: 'out-of-bounds' },
-    )
+  const { default_output: usual = 0 } = shape
+  if (usual > output) {
+    source.report(`${at}/default_output`, `default_output (${usual}) is more than max_output (${output})`, {
+      rule: 'out-of-bounds',
+    })
   }
 }
 
-function checkDate(source: Source, at: string, { created }: Partial<ModelShape>): void {
-  if (created === undefined) return
-  const day = new Date(`${created}T00:00:00Z`)
-  if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== created) {
-    source.report(`${at}/created`, `created: ${source.show(`${at}/created`, created)} is not a day of the calendar`)
+function checkDay(source: Source, at: string, key: string, text: string | undefined): void {
+  if (text === undefined) return
+  const day = new Date(`${text}T00:00:00Z`)
+  if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== text) {
+    source.report(at, `${key}: ${source.show(at, text)} is not a day of the calendar`)
+  }
+}
+
+const namesOf = (shapes: GatewayShape['models']) => entriesOf(shapes).map(([id]) => id)
+
+function checkSuccessors(source: Source, shapes: GatewayShape['models'], known: ReadonlySet<string>): void {
+  for (const [id, shape] of entriesOf(shapes)) {
+    const at = `${pointer('models', id)}/deprecation/successor`
+    const successor = shape?.deprecation?.successor
+    if (successor === undefined || !source.sound(at) || known.has(successor)) continue
+    source.report(at, `the successor ${source.show(at, successor)} is not a model of this file`, {
+      rule: 'unknown-model',
+      suggestion: didYouMean(successor, known) ?? 'write the id of a model of this file',
+    })
   }
 }
 

@@ -54,7 +54,7 @@ function rulesOf(parts: PriceParts, scale: bigint, condition: Condition = {}): P
 }
 
 /** Refuses a price that can only be a slip of the pen, and steps that contradict each other. */
-export function checkPrice(source: Source, at: string, shape: PriceShape | 'free' | undefined): void {
+export function checkPrice(source: Source, at: string, shape: PriceShape | 'auto' | 'free' | undefined): void {
   if (typeof shape !== 'object') return
   const scale = shape.per === '1K tokens' ? 1000n : 1n
   if (shape.second !== undefined && shape.minute !== undefined) {

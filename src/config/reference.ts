@@ -21,7 +21,9 @@ interface Schema {
   readonly required?: readonly string[]
   readonly items?: Schema
   readonly additionalProperties?: Schema | boolean
-  /** The map of a price, which can also be the word `free`. */
+  /** The words that a price can be, or nothing. */
+  readonly then?: Schema
+  /** The map of a price, or the value that can also be the word `auto`. */
   readonly else?: Schema
 }
 
@@ -113,7 +115,8 @@ function typeOf(schema: Schema): string {
     const unit = $ref.slice(`${UNITS_ID}#/$defs/`.length) as UnitName
     return within === undefined ? unit : `${unit}, ${within.from} to ${within.to}`
   }
-  if (map) return '`free` or a map'
+  if (schema.then?.enum) return `${schema.then.enum.map(word => `\`${word}\``).join(', ')} or a map`
+  if (map) return map.properties ? 'string or a map' : `\`auto\` or ${typeOf(map)}`
   if (schema.anyOf) return schema.anyOf.map(typeOf).join(' or ')
   if (items) return `list: ${typeOf(items)}`
   if (typeof named === 'object') return `map of ${typeOf(named) === 'map' ? 'maps' : 'strings'}`

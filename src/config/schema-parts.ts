@@ -50,7 +50,7 @@ export const ADDRESS = {
   instead: { of: '^\\d{1,5}$', write: '127.0.0.1:VALUE' },
 }
 
-const SENTENCE_PRICE = 'must be "free" or a map with per, input and output'
+const SENTENCE_PRICE = 'must be "auto", "free" or a map with per, input and output'
 
 const dollars = (description: string) => ({ ...unit('money'), description })
 
@@ -119,22 +119,30 @@ const PRICE_PARTS = {
   tier: TIER,
 }
 
-/** A price is the word `free` or a map. `if` selects the errors of one of the two. */
-const priceOf = (description: string, sentence: string, parts: object, rules: object) => ({
+/** A price is one of some words or a map. `if` selects the errors of one of the two. */
+const priceOf = (description: string, sentence: string, words: readonly string[], parts: object, rules: object) => ({
   type: ['string', 'object'],
   description,
   sentence,
   if: { type: 'string' },
-  then: { const: 'free', sentence },
+  then: { enum: words, sentence },
   else: map(description, parts, { sentence, ...rules }),
 })
 
 export const price = (description: string) =>
-  priceOf(description, SENTENCE_PRICE, PRICE_PARTS, { required: ['per', 'input', 'output'] })
+  priceOf(description, SENTENCE_PRICE, ['auto', 'free'], PRICE_PARTS, { required: ['per', 'input', 'output'] })
+
+/** A value that the price catalog can fill in: the word `auto`, or the value. */
+export const orAuto = (schema: { readonly description: string }, sentence: string, standard = '') => ({
+  description: schema.description + standard,
+  if: { const: 'auto' },
+  else: { ...schema, sentence },
+})
 
 export const RAW_PRICE = priceOf(
   'Raw routes: the price of a request: "free", or dollars for each request, for tokens or other units, or both.',
   'must be "free" or a map with request, per and input, or another unit',
+  ['free'],
   {
     per: PER,
     ...PROMPT_PARTS,

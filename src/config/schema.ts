@@ -12,6 +12,7 @@ import {
   map,
   measured,
   NAME,
+  orAuto,
   POLICY_NAME,
   price,
   RAW_PRICE,
@@ -72,7 +73,12 @@ const TARGET = map(
     weight: whole("The share of requests that this target gets, relative to the other targets' weights.", 1, 1000, {
       default: 1,
     }),
-    cost: price('What the operator pays the provider. Counted in tollgate_cost_dollars_total.'),
+    base_model: text(
+      "The name of the model in the price catalog, where the provider's name is another one, such as that of a deployment. Default: model.",
+    ),
+    cost: price(
+      'What the operator pays the provider. Counted in tollgate_cost_dollars_total. auto: the price of the price catalog. Default: auto where the price of the model is auto.',
+    ),
     cap_field: {
       enum: ['max_tokens', 'max_completion_tokens'],
       description:
@@ -94,14 +100,40 @@ const TARGET = map(
   { required: ['provider', 'model'] },
 )
 
+const OF_CATALOG = ' auto: as the price catalog has it. Required unless the price is auto.'
+
 const OF_MODEL = {
-  price: price('What customers pay, whichever target answers.'),
-  context: tokens('The context window: tokens of prompt and answer together.'),
-  max_output: tokens('The maximum number of output tokens.'),
+  price: price(
+    'What customers pay, whichever target answers. auto: the price of the price catalog, of several targets the dearest in each unit.',
+  ),
+  context: orAuto(
+    tokens('The context window: tokens of prompt and answer together.'),
+    'must be "auto" or a number of tokens from 1 to 100M',
+    OF_CATALOG,
+  ),
+  max_output: orAuto(
+    tokens('The maximum number of output tokens.'),
+    'must be "auto" or a number of tokens from 1 to 100M',
+    OF_CATALOG,
+  ),
   default_output: tokens('The output cap of requests that do not set one. Default: max_output.'),
-  reasoning: flag(
-    'Whether the model reasons: it accepts reasoning_effort and bills hidden tokens that Tollgate cannot count.',
-    false,
+  reasoning: {
+    enum: [true, false, 'auto'],
+    description:
+      'Whether the model reasons: it accepts reasoning_effort and bills hidden tokens that Tollgate cannot count. auto: as the price catalog has it. Default: auto where the price is auto, else false.',
+  },
+  deprecation: map(
+    'The end of the model. Answers have the headers Deprecation and Sunset, and `tollgate check` warns 90 days ahead. Default: as the price catalog has it, where the price is auto.',
+    {
+      date: {
+        type: 'string',
+        pattern: '^\\d{4}-\\d\\d-\\d\\d$',
+        sentence: 'must be a date such as 2026-01-31',
+        description: 'The day on which the provider turns the model off.',
+      },
+      successor: text('The id of the model that takes its place.'),
+    },
+    { minProperties: 1 },
   ),
   input_overhead: measured(
     'tokens',
@@ -150,7 +182,7 @@ const MODEL = map(
     },
     ...OF_MODEL,
   },
-  { required: ['targets', 'price', 'context', 'max_output'] },
+  { required: ['targets', 'price'] },
 )
 
 const ROUTE = map(
@@ -317,6 +349,29 @@ export const GATEWAY_SCHEMA = map(
       },
       { default: {} },
     ),
+    catalog: {
+      type: ['string', 'object'],
+      description:
+        "A price list that comes before the built-in one: the path of a file, in the format of LiteLLM's model_prices_and_context_window.json or models.dev's api.json. `tollgate prices update` writes one.",
+      sentence: 'must be the path of a file or a map with file and accept',
+      if: { type: 'string' },
+      then: { minLength: 1 },
+      else: map(
+        'A price list with exceptions.',
+        {
+          file: text('The path of the file, relative to this one.'),
+          accept: {
+            type: 'array',
+            uniqueItems: true,
+            description:
+              'Models whose price may be 0, or more than ten times higher or lower than in the built-in list, as VENDOR/MODEL.',
+            items: { type: 'string', minLength: 1, description: 'A model, such as openai/gpt-5-mini.' },
+            default: [],
+          },
+        },
+        { required: ['file'] },
+      ),
+    },
     providers: {
       type: 'object',
       description: 'Accounts at model providers, by name.',
@@ -329,7 +384,8 @@ export const GATEWAY_SCHEMA = map(
     },
     models: {
       type: 'object',
-      description: 'The models, by the id that clients send.',
+      description:
+        'The models, by the id that clients send. An id with one `*`, such as `openai/*`, is each model of the price catalog that fits its targets.',
       propertyNames: { pattern: '^[!-~]{1,200}$', sentence: 'must be 1 to 200 printable characters without blanks' },
       additionalProperties: knowing(MODEL, {
         'an entry of targets': TARGET.properties,

@@ -16,12 +16,14 @@ import {
   UNITS,
   type Unit,
 } from '#contract'
+import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
 import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
 import { warnOfLimits } from './policy/limit-warnings.ts'
 import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { comparedIn } from './policy/when-models.ts'
+import { warnOfLists } from './price-warnings.ts'
 import { PRICE_KEYS } from './prices.ts'
 import { SECRET_HEADER } from './providers.ts'
 import type { PlannedRoute } from './routes.ts'
@@ -39,13 +41,21 @@ interface Loaded {
   readonly configuration: Configuration
   readonly routes: readonly PlannedRoute[]
   readonly policies: readonly LoadedPolicy[]
+  /** Loaded for warnings in any case. */
+  readonly catalog: PriceCatalog | null
+  readonly today: Date
 }
 
 /** Leaves the warnings at the sources of the files. */
-export function warnAbout({ source, configuration, routes, policies }: Loaded, { plansOf }: WarnOptions): void {
+export function warnAbout(
+  { source, configuration, routes, policies, catalog, today }: Loaded,
+  { plansOf }: WarnOptions,
+): void {
   const { providers, models, limits, store, telemetry } = configuration
   for (const provider of providers.values()) warnOfHost(source, provider)
-  for (const { id, price, allow, targets } of models.values()) {
+  warnOfLists(source, configuration, catalog, today)
+  for (const { id, price, allow, targets, wildcard } of models.values()) {
+    if (wildcard !== undefined) continue
     const at = pointer('models', id)
     warnOfPrice(source, `${at}/price`, price)
     if (allow.includes('web_search')) warnOfSearch(source, `${at}/allow`, price)

@@ -52,6 +52,17 @@ export interface Model {
   readonly created: number
   readonly ownedBy: string
   readonly description: string | null
+  /** The end of the model; left out: none is known. */
+  readonly deprecation?: ModelEnd
+  /** The id with a `*` in gateway.yaml that the model comes from; left out: its own id is there. */
+  readonly wildcard?: string
+}
+
+/** When a model ends, and the model that takes its place. */
+export interface ModelEnd {
+  /** The day on which its provider turns it off, as YYYY-MM-DD; null: not known. */
+  readonly date: string | null
+  readonly successor: string | null
 }
 
 /**

@@ -71,6 +71,8 @@ export interface RuleFields {
   readonly per: number
   readonly above?: number
   readonly tier?: Tier
+  /** The price list and its day. Left out: the operator wrote the price. */
+  readonly source?: string
 }
 
 const PLAIN: readonly Unit[] = ['input', 'cached_input', 'cache_write', 'output', 'request', 'search']
@@ -79,7 +81,8 @@ const PLAIN: readonly Unit[] = ['input', 'cached_input', 'cache_write', 'output'
 export function priceFields(price: Price): PriceFields {
   const shown = (unit: Unit) => formatMoney(rateOf(price, unit))
   const isPlain = price.every(
-    ({ unit, above, tier }) => PLAIN.includes(unit) && above === undefined && tier === undefined,
+    ({ unit, above, tier, source }) =>
+      PLAIN.includes(unit) && above === undefined && tier === undefined && source === undefined,
   )
   return {
     unit: '1M tokens',

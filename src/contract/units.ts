@@ -110,6 +110,8 @@ export interface PriceRule {
   /** Holds for requests whose prompt has more tokens than this, cached and written ones included; then for all of the request. */
   readonly above?: number
   readonly tier?: Tier
+  /** The price list and its day; left out: gateway.yaml has the price. */
+  readonly source?: string
 }
 
 /** Copied into the hold, so a reload cannot change a bill. A unit without a rule costs what its whole costs, or nothing. */

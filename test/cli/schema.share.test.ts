@@ -224,6 +224,7 @@ describe('refuses what has the wrong shape', () => {
     'PROVIDERS: Foundry without a version',
     'ROUTES: a raw route without provider',
     'ROUTES: a raw route without price',
+    'CATALOG: a price by hand without sizes',
   ]
 
   test('every broken row of that kind', async () => {
@@ -246,7 +247,10 @@ describe('refuses what has the wrong shape', () => {
     // A pattern says what a size is; how large it may be, the description says.
     const isBound = ({ says }: { says: string }) => /^must (lie between|allow at least)/.test(says)
     const mistakes = [...GATEWAY.mistakes, ...POLICY.mistakes].filter(mistake => !isBound(mistake))
-    const missed = mistakes.filter(({ text }) => complaints(isWrong, text) === null)
+    // A word is the path of a price list, which only the loader can look for.
+    const missed = mistakes.filter(
+      ({ name, text }) => !name.startsWith('/catalog: ') && complaints(isWrong, text) === null,
+    )
     expect(missed.map(({ name }) => name)).toEqual([])
     expect(mistakes.length).toBeGreaterThan(400)
   })

@@ -1,5 +1,6 @@
 /** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
 import { BRACES } from './brace-rows.ts'
+import { CATALOG } from './catalog-rows.ts'
 import { ONE_DIALECT } from './dialect-rows.ts'
 import { PRICES } from './price-rows.ts'
 import { STORE } from './store-rows.ts'
@@ -395,14 +396,14 @@ const MODELS: Row[] = [
   [
     'no price',
     model(`    ▸${TARGETS.trim()}\n${SIZES}`),
-    'small has no "price"; it must be "free" or a map with per, input and output',
+    'small has no "price"; it must be "auto", "free" or a map with per, input and output',
   ],
   [
     'a price in words',
     model(`${TARGETS}\n    price: ▸cheap\n${SIZES}`),
-    'price must be "free" or a map with per, input and output, not "cheap"',
+    'price must be "auto", "free" or a map with per, input and output, not "cheap"',
   ],
-  ['a price that is a number', model(`${TARGETS}\n    price: ▸5\n${SIZES}`), 'price must be "free" or a map'],
+  ['a price that is a number', model(`${TARGETS}\n    price: ▸5\n${SIZES}`), 'price must be "auto", "free" or a map'],
   [
     'a price without output',
     model(`${TARGETS}\n    price: ▸{ per: 1M tokens, input: 1 }\n${SIZES}`),
@@ -411,7 +412,7 @@ const MODELS: Row[] = [
   [
     'a price per word',
     model(`${TARGETS}\n    price: { per: ▸1M words, input: 1, output: 1 }\n${SIZES}`),
-    'per: "1M words" is not one of 1M tokens or 1K tokens',
+    'per must be "1M tokens" or "1K tokens", not "1M words"',
   ],
   [
     'too many decimals',
@@ -671,5 +672,6 @@ export const GATEWAY_ROWS = Object.entries({
   TARGETS: TARGET_ROWS,
   MODELS,
   PRICES,
+  CATALOG,
   ROUTES,
 }).flatMap(([group, rows]) => rows.map(row => [`${group}: ${row[0]}`, row] as const))

@@ -105,7 +105,7 @@ test('one mistake does not hide another beside it', async () => {
     'gateway.yaml:8:33 x-team must be text, not 5',
     'gateway.yaml:11:28 there is no provider "dmeo"',
     'gateway.yaml:11:55 weight must be a whole number, not "lots',
-    'gateway.yaml:12:19 per: "1M words" is not one of 1M tokens ',
+    'gateway.yaml:12:19 per must be "1M tokens" or "1K tokens", ',
     'gateway.yaml:12:51 output is more than $100000 per 1M token',
     'gateway.yaml:14:17 max_output (16384) is more than context ',
     'gateway.yaml:15:14 created: "2026-02-31" is not a day of th',

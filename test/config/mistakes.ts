@@ -131,7 +131,7 @@ function wrongValues(schema: Schema, value: Node): Wrong[] {
   wrong.push([
     'another type',
     isCollection ? 'wrong' : '[ wrong ]',
-    isCollection && schema['else'] ? ['wrong-value'] : shape,
+    isCollection && schema['else'] ? ['wrong-value', 'unreadable-file'] : shape,
     '',
   ])
   const types = [schema['type'] ?? []].flat()

@@ -540,7 +540,7 @@ const FOLLOWED: Row[] = [
     { gateway: { providers: PARTS.providers.replace('providers', '▸upstreams') } },
     'unknown key "upstreams"',
   ],
-  ['another word for models', models(PARTS.models.replace('models', '▸catalog')), 'unknown key "catalog"'],
+  ['another word for models', models(PARTS.models.replace('models', '▸llms')), 'unknown key "llms"'],
   [
     'another word for with',
     `${STANDARD}  - use: rate-limit\n    ▸settings: { per: key, requests: 1 per day }\n`,

@@ -38,6 +38,8 @@ const WARNINGS: readonly Rule[] = [
   'late-limit',
   'no-effect',
   'missing-finish',
+  'old-prices',
+  'model-ends',
 ]
 
 /** Those that the rows do not bring about; other tests have them. */

@@ -44,6 +44,9 @@ cors: { origins: [ https://app.example.com, "http://localhost:3000" ] }
 overload: { prefer: [ pro, enterprise ] }
 drain: 5m
 heartbeat: { first: 5s, every: 10s }
+catalog:
+  file: prices.json
+  accept: [ openai/gpt-5 ]
 providers:
   demo:
     dialect: demo
@@ -86,6 +89,7 @@ models:
     targets:
       - provider: demo
         model: tiny
+        base_model: tiniest
         weight: 3
         cost: { per: 1M tokens, input: $0.05, output: $0.20 }
         cap_field: max_tokens
@@ -129,6 +133,9 @@ models:
     max_output: 1Ki
     default_output: 512
     reasoning: false
+    deprecation:
+      date: 2099-12-31
+      successor: small
     input_overhead: 100
     allow: [ audio ]
     public: true
@@ -201,6 +208,7 @@ steps:
 export const WHOLE_FILES: Readonly<Record<string, string>> = {
   'gateway.yaml': WHOLE_GATEWAY,
   'policies/standard.yaml': WHOLE_POLICY,
+  'prices.json': '{ "gpt-5": { "litellm_provider": "openai", "mode": "chat" } }',
   'policies/paid.yaml': 'steps:\n  - use: api-key\n  - use: credits\n',
   'policies/catalog.yaml': 'steps:\n  - use: api-key\n',
 }

@@ -1,7 +1,8 @@
 /** The rows of `model_list`: which provider each is, what the provider calls the model, and how much may go there. */
+
+import { wholeOf } from '../../catalog/decimal.ts'
 import { likelierBaseUrl } from '../../config/base-urls.ts'
 import { CLOUDS } from './clouds.ts'
-import { wholeOf } from './decimal.ts'
 import { headersOf, withOneSelf } from './headers.ts'
 import { MAKERS, type ModelName, makerOf } from './litellm-names.ts'
 import { ROW } from './params-table.ts'

@@ -3,7 +3,7 @@
  * written here, and no secret gets from one side to the other.
  */
 
-import { wholeOf } from './decimal.ts'
+import { wholeOf } from '../../catalog/decimal.ts'
 import { type Credential, type Deployment, type DeploymentParts, dropsParams, readDeployment } from './deployments.ts'
 import { embeddingRoutes, RAW_POLICY } from './embeddings.ts'
 import { addAliases, addFallbacks } from './fallbacks.ts'

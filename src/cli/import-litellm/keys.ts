@@ -1,8 +1,9 @@
 /** What keys are made with by default in LiteLLM, as the command lines that make such ones here. */
+
+import { scaled } from '../../catalog/decimal.ts'
 import { formatMoney } from '../../contract/quantities.ts'
 import { showMoney } from '../format.ts'
 import { quoted } from '../shell.ts'
-import { scaled } from './decimal.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, ListValue } from './read.ts'
 import type { Known, Remarks } from './remarks.ts'

@@ -1,7 +1,8 @@
 /** Deployments of one name to a model: its targets, prices, sizes, and what is tried when they fail. */
+
+import { perMillion, scaled, wholeOf } from '../../catalog/decimal.ts'
 import { formatMoney } from '../../contract/quantities.ts'
 import { showMoney } from '../format.ts'
-import { perMillion, scaled, wholeOf } from './decimal.ts'
 import type { Deployment } from './deployments.ts'
 import { INFO, PARAMS } from './params-table.ts'
 import { type Fields, isTrue, type TextValue } from './read.ts'

@@ -1,5 +1,5 @@
 /** The policy: limits of accounts and of models, credit, and how the targets are tried. */
-import { wholeOf } from './decimal.ts'
+import { wholeOf } from '../../catalog/decimal.ts'
 import type { Deployment } from './deployments.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, TextValue } from './read.ts'

@@ -1,5 +1,5 @@
 /** LiteLLM's two timeouts as the gateway's deadlines: `timeout` is for the whole, `stream_timeout` until the first piece. */
-import { scaled } from './decimal.ts'
+import { scaled } from '../../catalog/decimal.ts'
 import type { Fields, TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 

@@ -28,6 +28,8 @@ export const RULES = {
   'broken-plugin': 'A plugin that cannot be loaded or is not well made.',
   'no-model': 'A route that asks a model, and no model that it could ask.',
   'no-price': 'Something without a price; what is free has to say so.',
+  'price-list': 'A price list that cannot be read, or a mistake in one.',
+  wildcard: 'An id with a * that cannot be any model.',
   'no-hold': 'A price that needs a hold, and a hold that cannot pay for it.',
   'unknown-path': 'A path that the gateway does not know.',
   'duplicate-path': 'Two routes with one path.',
@@ -46,6 +48,8 @@ export const RULES = {
   'unfit-policy': 'A policy that does not fit the kind of a route that uses it.',
   'unknown-plan': 'A warning: a condition names a plan that no account has.',
   'odd-price': 'A warning: a price that gives away money or is probably mistyped.',
+  'old-prices': 'A warning: a price list that is old, or a price that changes within 90 days.',
+  'model-ends': 'A warning: a model that its provider turns off within 90 days.',
   'other-dialect': 'A warning: a base_url at a host that is known to speak another dialect.',
   'no-credential': 'A warning: a provider at a host that asks everybody for a credential, without one.',
   'late-limit':

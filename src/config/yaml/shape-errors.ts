@@ -327,8 +327,10 @@ function wrongType(error: ErrorObject, name: string, value: string, instead: str
 
 function notOneOf(error: ErrorObject, name: string, value: string): Words {
   const allowed = (error.schema as unknown[]).map(String)
-  const message = `${name}: ${value} is not one of ${listed(allowed)}`
   const schema = error.parentSchema as Schema
+  const own = sentenceOf(schema)
+  const message =
+    own === undefined ? `${name}: ${value} is not one of ${listed(allowed)}` : `${name} ${own}, not ${value}`
   const word = String(error.data)
   return { message, suggestion: hintFor(word, schema.hints) ?? didYouMean(word, allowed) ?? hintNear(word, schema) }
 }

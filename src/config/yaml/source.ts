@@ -102,9 +102,11 @@ export class Source {
   #aliases = 0
   #tooBig = false
 
-  constructor(file: string, text: string) {
+  /** @param isPublic the file holds no secret, whatever the names of its keys */
+  constructor(file: string, text: string, isPublic = false) {
     this.file = file
     this.text = text
+    if (isPublic) this.#writtenOut = { ranges: [], values: [] }
     this.#lines = [0, ...[...text.matchAll(/\n/g)].map(match => match.index + 1)]
   }
 

@@ -104,22 +104,31 @@ function priceText(price: Price): string {
   return text
 }
 
-/** `[unit, nanos]`, or `[unit, nanos, per, above, tier]`, where null is what is usual. */
-type RuleRecord = readonly [unit: Unit, nanos: string, per?: number | null, above?: number | null, tier?: Tier | null]
+/** `[unit, nanos]`, with four more where one of them is not as usual; null is what is usual. */
+type RuleRecord = readonly [
+  unit: Unit,
+  nanos: string,
+  per?: number | null,
+  above?: number | null,
+  tier?: Tier | null,
+  source?: string | null,
+]
 
-function ruleRecord({ unit, nanos, per, above, tier }: PriceRule): RuleRecord {
+function ruleRecord({ unit, nanos, per, above, tier, source }: PriceRule): RuleRecord {
+  if (source !== undefined) return [unit, String(nanos), per, above ?? null, tier ?? null, source]
   if (per === UNITS[unit].per && above === undefined && tier === undefined) return [unit, String(nanos)]
   return [unit, String(nanos), per, above ?? null, tier ?? null]
 }
 
 /** The price in the column `price`. */
 export function priceOf(text: string): Price {
-  return (JSON.parse(text) as readonly RuleRecord[]).map(([unit, nanos, per, above, tier]) => ({
+  return (JSON.parse(text) as readonly RuleRecord[]).map(([unit, nanos, per, above, tier, source]) => ({
     unit,
     nanos: BigInt(nanos),
     per: per ?? UNITS[unit].per,
     ...(above == null ? {} : { above }),
     ...(tier == null ? {} : { tier }),
+    ...(source == null ? {} : { source }),
   }))
 }
 

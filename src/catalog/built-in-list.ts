@@ -1,0 +1,145 @@
+/** The built-in price list: `@pydantic/genai-prices`, which comes with its data. */
+
+import type { ModelInfo, ModelPrice } from '@pydantic/genai-prices'
+import { type Price, type PriceRule, rateOf, type Unit } from '#contract'
+import type { Vendor } from '../providers/dialects/vendors.ts'
+import { type ListedModel, ruleOf, sourceOf } from './listed-model.ts'
+
+/** The version in package.json and the day of its release. */
+export const BUILT_IN = { name: 'genai-prices 0.1.8', date: '2026-09-23' }
+
+/** The same in one text. */
+const SOURCE = sourceOf(BUILT_IN.name, BUILT_IN.date)
+
+/** The keys of its prices, each with our unit and how many a price is for. */
+const KEYS: Readonly<Record<string, readonly [unit: Unit, per: number]>> = {
+  input_mtok: ['input', 1_000_000],
+  cache_read_mtok: ['cached_input', 1_000_000],
+  cache_write_mtok: ['cache_write', 1_000_000],
+  cache_write_1h_mtok: ['cache_write_1h', 1_000_000],
+  input_audio_mtok: ['input_audio', 1_000_000],
+  cache_audio_read_mtok: ['cached_audio', 1_000_000],
+  input_image_mtok: ['input_image', 1_000_000],
+  output_mtok: ['output', 1_000_000],
+  output_reasoning_mtok: ['reasoning', 1_000_000],
+  output_audio_mtok: ['output_audio', 1_000_000],
+  output_image_mtok: ['output_image', 1_000_000],
+  input_mchars: ['character', 1_000_000],
+  input_document_kpages: ['page', 1000],
+  web_searches_kcount: ['search', 1000],
+  requests_kcount: ['request', 1000],
+}
+const MODULE = '@pydantic/genai-prices'
+type Genai = typeof import('@pydantic/genai-prices')
+
+/** Finds models in the built-in list. */
+export interface BuiltInList {
+  /** Null: the list does not have it. */
+  find(vendor: Vendor, model: string): ListedModel | null
+  /** The names of the vendor's models for chats that have a price. */
+  ids(vendor: Vendor): readonly string[]
+}
+
+/**
+ * Loads the built-in list (45 ms, 18 MiB).
+ * @param today the prices of this day count
+ */
+export async function loadBuiltInList(today: Date): Promise<BuiltInList> {
+  const genai = (await import(MODULE)) as Genai
+  const found = new Map<string, ListedModel | null>()
+  const find = (vendor: Vendor, model: string): ListedModel | null => {
+    if (vendor.genai === undefined) return null
+    const key = `${vendor.genai} ${model}`
+    if (!found.has(key)) found.set(key, findIn(genai, vendor.genai, model, today))
+    return found.get(key)!
+  }
+  return {
+    find,
+    ids: vendor => {
+      const provider = vendor.genai === undefined ? undefined : genai.findProvider({ providerId: vendor.genai })
+      const names = (provider?.models ?? []).flatMap(model => namesOf(model))
+      return [...new Set(names)].filter(name => find(vendor, name)?.chat === true && find(vendor, name)!.price !== null)
+    },
+  }
+}
+
+function findIn(genai: Genai, provider: string, name: string, today: Date): ListedModel | null {
+  // An empty usage costs nothing: the call finds the model, by the list's own rules.
+  const result = genai.calcPrice({}, name, { providerId: provider, timestamp: today })
+  if (result === null) return null
+  const { model } = result
+  const prices = pricesOn(genai, provider, name, today)
+  const price = prices.map(priceFrom).reduce(dearer)
+  const uncounted = Object.keys(result.model_price).filter(key => !(key in KEYS))
+  return {
+    id: model.id,
+    aliases: namesOf(model),
+    price: hasTokens(price) ? price : null,
+    changes: changeAfter(model, today),
+    hourly: prices.length > 1,
+    context: model.context_window ?? null,
+    maxOutput: null,
+    reasoning: null,
+    chat: hasTokens(price) && !NO_CHATS.test(model.id),
+    deprecation: model.deprecated ? { date: null, successor: null } : null,
+    uncounted,
+    path: [],
+    problems: [],
+  }
+}
+
+/** Names of models with prices for tokens that answer no chats. */
+export const NO_CHATS =
+  /(^|[/.@:-])(realtime|live|transcribe|tts|sonic|voice|whisper|embed|embedding|embeddings|moderation|image|dall-e|imagen|veo|sora|omni|instruct-completion)(?![a-z])|^(ada|babbage|curie|davinci)$|^text-davinci|^gpt-3\.5-turbo-instruct|^ft:|\.ft-$/
+
+const hasTokens = (price: Price): boolean =>
+  price.some(({ unit }) => unit === 'input') && price.some(({ unit }) => unit === 'output')
+
+/** The names by which the list finds a model for certain. */
+function namesOf({ id, match }: ModelInfo): string[] {
+  const equals: string[] = []
+  const walk = (logic: ModelInfo['match']): void => {
+    if ('or' in logic) logic.or.forEach(walk)
+    else if ('equals' in logic) equals.push(logic.equals)
+  }
+  walk(match)
+  return [...new Set([id, ...equals])]
+}
+
+/** The prices of a day: several where the provider has other prices at some hours. */
+function pricesOn(genai: Genai, provider: string, name: string, today: Date): ModelPrice[] {
+  const { model } = genai.calcPrice({}, name, { providerId: provider, timestamp: today })!
+  if (!Array.isArray(model.prices) || model.prices.every(({ constraint }) => constraint?.type !== 'time_of_date')) {
+    return [genai.calcPrice({}, name, { providerId: provider, timestamp: today })!.model_price]
+  }
+  const day = Math.floor(today.getTime() / DAY_MS) * DAY_MS
+  const every = Array.from({ length: 48 }, (_, half) => new Date(day + half * (DAY_MS / 48) + 1000))
+  return [
+    ...new Set(every.map(timestamp => genai.calcPrice({}, name, { providerId: provider, timestamp })!.model_price)),
+  ]
+}
+
+const DAY_MS = 86_400_000
+
+const dearer = (a: Price, b: Price): Price => (sumOf(b) > sumOf(a) ? b : a)
+const sumOf = (price: Price): bigint => rateOf(price, 'input') + rateOf(price, 'output')
+
+function priceFrom(prices: ModelPrice): Price {
+  const source = SOURCE
+  return Object.entries(prices).flatMap(([key, value]): PriceRule[] => {
+    const known = Object.hasOwn(KEYS, key) ? KEYS[key]! : null
+    if (known === null || value === undefined) return []
+    const [unit, per] = known
+    if (typeof value === 'number') return [ruleOf(unit, value, per, { source })]
+    return [
+      ruleOf(unit, value.base, per, { source }),
+      ...value.tiers.map(({ start, price }) => ruleOf(unit, price, per, { above: start, source })),
+    ]
+  })
+}
+
+function changeAfter({ prices }: ModelInfo, today: Date): string | null {
+  if (!Array.isArray(prices)) return null
+  const days = prices.flatMap(({ constraint }) => (constraint?.type === 'start_date' ? [constraint.start_date] : []))
+  return days.filter(day => new Date(`${day}T00:00:00Z`) > today).sort()[0] ?? null
+}

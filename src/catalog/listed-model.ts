@@ -1,0 +1,103 @@
+/** A model as a price list has it. */
+import { type Price, type PriceRule, UNITS, type Unit } from '#contract'
+import { decimalOf } from './decimal.ts'
+
+/** A mistake in a price list, at a path of its JSON. */
+export interface ListProblem {
+  readonly path: readonly string[]
+  /** Its index in the text, where that is not the value at `path`. */
+  readonly offset?: number
+  readonly message: string
+  readonly suggestion?: string
+}
+
+/** When a model stops, and the model that takes its place. */
+export interface Deprecation {
+  /** The day on which the provider turns the model off, as YYYY-MM-DD; null: the list does not say it. */
+  readonly date: string | null
+  readonly successor: string | null
+}
+
+/** One model of a price list. A field is null where the list does not have it. */
+export interface ListedModel {
+  /** The provider's name for it. */
+  readonly id: string
+  /** Other names for it, of the same provider. */
+  readonly aliases: readonly string[]
+  /** In nano-dollars; null: the list has no price for the tokens of a chat. */
+  readonly price: Price | null
+  /** The next day on which the list has another price, as YYYY-MM-DD. */
+  readonly changes: string | null
+  /** Whether the price depends on the hour of the day; `price` is the dearest of the day. */
+  readonly hourly: boolean
+  readonly context: number | null
+  readonly maxOutput: number | null
+  readonly reasoning: boolean | null
+  /** Whether it answers chats. */
+  readonly chat: boolean
+  readonly deprecation: Deprecation | null
+  /** Priced by the list, and not counted by the gateway. */
+  readonly uncounted: readonly string[]
+  /** Where the model is in the JSON of its list. */
+  readonly path: readonly string[]
+  readonly problems: readonly ListProblem[]
+}
+
+/** Dollars for one `per` of tokens, or for one of another unit: more is a slip of the pen. */
+export const MAX_DOLLARS = 100_000
+
+/**
+ * The price of one unit as a rule, for as many as YAML has it; rounded up to the nano-dollar.
+ * @param per the number of units that `dollars` are for
+ */
+export function ruleOf(
+  unit: Unit,
+  dollars: number,
+  per: number,
+  condition: Pick<PriceRule, 'above' | 'tier' | 'source'>,
+): PriceRule {
+  const own = UNITS[unit].per
+  const { digits, exponent } = decimalOf(String(dollars))!
+  const numerator = digits * BigInt(own) * 10n ** BigInt(Math.max(exponent + 9, 0))
+  const divisor = BigInt(per) * 10n ** BigInt(Math.max(-exponent - 9, 0))
+  return { unit, nanos: (numerator + divisor - 1n) / divisor, per: own, ...condition }
+}
+
+/** The mistake in a price; null: it is sound. `dollars` are for `per`. */
+export function faultOf(dollars: unknown, unit: Unit, per: number): string | null {
+  if (typeof dollars !== 'number' || !Number.isFinite(dollars)) {
+    return `${JSON.stringify(dollars)} is not a price: a price is a number of dollars`
+  }
+  if (dollars < 0) return `${dollars} is not a price: a price is not below 0`
+  const shown = (dollars / per) * UNITS[unit].per
+  if (shown > MAX_DOLLARS) {
+    return `${dollars} is $${Math.round(shown)} ${UNITS[unit].per === 1_000_000 ? 'for 1M tokens' : `a ${UNITS[unit].one}`}: a price is at most $${MAX_DOLLARS}`
+  }
+  return null
+}
+
+/** The members of a JSON object. */
+export type Members = Readonly<Record<string, unknown>>
+
+/** Whether a value is a JSON object. */
+export const isMap = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** YYYY-MM-DD. */
+export const DAY = /^\d{4}-\d\d-\d\d$/
+
+/** A whole number of tokens; null: the list has none that makes sense. */
+export function tokensOf(value: unknown): number | null {
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 100_000_000 ? value : null
+}
+
+/** The end of a model on a day of a list; null: the list has no such day. */
+export function deprecationOf(date: unknown): Deprecation | null {
+  return typeof date === 'string' && DAY.test(date) ? { date, successor: null } : null
+}
+
+/** The member of a list in which `tollgate prices update` writes its day and where it comes from. */
+export const MARK = '_tollgate'
+
+/** A price list and its day, as receipts name them. */
+export const sourceOf = (name: string, date: string): string => `${name} of ${date}`

@@ -1,0 +1,141 @@
+/** LiteLLM's `model_prices_and_context_window.json`: models by name, with prices in dollars for one token. */
+import { type PriceRule, TIERS, type Tier, type Unit } from '#contract'
+import { NO_CHATS } from './built-in-list.ts'
+import {
+  deprecationOf,
+  faultOf,
+  isMap,
+  type ListedModel,
+  type ListProblem,
+  MARK,
+  type Members,
+  ruleOf,
+  tokensOf,
+} from './listed-model.ts'
+
+/** Its keys of prices, without their endings. */
+const KEYS: Readonly<Record<string, Unit>> = {
+  input_cost_per_token: 'input',
+  cache_read_input_token_cost: 'cached_input',
+  cache_creation_input_token_cost: 'cache_write',
+  cache_creation_input_token_cost_above_1hr: 'cache_write_1h',
+  input_cost_per_audio_token: 'input_audio',
+  cache_read_input_audio_token_cost: 'cached_audio',
+  input_cost_per_image_token: 'input_image',
+  output_cost_per_token: 'output',
+  output_cost_per_reasoning_token: 'reasoning',
+  output_cost_per_audio_token: 'output_audio',
+  output_cost_per_image_token: 'output_image',
+  input_cost_per_request: 'request',
+}
+
+const TIER_OF: Readonly<Record<string, Tier>> = {
+  batches: 'batch',
+  ...Object.fromEntries(TIERS.map(tier => [tier, tier])),
+}
+/** The price for a long prompt, and then that of a class of service, in either order. */
+const ABOVE = /_above_(\d+)k_tokens/
+const TIER = /_(flex|priority|batches|batch)$/
+
+/** Fields about cost that no request to a chat model uses. */
+const NOT_OF_CHATS =
+  /(per_(image|pixel|second|character|video|page|query|session|1k|gb|hour)|_per_document|annotation|vector_store|file_search|code_interpreter|computer_use|ocr|_dbu_)/
+
+/** The models by LiteLLM's name of the provider, then by the provider's name for the model in lower case. */
+export function litellmModels(list: Members): Map<string, Map<string, ListedModel>> {
+  const providers = new Map<string, Map<string, ListedModel>>()
+  for (const [key, row] of Object.entries(list)) {
+    if (key === 'sample_spec' || key === MARK || !isMap(row)) continue
+    const provider = row['litellm_provider']
+    if (typeof provider !== 'string') continue
+    const id = key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : withoutPrefix(key, provider)
+    const models = providers.get(provider) ?? new Map<string, ListedModel>()
+    providers.set(provider, models)
+    models.set(id.toLowerCase(), modelOf(key, id, row))
+  }
+  return providers
+}
+
+/** Rows of `bedrock_converse` begin with `bedrock/`, those of `vertex_ai-anthropic_models` with `vertex_ai/`. */
+function withoutPrefix(key: string, provider: string): string {
+  const slash = key.indexOf('/')
+  return slash > 0 && provider.startsWith(key.slice(0, slash)) ? key.slice(slash + 1) : key
+}
+
+function modelOf(key: string, id: string, row: Members): ListedModel {
+  const problems: ListProblem[] = []
+  const uncounted: string[] = []
+  const rules = Object.entries(row).flatMap(([name, value]): PriceRule[] => {
+    if (!/cost/.test(name) || value === null) return []
+    const priced = unitOf(name)
+    if (priced === null) {
+      if (name === 'search_context_cost_per_query') return searchRule(value)
+      if (value !== 0 && !NOT_OF_CHATS.test(name)) uncounted.push(name)
+      return []
+    }
+    const fault = faultOf(value, priced.unit, 1)
+    if (fault !== null) {
+      problems.push({ path: [key, name], message: `${key}: ${name}: ${fault}` })
+      return []
+    }
+    return [ruleOf(priced.unit, value as number, 1, priced.condition)]
+  })
+  const mode = row['mode']
+  const has = (unit: Unit) => rules.some(rule => rule.unit === unit)
+  const chat = mode === undefined ? !NO_CHATS.test(id) : mode === 'chat' || mode === 'responses'
+  if (chat && has('input') !== has('output') && problems.length === 0) {
+    const missing = has('input') ? 'output_cost_per_token' : 'input_cost_per_token'
+    problems.push({ path: [key], message: `${key} has no ${missing}`, suggestion: 'a price has both' })
+  }
+  return {
+    id,
+    aliases: [id],
+    price: has('input') && has('output') ? rules : null,
+    changes: null,
+    hourly: false,
+    context: contextOf(row),
+    maxOutput: tokensOf(row['max_output_tokens'] ?? row['max_tokens']),
+    reasoning: chat ? row['supports_reasoning'] === true : null,
+    chat,
+    deprecation: deprecationOf(row['deprecation_date']),
+    uncounted,
+    path: [key],
+    problems,
+  }
+}
+
+interface Priced {
+  readonly unit: Unit
+  readonly condition: Pick<PriceRule, 'above' | 'tier'>
+}
+
+function unitOf(name: string): Priced | null {
+  let rest = name
+  const condition: { above?: number; tier?: Tier } = {}
+  const tier = TIER.exec(rest)
+  if (tier) {
+    condition.tier = TIER_OF[tier[1]!]!
+    rest = rest.slice(0, tier.index)
+  }
+  const above = ABOVE.exec(rest)
+  if (above) {
+    condition.above = Number(above[1]) * 1000
+    rest = rest.replace(above[0], '')
+  }
+  const late = TIER.exec(rest)
+  if (late) {
+    condition.tier = TIER_OF[late[1]!]!
+    rest = rest.slice(0, late.index)
+  }
+  return Object.hasOwn(KEYS, rest) ? { unit: KEYS[rest]!, condition } : null
+}
+
+/** A search has prices by its size, which answers do not report: the dearest. */
+function searchRule(value: unknown): PriceRule[] {
+  const sizes = isMap(value) ? Object.values(value) : []
+  const prices = sizes.filter(price => faultOf(price, 'search', 1) === null) as number[]
+  return prices.length === 0 ? [] : [ruleOf('search', Math.max(...prices), 1, {})]
+}
+
+/** The window is prompt and answer together; the list has the longest prompt. */
+const contextOf = (row: Members): number | null => tokensOf(row['max_input_tokens'] ?? row['max_tokens'])

@@ -1,0 +1,83 @@
+/** models.dev's `api.json`: providers with models, and prices in dollars for a million tokens. */
+import type { PriceRule, Unit } from '#contract'
+import { NO_CHATS } from './built-in-list.ts'
+import {
+  deprecationOf,
+  faultOf,
+  isMap,
+  type ListedModel,
+  type ListProblem,
+  type Members,
+  ruleOf,
+  tokensOf,
+} from './listed-model.ts'
+
+const KEYS: Readonly<Record<string, Unit>> = {
+  input: 'input',
+  cache_read: 'cached_input',
+  cache_write: 'cache_write',
+  input_audio: 'input_audio',
+  output: 'output',
+  reasoning: 'reasoning',
+  output_audio: 'output_audio',
+}
+/** Prices for prompts above a length are maps, such as `context_over_200k`. */
+const STEP = /^context_over_(\d+)k$/
+const PER = 1_000_000
+
+/** The models by the list's name of the provider, then by the provider's name for the model in lower case. */
+export function modelsDevModels(list: Members): Map<string, Map<string, ListedModel>> {
+  const providers = new Map<string, Map<string, ListedModel>>()
+  for (const [provider, row] of Object.entries(list)) {
+    if (!isMap(row) || !isMap(row['models'])) continue
+    const models = Object.entries(row['models']).flatMap(([id, model]) =>
+      isMap(model) ? [[id.toLowerCase(), modelOf(provider, id, model)] as const] : [],
+    )
+    providers.set(provider, new Map(models))
+  }
+  return providers
+}
+
+function modelOf(provider: string, id: string, row: Members): ListedModel {
+  const problems: ListProblem[] = []
+  const uncounted: string[] = []
+  const at = [provider, 'models', id, 'cost']
+  const rulesOf = (cost: Members, path: readonly string[], condition: Pick<PriceRule, 'above'>): PriceRule[] =>
+    Object.entries(cost).flatMap(([key, value]) => {
+      const step = STEP.exec(key)
+      if (step && isMap(value)) return rulesOf(value, [...path, key], { above: Number(step[1]) * 1000 })
+      if (!Object.hasOwn(KEYS, key)) {
+        if (typeof value === 'number' && value > 0) uncounted.push(key)
+        return []
+      }
+      const fault = faultOf(value, KEYS[key]!, PER)
+      if (fault === null) return [ruleOf(KEYS[key]!, value as number, PER, condition)]
+      problems.push({ path: [...path, key], message: `${id}: ${key}: ${fault}` })
+      return []
+    })
+  const rules = isMap(row['cost']) ? rulesOf(row['cost'], at, {}) : []
+  const has = (unit: Unit) => rules.some(rule => rule.unit === unit)
+  if (has('input') !== has('output') && problems.length === 0) {
+    const missing = has('input') ? 'output' : 'input'
+    problems.push({ path: at, message: `${id} has no price for ${missing}`, suggestion: 'a price has both' })
+  }
+  const limit = isMap(row['limit']) ? row['limit'] : {}
+  const modalities = isMap(row['modalities']) ? row['modalities']['output'] : undefined
+  return {
+    id,
+    aliases: [id],
+    price: has('input') && has('output') ? rules : null,
+    changes: null,
+    hourly: false,
+    context: tokensOf(limit['context']),
+    maxOutput: tokensOf(limit['output']),
+    reasoning: typeof row['reasoning'] === 'boolean' ? row['reasoning'] : null,
+    chat: Array.isArray(modalities) ? modalities.includes('text') && !NO_CHATS.test(id) : !NO_CHATS.test(id),
+    deprecation:
+      deprecationOf(row['shutdown_date'] ?? row['deprecation_date']) ??
+      (row['status'] === 'deprecated' ? { date: null, successor: null } : null),
+    uncounted,
+    path: [provider, 'models', id],
+    problems,
+  }
+}

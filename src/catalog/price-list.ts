@@ -1,0 +1,84 @@
+/** A price list in a file: LiteLLM's `model_prices_and_context_window.json`, or models.dev's `api.json`. */
+import { hash } from 'node:crypto'
+import type { Vendor } from '../providers/dialects/vendors.ts'
+import { membersIn } from './json-places.ts'
+import { DAY, isMap, type ListedModel, type ListProblem, MARK, sourceOf } from './listed-model.ts'
+import { litellmModels } from './litellm-list.ts'
+import { modelsDevModels } from './models-dev-list.ts'
+
+/** A price list that was read. */
+export interface PriceList {
+  /** The file's name, for people. */
+  readonly name: string
+  /** The day of the list, as YYYY-MM-DD; null: the file has no `_tollgate.date`. */
+  readonly date: string | null
+  /** The name, with the day or a digest of the text: receipts name the list so. */
+  readonly source: string
+  readonly format: 'LiteLLM' | 'models.dev'
+  /** By the list's name for a provider, then by the provider's name for the model, in lower case. */
+  readonly providers: ReadonlyMap<string, ReadonlyMap<string, ListedModel>>
+  /** Mistakes that make the whole list unusable. */
+  readonly problems: readonly ListProblem[]
+}
+
+/**
+ * Reads a price list. Never throws.
+ * @param name for people
+ */
+export function readPriceList(name: string, text: string): PriceList {
+  const digest = hash('sha256', text, 'hex').slice(0, 8)
+  const empty = { name, date: null, source: `${name} (${digest})`, format: 'LiteLLM', providers: new Map() } as const
+  const failed = (message: string): PriceList => ({ ...empty, problems: [{ path: [], message, suggestion: FORMATS }] })
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    return failed(`this price list is not JSON (${(error as Error).message})`)
+  }
+  if (!isMap(value)) return failed('this price list is not a JSON object')
+  const problems = repeatedKeys(text)
+  const rows = Object.values(value)
+  const mark = value[MARK]
+  const date = isMap(mark) && typeof mark['date'] === 'string' && DAY.test(mark['date']) ? mark['date'] : null
+  const list = { ...empty, ...(date === null ? {} : { date, source: sourceOf(name, date) }), problems }
+  if (rows.some(row => isMap(row) && isMap(row['models']))) {
+    return { ...list, format: 'models.dev', providers: modelsDevModels(value) }
+  }
+  if (rows.some(row => isMap(row) && typeof row['litellm_provider'] === 'string')) {
+    return { ...list, providers: litellmModels(value) }
+  }
+  return failed('this price list has no model')
+}
+
+const FORMATS =
+  "write a file in the format of LiteLLM's model_prices_and_context_window.json or of models.dev's api.json"
+
+/** The model of a vendor in a list; null: the list does not have it. */
+export function listedIn({ format, providers }: PriceList, vendor: Vendor, model: string): ListedModel | null {
+  const name = model.toLowerCase()
+  for (const provider of namesIn(format, vendor)) {
+    const found = providers.get(provider)?.get(name)
+    if (found !== undefined) return found
+  }
+  return null
+}
+
+/** All models of a vendor in a list. */
+export function allListedIn({ format, providers }: PriceList, vendor: Vendor): ListedModel[] {
+  return namesIn(format, vendor).flatMap(provider => [...(providers.get(provider)?.values() ?? [])])
+}
+
+function namesIn(format: PriceList['format'], vendor: Vendor): readonly string[] {
+  return format === 'LiteLLM' ? vendor.litellm : [vendor.modelsDev ?? vendor.name]
+}
+
+/** Keys that an object has twice: `JSON.parse` takes the last one without a word. */
+function repeatedKeys(text: string): ListProblem[] {
+  const repeated = [...membersIn(text)].filter(({ isRepeated }) => isRepeated)
+  return repeated.map(({ path, key }) => ({
+    path,
+    offset: key,
+    message: `"${path.join('.')}" is in the price list twice`,
+    suggestion: 'remove one of them',
+  }))
+}

@@ -1,0 +1,150 @@
+/** The values of `auto`: prices, sizes and deprecation of a model by the price catalog. */
+import type { Price } from '#contract'
+import { dearest } from '../catalog/dearest.ts'
+import type { ListProblem } from '../catalog/listed-model.ts'
+import type { CatalogModel, PriceCatalog, Sourced } from '../catalog/price-catalog.ts'
+import { vendorOf } from '../providers/dialects/vendors.ts'
+import type { ModelOrigin, Provider } from './configuration.ts'
+import type { ModelShape, TargetShape } from './file-shapes.ts'
+import { priceFrom } from './prices.ts'
+import type { Source } from './yaml/source.ts'
+
+/** The values of a model, in place of each `auto`. */
+export interface ModelValues {
+  readonly price: Price | null
+  /** By target; null: not known. */
+  readonly costs: readonly (Price | null)[]
+  readonly context: number
+  readonly maxOutput: number
+  readonly reasoning: boolean
+  readonly deprecation: { readonly date: string | null; readonly successor: string | null } | null
+  readonly origin: ModelOrigin
+}
+
+/** Whether a configuration needs the price catalog. */
+export function needsCatalog(models: Readonly<Record<string, Partial<ModelShape> | null>>): boolean {
+  return Object.entries(models).some(
+    ([id, shape]) =>
+      id.includes('*') ||
+      [shape?.price, shape?.context, shape?.max_output, shape?.reasoning].includes('auto') ||
+      (Array.isArray(shape?.targets) && shape.targets.some(target => target?.cost === 'auto')),
+  )
+}
+
+export interface AutoParts {
+  readonly source: Source
+  readonly providers: ReadonlyMap<string, Provider>
+  /** Null: nothing of the configuration needs it. */
+  readonly catalog: PriceCatalog | null
+  /** Mistakes in the operator's price list, of models that are used here. */
+  readonly faults: Set<ListProblem>
+}
+
+/**
+ * The values of a sound model. Where the catalog cannot say one, that is reported, and the values are not to be used.
+ * @param at of the model in the file
+ * @param places each target's place in the list of the file
+ */
+export function valuesOf(
+  at: string,
+  shape: ModelShape,
+  targets: readonly TargetShape[],
+  places: readonly number[],
+  parts: AutoParts,
+): ModelValues {
+  const isAuto = shape.price === 'auto'
+  const wants = { context: shape.context ?? 'auto', maxOutput: shape.max_output ?? 'auto' }
+  const reasoning = shape.reasoning ?? (isAuto ? 'auto' : false)
+  const needed = isAuto || wants.context === 'auto' || wants.maxOutput === 'auto' || reasoning === 'auto'
+  const costs = targets.map(({ cost }) => (cost === undefined ? (isAuto ? 'auto' : undefined) : cost))
+  const found = targets.map((target, index) => {
+    const written = costs[index] !== undefined && costs[index] !== 'auto'
+    if (!needed && costs[index] !== 'auto') return null
+    // A target with a cost of its own may be unknown to the catalog.
+    return findIn(`${at}/targets/${places[index]}`, target, parts, { mayMiss: written, wantsPrice: !written })
+  })
+  const built = costs.map((cost, index): Price | null => {
+    if (cost === undefined) return null
+    return cost === 'auto' ? (found[index]?.price ?? null) : (priceFrom(cost) ?? [])
+  })
+  const known = found.flatMap(model => (model === null ? [] : [model]))
+  const least = (of: (model: CatalogModel) => Sourced<number>): Sourced<number> =>
+    known.map(of).toSorted((a, b) => a.value - b.value)[0] ?? { value: 1, source: 'default' }
+  const context = wants.context === 'auto' ? least(model => model.context) : written(wants.context)
+  const maxOutput = wants.maxOutput === 'auto' ? least(model => model.maxOutput) : written(wants.maxOutput)
+  const thinks =
+    reasoning === 'auto'
+      ? (known.find(model => model.reasoning.value)?.reasoning ??
+        known[0]?.reasoning ?? { value: false, source: 'default' })
+      : written(reasoning)
+  const price =
+    shape.price === 'auto' ? dearest(built.flatMap(cost => (cost === null ? [] : [cost]))) : priceFrom(shape.price)
+  return {
+    price,
+    costs: built,
+    context: context.value,
+    maxOutput: Math.min(maxOutput.value, context.value),
+    reasoning: thinks.value,
+    deprecation: deprecationOf(shape, isAuto ? known : []),
+    origin: {
+      price: isAuto ? (known[0] ?? null) : null,
+      context: context.source,
+      maxOutput: maxOutput.source,
+      reasoning: thinks.source,
+    },
+  }
+}
+
+const written = <T>(value: T): Sourced<T> => ({ value, source: 'gateway.yaml' })
+
+function deprecationOf(shape: ModelShape, known: readonly CatalogModel[]): ModelValues['deprecation'] {
+  if (shape.deprecation) return { date: shape.deprecation.date ?? null, successor: shape.deprecation.successor ?? null }
+  // A model ends with its last target.
+  const ends = known.map(({ deprecation }) => deprecation)
+  if (ends.length === 0 || ends.includes(null)) return null
+  return ends.toSorted((a, b) => (b!.date ?? '').localeCompare(a!.date ?? ''))[0]!
+}
+
+interface Wanted {
+  readonly mayMiss: boolean
+  readonly wantsPrice: boolean
+}
+
+function findIn(at: string, target: TargetShape, parts: AutoParts, wanted: Wanted): CatalogModel | null {
+  const { source, providers, catalog, faults } = parts
+  const provider = providers.get(target.provider)
+  if (provider === undefined || catalog === null) return null
+  const name = target.base_model ?? target.model
+  const place = `${at}/${target.base_model === undefined ? 'model' : 'base_model'}`
+  const report = (message: string, suggestion?: string) =>
+    source.report(place, message, { rule: 'unknown-model', ...(suggestion === undefined ? {} : { suggestion }) })
+  const vendor = vendorOf(provider)
+  const model = vendor === undefined ? null : catalog.find(vendor, name)
+  if (model === null) {
+    if (wanted.mayMiss) return null
+    if (vendor === undefined) {
+      report(
+        `no price list has the provider "${provider.name}"`,
+        provider.dialect === 'demo'
+          ? 'write the price'
+          : 'write the price, or the profile of the provider whose models these are',
+      )
+    } else {
+      const near = catalog.nearest(vendor, name)
+      const suggestion =
+        near === undefined ? 'write its price, or add a list with "catalog: FILE"' : `did you mean "${near}"?`
+      report(`no price list has the model ${source.show(place, name)} of ${vendor.title}`, suggestion)
+    }
+    return null
+  }
+  if (model.problems.length > 0) {
+    for (const problem of model.problems) faults.add(problem)
+    source.giveUp(place)
+    return null
+  }
+  if (model.price === null && wanted.wantsPrice) {
+    report(`no price list has a price for tokens of the model ${source.show(place, name)}`, 'write its price')
+    return null
+  }
+  return model
+}

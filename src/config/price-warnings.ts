@@ -1,0 +1,113 @@
+/** Warnings about prices from price lists: old lists, prices that change, models that end, prices below what a list has. */
+import { type Model, type Price, ruleFor, UNIT_NAMES, UNITS } from '#contract'
+import { BUILT_IN } from '../catalog/built-in-list.ts'
+import type { PriceCatalog } from '../catalog/price-catalog.ts'
+import { vendorOf } from '../providers/dialects/vendors.ts'
+import type { Configuration } from './configuration.ts'
+import { listed } from './yaml/problem.ts'
+import { pointer, type Source } from './yaml/source.ts'
+
+const DAY_MS = 86_400_000
+/** A model that ends, or a price that changes, is worth a warning for so long before. */
+const AHEAD_DAYS = 90
+/** Prices of a list change every few weeks. */
+const OLD_DAYS = { own: 90, builtIn: 365 }
+
+/** Leaves the warnings at the source of gateway.yaml. */
+export function warnOfLists(
+  source: Source,
+  { models, origins, providers }: Pick<Configuration, 'models' | 'origins' | 'providers'>,
+  catalog: PriceCatalog | null,
+  today: Date,
+): void {
+  if (catalog === null) return
+  const priced = [...origins.values()].some(({ price }) => price !== null)
+  const own = catalog.list?.date
+  if (own && daysUntil(own, today) < -OLD_DAYS.own) {
+    source.warn('/catalog', `the price list is ${-daysUntil(own, today)} days old (${own})`, {
+      rule: 'old-prices',
+      suggestion: 'tollgate prices update --from FILE|URL writes a newer one',
+    })
+  }
+  if (priced && catalog.list === null && daysUntil(BUILT_IN.date, today) < -OLD_DAYS.builtIn) {
+    source.warn('/models', `the built-in price list is from ${BUILT_IN.date}`, {
+      rule: 'old-prices',
+      suggestion: 'update Tollgate, or write a list with tollgate prices update',
+    })
+  }
+  // A wildcard is one place: its models share one warning of a kind.
+  const ends = new Map<string, string[]>()
+  const changes = new Map<string, string[]>()
+  for (const model of models.values()) {
+    const at = pointer('models', model.wildcard ?? model.id)
+    const end = model.deprecation
+    if (end !== undefined && (end.date === null || daysUntil(end.date, today) <= AHEAD_DAYS)) {
+      add(ends, at, endOf(model))
+    }
+    const change = origins.get(model.id)?.price?.changes
+    if (change != null && daysUntil(change, today) <= AHEAD_DAYS) add(changes, at, `${model.id} on ${change}`)
+    if (model.wildcard === undefined) warnOfListPrice(source, at, model, providers, catalog)
+  }
+  for (const [at, texts] of ends) {
+    source.warn(at, `the provider turns off ${short(texts)}`, {
+      rule: 'model-ends',
+      suggestion: 'move its clients to another model',
+    })
+  }
+  for (const [at, texts] of changes) {
+    source.warn(at, `another price is in the price list for ${short(texts)}`, {
+      rule: 'old-prices',
+      suggestion: 'reload Tollgate on that day',
+    })
+  }
+}
+
+const add = (map: Map<string, string[]>, at: string, text: string): void =>
+  void map.set(at, [...(map.get(at) ?? []), text])
+
+/** Up to three of them. */
+const short = (texts: readonly string[]): string =>
+  texts.length <= 3 ? listed(texts, 'and') : `${texts.slice(0, 3).join(', ')} and ${texts.length - 3} more`
+
+function endOf({ id, deprecation }: Model): string {
+  const { date, successor } = deprecation!
+  const when = date === null ? `${id} soon` : `${id} on ${date}`
+  return successor === null ? when : `${when} (its successor is ${successor})`
+}
+
+/** A price by hand below the price of a list: the operator pays the difference. Costs by hand have a warning of their own. */
+function warnOfListPrice(
+  source: Source,
+  at: string,
+  { price, targets }: Model,
+  providers: Configuration['providers'],
+  catalog: PriceCatalog,
+): void {
+  if (price === null || !source.has(`${at}/price/input`)) return
+  for (const [index, { provider: name, model, cost }] of targets.entries()) {
+    const provider = providers.get(name)!
+    const vendor = cost === null ? vendorOf(provider) : undefined
+    const found = vendor === undefined ? null : catalog.find(vendor, model)
+    if (found?.price == null) continue
+    const below = unitsBelow(price, found.price)
+    if (below.length === 0) continue
+    source.warn(
+      `${at}/price`,
+      `the price is below that of ${name}/${model} in the price list (${listed(below, 'and')}; ${found.source})`,
+      { rule: 'odd-price', suggestion: `raise it, or write at target ${index + 1} what you pay (cost)` },
+    )
+  }
+}
+
+/** The units of an ordinary short request that cost less than in the list. */
+function unitsBelow(price: Price, list: Price): string[] {
+  return UNIT_NAMES.filter(unit => {
+    const [own, other] = [ruleFor(price, unit), ruleFor(list, unit)]
+    if (other === undefined || !list.some(rule => rule.unit === unit) || unit === 'search') return false
+    return (own?.nanos ?? 0n) * BigInt(other.per) < other.nanos * BigInt(own?.per ?? 1)
+  }).map(unit => UNITS[unit].key)
+}
+
+function daysUntil(date: string, today: Date): number {
+  return Math.ceil((Date.parse(`${date}T00:00:00Z`) - today.getTime()) / DAY_MS)
+}

@@ -1,0 +1,110 @@
+/** Ids with a `*`: which models of the price catalog they are. */
+import type { PriceCatalog } from '../catalog/price-catalog.ts'
+import { vendorOf } from '../providers/dialects/vendors.ts'
+import type { Provider } from './configuration.ts'
+import type { ModelShape, TargetShape } from './file-shapes.ts'
+import type { Source } from './yaml/source.ts'
+
+/** One model of a wildcard. */
+export interface Expanded {
+  readonly id: string
+  /** The targets that have the model, with its name in place of the wildcard. */
+  readonly targets: readonly TargetShape[]
+  /** Each target's place in the list of the file. */
+  readonly places: readonly number[]
+}
+
+export const isWildcard = (id: string): boolean => id.includes('*')
+
+/** The text of a name in place of the `*` of a pattern; null: the name does not fit. */
+export function starIn(pattern: string, name: string): string | null {
+  const [before, after] = pattern.split('*') as [string, string]
+  if (!name.startsWith(before) || !name.endsWith(after) || name.length <= before.length + after.length) return null
+  return name.slice(before.length, name.length - after.length)
+}
+
+/** Reports a wildcard that cannot work. */
+export function checkWildcard(source: Source, at: string, id: string, shape: Partial<ModelShape>): void {
+  const report = (place: string, message: string, suggestion: string) =>
+    source.report(place, message, { rule: 'wildcard', suggestion })
+  if (id.split('*').length > 2) report(at, `the id "${id}" has more than one *`, 'write one')
+  for (const [index, target] of (shape.targets ?? []).entries()) {
+    const { model } = target ?? {}
+    if (typeof model !== 'string') continue
+    const stars = model.split('*').length - 1
+    if (isWildcard(id) && stars === 0) {
+      report(
+        `${at}/targets/${index}/model`,
+        `the id "${id}" has a *, and the target's model "${model}" has none: all ids would be one model`,
+        'write model: "*"',
+      )
+    } else if (!isWildcard(id) && stars > 0) {
+      report(
+        `${at}/targets/${index}/model`,
+        `the target's model "${model}" has a *, and the id "${id}" has none`,
+        `write the id with a *, such as "${id}/*"`,
+      )
+    } else if (stars > 1) {
+      report(`${at}/targets/${index}/model`, `the target's model "${model}" has more than one *`, 'write one')
+    } else if (isWildcard(id) && target.base_model !== undefined) {
+      report(
+        `${at}/targets/${index}/base_model`,
+        'base_model names one model, and a wildcard is many',
+        'remove this line',
+      )
+    }
+  }
+  if (isWildcard(id) && (shape.aliases ?? []).length > 0) {
+    report(`${at}/aliases`, 'an alias is one model, and a wildcard is many', 'remove this line')
+  }
+}
+
+/** The models of a wildcard; one that has none is reported. */
+export function expand(
+  source: Source,
+  at: string,
+  id: string,
+  targets: readonly TargetShape[],
+  { providers, catalog }: { readonly providers: ReadonlyMap<string, Provider>; readonly catalog: PriceCatalog },
+): Expanded[] {
+  const found = new Map<string, { targets: TargetShape[]; places: number[] }>()
+  for (const [index, target] of targets.entries()) {
+    const provider = providers.get(target.provider)
+    if (provider === undefined) continue
+    const names = namesAt(provider, target.model, catalog)
+    if (names === null) {
+      source.report(`${at}/targets/${index}`, `no price list has the models of the provider "${provider.name}"`, {
+        rule: 'wildcard',
+        suggestion: 'write each model under an id of its own',
+      })
+      continue
+    }
+    if (names.length === 0) {
+      source.report(
+        `${at}/targets/${index}/model`,
+        `no model of the provider "${provider.name}" in the price catalog fits "${target.model}"`,
+        { rule: 'wildcard', suggestion: 'tollgate prices show lists the models' },
+      )
+    }
+    for (const name of names) {
+      const full = id.replace('*', () => starIn(target.model, name)!)
+      const entry = found.get(full) ?? { targets: [], places: [] }
+      found.set(full, entry)
+      entry.targets.push({ ...target, model: name })
+      entry.places.push(index)
+    }
+  }
+  return [...found].map(([full, entry]) => ({ id: full, ...entry }))
+}
+
+function namesAt(provider: Provider, pattern: string, catalog: PriceCatalog): string[] | null {
+  const vendor = vendorOf(provider)
+  if (vendor === undefined || provider.dialect === 'demo') return null
+  const ids = catalog.ids(vendor, provider.dialect)
+  return ids.length === 0 ? null : ids.filter(name => starIn(pattern, name) !== null)
+}
+
+/** The wildcard that a model comes from, where several fit: the one with the most text. */
+export function bySpecificity(a: string, b: string): number {
+  return b.length - a.length
+}

@@ -1,0 +1,197 @@
+/** Prices that a price list cannot give, broken lists, and wildcards that cannot work; as in gateway-rows.ts. */
+import type { Row } from './gateway-rows.ts'
+import { type Gateway, HERE } from './workshop.ts'
+
+const PROVIDERS = `providers:
+  demo: { dialect: demo }
+  far: { dialect: openai, base_url: https://api.example.com/v1, api_key: "\${FAR_KEY}" }
+  openai: { dialect: openai, base_url: https://api.openai.com/v1, api_key: "\${FAR_KEY}" }
+  azure: { dialect: azure, base_url: https://acme.openai.azure.com/openai/v1, api_key: "\${FAR_KEY}" }
+  local: { dialect: ollama, base_url: "http://127.0.0.1:11434" }`
+const model = (id: string, text: string, more = ''): Gateway => ({
+  providers: PROVIDERS,
+  models: `models:\n  ${id}: ${text.startsWith(HERE) ? `${HERE}{ ${text.slice(1)}` : `{ ${text}`} }\n  other: { targets: [ { provider: demo, model: x } ], price: free, context: 8Ki, max_output: 1Ki }`,
+  more,
+})
+const auto = (target: string, more = ''): Gateway => model('small', `targets: [ { ${target} } ], price: auto${more}`)
+const wild = (id: string, target: string, more = ''): Gateway =>
+  model(id, `targets: [ { ${target} } ], price: auto${more}`)
+
+/** A list with one row for a model that the configuration uses. */
+const listed = (list: string, catalog = 'prices.json', target = 'provider: openai, model: gpt-5') =>
+  [model('small', `targets: [ { ${target} } ], price: auto`, `catalog: ${catalog}`), { 'prices.json': list }] as const
+const row = (text: string) => `{ "gpt-5": { "litellm_provider": "openai", "mode": "chat", ${text} } }`
+
+const LISTS: readonly (readonly [name: string, list: string, says: string, catalog?: string])[] = [
+  ['that is not JSON', '▸nothing', 'this price list is not JSON'],
+  ['that is a list', '▸[]', 'this price list is not a JSON object'],
+  ['of nothing', '▸{}', 'this price list has no model; write a file in the format of LiteLLM'],
+  [
+    'with a negative price',
+    row('"input_cost_per_token": ▸-0.000001, "output_cost_per_token": 0.00001'),
+    'gpt-5: input_cost_per_token: -0.000001 is not a price: a price is not below 0',
+  ],
+  [
+    'with a price in words',
+    row('"input_cost_per_token": ▸"cheap", "output_cost_per_token": 0.00001'),
+    '"cheap" is not a price: a price is a number of dollars',
+  ],
+  [
+    'with a price for a million where one for a token belongs',
+    row('"input_cost_per_token": ▸1.25, "output_cost_per_token": 0.00001'),
+    '1.25 is $1250000 for 1M tokens: a price is at most $100000',
+  ],
+  [
+    'without the price of answers',
+    `{ "gpt-5": ▸${row('"input_cost_per_token": 0.000001').slice(11, -2)} }`,
+    'gpt-5 has no output_cost_per_token; a price has both',
+  ],
+  [
+    'with a price that fell to nothing',
+    `{ "gpt-5": ▸${row('"input_cost_per_token": 0, "output_cost_per_token": 0.00001').slice(11, -2)} }`,
+    'input of openai/gpt-5 is free in the price list, and $1.250000000 in the built-in one; where that is right, write "accept: [openai/gpt-5]" below catalog',
+  ],
+  [
+    'with a price that jumped',
+    `{ "gpt-5": ▸${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.000101').slice(11, -2)} }`,
+    'output of openai/gpt-5 costs $101.000000000 for 1M tokens in the price list, and $10.000000000',
+  ],
+  [
+    'with a model twice',
+    '{ "gpt-5": { "litellm_provider": "openai" }, ▸"gpt-5": { "litellm_provider": "openai" } }',
+    '"gpt-5" is in the price list twice; remove one of them',
+  ],
+  [
+    'of models.dev with a negative price',
+    '{ "openai": { "models": { "gpt-5": { "cost": { "input": ▸-1, "output": 10 } } } } }',
+    'gpt-5: input: -1 is not a price',
+  ],
+  [
+    'of models.dev with a price twice',
+    '{ "openai": { "models": { "gpt-5": { "cost": { "input": 1, ▸"input": 2, "output": 10 } } } } }',
+    '"openai.models.gpt-5.cost.input" is in the price list twice',
+  ],
+]
+
+export const CATALOG: Row[] = [
+  [
+    'an automatic price of the demo',
+    auto('provider: demo, model: ▸tiny'),
+    'no price list has the provider "demo"; write the price',
+  ],
+  [
+    'an automatic price at an unknown host',
+    auto('provider: far, model: ▸tiny'),
+    'no price list has the provider "far"; write the price, or the profile of the provider whose models these are',
+  ],
+  [
+    'an automatic price of a mistyped model',
+    auto('provider: openai, model: ▸gtp-5'),
+    'no price list has the model "gtp-5" of OpenAI; did you mean "gpt-5"?',
+  ],
+  [
+    'an automatic price of an unknown model',
+    auto('provider: openai, model: ▸zeppelin'),
+    'no price list has the model "zeppelin" of OpenAI; write its price, or add a list with "catalog: FILE"',
+  ],
+  [
+    'an automatic price of a deployment with a name of its own',
+    auto('provider: azure, model: x, base_model: ▸o4-minu'),
+    'no price list has the model "o4-minu" of Azure OpenAI; did you mean "o4-mini"?',
+  ],
+  [
+    'an automatic price of what answers no chats',
+    auto('provider: openai, model: ▸whisper-1'),
+    'no price list has a price for tokens of the model "whisper-1"; write its price',
+  ],
+  [
+    'an automatic price of a server of one’s own',
+    auto('provider: local, model: ▸llama3'),
+    'no price list has the model "llama3" of Ollama; write its price',
+  ],
+  [
+    'an automatic context of an unknown model',
+    model(
+      'small',
+      'targets: [ { provider: openai, model: ▸zeppelin } ], price: { per: 1M tokens, input: 1, output: 1 }, context: auto, max_output: 1Ki',
+    ),
+    'no price list has the model "zeppelin" of OpenAI',
+  ],
+  [
+    'an automatic cost of an unknown model',
+    model(
+      'small',
+      'targets: [ { provider: openai, model: ▸zeppelin, cost: auto } ], price: free, context: 8Ki, max_output: 1Ki',
+    ),
+    'no price list has the model "zeppelin" of OpenAI',
+  ],
+  [
+    'a price by hand without sizes',
+    model('small', '▸targets: [ { provider: openai, model: gpt-5 } ], price: free, max_output: 1Ki'),
+    'small has no "context"; write a number of tokens, or auto',
+  ],
+  [
+    'a price list that is not there',
+    { providers: PROVIDERS, more: 'catalog: ▸nowhere.json' },
+    'the price list nowhere.json cannot be read',
+  ],
+  [
+    'a price list that is not there, as a map',
+    { providers: PROVIDERS, more: 'catalog: { file: ▸nowhere.json }' },
+    'the price list nowhere.json cannot be read',
+  ],
+  [
+    'an id with two stars',
+    model('"a/*/*"', '▸targets: [ { provider: openai, model: "*" } ], price: auto'),
+    'the id "a/*/*" has more than one *; write one',
+  ],
+  [
+    'a wildcard for one model',
+    wild('openai/*', 'provider: openai, model: ▸gpt-5'),
+    'the id "openai/*" has a *, and the target\'s model "gpt-5" has none: all ids would be one model; write model: "*"',
+  ],
+  [
+    'a model with a star under a plain id',
+    wild('openai', 'provider: openai, model: ▸"*"'),
+    'the target\'s model "*" has a *, and the id "openai" has none; write the id with a *, such as "openai/*"',
+  ],
+  [
+    'a target with two stars',
+    wild('openai/*', 'provider: openai, model: ▸"*-*"'),
+    '"*-*" has more than one *; write one',
+  ],
+  [
+    'a wildcard with a base model',
+    wild('openai/*', 'provider: openai, model: "*", base_model: ▸gpt-5'),
+    'base_model names one model, and a wildcard is many; remove this line',
+  ],
+  [
+    'a wildcard with an alias',
+    wild('openai/*', 'provider: openai, model: "*"', ', aliases: ▸[ all ]'),
+    'an alias is one model, and a wildcard is many; remove this line',
+  ],
+  [
+    'a wildcard at an unknown host',
+    model('far/*', 'targets: [ ▸{ provider: far, model: "*" } ], price: auto'),
+    'no price list has the models of the provider "far"; write each model under an id of its own',
+  ],
+  [
+    'a wildcard that fits nothing',
+    wild('openai/*', 'provider: openai, model: ▸"claude-*"'),
+    'no model of the provider "openai" in the price catalog fits "claude-*"',
+  ],
+  [
+    'a successor that is not there',
+    auto('provider: openai, model: gpt-5', ', deprecation: { date: 2099-01-01, successor: ▸othre }'),
+    'the successor "othre" is not a model of this file; did you mean "other"?',
+  ],
+  [
+    'an end that is not a day',
+    auto('provider: openai, model: gpt-5', ', deprecation: { date: ▸2026-02-30 }'),
+    'date: "2026-02-30" is not a day of the calendar',
+  ],
+  ...LISTS.map(([name, list, says, catalog]): Row => {
+    const [gateway, files] = listed(list, catalog)
+    return [`a price list ${name}`, gateway, says, files]
+  }),
+]
