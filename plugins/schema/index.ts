@@ -9,6 +9,7 @@ import {
   type Chat,
   type ChatRequest,
   definePlugin,
+  fitsPattern,
   type Key,
   MAX_CHOICES,
   type Model,
@@ -118,7 +119,12 @@ function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
 function findModel(catalog: Catalog, id: string, key: Key | undefined): Model {
   const model = catalog.find(id)
   if (model && mayUse(model, key)) return model
-  const message = `The model ${shortJson(id)} does not exist, or this key may not use it.`
+  const wildcard = catalog
+    .list()
+    .find(each => each.wildcard && fitsPattern(each.wildcard, id) && mayUse(each, key))?.wildcard
+  const message = wildcard
+    ? `The model ${shortJson(id)} does not exist: no price list has a model of ${shortJson(wildcard)} with this name.`
+    : `The model ${shortJson(id)} does not exist, or this key may not use it.`
   throw refuse('model_not_found', { message, param: 'model' })
 }
 

@@ -1,6 +1,6 @@
 /** An account's keys, for its people: make, list, change, rotate, revoke. Somebody else's key is one that there is not. */
 
-import { type KeySummary, mayUse, parseMoney, refuse } from '#contract'
+import { fitsPattern, type KeySummary, mayUse, parseMoney, refuse } from '#contract'
 import type { IssuedKey } from '../store/store.ts'
 import type { ApiParts } from './api-parts.ts'
 import { ids, MONEY, NAME, TIME } from './inputs.ts'
@@ -19,7 +19,8 @@ const MODELS = maybe({
   minItems: 1,
   maxItems: 100,
   uniqueItems: true,
-  description: 'Ids of the models that it may use; null: every public one.',
+  description:
+    'Ids of the models that it may use; an entry with a *, such as openai/*, is each id that fits. null: every public one.',
 })
 
 const LIMITS = { 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }
@@ -175,7 +176,7 @@ async function issuedView(call: Pick<Call, 'parts'>, { key, token }: IssuedKey):
 function checkModels(parts: ApiParts, models: readonly string[] | null, before: readonly string[] = []): void {
   const known = new Set(before)
   for (const model of parts.models()) if (mayUse(model, undefined)) known.add(model.id)
-  const wrong = (models ?? []).findIndex(id => !known.has(id))
+  const wrong = (models ?? []).findIndex(id => !known.has(id) && ![...known].some(each => fitsPattern(id, each)))
   if (wrong < 0) return
   const param = `models[${wrong}]`
   throw refuse('invalid_value', {

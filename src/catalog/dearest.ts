@@ -1,5 +1,5 @@
 /** One price that covers several. */
-import { type Price, type PriceRule, ruleFor, TIERS, UNIT_NAMES, UNITS } from '#contract'
+import { type Price, type PriceRule, ruleFor, TIERS, UNIT_NAMES, UNITS, type Unit } from '#contract'
 
 /** The dearest of several prices in each unit, for every length of prompt and class of service. No usage costs less than at one of them. */
 export function dearest(prices: readonly Price[]): Price {
@@ -7,31 +7,30 @@ export function dearest(prices: readonly Price[]): Price {
   if (first === undefined) return []
   if (others.every(price => isSame(price, first))) return first
   const rules = prices.flat()
-  const units = UNIT_NAMES.filter(unit => rules.some(rule => rule.unit === unit))
+  const written = new Set(rules.map(({ unit }) => unit))
   const tiers = [undefined, ...TIERS.filter(tier => rules.some(rule => rule.tier === tier))]
-  const steps = [...new Set(rules.map(({ above }) => above))].sort((a, b) => (a ?? -1) - (b ?? -1))
-  const all = new Set([undefined, ...steps])
+  const steps = [...new Set([undefined, ...rules.map(({ above }) => above)])].sort((a, b) => (a ?? -1) - (b ?? -1))
   return tiers.flatMap(tier =>
-    [...all].flatMap(above =>
-      units.flatMap((unit): PriceRule[] => {
+    steps.flatMap(above => {
+      const best = new Map<Unit, PriceRule>()
+      for (const unit of UNIT_NAMES) {
         const reached = prices.flatMap(price => ruleFor(price, unit, (above ?? -1) + 1, tier) ?? [])
-        const best = reached.toSorted((a, b) => compare(b, a))[0]
-        if (best === undefined) return []
-        // As many as YAML has it: no `per` of a rule differs from that of its unit.
-        const nanos = (best.nanos * BigInt(UNITS[unit].per)) / BigInt(best.per)
-        const { source } = best
-        return [
-          {
-            unit,
-            nanos,
-            per: UNITS[unit].per,
-            ...(above === undefined ? {} : { above }),
-            ...(tier === undefined ? {} : { tier }),
-            ...(source === undefined ? {} : { source }),
-          },
-        ]
-      }),
-    ),
+        const most = reached.toSorted((a, b) => compare(b, a))[0]
+        const whole = UNITS[unit].wholes.map(each => best.get(each)).find(each => each !== undefined)
+        // A part that costs what its whole costs needs no rule of its own, unless a list has one.
+        if (most === undefined || (!written.has(unit) && whole !== undefined && compare(most, whole) === 0)) continue
+        const { nanos, per, source } = most
+        best.set(unit, {
+          unit,
+          nanos: (nanos * BigInt(UNITS[unit].per)) / BigInt(per),
+          per: UNITS[unit].per,
+          ...(above === undefined ? {} : { above }),
+          ...(tier === undefined ? {} : { tier }),
+          ...(source === undefined ? {} : { source }),
+        })
+      }
+      return [...best.values()]
+    }),
   )
 }
 

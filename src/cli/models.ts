@@ -1,4 +1,5 @@
 /** Checks the models that a key is limited to: a misspelt one would make a key that nothing answers. */
+import { fitsPattern } from '#contract'
 import type { ModelNames } from '../api/control/verbs.ts'
 import { readConfiguration } from './configuration.ts'
 import { askGateway } from './operate.ts'
@@ -16,12 +17,17 @@ export async function checkModels(terminal: Terminal, configFile: string, models
   const { nearest } = await import('../config/yaml/problem.ts')
   const known = new Set(names.models)
   for (const name of models) {
-    if (known.has(name)) continue
+    if (known.has(name) || names.models.some(id => fitsPattern(name, id))) continue
     const alias = Object.hasOwn(names.aliases, name) ? names.aliases[name] : undefined
     const meant = alias ?? nearest(name, known)
-    const suggestion = meant === undefined ? `there are: ${[...known].join(', ')}` : `did you mean "${meant}"?`
+    const suggestion = meant === undefined ? `there are: ${firstOf([...known])}` : `did you mean "${meant}"?`
     throw new CommandError(`The catalog has no model "${name}"; ${suggestion}`)
   }
+}
+
+/** A wildcard has hundreds. */
+function firstOf(ids: readonly string[]): string {
+  return ids.length <= 20 ? ids.join(', ') : `${ids.slice(0, 20).join(', ')} and ${ids.length - 20} more`
 }
 
 async function inFiles(terminal: Terminal, configFile: string): Promise<ModelNames | null> {

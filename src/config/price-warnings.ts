@@ -48,15 +48,19 @@ export function warnOfLists(
     if (change != null && daysUntil(change, today) <= AHEAD_DAYS) add(changes, at, `${model.id} on ${change}`)
     if (model.wildcard === undefined) warnOfListPrice(source, at, model, providers, catalog)
   }
+  // Of the models of a wildcard the operator has chosen none: a note.
+  const levelAt = (at: string) => (at.includes('*') ? ({ level: 'note' } as const) : {})
   for (const [at, texts] of ends) {
     source.warn(at, `the provider turns off ${short(texts)}`, {
       rule: 'model-ends',
+      ...levelAt(at),
       suggestion: 'move its clients to another model',
     })
   }
   for (const [at, texts] of changes) {
     source.warn(at, `another price is in the price list for ${short(texts)}`, {
       rule: 'old-prices',
+      ...levelAt(at),
       suggestion: 'reload Tollgate on that day',
     })
   }

@@ -220,7 +220,11 @@ function dearerCases(cost: Price, price: Price, isWritten: (key: string) => bool
 /** A model that is free is meant to cost the operator. */
 function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {
   if (cost === null || price === null) return
-  const dearer = dearerCases(cost, price, key => source.has(`${at}/${key}`))
+  // A list has searches also for models that may not search.
+  const fromList = new Set(
+    cost.filter(rule => rule.source && rule.unit !== 'search').map(({ unit }) => UNITS[unit].key),
+  )
+  const dearer = dearerCases(cost, price, key => fromList.has(key) || source.has(`${at}/${key}`))
   if (dearer.length === 0) return
   const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the operator pays a part of such answers`
   source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })

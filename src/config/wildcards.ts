@@ -19,7 +19,7 @@ export const isWildcard = (id: string): boolean => id.includes('*')
 /** The text of a name in place of the `*` of a pattern; null: the name does not fit. */
 export function starIn(pattern: string, name: string): string | null {
   const [before, after] = pattern.split('*') as [string, string]
-  if (!name.startsWith(before) || !name.endsWith(after) || name.length <= before.length + after.length) return null
+  if (!name.startsWith(before) || !name.endsWith(after) || name.length < before.length + after.length) return null
   return name.slice(before.length, name.length - after.length)
 }
 
@@ -88,6 +88,7 @@ export function expand(
     }
     for (const name of names) {
       const full = id.replace('*', () => starIn(target.model, name)!)
+      if (full === '') continue
       const entry = found.get(full) ?? { targets: [], places: [] }
       found.set(full, entry)
       entry.targets.push({ ...target, model: name })

@@ -70,7 +70,20 @@ export interface ModelEnd {
  * the answer, because a model that is refused here must not be shown there.
  */
 export function mayUse(model: Model, key: Key | undefined): boolean {
-  return model.enabled && (key?.models == null ? model.public : key.models.includes(model.id))
+  return model.enabled && (key?.models == null ? model.public : isInModels(key.models, model.id))
+}
+
+/** Whether a list of ids has this one. An entry with a `*`, such as `openai/*`, has each id that fits. */
+export function isInModels(models: readonly string[], id: string): boolean {
+  return models.includes(id) || models.some(entry => fitsPattern(entry, id))
+}
+
+/** Whether an id fits a pattern with one `*`, in whose place there is any text or none. */
+export function fitsPattern(pattern: string, id: string): boolean {
+  const star = pattern.indexOf('*')
+  if (star < 0) return false
+  const after = pattern.slice(star + 1)
+  return id.length >= pattern.length - 1 && id.startsWith(pattern.slice(0, star)) && id.endsWith(after)
 }
 
 /** Request fields that change what a provider bills; refused on charged routes unless the model allows them. */

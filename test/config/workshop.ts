@@ -8,6 +8,8 @@ import { type LoadResult, loadConfiguration } from '../../src/config/load.ts'
 import { formatProblem, type Problem, sentence } from '../../src/config/yaml/problem.ts'
 import { registry } from './stand-ins.ts'
 
+export { registry }
+
 /** The place that a problem must name, written into the text itself. */
 export const HERE = '▸'
 

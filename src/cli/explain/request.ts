@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
 import { parse } from 'yaml'
-import { asksModel } from '#contract'
+import { asksModel, fitsPattern } from '#contract'
 import type { Configuration, RouteConfig } from '../../config/configuration.ts'
 import { checkShape } from '../../config/yaml/ajv.ts'
 import { didYouMean, listed } from '../../config/yaml/problem.ts'
@@ -58,7 +58,7 @@ async function explainKept(
 
 function checkModels({ models }: Configuration, wanted: readonly string[] | null): void {
   for (const id of wanted ?? []) {
-    if (models.has(id)) continue
+    if (models.has(id) || [...models.keys()].some(each => fitsPattern(id, each))) continue
     const known = didYouMean(id, models.keys()) ?? `there are ${listed([...models.keys()], 'and')}`
     throw new CommandError(`--models: there is no model "${id}"; ${known}`)
   }

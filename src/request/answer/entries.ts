@@ -3,6 +3,7 @@ import {
   type Catalog,
   costFields,
   formatMoney,
+  isInModels,
   type Key,
   type Model,
   mayUse,
@@ -42,7 +43,7 @@ export function listedRawModels(
   for (const { config } of routes) {
     if (key === undefined && !config.public) continue
     for (const id of config.raw?.models ?? []) {
-      const isAllowed = key?.models == null || key.models.includes(id)
+      const isAllowed = key?.models == null || isInModels(key.models, id)
       if (isAllowed && !found.has(id) && !catalog.find(id)) found.set(id, { id, provider: config.raw!.provider.name })
     }
   }

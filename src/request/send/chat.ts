@@ -2,6 +2,7 @@
 import {
   type EncodedRequest,
   isRefusal,
+  type ModelEnd,
   type Refusal,
   refusalOfMedia,
   refuse,
@@ -32,6 +33,7 @@ export async function sendChat(exchange: LiveExchange): Promise<Reply> {
   if (exchange.stopped) return stoppedReply(exchange)
   if (chat.stream) client.startHeartbeat()
   generation.retries.earn()
+  if (exchange.model!.deprecation) setDeprecation(exchange.ctx, exchange.model!.deprecation)
 
   let last: Reply | null = null
   let unfit: Refusal | null = null
@@ -57,6 +59,16 @@ export async function sendChat(exchange: LiveExchange): Promise<Reply> {
     else if (retry.where === 'here') await pause(exchange, retry.pauseMs)
     if (exchange.stopped) return stoppedReply(exchange)
   }
+}
+
+/** RFC 9745 and RFC 8594 have one day, on which the model is off; without a day, only the successor (RFC 5829). */
+function setDeprecation(ctx: LiveExchange['ctx'], { date, successor }: ModelEnd): void {
+  if (date !== null) {
+    const end = new Date(`${date}T00:00:00Z`)
+    ctx.set('deprecation', `@${end.getTime() / 1000}`)
+    ctx.set('sunset', end.toUTCString())
+  }
+  if (successor !== null) ctx.set('link', `</v1/models/${encodeURIComponent(successor)}>; rel="successor-version"`)
 }
 
 const without = (targets: readonly Target[], target: Target) => targets.filter(other => other !== target)

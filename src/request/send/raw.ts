@@ -2,7 +2,7 @@
  * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
-import { isRefusal, type MeteredUsage, type Refusal, refuse, type UpstreamFailure } from '#contract'
+import { isInModels, isRefusal, type MeteredUsage, type Refusal, refuse, type UpstreamFailure } from '#contract'
 import { blameCredential } from '../../providers/credentials.ts'
 import type { TrackedAttempt } from '../../providers/health.ts'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
@@ -217,7 +217,7 @@ function refuseForbiddenModel(exchange: LiveExchange, models: readonly string[] 
     throw refuse('model_not_found', { message })
   }
   const model = listedModel(exchange, models)
-  if (model === null || !(allowed === null || allowed.includes(model)))
+  if (model === null || !(allowed === null || isInModels(allowed, model)))
     throw refuse('model_not_found', { param: 'model' })
 }
 

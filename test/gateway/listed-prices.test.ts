@@ -1,0 +1,128 @@
+/** Models with prices from a list: what clients see, what keys reach, what is charged, and what the receipt names. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { exact, type FakeProvider, startFakeProvider } from '../helpers/fake-provider.ts'
+import { type InProcess, startInProcess } from '../helpers/in-process.ts'
+import { expectRefusal } from './refusal.ts'
+
+let provider: FakeProvider
+let gateway: InProcess
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
+  gateway = await startInProcess({
+    provider: provider.baseUrl,
+    yaml: {
+      providers: {
+        openai: { dialect: 'openai', profile: 'openai', base_url: provider.baseUrl },
+      },
+      models: {
+        'openai/*': { targets: [{ provider: 'openai', model: '*' }], price: 'auto' },
+        'openai/gpt-5-nano': {
+          targets: [{ provider: 'openai', model: 'gpt-5-nano' }],
+          price: 'free',
+          context: 8192,
+          max_output: 100,
+        },
+        'openai/o*': { targets: [{ provider: 'openai', model: 'o*' }], price: 'auto', public: false },
+        old: {
+          targets: [{ provider: 'openai', model: 'gpt-4o' }],
+          price: 'auto',
+          default_output: 512,
+          deprecation: { date: '2027-02-01', successor: 'openai/gpt-5' },
+          aliases: ['openai/gpt-4o'],
+        },
+      },
+    },
+    policies: { catalog: [{ use: 'api-key' }] },
+  })
+})
+afterAll(async () => {
+  await gateway.stop()
+  await provider.close()
+})
+
+async function keyFor(models: readonly string[] | null): Promise<string> {
+  return (await gateway.running.store.createKey({ account: gateway.accountId, name: 'test', models })).token
+}
+const chat = (model: string, key = gateway.key, body: object = {}) =>
+  gateway.chat({ model, max_tokens: 5, ...body }, {
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+  } as never)
+
+async function ids(key: string): Promise<string[]> {
+  const answer = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+  return ((await answer.json()) as { data: { id: string }[] }).data.map(({ id }) => id)
+}
+
+test('a wildcard is each model of the list, but for those with an entry of their own', async () => {
+  const found = await ids(gateway.key)
+  expect(found).toContain('openai/gpt-5')
+  expect(found).toContain('openai/gpt-5-2025-08-07')
+  expect(found.filter(id => id === 'openai/gpt-5-nano')).toHaveLength(1)
+  // The alias of "old" comes before the wildcard.
+  expect(found).not.toContain('openai/gpt-4o')
+  // "openai/o*" has more text than "openai/*", and is not public.
+  expect(found).not.toContain('openai/o3')
+  expect(found.every(id => !id.includes('*'))).toBe(true)
+})
+
+test('the provider gets its own name, and the charge is that of the list, to the nano-dollar', async () => {
+  const before = gateway.balance().posted
+  const answer = await chat('openai/gpt-5')
+  expect(answer.status).toBe(200)
+  const { usage } = (await answer.json()) as { usage: { prompt_tokens: number; completion_tokens: number } }
+  expect(provider.requests.at(-1)!.body!['model']).toBe('gpt-5')
+  const receipt = gateway.receipt(answer)!
+  expect(receipt.charged).toBe(BigInt(usage.prompt_tokens) * 1250n + BigInt(usage.completion_tokens) * 10_000n)
+  expect(before - gateway.balance().posted).toBe(receipt.charged)
+  expect(new Set(receipt.price!.map(rule => rule.source))).toEqual(new Set(['genai-prices 0.1.8 of 2026-09-23']))
+  const shown = await fetch(`${gateway.url}/v1/receipts/${receipt.id}`, {
+    headers: { authorization: `Bearer ${gateway.key}` },
+  })
+  expect(((await shown.json()) as { pricing: { rules: object[] } }).pricing.rules[0]).toMatchObject({
+    unit: 'input',
+    source: 'genai-prices 0.1.8 of 2026-09-23',
+  })
+})
+
+test('an entry of its own has its own price', async () => {
+  const answer = await chat('openai/gpt-5-nano')
+  expect(answer.status).toBe(200)
+  expect(gateway.receipt(answer)).toBeUndefined()
+})
+
+test('a name that the list does not have is a 404 that names the wildcard', async () => {
+  const refusal = await expectRefusal(await chat('openai/gpt-99'), 'model_not_found')
+  expect(refusal.message).toBe(
+    'The model "openai/gpt-99" does not exist: no price list has a model of "openai/*" with this name.',
+  )
+  const other = await expectRefusal(await chat('anthropic/claude'), 'model_not_found')
+  expect(other.message).toBe('The model "anthropic/claude" does not exist, or this key may not use it.')
+  const star = await expectRefusal(await chat('openai/*'), 'model_not_found')
+  expect(star.message).toContain('"openai/*" does not exist')
+})
+
+test('a key for a pattern reaches what fits it, and nothing else', async () => {
+  const key = await keyFor(['openai/o*', 'old'])
+  const found = await ids(key)
+  expect(found).toContain('openai/o3')
+  expect(found).toContain('old')
+  expect(found.every(id => id === 'old' || id.startsWith('openai/o'))).toBe(true)
+  expect((await chat('openai/o3', key)).status).toBe(200)
+  expect((await chat('openai/gpt-5', key)).status).toBe(404)
+  const hidden = await expectRefusal(await chat('openai/gpt-99', key), 'model_not_found')
+  // A key that may use no model of the wildcard does not learn of it.
+  expect(hidden.message).toContain('or this key may not use it')
+})
+
+test('answers of a model that ends say when, and what takes its place', async () => {
+  for (const stream of [false, true]) {
+    const answer = await chat('old', gateway.key, { stream })
+    await answer.text()
+    expect(answer.headers.get('deprecation')).toBe('@1801440000')
+    expect(answer.headers.get('sunset')).toBe('Mon, 01 Feb 2027 00:00:00 GMT')
+    expect(answer.headers.get('link')).toBe('</v1/models/openai%2Fgpt-5>; rel="successor-version"')
+  }
+  const other = await chat('openai/gpt-5')
+  expect(other.headers.get('sunset')).toBeNull()
+})
