@@ -23,7 +23,7 @@ import { addRestore } from './restore.ts'
 import { addSchema } from './schema.ts'
 import { addServe } from './serve.ts'
 import { addStore } from './store.ts'
-import type { Terminal } from './terminal.ts'
+import { CommandError, type Terminal } from './terminal.ts'
 import { addTest } from './test.ts'
 import { addToken } from './token.ts'
 
@@ -68,10 +68,26 @@ export async function main(): Promise<void> {
     out: text => process.stdout.write(text),
     err: text => process.stderr.write(text),
     watched: process.stderr.isTTY === true,
+    ...(process.stdin.isTTY && process.stdout.isTTY ? { ask } : {}),
     self: ownCommandLine(process.argv[1] ?? 'tollgate') + chosenConfiguration(process.argv.slice(2)),
   })
   // What was written may still be on its way into a pipe. And whoever set an exit code of his own saw something wrong.
   process.stdout.write('', () => process.stderr.write('', () => process.exit(code || (process.exitCode ?? 0))))
+}
+
+/** Reads a line from the terminal. */
+async function ask(question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises')
+  const lines = createInterface({ input: process.stdin, output: process.stdout })
+  // Ctrl-C and Ctrl-D close it, and then its own promise never settles.
+  const closed = new Promise<never>((_, reject) => {
+    lines.once('close', () => reject(new CommandError('there was no answer, so nothing was done')))
+  })
+  try {
+    return await Promise.race([lines.question(question), closed])
+  } finally {
+    lines.close()
+  }
 }
 
 /**

@@ -1,11 +1,26 @@
-/** `tollgate init`: writes a gateway of one's own, with what its changes are checked by before they are merged. */
+/**
+ * `tollgate init`: writes a gateway of one's own. With the embedded demo it has all that its changes are checked by before they
+ * are merged; with `--provider` it is a small gateway of real providers.
+ */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
+import { listed } from '../config/yaml/problem.ts'
+import type { Vendor } from '../providers/dialects/vendors.ts'
 import { type AddCommand, example, pathOf, withoutConfig, writeNew } from './commands.ts'
-import { shownPath } from './configuration.ts'
+import { type Environment, environmentOf, shownPath } from './configuration.ts'
 import { pairs } from './format.ts'
+import {
+  askVendors,
+  environmentExample,
+  modelsYaml,
+  providersYaml,
+  SERVICE_ACCOUNT,
+  titlesOf,
+  variablesOf,
+  vendorsValue,
+} from './init-provider.ts'
 import { MODULE, pluginFiles } from './plugin.ts'
 import { modeline, writeSchemaFile } from './schema.ts'
 import { quoted } from './shell.ts'
@@ -13,10 +28,19 @@ import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 export const addInit: AddCommand = (program: Command, { terminal, finish }) => {
   withoutConfig(program.command('init'))
-    .description('write a gateway of your own: configuration, policy, plugin, tests and a CI workflow')
+    .description(
+      'write a gateway of your own: of real providers, or of the embedded demo with a policy, a plugin and tests',
+    )
     .argument('[folder]', 'folder to write to; it is created if it is missing', '.')
-    .addHelpText('after', example('init', 'init my-gateway'))
-    .action((folder: string) => finish(() => init(terminal, folder)))
+    .option(
+      '--provider <names>',
+      'real providers, separated by commas: openai, anthropic, bedrock, ollama and others (default: a terminal asks)',
+      vendorsValue,
+    )
+    .addHelpText('after', example('init', 'init --provider openai', 'init --provider openai,anthropic my-gateway'))
+    .action((folder: string, { provider }: { provider?: readonly Vendor[] }) =>
+      finish(() => init(terminal, folder, provider)),
+    )
 }
 
 /** The checkout, or of an installed package the folder of what was compiled: it has the shipped files in the same places. */
@@ -27,32 +51,47 @@ const PLUGIN = 'short-talks'
 /** A repository often has these: the first gets the lines that are missing, the second stays as it is. */
 const SHARED: ReadonlySet<string> = new Set(['.gitignore', 'tsconfig.json'])
 
-async function init(terminal: Terminal, folder: string): Promise<ExitCode> {
+async function init(terminal: Terminal, folder: string, named: readonly Vendor[] | undefined): Promise<ExitCode> {
   const top = pathOf(terminal, folder)
-  const files = filesOf()
-  const there = Object.keys(files).filter(name => !SHARED.has(name) && existsSync(join(top, name)))
-  if (there.length > 0) {
-    const [verb, them] = there.length === 1 ? ['is', 'it'] : ['are', 'them']
-    throw new CommandError(
-      `${there.map(name => shownPath(terminal, join(top, name))).join(', ')} ${verb} there already; nothing was written. ` +
-        `Move ${them} away, or name another folder: ${terminal.self} init FOLDER`,
-    )
-  }
+  const place = { terminal, folder, top }
+  refuseToReplace(place, ['gateway.yaml'])
+  const env = environmentOf(terminal, join(top, 'gateway.yaml'))
+  const vendors = named ?? (terminal.ask === undefined ? [] : await askVendors(terminal, terminal.ask, env))
+  const files = vendors.length === 0 ? demoFiles() : providerFiles(vendors)
+  refuseToReplace(place, Object.keys(files))
   for (const [name, text] of Object.entries(files)) {
     const file = join(top, name)
     if (!existsSync(file)) writeNew(file, text)
     else if (name === '.gitignore') appendMissing(file, text)
   }
   await writeSchemaFile(terminal, join(top, 'gateway.yaml'), join(top, SCHEMA))
-  terminal.out(textOf(terminal, folder, top))
+  terminal.out(vendors.length === 0 ? demoText(place) : providerText(place, vendors, env))
   return 0
 }
 
+interface Place {
+  readonly terminal: Terminal
+  /** As the command line has it. */
+  readonly folder: string
+  /** The same as a whole path. */
+  readonly top: string
+}
+
+function refuseToReplace({ terminal, top }: Place, names: readonly string[]): void {
+  const there = names.filter(name => !SHARED.has(name) && existsSync(join(top, name)))
+  if (there.length === 0) return
+  const [verb, them] = there.length === 1 ? ['is', 'it'] : ['are', 'them']
+  throw new CommandError(
+    `${there.map(name => shownPath(terminal, join(top, name))).join(', ')} ${verb} there already; nothing was written. ` +
+      `Move ${them} away, or name another folder: ${terminal.self} init FOLDER`,
+  )
+}
+
 /** By the path from the folder. */
-function filesOf(): Readonly<Record<string, string>> {
+function demoFiles(): Readonly<Record<string, string>> {
   return {
-    'gateway.yaml': configuration(),
-    'policies/standard.yaml': policy(),
+    'gateway.yaml': demoConfiguration(),
+    'policies/standard.yaml': policy(STEP),
     'policies/standard.test.yaml': policyTests(),
     ...Object.fromEntries(
       Object.entries(pluginFiles(PLUGIN)).map(([name, text]) => [`plugins/${PLUGIN}/${name}`, text]),
@@ -65,12 +104,25 @@ function filesOf(): Readonly<Record<string, string>> {
   }
 }
 
+/** By the path from the folder. */
+function providerFiles(vendors: readonly Vendor[]): Readonly<Record<string, string>> {
+  const example = vendors.some(vendor => variablesOf(vendor).length > 0)
+  return {
+    'gateway.yaml': providerConfiguration(vendors),
+    'policies/standard.yaml': policy(''),
+    ...(example ? { '.env.example': environmentExample(vendors) } : {}),
+    '.gitignore': `${IGNORED}${needsFile(vendors) ? `${SERVICE_ACCOUNT}\n` : ''}`,
+  }
+}
+
+const needsFile = (vendors: readonly Vendor[]): boolean => providersYaml(vendors).includes(SERVICE_ACCOUNT)
+
 function shipped(name: string): string {
   return readFileSync(join(SHIPPED, name), 'utf8')
 }
 
 /** The shipped one; what its first comment says holds for a checkout. */
-function configuration(): string {
+function demoConfiguration(): string {
   const text = shipped('gateway.yaml')
   return `${modeline('gateway.yaml', SCHEMA)}
 # An embedded demo provider, two models with prices, three routes. It needs no network and no provider key.
@@ -78,18 +130,31 @@ function configuration(): string {
 ${text.slice(text.indexOf('version: 1\n'))}`
 }
 
+/** The listeners and the routes of the shipped one. Its open registration would give the providers' answers to strangers. */
+function providerConfiguration(vendors: readonly Vendor[]): string {
+  const text = shipped('gateway.yaml')
+  const head = text.slice(text.indexOf('version: 1\n'), text.indexOf('\nproviders:\n'))
+  return `${modeline('gateway.yaml', SCHEMA)}
+# A gateway for ${titlesOf(vendors)}. The environment, or .env beside this file, has the values of \${...}.
+# \`npx tollgate check\` reports mistakes with line and column; \`npx tollgate schema --markdown\` explains every key.
+${head.replace(/^registration:.*\n/m, '')}
+${providersYaml(vendors)}
+${modelsYaml(vendors)}
+${text.slice(text.indexOf('routes:\n'))}`
+}
+
 const STEP = `  - use: ../plugins/${PLUGIN}/index.ts
     with: { most: 50 }
 `
 
-function policy(): string {
+function policy(step: string): string {
   const own = shipped('policies/standard.yaml')
   if (/^ *- use: ['"]?\.\.?\//m.test(own))
     throw new CommandError(
       `${join(SHIPPED, 'policies/standard.yaml')} is what init copies, and it names a plugin by its path: that file would be missing. ` +
         'Undo the change (git checkout policies/standard.yaml), or install Tollgate as a package.',
     )
-  const text = own.replace('  - use: credits\n', `${STEP}$&`)
+  const text = own.replace('  - use: credits\n', `${step}$&`)
   return `${modeline('policies/standard.yaml', SCHEMA)}\n${text}`
 }
 
@@ -154,7 +219,7 @@ function appendMissing(file: string, text: string): void {
   appendFileSync(file, `${before === '' || before.endsWith('\n') ? '' : '\n'}${missing.join('\n')}\n`)
 }
 
-function textOf(terminal: Terminal, folder: string, top: string): string {
+function demoText({ terminal, folder, top }: Place): string {
   const lines: [string, string][] = [
     ['gateway.yaml', 'providers, models with prices, routes'],
     ['policies/', 'the steps of a route, and the tests of what they promise'],
@@ -162,13 +227,53 @@ function textOf(terminal: Terminal, folder: string, top: string): string {
     ['.github/workflows/', 'a workflow that runs check and both kinds of tests'],
     ['tsconfig.json, .gitignore', `for editors, with ${SCHEMA}, and for git`],
   ]
-  const config = top === terminal.folder ? '' : ` -c ${quoted(join(folder, 'gateway.yaml'))}`
+  const config = configOption({ terminal, folder, top })
   const commands = ['check', 'test', 'serve'].map(name => `  ${terminal.self} ${name}${config}\n`)
   const missing = isInstalled(top)
     ? '\nThe workflow runs npm ci: commit package.json, its lock file, and the file of the package if that is installed from one.\n'
     : '\nThe workflow and the test of the plugin need the package of Tollgate in this folder: npm init -y && npm install PACKAGE\n' +
       'PACKAGE is the tollgate-VERSION.tgz that npm pack makes in a clone of Tollgate, after npm ci.\n'
   return `Wrote:\n${pairs(lines)}\nNext:\n\n${commands.join('')}${missing}`
+}
+
+/** The values of variables are secrets: the text has their names only. */
+function providerText(place: Place, vendors: readonly Vendor[], env: Environment): string {
+  const { terminal, top } = place
+  const names = vendors.flatMap(variablesOf).map(({ name }) => name)
+  const [set, missing] = [names.filter(name => env[name]), names.filter(name => !env[name])]
+  const lines: [string, string][] = [
+    ['gateway.yaml', `${titlesOf(vendors)}: models with their prices, routes`],
+    ['policies/', 'the steps of a route'],
+    ...(names.length === 0
+      ? []
+      : [['.env.example', 'the variables that gateway.yaml needs'] satisfies [string, string]]),
+    ['.gitignore', `for git; ${SCHEMA} is for editors`],
+  ]
+  const config = configOption(place)
+  const dotenv = shownPath(terminal, join(top, '.env'))
+  const known = set.length === 0 ? '' : `Set already, in the environment or in ${dotenv}: ${set.join(', ')}\n\n`
+  const file = needsFile(vendors)
+    ? `Put the JSON file of a Google service account here: ${shownPath(terminal, join(top, SERVICE_ACCOUNT))}\n`
+    : ''
+  const write =
+    missing.length === 0
+      ? ''
+      : `Put ${listed(missing, 'and')} into ${dotenv}; .env.example says where to find ${missing.length === 1 ? 'it' : 'them'}. Lines of .env: NAME=value\n`
+  const run = (command: string) => `  ${terminal.self} ${command}${config}\n`
+  return `Wrote:
+${pairs(lines)}
+${known}Next:
+
+${file}${write}
+${run('serve')}
+The first start on a terminal makes an account with credit and a key. More accounts and keys, while it runs:
+
+${run('account create NAME --credit 10')}${run('key create --account NAME')}`
+}
+
+/** What a pasted command needs to be about the written folder. */
+function configOption({ terminal, folder, top }: Place): string {
+  return top === terminal.folder ? '' : ` -c ${quoted(join(folder, 'gateway.yaml'))}`
 }
 
 /** Whether Node finds `tollgate/testing` from there. */

@@ -10,6 +10,11 @@ export interface Terminal {
   err(text: string): void
   /** Whether somebody watches stderr, so that progress is worth showing. */
   readonly watched: boolean
+  /**
+   * Asks a question and answers with the line that a person types. Left out where stdin or stdout is no terminal. Rejects with a
+   * `CommandError` when the person ends the input.
+   */
+  readonly ask?: (question: string) => Promise<string>
   /** The command line that runs this program again: `npx tollgate`, `node src/cli/tollgate.js`. */
   readonly self: string
 }
