@@ -81,7 +81,10 @@ async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stdout })
   // Ctrl-C and Ctrl-D close it, and then its own promise never settles.
   const closed = new Promise<never>((_, reject) => {
-    lines.once('close', () => reject(new CommandError('there was no answer, so nothing was done')))
+    lines.once('close', () => {
+      process.stdout.write('\n')
+      reject(new CommandError('there was no answer, so nothing was done'))
+    })
   })
   try {
     return await Promise.race([lines.question(question), closed])

@@ -54,9 +54,8 @@ const SHARED: ReadonlySet<string> = new Set(['.gitignore', 'tsconfig.json'])
 async function init(terminal: Terminal, folder: string, named: readonly Vendor[] | undefined): Promise<ExitCode> {
   const top = pathOf(terminal, folder)
   const place = { terminal, folder, top }
-  refuseToReplace(place, ['gateway.yaml'])
   const env = environmentOf(terminal, join(top, 'gateway.yaml'))
-  const vendors = named ?? (terminal.ask === undefined ? [] : await askVendors(terminal, terminal.ask, env))
+  const vendors = named ?? (await askedVendors(place, env))
   const files = vendors.length === 0 ? demoFiles() : providerFiles(vendors)
   refuseToReplace(place, Object.keys(files))
   for (const [name, text] of Object.entries(files)) {
@@ -75,6 +74,14 @@ interface Place {
   readonly folder: string
   /** The same as a whole path. */
   readonly top: string
+}
+
+/** None: the embedded demo. */
+async function askedVendors(place: Place, env: Environment): Promise<readonly Vendor[]> {
+  const { terminal } = place
+  if (terminal.ask === undefined) return []
+  refuseToReplace(place, ['gateway.yaml'])
+  return askVendors(terminal, terminal.ask, env)
 }
 
 function refuseToReplace({ terminal, top }: Place, names: readonly string[]): void {

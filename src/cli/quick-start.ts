@@ -7,6 +7,7 @@ import { runVerb } from '../api/control/verbs.ts'
 import type { Configuration, RouteConfig } from '../config/configuration.ts'
 import { basePath, chatPath, isLoopback, urlHost } from '../config/listen-address.ts'
 import type { Store } from '../store/store.ts'
+import { quoted } from './shell.ts'
 
 /** What the texts need to know of a configuration. */
 export interface Offer extends Pick<Configuration, 'listen' | 'providers' | 'models'> {
@@ -28,43 +29,60 @@ const FIRST_CREDIT = '5'
 /** How long the link for the first operator works. */
 const FIRST_LINK_MS = 24 * 3_600_000
 
+/** How a text is made. */
+interface Telling {
+  /** The command line that runs `tollgate` again, for the hints. Default: `npx tollgate`. */
+  readonly self?: string
+  /** Default: the time of the machine. */
+  readonly nowMs?: number
+  /** Whether a person reads the text at a terminal, so that a key in it gets into no log. Default: false. */
+  readonly onTerminal?: boolean
+}
+
 /**
- * Makes an account "demo" with $5 and a key, and answers with the text to print: only when the listener is loopback, a
- * model needs nothing but the embedded demo provider, and the store has never had an account. Null otherwise.
- *
- * @param self the command line that runs `tollgate` again, for the hints
+ * Makes an account with $5 and a key, and answers with the text to print: only when the listener is loopback, the store has
+ * never had an account, and either a model needs nothing but the embedded demo or a person at a terminal reads the text. Null
+ * otherwise.
  */
-export async function quickStart(running: Running, self = 'npx tollgate', nowMs = Date.now()): Promise<string | null> {
+export async function quickStart(
+  running: Running,
+  { self = 'npx tollgate', nowMs = Date.now(), onTerminal = false }: Telling = {},
+): Promise<string | null> {
   const { store, configuration, dashboardUrl } = running
-  const model = demoModel(configuration)
-  if (!isLoopback(urlHost(configuration.listen.host)) || model === undefined || (await store.listAccounts()).length > 0)
+  const demo = demoModel(configuration)
+  const models = demo ? [demo] : onTerminal ? usableModels(configuration) : []
+  if (!isLoopback(urlHost(configuration.listen.host)) || models.length === 0 || (await store.listAccounts()).length > 0)
     return null
   const path = chatPath(configuration.routes)
   if (path === undefined) return null
 
-  const { account } = await runVerb(store, 'account.create', {
-    name: 'demo',
-    credit: FIRST_CREDIT,
-    actor: 'quick-start',
-  })
+  const name = demo ? 'demo' : 'first'
+  const { account } = await runVerb(store, 'account.create', { name, credit: FIRST_CREDIT, actor: 'quick-start' })
   const { token } = await runVerb(store, 'key.create', { account: account.id, name: 'first' })
   const link = dashboardUrl === null ? '' : await firstLink(store, account.id, dashboardUrl, nowMs)
   const base = baseUrl(running)
-  const request = { model: model.id, stream: true, messages: [{ role: 'user', content: 'Say hello in one sentence.' }] }
-  // In single quotes a shell changes nothing, and JSON has none of its own unless a name brings one.
-  const body = JSON.stringify(request).replaceAll("'", "'\\''")
+  const isOne = models.length === 1
+  const body = {
+    model: isOne ? models[0]!.id : 'MODEL',
+    stream: true,
+    messages: [{ role: 'user', content: 'Say hello in one sentence.' }],
+  }
+  const key = `-H 'authorization: Bearer ${token}'`
+  const list = isOne
+    ? ''
+    : `, with one of these ${models.length} models in the place of MODEL: curl ${base}/models ${key}`
   return `
 Tollgate answers at ${base}
-This is its first start: it made the account "demo" with $${FIRST_CREDIT} of credit, and a key, which is not shown again.
+This is its first start: it made the account "${name}" with $${FIRST_CREDIT} of credit, and a key, which is not shown again.
 
   export OPENAI_BASE_URL=${base}
   export OPENAI_API_KEY=${token}
 
-Paste this to see an answer stream in:
+Paste this to see an answer stream in${list}${isOne ? ':' : ''}
 
-  curl -N ${running.url}${path} -H 'authorization: Bearer ${token}' -H 'content-type: application/json' -d '${body}'
+  curl -N ${running.url}${path} ${key} -H 'content-type: application/json' -d ${quoted(JSON.stringify(body))}
 ${link}
-Another key:  ${self} key create --account demo --name mine
+Another key:  ${self} key create --account ${name} --name mine
 
 `
 }
@@ -100,7 +118,7 @@ async function answersText(running: Running, self: string): Promise<string> {
   const [first] = accounts
   const hint = first
     ? `a key for an account: ${self} key create --account ${accounts.length === 1 ? nameOrId(first) : 'NAME'}`
-    : `a first account: ${self} account create NAME --credit 10`
+    : `a first account and key: ${self} account create NAME --credit 10 && ${self} key create --account NAME`
   return `Tollgate answers at ${baseUrl(running)} (${hint})\n`
 }
 
@@ -117,6 +135,12 @@ function baseUrl(running: Running): string {
 /** A model that answers without any network and so without anybody's credentials. */
 export function demoModel(configuration: Offer): Model | undefined {
   const isDemo = (provider: string): boolean => configuration.providers.get(provider)?.dialect === 'demo'
-  const usable = [...configuration.models.values()].filter(model => model.public && model.enabled)
-  return usable.find(model => model.targets.length > 0 && model.targets.every(target => isDemo(target.provider)))
+  return usableModels(configuration).find(
+    model => model.targets.length > 0 && model.targets.every(target => isDemo(target.provider)),
+  )
+}
+
+/** The models that a new key can use. */
+function usableModels({ models }: Offer): Model[] {
+  return [...models.values()].filter(model => model.public && model.enabled)
 }

@@ -109,12 +109,39 @@ describe('there is no quick start, and no account is made', () => {
   })
 })
 
+describe('without a demo model, at a terminal', () => {
+  const real = (...ids: readonly string[]) => ({ models: byId(ids.map(id => model(id, ['openai']))) })
+
+  test('the account has another name, and the line to paste asks the one model', async () => {
+    const text = (await quickStart(running(real('chat')), { onTerminal: true }))!
+    expect(store.reads.findAccount('first')).toMatchObject({ posted: 5_000_000_000n, held: 0n })
+    expect(text).toContain('npx tollgate key create --account first')
+    expect(text).toContain('"model":"chat"')
+    const [, token] = /export OPENAI_API_KEY=(\S+)/.exec(text)!
+    expect(store.keys.find(token!, clock.now())).toMatchObject({ found: 'live', account: { name: 'first' } })
+  })
+
+  test('of several models none is chosen: the text says how to list them', async () => {
+    const text = (await quickStart(running(real('gpt-5', 'gpt-5-mini')), { onTerminal: true }))!
+    expect(text).toContain('one of these 2 models in the place of MODEL: curl http://127.0.0.1:8080/v1/models -H ')
+    expect(text).toContain('"model":"MODEL"')
+  })
+
+  test.each<[string, Partial<Offer>]>([
+    ['on a listener that others reach', { ...real('chat'), listen: { host: '0.0.0.0', port: 8080 } }],
+    ['without a model that a key can use', { models: byId([model('chat', ['openai'], { enabled: false })]) }],
+  ])('there is no account %s', async (_, change) => {
+    expect(await quickStart(running(change), { onTerminal: true })).toBeNull()
+    expect(store.reads.listAccounts()).toEqual([])
+  })
+})
+
 test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1'])('%s is loopback', async host => {
   expect(await quickStart(running({ listen: { host, port: 8080 } }))).not.toBeNull()
 })
 
 test('the first start: an account with $5, a key that works, and what to paste', async () => {
-  const text = (await quickStart(running(), 'npx tollgate'))!
+  const text = (await quickStart(running(), { self: 'npx tollgate' }))!
   expect(store.reads.findAccount('demo')).toMatchObject({ posted: 5_000_000_000n, held: 0n })
   const [, base, token] = /export OPENAI_BASE_URL=(\S+)\n\s*export OPENAI_API_KEY=(\S+)/.exec(text)!
   expect(base).toBe('http://127.0.0.1:8080/v1')
@@ -124,7 +151,7 @@ test('the first start: an account with $5, a key that works, and what to paste',
 })
 
 test('the first start with a dashboard: a link that makes one operator of that account, for a day', async () => {
-  const text = (await quickStart(running({}, undefined, 'http://127.0.0.1:8081'), 'npx tollgate', clock.now()))!
+  const text = (await quickStart(running({}, undefined, 'http://127.0.0.1:8081'), { nowMs: clock.now() }))!
   const token = /http:\/\/127\.0\.0\.1:8081\/join#(\S+)/.exec(text)![1]!
   expect(store.reads.people.findLink(token)).toMatchObject({
     kind: 'invitation',
@@ -179,7 +206,7 @@ describe('later starts: one line', () => {
     expect(await startText(started, 'tollgate')).toContain(
       'The dashboard is at http://127.0.0.1:8081 (no operator yet: tollgate person invite --role operator)\n',
     )
-    const text = (await quickStart(started, 'tollgate', clock.now()))!
+    const text = (await quickStart(started, { nowMs: clock.now() }))!
     await store.people.join(/#(\S+)/.exec(text)![1]!, { email: 'ada@example.com', password: '$argon2id$' })
     expect(await startText(started)).toContain('\nThe dashboard is at http://127.0.0.1:8081\n')
   })
@@ -187,7 +214,7 @@ describe('later starts: one line', () => {
   test('without any account: how to make one', async () => {
     const text = await startText(running({ listen: { host: '0.0.0.0', port: 8080 } }), 'tollgate')
     expect(text).toBe(
-      'Tollgate answers at http://127.0.0.1:8080/v1 (a first account: tollgate account create NAME --credit 10)\n',
+      'Tollgate answers at http://127.0.0.1:8080/v1 (a first account and key: tollgate account create NAME --credit 10 && tollgate key create --account NAME)\n',
     )
   })
 
