@@ -209,7 +209,8 @@ describe('command lines', () => {
     /^cp -r \/PATH\/TO\/CHECKOUT\//,
     /^git clone REPOSITORY tollgate && cd tollgate$/,
     /^npm ci && npm (start|test)$/,
-    /^npx tollgate serve$/,
+    /^npx tollgate serve( -c mine\/gateway\.yaml)?$/,
+    /^echo 'OPENAI_API_KEY=sk-\.\.\.' > mine\/\.env$/,
   ]
 
   test('run, one after the other', async () => {

@@ -1,7 +1,6 @@
-/** What `tollgate init --provider` writes: the configuration of a gateway of real providers, and the variables that it needs. */
+/** The texts of `tollgate init --provider`: the configuration of a gateway of real providers, and the variables that it needs. */
 import { InvalidArgumentError } from 'commander'
-import { nearest } from '../common/nearest.ts'
-import { listed } from '../config/yaml/problem.ts'
+import { listed, nearest } from '../config/yaml/problem.ts'
 import { VENDORS, type Vendor, vendorNamed } from '../providers/dialects/vendors.ts'
 import type { Environment } from './configuration.ts'
 import { pairs } from './format.ts'
@@ -95,7 +94,7 @@ export function vendorsValue(text: string): readonly Vendor[] {
     const names = VENDORS.map(each => each.name)
     const near = nearest(name, names)
     const hint = near === undefined ? '' : ` Did you mean "${near}"?`
-    throw new InvalidArgumentError(`There is no provider "${name}".${hint} The names are: ${names.join(', ')}.`)
+    throw new InvalidArgumentError(`The provider "${name}" is unknown.${hint} The names are: ${names.join(', ')}.`)
   })
 }
 
@@ -177,7 +176,7 @@ function providerYaml(vendor: Vendor): string {
   const { baseUrl = vendor.baseUrl, keys = {} } = NEEDS[name] ?? {}
   const entries = Object.entries({
     dialect,
-    // The other dialects say it themselves.
+    // The other dialects have the name of their profile.
     ...(profile === undefined || dialect !== 'openai' ? {} : { profile }),
     base_url: baseUrl,
     ...keys,

@@ -278,7 +278,7 @@ The first start on a terminal makes an account with credit and a key. More accou
 ${run('account create NAME --credit 10')}${run('key create --account NAME')}`
 }
 
-/** What a pasted command needs to be about the written folder. */
+/** The option of a pasted command that names the written gateway; empty in its own folder. */
 function configOption({ terminal, folder, top }: Place): string {
   return top === terminal.folder ? '' : ` -c ${quoted(join(folder, 'gateway.yaml'))}`
 }

@@ -1,6 +1,6 @@
 /**
- * What `serve` prints beside its log: on the very first start of a gateway that is there for trying out, an account, a
- * key and a line to paste; on later starts, where it answers and how to make a key.
+ * The texts that `serve` prints beside its log: on the first start of a gateway on loopback, an account, a key and a line to
+ * paste; on later starts, where it answers and how to make a key.
  */
 import type { Model } from '#contract'
 import { runVerb } from '../api/control/verbs.ts'
@@ -9,7 +9,7 @@ import { basePath, chatPath, isLoopback, urlHost } from '../config/listen-addres
 import type { Store } from '../store/store.ts'
 import { quoted } from './shell.ts'
 
-/** What the texts need to know of a configuration. */
+/** The parts of a configuration that the texts name. */
 export interface Offer extends Pick<Configuration, 'listen' | 'providers' | 'models'> {
   readonly routes: readonly Pick<RouteConfig, 'kind' | 'path'>[]
 }
@@ -29,8 +29,7 @@ const FIRST_CREDIT = '5'
 /** How long the link for the first operator works. */
 const FIRST_LINK_MS = 24 * 3_600_000
 
-/** How a text is made. */
-interface Telling {
+interface TextOptions {
   /** The command line that runs `tollgate` again, for the hints. Default: `npx tollgate`. */
   readonly self?: string
   /** Default: the time of the machine. */
@@ -46,7 +45,7 @@ interface Telling {
  */
 export async function quickStart(
   running: Running,
-  { self = 'npx tollgate', nowMs = Date.now(), onTerminal = false }: Telling = {},
+  { self = 'npx tollgate', nowMs = Date.now(), onTerminal = false }: TextOptions = {},
 ): Promise<string | null> {
   const { store, configuration, dashboardUrl } = running
   const demo = demoModel(configuration)

@@ -28,8 +28,8 @@ async function serveUntilEnd(terminal: Terminal, config: string): Promise<ExitCo
   const running = await started.catch(async (error: unknown) => {
     throw await readable(terminal, config, error)
   })
-  const telling = { self: terminal.self, onTerminal: terminal.ask !== undefined }
-  const text = async () => (await quickStart(running, telling)) ?? (await startText(running, terminal.self))
+  const options = { self: terminal.self, onTerminal: terminal.ask !== undefined }
+  const text = async () => (await quickStart(running, options)) ?? (await startText(running, terminal.self))
   // It reads the store, which may be away or, after a signal, closed by now. The gateway serves or ends without it.
   terminal.out(await text().catch(() => ''))
   return (await running.finished) === 0 ? 0 : 1

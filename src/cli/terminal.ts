@@ -11,7 +11,7 @@ export interface Terminal {
   /** Whether somebody watches stderr, so that progress is worth showing. */
   readonly watched: boolean
   /**
-   * Asks a question and answers with the line that a person types. Left out where stdin or stdout is no terminal. Rejects with a
+   * Asks a question and answers with the line that a person types. Left out unless stdin and stdout are a terminal. Rejects with a
    * `CommandError` when the person ends the input.
    */
   readonly ask?: (question: string) => Promise<string>

@@ -130,7 +130,7 @@ describe('without a demo model, at a terminal', () => {
   test.each<[string, Partial<Offer>]>([
     ['on a listener that others reach', { ...real('chat'), listen: { host: '0.0.0.0', port: 8080 } }],
     ['without a model that a key can use', { models: byId([model('chat', ['openai'], { enabled: false })]) }],
-  ])('there is no account %s', async (_, change) => {
+  ])('no account is made %s', async (_, change) => {
     expect(await quickStart(running(change), { onTerminal: true })).toBeNull()
     expect(store.reads.listAccounts()).toEqual([])
   })
