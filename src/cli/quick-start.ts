@@ -67,9 +67,7 @@ export async function quickStart(
     messages: [{ role: 'user', content: 'Say hello in one sentence.' }],
   }
   const key = `-H 'authorization: Bearer ${token}'`
-  const list = isOne
-    ? ''
-    : `, with one of these ${models.length} models in the place of MODEL: curl ${base}/models ${key}`
+  const list = isOne ? '' : `The list of its ${models.length} models:\n\n  curl ${base}/models ${key}\n\n`
   return `
 Tollgate answers at ${base}
 This is its first start: it made the account "${name}" with $${FIRST_CREDIT} of credit, and a key, which is not shown again.
@@ -77,7 +75,7 @@ This is its first start: it made the account "${name}" with $${FIRST_CREDIT} of 
   export OPENAI_BASE_URL=${base}
   export OPENAI_API_KEY=${token}
 
-Paste this to see an answer stream in${list}${isOne ? ':' : ''}
+${list}Paste this to see an answer stream in${isOne ? '' : ', with a model in the place of MODEL'}:
 
   curl -N ${running.url}${path} ${key} -H 'content-type: application/json' -d ${quoted(JSON.stringify(body))}
 ${link}

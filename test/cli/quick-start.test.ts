@@ -123,7 +123,7 @@ describe('without a demo model, at a terminal', () => {
 
   test('of several models none is chosen: the text says how to list them', async () => {
     const text = (await quickStart(running(real('gpt-5', 'gpt-5-mini')), { onTerminal: true }))!
-    expect(text).toContain('one of these 2 models in the place of MODEL: curl http://127.0.0.1:8080/v1/models -H ')
+    expect(text).toContain('The list of its 2 models:\n\n  curl http://127.0.0.1:8080/v1/models -H ')
     expect(text).toContain('"model":"MODEL"')
   })
 
