@@ -73,6 +73,16 @@ const NEEDS: Readonly<Record<string, Needs>> = {
     keyPage: 'Cloudflare dashboard, page "API Tokens"',
   },
   vllm: { baseUrl: 'http://127.0.0.1:8000/v1' },
+  // Its own port is that of `listen`.
+  llamafile: {
+    baseUrl: '${LLAMAFILE_BASE_URL}',
+    variables: [
+      {
+        name: 'LLAMAFILE_BASE_URL',
+        meaning: 'llamafile: its base URL. Start it on another port than 8080: http://127.0.0.1:8090/v1',
+      },
+    ],
+  },
   'litellm-proxy': { baseUrl: 'http://127.0.0.1:4000/v1' },
   'openai-compatible': {
     baseUrl: '${OPENAI_COMPATIBLE_BASE_URL}',

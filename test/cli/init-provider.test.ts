@@ -162,7 +162,6 @@ test.each([
   ['key', 'list'],
   ['person', 'list'],
   ['token', 'list'],
-  ['ledger', 'verify'],
 ])('%s %s reads .env beside the configuration', async (...args) => {
   await init('--provider', 'ollama', 'inner')
   put('inner/.env', 'OLLAMA_MODEL=llama3.2\n')
