@@ -56,6 +56,7 @@ const NEEDS: Readonly<Record<string, Needs>> = {
     models: 'gemini-*',
   },
   mistral: { keyPage: 'Mistral AI Studio, page "API keys"' },
+  codestral: { keyPage: 'Mistral AI Studio, page "Codestral"', models: 'codestral-*' },
   groq: { keyPage: 'GroqCloud console, page "API Keys"' },
   deepseek: { keyPage: 'DeepSeek Platform, page "API keys"' },
   together: { keyPage: 'Together AI, settings, page "API Keys"' },
@@ -182,7 +183,7 @@ export function providersYaml(vendors: readonly Vendor[]): string {
 }
 
 function providerYaml(vendor: Vendor): string {
-  const { name, dialect, profile, key } = vendor
+  const { name, dialect, profile, hosts, key } = vendor
   const { baseUrl = vendor.baseUrl, keys = {} } = NEEDS[name] ?? {}
   const entries = Object.entries({
     dialect,
@@ -190,6 +191,8 @@ function providerYaml(vendor: Vendor): string {
     ...(profile === undefined || dialect !== 'openai' ? {} : { profile }),
     base_url: baseUrl,
     ...keys,
+    // At an unknown host, check wants to have this written.
+    ...(hosts === undefined && dialect === 'openai' ? { missing_finish: 'error' } : {}),
     ...(key === null ? {} : { api_key: `\${${key}}` }),
   })
   return `  ${name}:\n${entries.map(([entry, value]) => `    ${entry}: ${value}\n`).join('')}`
