@@ -178,6 +178,13 @@ describe('in the folder', () => {
     await run(process.execPath, [TSC, '-p', '.'])
   })
 
+  test('init --provider has the price list', async () => {
+    expect(await own('init', '--provider', 'openai', 'real')).toMatchObject({ code: 0, stderr: '' })
+    writeFileSync(join(folder, 'real/.env'), 'OPENAI_API_KEY=sk-sample\n')
+    const { code, stdout } = await own('check', '-c', 'real/gateway.yaml')
+    expect(code, stdout).toBe(0)
+  })
+
   test('plugin new says how its test is run', async () => {
     const { code, stdout } = await own('plugin', 'new', 'other')
     expect(code).toBe(0)
