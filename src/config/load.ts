@@ -25,6 +25,7 @@ import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './rout
 import { GATEWAY_SCHEMA } from './schema.ts'
 import { buildTelemetry } from './telemetry-section.ts'
 import { type WarnOptions, warnAbout } from './warnings.ts'
+import { isWildcard } from './wildcards.ts'
 import { checkShape } from './yaml/ajv.ts'
 import { freeze } from './yaml/freeze.ts'
 import { didYouMean, ordered, type Problem } from './yaml/problem.ts'
@@ -92,12 +93,15 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     models: modelNames(shape.models, models),
   })
   const offered = offeredOf(models)
+  // A wildcard has no models where its provider has a problem.
+  const isComplete =
+    source.sound('/models') && (source.sound('/providers') || !Object.keys(shape.models ?? {}).some(isWildcard))
   const priced = offered.filter(model => model.price !== null).map(model => model.id)
   for (const route of routes) {
     // It was added beside a route of the same policy and kind, which is checked itself.
     if (route.counts && route.address === null) continue
     checkRoute(route, policies.get(route.policy) ?? null, source, priced)
-    if (asksModel(route.kind) && offered.length === 0 && source.sound('/models')) {
+    if (asksModel(route.kind) && offered.length === 0 && isComplete) {
       source.report(`${route.address}/path`, 'there is no model to serve', {
         rule: 'no-model',
         same: 'no model',

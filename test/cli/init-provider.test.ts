@@ -56,6 +56,16 @@ describe('what is written passes check when its variables have values', () => {
   })
 })
 
+test.each(['openai', 'openai,ollama'])('of %s, check reports the missing variables alone', async names => {
+  await init('--provider', names)
+  const { code, out } = await runCommand(folder, ['check'])
+  expect(code).toBe(1)
+  const problems = [...out.matchAll(/^gateway\.yaml:\d+:\d+: (.*)$/gm)].map(([, sentence]) => sentence)
+  expect(problems).toEqual(
+    names.split(',').map(() => expect.stringMatching(/^the environment variable \w+ is not set$/)),
+  )
+})
+
 describe('the files', () => {
   test('are few, and each variable of gateway.yaml is in .env.example', async () => {
     await init('--provider', 'openai,azure,bedrock,vertex,deepinfra,ollama')
