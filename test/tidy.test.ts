@@ -39,7 +39,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'main.ts',
     'runtime/',
     'simulate/',
-    'request/generation.ts',
     'config/',
     'catalog/',
     'request/pipeline/',

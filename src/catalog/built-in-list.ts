@@ -57,7 +57,9 @@ export async function loadBuiltInList(today: Date): Promise<BuiltInList> {
     find,
     ids: vendor => {
       const provider = vendor.genai === undefined ? undefined : genai.findProvider({ providerId: vendor.genai })
-      const names = (provider?.models ?? []).flatMap(model => namesOf(model))
+      const names = (provider?.models ?? [])
+        .flatMap(model => namesOf(model))
+        .filter(name => !NOT_SOLD[vendor.genai!]?.test(name))
       return [...new Set(names)].filter(name => find(vendor, name)?.chat === true && find(vendor, name)!.price !== null)
     },
   }
@@ -68,7 +70,7 @@ function findIn(genai: Genai, provider: string, name: string, today: Date): List
   const result = genai.calcPrice({}, name, { providerId: provider, timestamp: today })
   if (result === null) return null
   const { model } = result
-  const prices = pricesOn(genai, provider, name, today)
+  const prices = isHourly(model) ? pricesOn(genai, provider, name, today) : [result.model_price]
   const price = prices.map(priceFrom).reduce(dearer)
   const uncounted = Object.keys(result.model_price).filter(key => !(key in KEYS))
   return {
@@ -86,6 +88,14 @@ function findIn(genai: Genai, provider: string, name: string, today: Date): List
     path: [],
     problems: [],
   }
+}
+
+/** Names that the list has for other places where a vendor's models are sold, by its name for the vendor. */
+const NOT_SOLD: Readonly<Record<string, RegExp>> = {
+  openai: /gpt-oss|:|^gpt-\d-\d(?!\d{3})|^gpt-35|-(high|extended)$/,
+  anthropic: /\.|claude-v/,
+  google: /:|\/|^gemini-(flash|pro)/,
+  aws: /^regional\./,
 }
 
 /** Names of models with prices for tokens that answer no chats. */
@@ -106,12 +116,11 @@ function namesOf({ id, match }: ModelInfo): string[] {
   return [...new Set([id, ...equals])]
 }
 
-/** The prices of a day: several where the provider has other prices at some hours. */
+const isHourly = ({ prices }: ModelInfo): boolean =>
+  Array.isArray(prices) && prices.some(({ constraint }) => constraint?.type === 'time_of_date')
+
+/** The prices of the hours of a day. */
 function pricesOn(genai: Genai, provider: string, name: string, today: Date): ModelPrice[] {
-  const { model } = genai.calcPrice({}, name, { providerId: provider, timestamp: today })!
-  if (!Array.isArray(model.prices) || model.prices.every(({ constraint }) => constraint?.type !== 'time_of_date')) {
-    return [genai.calcPrice({}, name, { providerId: provider, timestamp: today })!.model_price]
-  }
   const day = Math.floor(today.getTime() / DAY_MS) * DAY_MS
   const every = Array.from({ length: 48 }, (_, half) => new Date(day + half * (DAY_MS / 48) + 1000))
   return [

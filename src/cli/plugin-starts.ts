@@ -97,7 +97,7 @@ const STRAYS_MS = 20
 
 /** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
 async function servicesIn(configuration: Configuration): Promise<RealServices> {
-  const { createCatalog } = await import('../request/generation.ts')
+  const { createCatalog } = await import('../config/model-catalog.ts')
   return {
     catalog: createCatalog(configuration),
     targets: { latencyMs: () => null },

@@ -290,10 +290,12 @@ function modelNames(shapes: GatewayShape['models'], models: Configuration['model
   const aliases = entriesOf(shapes).flatMap(([id, shape]) =>
     Array.isArray(shape?.aliases) ? shape.aliases.map(alias => [alias, id] as const) : [],
   )
-  const ids = namesOf(shapes)
+  const names = namesOf(shapes)
+  const ids = [...new Set([...names, ...models.keys()])]
+  const found = new Set([...models.values()].map(({ id, wildcard }) => wildcard ?? id))
   const named = { ids, aliases: new Map(aliases) }
-  // While a model is not known, nobody can say that none is so large.
-  return models.size < ids.length ? named : { ...named, sizes: offeredOf(models) }
+  // While a model is not known, it may be as large as any.
+  return names.some(name => !found.has(name)) ? named : { ...named, sizes: offeredOf(models) }
 }
 
 const offeredOf = (models: Configuration['models']) => [...models.values()].filter(model => model.enabled)

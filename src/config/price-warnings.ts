@@ -41,7 +41,9 @@ export function warnOfLists(
   for (const model of models.values()) {
     const at = pointer('models', model.wildcard ?? model.id)
     const end = model.deprecation
-    if (end !== undefined && (end.date === null || daysUntil(end.date, today) <= AHEAD_DAYS)) {
+    // Of a wildcard, models that the list only calls old are not worth a line: their clients are not known.
+    const isSoon = end?.date == null ? model.wildcard === undefined : daysUntil(end.date, today) <= AHEAD_DAYS
+    if (end !== undefined && isSoon) {
       add(ends, at, endOf(model))
     }
     const change = origins.get(model.id)?.price?.changes

@@ -2,7 +2,6 @@
 import {
   type Account,
   type AnyPlugin,
-  type Catalog,
   type Clock,
   type Key,
   type KeyLookup,
@@ -14,6 +13,7 @@ import {
   type TrailEntry,
 } from '#contract'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
+import { createCatalog } from '../config/model-catalog.ts'
 import { standInServices } from '../simulate/services.ts'
 import { identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
 import { createBuckets } from '../state/buckets.ts'
@@ -56,7 +56,7 @@ export function createServices({ configuration, clock, ledger, runs }: ServicePa
     clock,
     ledger,
     buckets: createBuckets(clock),
-    catalog: catalogOf(configuration),
+    catalog: createCatalog(configuration),
     random: evenNumbers(),
     targets: { latencyMs: () => null },
     accounts: { find: idOrName => accounts.get(idOrName) },
@@ -95,11 +95,6 @@ function accountOf({ account }: Who, frozen = false): Account {
 function keyOf({ account, key }: Who): Key {
   const { id, name, models } = key
   return { id, accountId: account.id, name, models, createdAt: 0, expiresAt: null, revokedAt: null }
-}
-
-function catalogOf({ models, aliases }: Configuration): Catalog {
-  const list = [...models.values()]
-  return { find: id => models.get(id) ?? models.get(aliases.get(id) ?? ''), list: () => list }
 }
 
 /** Chance that is the same in every replay. */

@@ -20,6 +20,7 @@ import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import { targetsOf } from '../config/asked-targets.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from '../config/configuration.ts'
 import { answerDigest } from '../config/digest.ts'
+import { createCatalog } from '../config/model-catalog.ts'
 import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
 import type { Telemetry } from '../observe/telemetry/telemetry.ts'
@@ -192,15 +193,6 @@ async function telemetryOf({
   if (config === null) return undefined
   if (previous?.telemetry && isDeepStrictEqual(previous.configuration.telemetry, config)) return previous.telemetry
   return createTelemetry?.(config)
-}
-
-/** The models of a configuration, found by id or alias. */
-export function createCatalog({ models, aliases }: Pick<Configuration, 'models' | 'aliases'>): Catalog {
-  const list = [...models.values()]
-  return {
-    find: id => models.get(id) ?? models.get(aliases.get(id) ?? ''),
-    list: () => list,
-  }
 }
 
 /** Exactly the services that a plugin names in `uses`, and no others. */

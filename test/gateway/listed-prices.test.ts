@@ -102,6 +102,18 @@ test('a name that the list does not have is a 404 that names the wildcard', asyn
   expect(star.message).toContain('"openai/*" does not exist')
 })
 
+test.each(['-2026-02-02', '-20260202', '-latest'])(
+  'a name with a day behind it (%s) is asked of the provider, and billed as its model',
+  async day => {
+    const answer = await chat(`openai/gpt-5-mini${day}`)
+    expect(answer.status).toBe(200)
+    expect(provider.requests.at(-1)!.body!['model']).toBe(`gpt-5-mini${day}`)
+    expect(gateway.receipt(answer)!.model).toBe('openai/gpt-5-mini')
+    expect((await chat(`old${day}`)).status).toBe(404)
+    expect((await chat(`openai/gpt-99${day}`)).status).toBe(404)
+  },
+)
+
 test('a key for a pattern reaches what fits it, and nothing else', async () => {
   const key = await keyFor(['openai/o*', 'old'])
   const found = await ids(key)

@@ -3,6 +3,7 @@
  * silently do nothing.
  */
 
+import { fitsPattern } from '#contract'
 import { fieldName, isNode, type Node, walk } from '../conditions/condition-error.ts'
 import { type ModelSizes, truthOf } from '../conditions/truth.ts'
 import { parseWhen } from '../conditions/when.ts'
@@ -64,6 +65,8 @@ function checkModel(
   { ids, aliases }: ModelNames,
 ): void {
   if (ids.includes(text) || (field === 'chat.model' && aliases.has(text))) return
+  // The models of a wildcard whose provider is not sound are not known.
+  if (ids.some(id => fitsPattern(id, text) && !ids.some(each => each !== id && fitsPattern(id, each)))) return
   if (source.substituted(at)) {
     const message = 'the condition names a model that there is not, with its ${…} filled in'
     source.report(at, message, { rule: 'unknown-model' })
@@ -75,7 +78,9 @@ function checkModel(
       ? `there is no model ${JSON.stringify(text)}`
       : `${JSON.stringify(text)} is an alias, and ${field} is the id of a model`
   const near = id === undefined ? didYouMean(text, ids) : `write ${JSON.stringify(id)}, or chat.model`
-  const suggestion = near ?? (ids.length === 0 ? undefined : `there are ${listed(ids, 'and')}`)
+  const suggestion =
+    near ??
+    (ids.length === 0 ? undefined : `there are ${listed(ids.length > 20 ? [...ids.slice(0, 20), '…'] : ids, 'and')}`)
   source.report(at, message, { rule: 'unknown-model', offset, suggestion })
 }
 
