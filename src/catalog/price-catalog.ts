@@ -77,7 +77,7 @@ export async function loadPriceCatalog(
   const builtIn = await loadBuiltInList(today)
   const ids = new Map<string, readonly string[]>()
   const idsOf = (vendor: Vendor): readonly string[] => {
-    if (!ids.has(vendor.name)) ids.set(vendor.name, allIds(vendor, list, builtIn))
+    if (!ids.has(vendor.name)) ids.set(vendor.name, allIds(vendor, list, accept, builtIn))
     return ids.get(vendor.name)!
   }
   return {
@@ -86,7 +86,7 @@ export async function loadPriceCatalog(
       const own = list === null ? null : listedIn(list, vendor, model)
       const other = builtIn.find(vendor, model)
       if (own === null && other === null) return null
-      const jumps = own === null || other === null ? [] : jumpsOf(vendor, own, other, accept)
+      const jumps = own === null ? [] : jumpsOf(vendor, own, other, accept)
       return combined(model, list, own, other, jumps)
     },
     ids: (vendor, dialect) => idsOf(vendor).filter(id => ASKED_BY[dialect]?.test(id) ?? true),
@@ -94,8 +94,15 @@ export async function loadPriceCatalog(
   }
 }
 
-function allIds(vendor: Vendor, list: PriceList | null, builtIn: BuiltInList): readonly string[] {
-  const own = list === null ? [] : allListedIn(list, vendor).filter(model => model.chat && model.price !== null)
+function allIds(
+  vendor: Vendor,
+  list: PriceList | null,
+  accept: readonly string[],
+  builtIn: BuiltInList,
+): readonly string[] {
+  const listed = list === null ? [] : allListedIn(list, vendor).filter(({ chat, price }) => chat && price !== null)
+  // Only models with a name of their own in gateway.yaml ask the operator whether they are free.
+  const own = listed.filter(model => !isFree(model.price!) || accept.includes(`${vendor.name}/${model.id}`))
   return [...new Set([...own.map(model => model.id), ...builtIn.ids(vendor)])]
 }
 
@@ -143,21 +150,27 @@ function combined(
   }
 }
 
-/** A price that became 0, or ten times another, is taken for a mistake until the operator accepts it. */
-function jumpsOf(vendor: Vendor, own: ListedModel, other: ListedModel, accept: readonly string[]): ListProblem[] {
+const isFree = (price: Price): boolean => rateOf(price, 'input') === 0n && rateOf(price, 'output') === 0n
+
+/** A price of 0, or ten times another, is taken for a mistake until the operator accepts it. */
+function jumpsOf(
+  vendor: Vendor,
+  own: ListedModel,
+  other: ListedModel | null,
+  accept: readonly string[],
+): ListProblem[] {
   const name = `${vendor.name}/${own.id}`
-  if (own.price === null || other.price === null || accept.includes(name)) return []
-  const [price, before] = [own.price, other.price]
+  const [price, before] = [own.price, other?.price]
+  if (price === null || accept.includes(name)) return []
+  const suggestion = `where that is right, write "accept: [${name}]" below catalog`
+  if (before == null) {
+    return isFree(price) ? [{ path: own.path, message: `${name} is free in the price list`, suggestion }] : []
+  }
   return (['input', 'output'] as const).flatMap(unit => {
     const [now, then] = [rateOf(price, unit), rateOf(before, unit)]
     if (then === 0n || (now > 0n && now <= then * 10n && then <= now * 10n)) return []
     const what = now === 0n ? 'is free in the price list' : `costs $${formatMoney(now)} for 1M tokens in the price list`
-    return [
-      {
-        path: own.path,
-        message: `${unit} of ${name} ${what}, and $${formatMoney(then)} in the built-in one`,
-        suggestion: `where that is right, write "accept: [${name}]" below catalog`,
-      },
-    ]
+    const message = `${unit} of ${name} ${what}, and $${formatMoney(then)} in the built-in one`
+    return [{ path: own.path, message, suggestion }]
   })
 }

@@ -22,7 +22,7 @@ const listed = (list: string, catalog = 'prices.json', target = 'provider: opena
   [model('small', `targets: [ { ${target} } ], price: auto`, `catalog: ${catalog}`), { 'prices.json': list }] as const
 const row = (text: string) => `{ "gpt-5": { "litellm_provider": "openai", "mode": "chat", ${text} } }`
 
-const LISTS: readonly (readonly [name: string, list: string, says: string, catalog?: string])[] = [
+const LISTS: readonly (readonly [name: string, list: string, says: string, catalog?: string, target?: string])[] = [
   ['that is not JSON', '▸nothing', 'this price list is not JSON'],
   ['that is a list', '▸[]', 'this price list is not a JSON object'],
   ['of nothing', '▸{}', 'this price list has no model; write a file in the format of LiteLLM'],
@@ -55,6 +55,13 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
     'with a price that jumped',
     `{ "gpt-5": ▸${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.000101').slice(11, -2)} }`,
     'output of openai/gpt-5 costs $101.000000000 for 1M tokens in the price list, and $10.000000000',
+  ],
+  [
+    'with a free model that the built-in list does not have',
+    '{ "gpt-free": ▸{ "litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 0 } }',
+    'openai/gpt-free is free in the price list; where that is right, write "accept: [openai/gpt-free]" below catalog',
+    'prices.json',
+    'provider: openai, model: gpt-free',
   ],
   [
     'with a model twice',
@@ -190,8 +197,8 @@ export const CATALOG: Row[] = [
     auto('provider: openai, model: gpt-5', ', deprecation: { date: ▸2026-02-30 }'),
     'date: "2026-02-30" is not a day of the calendar',
   ],
-  ...LISTS.map(([name, list, says, catalog]): Row => {
-    const [gateway, files] = listed(list, catalog)
+  ...LISTS.map(([name, list, says, catalog, target]): Row => {
+    const [gateway, files] = listed(list, catalog, target)
     return [`a price list ${name}`, gateway, says, files]
   }),
 ]
