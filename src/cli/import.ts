@@ -3,18 +3,21 @@ import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
+import { loadPriceCatalog } from '../catalog/price-catalog.ts'
+import { type PriceList, readPriceList } from '../catalog/price-list.ts'
+import { systemClock } from '../common/clock.ts'
 import { makeFolder } from '../store/files/files.ts'
 import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './commands.ts'
 import { count, json } from './format.ts'
 import type { Imported } from './import-litellm/index.ts'
-import type { PriceList } from './import-litellm/models.ts'
 import { quoted } from './shell.ts'
 import { CommandError, type ExitCode, type Terminal } from './terminal.ts'
 
 interface Options {
   readonly out?: string
   readonly force?: true
-  readonly prices?: string
+  readonly catalog?: string
+  readonly verbose?: true
   readonly unpriced: 'disable' | 'free'
   readonly json?: true
 }
@@ -30,20 +33,15 @@ export const addImport: AddCommand = (program, { terminal, finish }) => {
     .argument('<file>', 'path of the config.yaml')
     .option('--out <folder>', 'folder for the files (default: print them)')
     .option('--force', 'overwrite existing files')
-    .option(
-      '--prices <file>',
-      "LiteLLM's model_prices_and_context_window.json: prices and sizes for models that have none in the config",
-    )
+    .option('--catalog <file>', "a price list before the built-in one: LiteLLM's or that of models.dev")
+    .option('--verbose', 'print all remarks, each with its line')
     .addOption(
-      new Option('--unpriced <how>', 'how to treat models without a price')
+      new Option('--unpriced <how>', 'how to treat models of paid providers whose price is not known')
         .choices(['disable', 'free'])
         .default('disable'),
     )
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      example('import litellm config.yaml --out gateway', 'import litellm config.yaml --prices prices.json'),
-    )
+    .addHelpText('after', example('import litellm config.yaml --out gateway', 'import litellm config.yaml --verbose'))
     .action((file: string, options: Options, command: Command) => {
       if (options.force && options.out === undefined)
         command.error('error: --force is for --out: without --out no file is written')
@@ -52,16 +50,17 @@ export const addImport: AddCommand = (program, { terminal, finish }) => {
 }
 
 async function importFile(terminal: Terminal, file: string, options: Options): Promise<ExitCode> {
-  const [{ importLitellm }, { filesOf, summary }] = await Promise.all([
+  const [{ importLitellm }, { filesOf, listOf, summary }] = await Promise.all([
     import('./import-litellm/index.ts'),
     import('./import-litellm/render.ts'),
   ])
   const text = await readText(terminal, file)
-  const prices = options.prices === undefined ? null : await readPrices(terminal, options.prices)
-  const imported = importLitellm(text, file, { prices, unpriced: options.unpriced })
+  const prices = options.catalog === undefined ? null : await readPrices(terminal, options.catalog, options.out)
+  const catalog = await loadPriceCatalog(prices?.list ?? null, [], new Date(systemClock.now()))
+  const imported = importLitellm(text, file, { catalog, list: prices?.path ?? null, unpriced: options.unpriced })
   const commands = commandsOf(terminal, imported, options)
   const files = filesOf(imported, basename(file), commands)
-  const problems = await problemsOf(files, imported)
+  const problems = await problemsOf(files, imported, prices)
   if (options.out !== undefined) await write(terminal, options.out, files, options.force ?? false)
   if (options.json) {
     const { remarks, variables } = imported
@@ -81,11 +80,13 @@ async function importFile(terminal: Terminal, file: string, options: Options): P
   if (options.out === undefined) {
     for (const [name, content] of files) if (name.endsWith('.yaml')) terminal.out(`# --- ${name}\n${content}\n`)
   }
-  terminal.err(`${summary(imported.remarks, basename(file))}\n${ending(imported, commands, options)}`)
+  const rest = options.out === undefined ? '--verbose' : `--verbose, or ${join(options.out, 'IMPORTED.md')}`
+  const said = options.verbose
+    ? listOf(imported.remarks, basename(file))
+    : summary(imported.remarks, basename(file), rest)
+  terminal.err(`${said}\n${ending(imported, commands, options, terminal.self)}`)
   if (problems.length === 0) return 0
-  terminal.err(
-    `\nWhat is still wrong, as tollgate check says it:\n${problems.map(problem => `  ${problem}\n`).join('')}`,
-  )
+  terminal.err(`\nThe mistakes that tollgate check finds:\n${problems.map(problem => `  ${problem}\n`).join('')}`)
   return 1
 }
 
@@ -95,17 +96,21 @@ function commandsOf({ self }: Terminal, { commands }: Imported, { out }: Options
   return commands.map(command => `${self} ${command}${config}`)
 }
 
-function ending({ gateway, variables }: Imported, commands: readonly string[], { out }: Options): string {
-  const [models, providers] = ['models', 'providers'].map(key => Object.keys(gateway[key] as object).length) as [
-    number,
-    number,
-  ]
-  const where = out === undefined ? 'On stdout: ' : `Written to ${out}: `
+/** The commands from here to the first answer. */
+function ending({ gateway, variables }: Imported, commands: readonly string[], { out }: Options, self: string): string {
+  const models = Object.values(gateway['models'] as Record<string, { enabled?: boolean }>)
+  const off = models.filter(({ enabled }) => enabled === false).length
+  const counted = `${count(Object.keys(gateway['providers'] as object).length, 'provider')} and ${count(models.length, 'model')}${off === 0 ? '' : ` (${off} of them off)`}`
   const names = [...variables.keys()].toSorted()
   const beside = out === undefined ? '' : `, or in .env (copy ${join(out, '.env.example')})`
   const set = names.length === 0 ? '' : `Set these in the environment${beside}: ${names.join(', ')}\n`
-  const make = commands.map(command => `  ${command}\n`).join('')
-  return `${where}${count(providers, 'provider')} and ${count(models, 'model')}.\n${set}Keys live in LiteLLM's database and cannot be moved; make new ones:\n${make}`
+  const config = out === undefined ? '' : ` -c ${quoted(join(out, 'gateway.yaml'))}`
+  const start = out === undefined ? commands : [`${self} check${config}`, ...commands, `${self} serve${config}`]
+  const how =
+    out === undefined
+      ? "Keys are in LiteLLM's database and cannot be moved; make new ones:"
+      : "Check, make an account and a key (LiteLLM's keys cannot be moved), and serve:"
+  return `${out === undefined ? 'On stdout: ' : `Written to ${out}: `}${counted}.\n${set}${how}\n${start.map(command => `  ${command}\n`).join('')}`
 }
 
 async function readText(terminal: Terminal, file: string): Promise<string> {
@@ -116,32 +121,40 @@ async function readText(terminal: Terminal, file: string): Promise<string> {
   })
 }
 
-async function readPrices(terminal: Terminal, file: string): Promise<PriceList> {
-  const text = await readText(terminal, file)
-  try {
-    const prices = JSON.parse(text) as unknown
-    if (typeof prices === 'object' && prices !== null && !Array.isArray(prices)) return prices as PriceList
-  } catch {
-    // Said below, without a word of the file.
-  }
-  throw new CommandError(`${file} is no list of prices: a JSON map by the names of models.`)
+interface Prices {
+  readonly list: PriceList
+  readonly text: string
+  /** As gateway.yaml names it: from its own folder. */
+  readonly path: string
 }
 
-/** Checks what would be written, in memory, with values for the variables that pass. As `file:line:column: sentence`. */
-async function problemsOf(files: ReadonlyMap<string, string>, { variables }: Imported): Promise<string[]> {
+async function readPrices(terminal: Terminal, file: string, out: string | undefined): Promise<Prices> {
+  const text = await readText(terminal, file)
+  const list = readPriceList(basename(file), text)
+  const [problem] = list.problems
+  if (problem !== undefined) throw new CommandError(`${file}: ${problem.message}.`)
+  return { list, text, path: relative(pathOf(terminal, out ?? '.'), pathOf(terminal, file)) }
+}
+
+/** Checks the files in memory, with values for the variables that pass. As `file:line:column: sentence`. */
+async function problemsOf(
+  files: ReadonlyMap<string, string>,
+  { variables }: Imported,
+  prices: Prices | null,
+): Promise<string[]> {
   const [{ loadConfiguration }, { builtinRegistry }, { sentence }, { sampleAccount }] = await Promise.all([
     import('../config/load.ts'),
     import('../loader/builtin.ts'),
     import('../config/yaml/problem.ts'),
     import('./import-litellm/clouds.ts'),
   ])
-  const folder = resolve('/tollgate-import')
+  const folder = resolve('/tollgate-import/a/b/c')
   const loaded = await loadConfiguration(join(folder, 'gateway.yaml'), {
     env: Object.fromEntries(variables),
     registry: builtinRegistry(),
     readFile: async path => {
       const name = relative(folder, path)
-      const content = files.get(name)
+      const content = name === prices?.path ? prices.text : files.get(name)
       if (content !== undefined) return content
       // A file of the operator's own, such as that of a service account.
       if (!name.startsWith('policies')) return sampleAccount()

@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import type { Fields, TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
-import { isReference, type Variables } from './secrets.ts'
+import { hasReference, type Variables } from './secrets.ts'
 
 export interface CloudParts {
   readonly fields: Fields
@@ -18,14 +18,12 @@ export interface Cloud {
   readonly provider: Record<string, unknown>
 }
 
+/** By the vendor's name. */
 export const CLOUDS: Readonly<Record<string, (parts: CloudParts) => Cloud | null>> = {
   azure: azureOf,
-  azure_text: azureOf,
-  azure_ai: foundryOf,
+  'azure-foundry': foundryOf,
   bedrock: bedrockOf,
-  bedrock_converse: bedrockOf,
-  vertex_ai: vertexOf,
-  vertex_ai_beta: vertexOf,
+  vertex: vertexOf,
 }
 
 const AZURE_SAMPLE = 'https://sample.openai.azure.com'
@@ -58,7 +56,7 @@ function azureOf({ fields, name, variables, remarks }: CloudParts): Cloud {
 
 function foundryOf({ fields, name, variables, remarks }: CloudParts): Cloud {
   const base = fields.text('api_base')
-  if (name.startsWith('claude') || (base && !isReference(base) && !/\.services\.ai\.azure\.com(\/|$)/.test(base.text)))
+  if (name.startsWith('claude') || (base && !hasReference(base) && !/\.services\.ai\.azure\.com(\/|$)/.test(base.text)))
     return elsewhereOf({ fields, name, variables, remarks }, base)
   const sample = 'https://sample.services.ai.azure.com'
   const said = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
@@ -87,7 +85,7 @@ function elsewhereOf({ fields, name, variables, remarks }: CloudParts, base: Tex
   const sample = 'https://sample.services.ai.azure.com/anthropic'
   const said = base === null ? variables.reference('AZURE_AI_API_BASE', sample) : variables.plain(base, sample)
   const host = said.replace(/\/+$/, '').replace(/\/(v1\/)?(chat\/completions|messages)$/, '')
-  const isWhole = base === null || isReference(base) || /\/anthropic(\/v1)?$/.test(host)
+  const isWhole = base === null || hasReference(base) || /\/anthropic(\/v1)?$/.test(host)
   const foundry = isWhole ? host.replace(/\/v1$/, '') : `${host}/anthropic`
   remarks.add(
     'changed',
@@ -170,7 +168,7 @@ function vertexOf({ fields, name, variables, remarks }: CloudParts): Cloud | nul
   )
   const place = location ? variables.plain(location, 'us-central1') : 'us-central1'
   if (!location) remarks.add('changed', fields, 'vertex_location is not in the file: us-central1, as LiteLLM has it')
-  if (location && isReference(location))
+  if (location && hasReference(location))
     remarks.add(
       'changed',
       location,
@@ -213,7 +211,7 @@ function serviceAccount(
     )
     return variables.reference(name, sampleAccount())
   }
-  if (isReference(credentials)) {
+  if (hasReference(credentials)) {
     const reference = variables.plain(credentials, sampleAccount())
     remarks.add(
       'yours',

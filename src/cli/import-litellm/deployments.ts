@@ -1,35 +1,39 @@
-/** The rows of `model_list`: which provider each is, what the provider calls the model, and how much may go there. */
-
+/** The rows of `model_list`: the provider of each, the provider's name for the model, and the limits. */
 import { wholeOf } from '../../catalog/decimal.ts'
-import { likelierBaseUrl } from '../../config/base-urls.ts'
-import { CLOUDS } from './clouds.ts'
-import { headersOf, withOneSelf } from './headers.ts'
-import { MAKERS, type ModelName, makerOf } from './litellm-names.ts'
-import { ROW } from './params-table.ts'
+import type { Vendor } from '../../providers/dialects/vendors.ts'
+import { MAKERS, makerOf } from './litellm-names.ts'
+import { providerOf } from './places.ts'
 import { Fields, isTrue, type TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
-import { isReference, literal, type Variables } from './secrets.ts'
-import { type Timeouts, timeoutsOf, timeoutsYaml } from './timeouts.ts'
+import { hasReference, referenceIn, type Variables } from './secrets.ts'
+import type { Timeouts } from './timeouts.ts'
 
-/** What a deployment is asked for. Others are not carried. */
+/** The requests that a deployment answers. Others are not carried. */
 type Use = 'chat' | 'embedding'
 
 /** A deployment, as LiteLLM calls it. */
 export interface Deployment {
-  /** `model_name`: what clients send. Several rows may have the same. */
+  /** `model_name`: the model that clients send. Several rows may have the same. */
   readonly group: string
+  /** The variable that has another name for it. */
+  readonly alias: string | null
   readonly use: Use
   readonly provider: string
+  /** As gateway.yaml has it. */
   readonly model: string
   /** The whole of `litellm_params.model`. */
   readonly source: string
+  /** The vendor by LiteLLM's prefix, whose prices LiteLLM counts; undefined: the table of vendors has none. */
+  readonly maker: Vendor | undefined
+  /** The name behind the prefix. */
+  readonly name: string
   readonly cap: 'max_tokens' | null
   readonly weight: string | null
   readonly order: number | null
   readonly rpm: number | null
   readonly tpm: number | null
   readonly maxInflight: number | null
-  /** Both hold prices, and limits of tokens; what models need of them is taken there. */
+  /** Both hold prices and limits of tokens, which models read there. */
   readonly params: Fields
   readonly info: Fields
 }
@@ -39,210 +43,125 @@ export interface DeploymentParts {
   readonly remarks: Remarks
   /** `credential_list` by name. */
   readonly credentials: ReadonlyMap<string, Credential>
-  /** Timeouts for providers that say none. */
+  /** Timeouts for providers that have none of their own. */
   readonly timeouts: Timeouts
   /** The providers so far; new ones are put in. */
   readonly providers: Map<string, Record<string, unknown>>
+  /** Whether an unknown provider without an address is asked too, at an address in a variable. */
+  readonly asksUnknown: boolean
 }
 
-/** What rows name with `litellm_credential_name`. */
+/** The credentials that rows name with `litellm_credential_name`. */
 export interface Credential {
   readonly values: Fields
   /** Whether a row has named it. */
   isUsed: boolean
 }
 
-/** Null: it cannot be carried, and was said. */
-export function readDeployment(row: Fields, parts: DeploymentParts): Deployment | null {
-  const { remarks, credentials } = parts
-  const group = row.text('model_name')
-  const own = row.map('litellm_params')
+/** A model `*` is for all vendors; the vendors whose models most clients ask for have wildcards. */
+const VENDORS_OF_ALL = ['openai', 'anthropic', 'gemini']
+
+/** The deployments of a row: one, several for a model `*`, or none, and a remark says why. */
+export function readDeployments(row: Fields, parts: DeploymentParts): Deployment[] {
+  const source = row.map('litellm_params')?.text('model')
+  const deployment = (prefix: string | null) => {
+    const read = readDeployment(row, prefix, parts)
+    return read === null ? [] : [read]
+  }
+  if (source?.text !== '*' || row.map('litellm_params')?.text('custom_llm_provider')) return deployment(null)
+  const why = 'a wildcard for all vendors is one for each of three'
+  parts.remarks.add('yours', source, why, 'remove those that you have no key for', VENDORS_OF_ALL.join(', '))
+  return VENDORS_OF_ALL.flatMap(deployment)
+}
+
+/** Null: it cannot be carried, and a remark says why. @param ofAll the vendor of a model `*` */
+function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentParts): Deployment | null {
+  const { remarks, variables } = parts
+  const said = row.text('model_name')
   const info = row.map('model_info') ?? new Fields(row.line, `${row.path}.model_info`, new Map())
-  const credential = own?.text('litellm_credential_name')
-  const named = credential ? credentials.get(credential.text) : undefined
-  if (named) named.isUsed = true
-  const params = own?.over(named?.values ?? null)
-  const source = params?.text('model')
-  params?.take('litellm_credential_name')
-  if (credential && !named) {
-    remarks.add('lost', credential, 'credential_list has no credential of this name', 'give the provider its api_key')
-  }
-  if (!group || !params || !source) {
-    remarks.add('lost', row, 'a row of model_list has to have model_name and litellm_params.model')
+  const params = paramsOf(row, parts)
+  const written = params?.text('model') ?? null
+  const source = written && ofAll ? { ...written, text: `${ofAll}/*` } : written
+  if (!said || !params || !source) {
+    remarks.add('lost', row, 'a row of model_list has model_name and litellm_params.model')
     return null
   }
-  if (isReference(source)) {
-    remarks.add('lost', source, 'the name of the model comes from the environment', 'write it here, and import again')
-    return null
-  }
-  if (`${group.text}${source.text}`.includes('*')) {
-    remarks.add(
-      'lost',
-      source,
-      'a wildcard stands for models that nobody has named, and a model here has a price',
-      'list the models one by one',
-    )
-    return null
-  }
-  const use = useOf(group.text, source, info, remarks)
+  const alias = referenceIn(said)
+  const group = alias ?? (ofAll ? said.text.replace(/\*$/, source.text) : said.text)
+  if (alias !== null)
+    remarks.add('changed', said, "a model's id is not a variable: its value is an alias", 'write the id', alias)
+  const use = useOf(group, source, info, remarks)
   if (use === null) return null
-  const maker = makerOf(source.text, params.text('custom_llm_provider')?.text ?? null)
-  if (maker === null) {
-    remarks.add(
-      'lost',
-      source,
-      `"${source.text}" names no provider`,
-      'write it with one, such as openai/NAME, and import again',
-    )
+  const isPlaced = params.peek('api_base') !== null || params.peek('base_url') !== null
+  const maker = makerOf(source.text, params.text('custom_llm_provider')?.text ?? null, isPlaced)
+  const vendor = maker === null ? undefined : MAKERS.get(maker.prefix)
+  if (maker === null || (vendor === undefined && !isPlaced && !parts.asksUnknown)) {
+    const why = 'the importer does not know the provider, and the row has no api_base'
+    remarks.add('lost', source, why, 'write api_base, or a provider such as openai/NAME, and import again', source.text)
     return null
   }
   if (maker.name === '') {
-    remarks.add(
-      'lost',
-      source,
-      `"${source.text}" names no model`,
-      'write it with the name that the provider has for it',
-    )
+    remarks.add('lost', source, 'the row names no model', 'write the provider’s name for it', source.text)
     return null
   }
-  if (maker.route)
-    remarks.add('changed', source, `"${maker.route}/" is no part of the name: the provider is asked for ${maker.name}`)
-  const found = providerOf(maker, params, parts)
+  if (hasReference(source))
+    remarks.add(
+      'yours',
+      source,
+      'the name of the model is a variable',
+      'set it to the name alone, without a prefix such as openai/',
+      referenceIn(source) ?? source.text,
+    )
+  const found = providerOf(maker, vendor, params, parts)
   if (found === null) return null
-  const limits = readLimits(params, remarks)
   row.take('litellm_params')
-  remarks.rest(row.rest(), ROW)
-  const { provider, model } = found
+  remarks.rest(row, 'row')
   return {
-    group: group.text,
+    group,
+    alias,
     use,
     source: source.text,
-    provider: register(provider, maker.prefix, parts.providers),
-    model: literal(model),
-    cap: (Object.hasOwn(MAKERS, maker.prefix) && MAKERS[maker.prefix]!.cap) || null,
-    ...limits,
+    provider: register(found.provider, maker.prefix, parts.providers),
+    model: variables.written(found.model, 'sample-model'),
+    maker: vendor,
+    name: found.model,
+    cap: vendor === undefined ? 'max_tokens' : (vendor.cap ?? null),
+    ...readLimits(params, remarks),
     params,
     info,
   }
 }
 
-const EMBEDDING = /(^|[/.@:-])(text-embedding|embed|embedding|embeddings)(?![a-z])/i
-const REALTIME = /(^|[/.@:-])realtime(?![a-z])/i
+/** The parameters of a row over those of its credential. */
+function paramsOf(row: Fields, { remarks, credentials }: DeploymentParts): Fields | null {
+  const own = row.map('litellm_params')
+  const credential = own?.text('litellm_credential_name') ?? null
+  const named = credential ? credentials.get(credential.text) : undefined
+  if (named) named.isUsed = true
+  if (credential && !named)
+    remarks.add('lost', credential, 'credential_list has no credential of this name', 'give the provider its api_key')
+  const params = own?.over(named?.values ?? null) ?? null
+  params?.take('litellm_credential_name')
+  return params
+}
 
-/** Names of models that answer no chats, where the row does not say what it is for. */
+const EMBEDDING = /(^|[/.@:-])(text-embedding|embed|embedding|embeddings)(?![a-z])/i
+
+/** Names of models that answer no chats, where the row does not say its mode. */
 const NO_CHATS =
-  /(^|[/.@:-])(rerank|whisper|transcribe|tts|dall-e|gpt-image|imagen|moderation|stable-diffusion|sora|veo)(?![a-z])/i
+  /(^|[/.@:-])(realtime|rerank|whisper|transcribe|tts|dall-e|gpt-image|imagen|moderation|stable-diffusion|sora|veo)(?![a-z])/i
 
 function useOf(group: string, source: TextValue, info: Fields, remarks: Remarks): Use | null {
   const mode = info.text('mode')
-  const said = mode?.text ?? modeByName(source.text)
-  if (said === 'chat' || said === 'responses') return 'chat'
+  const said = mode?.text ?? (EMBEDDING.test(source.text) ? 'embedding' : (NO_CHATS.exec(source.text)?.[2] ?? 'chat'))
+  if (/^(chat|completion|responses)$/.test(said)) return 'chat'
   if (said === 'embedding') return 'embedding'
-  const why = mode ? `${group} is not for chats (${said})` : `${group} is not for chats, by the name of its model`
-  remarks.add(
-    'lost',
-    mode ?? source,
-    said === 'realtime' ? `${why}, and the gateway carries no WebSocket` : why,
-    said === 'realtime'
-      ? 'clients of the Realtime API have to ask the provider themselves'
-      : `add a raw route for it: kind: raw, a provider, a price, and models: [${source.text.split('/').pop()}]${mode ? '' : '; if it is, write mode: chat into its model_info'}`,
-  )
+  const isLive = said.toLowerCase() === 'realtime'
+  const instead = isLive
+    ? 'the gateway carries no WebSocket: clients ask the provider'
+    : `add a raw route: kind: raw, provider, price, models${mode ? '' : '; or write mode: chat into its model_info'}`
+  remarks.add('lost', mode ?? source, 'the model is not for chats', instead, `${group}: ${said}`)
   return null
-}
-
-function modeByName(model: string): string {
-  if (REALTIME.test(model)) return 'realtime'
-  if (EMBEDDING.test(model)) return 'embedding'
-  return NO_CHATS.test(model) ? 'other' : 'chat'
-}
-
-function providerOf(
-  { prefix, name }: ModelName,
-  fields: Fields,
-  parts: DeploymentParts,
-): { provider: Record<string, unknown>; model: string } | null {
-  const { variables, remarks } = parts
-  const cloud = Object.hasOwn(CLOUDS, prefix) ? CLOUDS[prefix]! : null
-  if (!cloud && !Object.hasOwn(MAKERS, prefix)) {
-    remarks.add(
-      'lost',
-      fields.peek('model')!,
-      `the importer does not know the provider "${prefix}"`,
-      'where it speaks the format of OpenAI, add it with dialect: openai and its base_url',
-    )
-    return null
-  }
-  const made = cloud ? cloud({ fields, name, variables, remarks }) : plainProvider(prefix, name, fields, parts)
-  if (made === null) return null
-  const headers = headersOf(fields, prefix, parts)
-  const timeouts = timeoutsYaml({ ...parts.timeouts, ...timeoutsOf(fields, parts.remarks) }, parts.remarks)
-  const said = fields.peek('api_base') ?? fields.peek('base_url')
-  const isPlain = said?.kind === 'text' && isPlainElsewhere(said) && /^http:/.test(String(made.provider['base_url']))
-  if (isPlain)
-    remarks.add(
-      'changed',
-      said,
-      'plain http to another machine: keys and prompts cross the network unencrypted',
-      'use https, or leave allow_insecure: true if that network is yours',
-    )
-  return {
-    model: made.model,
-    provider: {
-      ...withOneSelf(made.provider, headers, fields, remarks),
-      ...(isPlain ? { allow_insecure: true } : {}),
-      ...(Object.keys(headers).length > 0 ? { headers } : {}),
-      ...(Object.keys(timeouts).length > 0 ? { timeouts } : {}),
-    },
-  }
-}
-
-function plainProvider(prefix: string, name: string, fields: Fields, { variables, remarks }: DeploymentParts) {
-  const { dialect, hosts, baseUrl, key: standardKey, profile: ofVendor } = MAKERS[prefix]!
-  // Elsewhere the host decides: a server that LiteLLM calls "openai" may be any.
-  const profile = hosts === undefined ? ofVendor : undefined
-  const said = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
-  const sample = baseUrl ?? 'https://sample.invalid/v1'
-  if (said === null && baseUrl === null) {
-    const variable = `${prefix.toUpperCase()}_API_BASE`
-    remarks.add('yours', fields, `api_base is not in the file`, `set ${variable} to where ${prefix} is`)
-    variables.reference(variable, sample)
-  }
-  const text = said ? variables.plain(said, sample) : (baseUrl ?? `\${${prefix.toUpperCase()}_API_BASE}`)
-  const key = fields.text('api_key')
-  const provider: Record<string, unknown> = {
-    dialect,
-    ...(profile && { profile }),
-    base_url: fittedBase(prefix, text, baseUrl),
-  }
-  if (key) provider['api_key'] = variables.secret(key, standardKey ?? `${prefix.toUpperCase()}_API_KEY`)
-  else if (standardKey !== null) provider['api_key'] = variables.reference(standardKey)
-  return { provider, model: name }
-}
-
-/** `huggingface/https://…`: the name of the model is where its endpoint is. */
-function addressIn(prefix: string, name: string, fields: Fields): TextValue | null {
-  const model = fields.text('model')
-  return model && prefix === 'huggingface' && /^https?:/.test(name) ? { ...model, text: name } : null
-}
-
-function isPlainElsewhere({ text }: TextValue): boolean {
-  const url = URL.parse(text)
-  return url?.protocol === 'http:' && !/^(localhost|\[::1\]|127(\.\d{1,3}){3})$/.test(url.hostname)
-}
-
-/** LiteLLM takes some addresses without their version, and others with the path of the request. */
-function fittedBase(prefix: string, text: string, standard: string | null): string {
-  const { dialect } = MAKERS[prefix]!
-  const base = text.replace(/\/+$/, '').replace(/\/(chat\/completions|v1\/messages|messages)$/, '')
-  if (dialect === 'anthropic' && !base.endsWith('/v1')) return `${base}/v1`
-  // LiteLLM appends /v1/chat/completions to endpoints of Hugging Face, unless the address ends in a part of it.
-  if (prefix === 'huggingface' && base === text.replace(/\/+$/, '') && !base.endsWith('/v1')) return `${base}/v1`
-  if (dialect === 'ollama') return base.replace(/\/(v1|api)$/, '')
-  if (dialect === 'cohere') return base.replace(/\/(v1|v2)(\/chat)?$/, '').concat('/v2')
-  const url = URL.parse(base)
-  // The provider itself, with a part of its path too few.
-  if (standard !== null && url?.host === URL.parse(standard)?.host && likelierBaseUrl(dialect, url!)) return standard
-  return base
 }
 
 function readLimits(params: Fields, remarks: Remarks) {
@@ -251,20 +170,22 @@ function readLimits(params: Fields, remarks: Remarks) {
     if (value === null) return null
     const whole = wholeOf(value.text)
     if (whole !== null && whole >= 1 && whole <= most) return whole
-    remarks.add('lost', value, `${key} has to be a whole number from 1 to ${most}`)
+    // LiteLLM counts from 0; a target's first priority is 1.
+    if (whole === 0 && key === 'order') return 0
+    remarks.add('lost', value, `it is not a whole number from 1 to ${most}`, 'write the number, and import again')
     return null
   }
   const weight = params.text('weight')
   return {
     weight: weight?.text ?? null,
-    order: number('order', 50),
+    order: number('order', 1_000_000),
     rpm: number('rpm'),
     tpm: number('tpm'),
     maxInflight: number('max_parallel_requests', 100_000),
   }
 }
 
-/** The provider's name: one that is the same in all has the same. */
+/** The provider's name: equal providers share it. */
 function register(provider: Record<string, unknown>, prefix: string, providers: DeploymentParts['providers']): string {
   const mark = JSON.stringify(provider)
   const base =
@@ -280,14 +201,11 @@ function register(provider: Record<string, unknown>, prefix: string, providers: 
   }
 }
 
-/** Whether LiteLLM was told to leave out what a provider does not take. */
+/** Whether LiteLLM leaves out a parameter that a provider does not take. */
 export function dropsParams(settings: Fields | null, remarks: Remarks): boolean {
   const said = settings?.text('drop_params') ?? null
-  const drops = isTrue(said)
-  if (said === null) return drops
-  const why = drops
-    ? 'what a target does not take is left out, and told in the header x-tollgate-dropped'
-    : 'it has become on_dropped: refuse: a target that does not take a parameter is passed over'
-  remarks.add('changed', said, why, 'on_dropped: of the step route')
+  if (said === null) return false
+  const drops = isTrue(said) || hasReference(said)
+  if (!drops) remarks.add('changed', said, 'a target that does not take a parameter is passed over', 'on_dropped: tell')
   return drops
 }

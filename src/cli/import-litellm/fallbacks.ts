@@ -3,42 +3,24 @@ import type { ModelYaml } from './models.ts'
 import { type Fields, isTrue, type ListValue, type Value } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
-/** `fallbacks: [{chat: [other]}]` and `default_fallbacks: [other]`: targets of a later priority. */
-export function addFallbacks(
-  models: ReadonlyMap<string, ModelYaml>,
+/** `fallbacks: [{chat: [other]}]` and `default_fallbacks: [other]`: the models that each falls back on, by id. */
+export function fallbacksOf(
+  ids: ReadonlySet<string>,
   sources: readonly (Fields | null)[],
   remarks: Remarks,
-): void {
-  const added = new Map<string, string[]>()
-  const before = new Map([...models].map(([id, { targets }]) => [id, [...targets]]))
+): Map<string, string[]> {
+  const found = new Map<string, string[]>([...ids].map(id => [id, []]))
   const later = (id: string, to: Value): void => {
-    if (to.kind !== 'text') {
-      remarks.add('lost', to, 'a fallback that changes the request cannot be said', 'name a model only')
-      return
-    }
-    const [model, others] = [models.get(id)!, before.get(to.text)]
-    if (others === undefined) {
-      remarks.add('lost', to, `there is no model "${to.text}" to fall back on`, 'add it, and its targets as later ones')
-      return
-    }
-    if (id === to.text || added.get(id)?.includes(to.text)) return
-    added.set(id, [...(added.get(id) ?? []), to.text])
-    const last = Math.max(...model.targets.map(({ priority = 1 }) => priority))
-    for (const target of others) {
-      if (model.targets.some(each => each.provider === target.provider && each.model === target.model)) continue
-      model.targets.push({
-        ...costOf(models.get(to.text)!),
-        ...target,
-        priority: Math.min(100, last + (target.priority ?? 1)),
-      })
-    }
-    sayDifference(id, to, models, remarks)
+    const own = found.get(id)!
+    if (to.kind !== 'text') remarks.add('lost', to, 'a fallback is the name of a model', 'name the model only')
+    else if (!ids.has(to.text)) remarks.add('lost', to, 'a fallback has no model', 'add it as a later target', to.text)
+    else if (id !== to.text && !own.includes(to.text)) own.push(to.text)
   }
   const chains = sources.flatMap(source => chainsOf(source?.list('fallbacks') ?? null, remarks))
   const named = chains.filter(({ from }) => from !== ANY)
   for (const { from, at, to } of named) {
-    if (models.has(from)) for (const each of to) later(from, each)
-    else remarks.add('lost', at, `there is no model "${from}"`)
+    if (ids.has(from)) for (const each of to) later(from, each)
+    else remarks.add('lost', at, 'fallbacks are for a model that is not carried', null, from)
   }
   // LiteLLM's router looks there only for a model without a chain of its own, and takes the last that there is.
   const defaults = [
@@ -50,40 +32,14 @@ export function addFallbacks(
   ]
   for (const { at } of defaults.slice(0, -1)) remarks.add('lost', at, 'later fallbacks for all models take its place')
   const own = new Set(named.map(({ from }) => from))
-  for (const to of defaults.at(-1)?.to ?? []) for (const id of models.keys()) if (!own.has(id)) later(id, to)
+  for (const to of defaults.at(-1)?.to ?? []) for (const id of ids) if (!own.has(id)) later(id, to)
+  const [first] = [...named, ...defaults.slice(-1)]
+  if (first && [...found.values()].some(each => each.length > 0))
+    remarks.add('changed', first.at, 'fallbacks are later targets: customers pay the price of the model for them')
+  return found
 }
 
 const ANY = '*'
-
-/** What the other model's customers pay is what it costs, where its targets do not say it themselves. */
-function costOf({ price }: ModelYaml): Record<string, unknown> {
-  return typeof price === 'object' ? { cost: price } : {}
-}
-
-function sayDifference(
-  id: string,
-  to: Value & { text: string },
-  models: ReadonlyMap<string, ModelYaml>,
-  remarks: Remarks,
-): void {
-  const [model, other] = [models.get(id)!, models.get(to.text)!]
-  remarks.add(
-    'changed',
-    to,
-    `${to.text} is a later target of ${id}: customers pay the price of ${id} for it`,
-    'see that the price covers the dearest of its targets',
-  )
-  for (const key of ['context', 'max_output'] as const) {
-    if (Number(other[key]) < Number(model[key])) {
-      remarks.add(
-        'changed',
-        to,
-        `${to.text} has a smaller ${key} (${other[key]}) than ${id} (${model[key]})`,
-        `lower the ${key} of ${id}, or it refuses what is longer`,
-      )
-    }
-  }
-}
 
 interface Chain {
   readonly from: string
@@ -100,7 +56,7 @@ function chainsOf(list: ListValue | null, remarks: Remarks): Chain[] {
     return item.keys().flatMap(from => {
       const at = item.peek(from)!
       if (at.kind === 'list') return { from, at, to: at.items }
-      remarks.add('lost', at, 'what a model falls back on is a list of models', `${from}: [MODEL], and import again`)
+      remarks.add('lost', at, 'the fallbacks of a model are a list of models', 'write [MODEL], and import again')
       return []
     })
   })
@@ -113,14 +69,13 @@ export function addAliases(models: ReadonlyMap<string, ModelYaml>, alias: Fields
     const target = value.kind === 'map' ? value.text('model') : value.kind === 'text' ? value : null
     const model = target ? models.get(target.text) : undefined
     if (value.kind === 'map' && isTrue(value.text('hidden'))) {
-      remarks.add('changed', value, 'aliases are never listed at /v1/models: hidden says nothing')
+      remarks.add('changed', value, 'aliases are never listed at /v1/models')
     }
-    if (value.kind === 'map') remarks.rest(value.rest(), {})
+    if (value.kind === 'map') remarks.rest(value, 'top')
     if (!/^[!-~]{1,200}$/.test(name))
       remarks.add('lost', value, 'an alias is 1 to 200 printable characters without blanks', 'rename it')
-    else if (!target || !model) remarks.add('lost', value, `"${name}" is an alias of no model`)
-    else if (models.has(name))
-      remarks.add('lost', value, `"${name}" is the id of a model too`, 'clients that ask for it get that model')
+    else if (!target || !model) remarks.add('lost', value, 'an alias has no model', null, name)
+    else if (models.has(name)) remarks.add('lost', value, 'an alias is the id of a model too, which counts', null, name)
     else model['aliases'] = [...((model['aliases'] as string[] | undefined) ?? []), name]
   }
 }

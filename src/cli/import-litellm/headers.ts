@@ -58,8 +58,9 @@ export function withOneSelf(
   remarks.add(
     'changed',
     fields.peek('api_key') ?? fields,
-    `the header ${own} says who the gateway is: the key is not sent`,
+    'a header has the key of the provider: api_key is not sent',
     'keep one of the two',
+    own,
   )
   return rest
 }

@@ -4,19 +4,23 @@
  */
 
 import { wholeOf } from '../../catalog/decimal.ts'
-import { type Credential, type Deployment, type DeploymentParts, dropsParams, readDeployment } from './deployments.ts'
+import { type Credential, type Deployment, type DeploymentParts, dropsParams, readDeployments } from './deployments.ts'
 import { embeddingRoutes, RAW_POLICY } from './embeddings.ts'
-import { addAliases, addFallbacks } from './fallbacks.ts'
+import { addAliases, fallbacksOf } from './fallbacks.ts'
 import { keyCommands } from './keys.ts'
-import { type ModelParts, type ModelYaml, modelOf } from './models.ts'
+import { type ModelYaml, modelOf } from './models.ts'
 import { policyOf } from './policy.ts'
+import type { ModelParts } from './prices.ts'
 import { type Fields, readYaml, UnreadableYaml, type Value } from './read.ts'
-import { type Known, type Remark, Remarks } from './remarks.ts'
-import { isReference, Variables } from './secrets.ts'
-import { GENERAL, LITELLM, ROUTER, TOP } from './settings-table.ts'
+import { type Remark, Remarks } from './remarks.ts'
+import { hasReference, Variables } from './secrets.ts'
+import type { Section } from './settings.ts'
 import { timeoutsOf } from './timeouts.ts'
 
-export type ImportOptions = Pick<ModelParts, 'prices' | 'unpriced'>
+export interface ImportOptions extends Pick<ModelParts, 'catalog' | 'unpriced'> {
+  /** The price list that gateway.yaml names; null: none. */
+  readonly list: string | null
+}
 
 export interface Imported {
   readonly gateway: Record<string, unknown>
@@ -31,17 +35,28 @@ export interface Imported {
 
 /** @param file its name, for errors */
 export function importLitellm(text: string, file: string, options: ImportOptions): Imported {
-  const imported = importWith(text, file, options, new Set())
+  const first = importWith(text, file, options, FIRST)
+  // A file of unknown providers alone would leave nothing to start: they are asked in OpenAI's format.
+  const round = { ...FIRST, asksUnknown: Object.keys(first.gateway['models'] as object).length === 0 }
+  const imported = round.asksUnknown ? importWith(text, file, options, round) : first
   // A row may refer to a variable after another one has its secret in the file. Had both the same name, the key of one
-  // provider would go to another; which names there are is known at the end only, so the file is read once more.
-  return imported.areNamesMixed ? importWith(text, file, options, imported.referred) : imported
+  // provider would go to another; the names are known at the end only, so the file is read once more.
+  return imported.areNamesMixed ? importWith(text, file, options, { ...round, reserved: imported.referred }) : imported
 }
+
+interface Round {
+  /** Names that no secret of the file may get. */
+  readonly reserved: ReadonlySet<string>
+  readonly asksUnknown: boolean
+}
+
+const FIRST: Round = { reserved: new Set(), asksUnknown: false }
 
 function importWith(
   text: string,
   file: string,
   options: ImportOptions,
-  reserved: ReadonlySet<string>,
+  { reserved, asksUnknown }: Round,
 ): Imported & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
   const top = readYaml(text, file)
   if (top.peek('model_list')?.kind !== 'list') {
@@ -62,21 +77,20 @@ function importWith(
   sayBeaten(settings, 'request_timeout', router?.peek('timeout'), remarks)
   sayBeaten(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
   const credentials = credentialsOf(top, remarks)
-  const deployments = readDeployments(top, { variables, remarks, providers, timeouts, credentials })
+  const deployments = deploymentsOf(top, { variables, remarks, providers, timeouts, credentials, asksUnknown })
   const groups = Map.groupBy(
     deployments.filter(({ use }) => use === 'chat'),
     ({ group }) => group,
   )
+  const modelParts: ModelParts = { ...options, remarks, providers }
   const embeddings = embeddingRoutes(
     deployments.filter(({ use }) => use === 'embedding'),
-    { ...options, remarks, providers },
+    modelParts,
   )
-  const models = modelsOf(groups, { ...options, remarks })
-  sayPrices(top, models, remarks)
+  const models = modelsOf(groups, [router, settings], modelParts)
   sayCredentials(credentials, remarks)
-  addFallbacks(models, [router, settings], remarks)
   addAliases(models, router?.map('model_group_alias') ?? null, remarks)
-  const limits = limitsOf(router, general, remarks)
+  const limits = limitsOf(general, remarks)
   const defaults = settings?.map('default_key_generate_params') ?? null
   const standard = policyOf({
     groups,
@@ -90,14 +104,13 @@ function importWith(
   const commands = keyCommands(defaults, models, remarks)
   sayGeneral(general, remarks)
   sayAddress(top, remarks)
-  for (const [fields, known] of [
-    [router, ROUTER],
-    [settings, LITELLM],
-    [general, GENERAL],
-    [top, TOP],
-  ] as const) {
-    if (fields) remarks.rest(fields.rest(), known)
-  }
+  const sections: readonly [Fields | null, Section][] = [
+    [router, 'router'],
+    [settings, 'litellm'],
+    [general, 'general'],
+    [top, 'top'],
+  ]
+  for (const [fields, section] of sections) if (fields) remarks.rest(fields, section)
   const used = new Set(
     [...[...models.values()].flatMap(({ targets }) => targets), ...embeddings].map(({ provider }) => provider),
   )
@@ -105,6 +118,7 @@ function importWith(
   const gateway = {
     version: 1,
     listen: '127.0.0.1:4000',
+    ...(options.list === null ? {} : { catalog: options.list }),
     ...(Object.keys(limits).length > 0 ? { limits } : {}),
     providers: Object.fromEntries([...providers].filter(([name]) => used.has(name))),
     models: Object.fromEntries(models),
@@ -121,18 +135,18 @@ function importWith(
   }
 }
 
-function readDeployments(top: Fields, parts: DeploymentParts): Deployment[] {
+function deploymentsOf(top: Fields, parts: DeploymentParts): Deployment[] {
   return (top.list('model_list')?.items ?? []).flatMap(item => {
-    const deployment = item.kind === 'map' ? readDeployment(item, parts) : null
-    if (item.kind !== 'map') parts.remarks.add('lost', item, 'a row of model_list is a map')
-    return deployment === null ? [] : [deployment]
+    if (item.kind === 'map') return readDeployments(item, parts)
+    parts.remarks.add('lost', item, 'a row of model_list is a map')
+    return []
   })
 }
 
 /** What no row has named is not carried. */
 function sayCredentials(credentials: ReadonlyMap<string, Credential>, remarks: Remarks): void {
   for (const [name, { values, isUsed }] of credentials) {
-    if (!isUsed) remarks.add('lost', values, `no row of model_list names the credential "${name}"`)
+    if (!isUsed) remarks.add('changed', values, 'no row of model_list names the credential', null, name)
   }
 }
 
@@ -152,16 +166,12 @@ function credentialsOf(top: Fields, remarks: Remarks): Map<string, Credential> {
       if (credentials.has(name.text)) remarks.add('changed', name, 'the name is here already: this one counts')
       credentials.set(name.text, { values, isUsed: false })
     }
-    remarks.rest(item.rest(), CREDENTIAL)
+    remarks.rest(item, 'credential')
   }
   return credentials
 }
 
-const CREDENTIAL: Readonly<Record<string, Known>> = {
-  credential_info: ['it describes the credential, and here nothing depends on it', undefined, 'changed'],
-}
-
-function limitsOf(router: Fields | null, general: Fields | null, remarks: Remarks): Record<string, unknown> {
+function limitsOf(general: Fields | null, remarks: Remarks): Record<string, unknown> {
   const limits: Record<string, unknown> = {}
   const most = general?.text('global_max_parallel_requests') ?? null
   const whole = most && wholeOf(most.text)
@@ -169,32 +179,16 @@ function limitsOf(router: Fields | null, general: Fields | null, remarks: Remark
   const size = general?.text('max_request_size_mb') ?? null
   const megabytes = size && wholeOf(size.text)
   if (most && !limits['max_inflight'])
-    remarks.add('lost', most, 'it has to be a whole number from 1 to 1000000', 'limits.max_inflight')
+    remarks.add('lost', most, 'it is not a whole number from 1 to 1000000', 'write limits.max_inflight')
   if (megabytes && megabytes <= 32) limits['body'] = `${megabytes}MiB`
   else if (size) remarks.add('lost', size, 'a request body is 32 MiB at most', 'limits.body')
-  const each = general?.text('max_parallel_requests') ?? null
-  if (each)
-    remarks.add(
-      'lost',
-      each,
-      'a limit of each key is a step, and one of each deployment stands at its target',
-      'add the step concurrency: per: key, or max_inflight at each target',
-    )
-  const standard = router?.text('default_max_parallel_requests') ?? null
-  if (standard)
-    remarks.add(
-      'lost',
-      standard,
-      'targets have no limit of their own unless they say it',
-      'max_inflight at each target',
-    )
   return limits
 }
 
 /** A setting of LiteLLM's own that the router's one takes the place of. */
 function sayBeaten(settings: Fields | null, key: string, by: Value | null | undefined, remarks: Remarks): void {
   const value = settings?.peek(key)
-  if (value && by) remarks.add('lost', value, `${by.path} counts in its place`)
+  if (value && by) remarks.add('changed', value, 'the same setting of router_settings counts in its place')
 }
 
 /** What clients notice first. */
@@ -202,52 +196,46 @@ function sayAddress(top: Fields, remarks: Remarks): void {
   remarks.add(
     'changed',
     top,
-    'the gateway listens on 127.0.0.1:4000, which only this machine reaches',
-    'write listen: ":4000" for all, behind something that speaks TLS',
-  )
-  remarks.add(
-    'changed',
-    top,
-    'paths begin with /v1: /chat/completions without it is answered with 404',
-    'give clients a base URL that ends in /v1',
+    'the gateway listens on 127.0.0.1:4000 alone, and its paths begin with /v1',
+    'write listen: ":4000" for other machines; give clients a base URL that ends in /v1',
   )
 }
 
 function sayGeneral(general: Fields | null, remarks: Remarks): void {
   const master = general?.text('master_key') ?? null
-  if (master) {
-    const why = isReference(master)
-      ? 'there is no key that may do everything'
-      : 'there is no key that may do everything, and this one stands in the file: it is not copied'
+  if (master)
     remarks.add(
       'lost',
       master,
-      why,
-      'clients get keys of their own, people sign in to the dashboard (person invite), and for machines of operators write "admin: 127.0.0.1:8082" into gateway.yaml and make a token (token create)',
+      'no key may do everything',
+      'clients get keys of their own; operators use npx tollgate, or admin: 127.0.0.1:8082 and token create',
+      hasReference(master) ? undefined : 'a key in the file, which is not copied',
     )
-  }
-  const salt = general?.text('salt_key') ?? null
-  if (salt)
-    remarks.add('lost', salt, "keys are digested with a secret of the gateway's own, which it makes at its first start")
+  general?.take('salt_key')
 }
 
 /** The models of gateway.yaml by their ids: one for each group of deployments that has an id for it. */
-function modelsOf(groups: ReadonlyMap<string, readonly Deployment[]>, parts: ModelParts): Map<string, ModelYaml> {
+function modelsOf(
+  groups: ReadonlyMap<string, readonly Deployment[]>,
+  fallbackSources: readonly (Fields | null)[],
+  parts: ModelParts,
+): Map<string, ModelYaml> {
   const models = new Map<string, ModelYaml>()
-  for (const [id, group] of groups) {
-    if (/^[!-~]{1,200}$/.test(id)) models.set(id, modelOf(id, group, parts))
-    else {
-      const why = 'the id of a model is 1 to 200 printable characters without blanks'
-      parts.remarks.add('lost', group[0]!.params, why, 'rename it')
-    }
+  const isId = (id: string) => /^[!-~]{1,200}$/.test(id)
+  const ids = new Set([...groups.keys()].filter(id => isId(id) && !id.includes('*')))
+  const fallbacks = fallbacksOf(ids, fallbackSources, parts.remarks)
+  for (const [id, own] of groups) {
+    if (isId(id)) {
+      const model = modelOf(id, { own, fallbacks: (fallbacks.get(id) ?? []).map(each => groups.get(each)!) }, parts)
+      if (model !== null) models.set(id, model)
+    } else
+      parts.remarks.add(
+        'lost',
+        own[0]!.params,
+        'an id is 1 to 200 printable characters without blanks',
+        'rename it',
+        id,
+      )
   }
   return models
-}
-
-function sayPrices(top: Fields, models: ReadonlyMap<string, ModelYaml>, remarks: Remarks): void {
-  const list = top.peek('model_list')
-  if (list && [...models.values()].some(({ price }) => price !== 'free')) {
-    const why = 'customers pay for a model what LiteLLM counts as its cost'
-    remarks.add('changed', list, why, 'raise the prices for a margin')
-  }
 }

@@ -6,7 +6,7 @@ import { showMoney } from '../format.ts'
 import { quoted } from '../shell.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, ListValue } from './read.ts'
-import type { Known, Remarks } from './remarks.ts'
+import type { Remarks } from './remarks.ts'
 
 /**
  * For a POSIX shell: what stands in the file is quoted.
@@ -27,7 +27,7 @@ export function keyCommands(
   if (duration && expires === null)
     remarks.add('lost', duration, 'a key expires after hours or days', 'key create --expires 30d')
   if (budget && cap) remarks.add('changed', budget, 'a spending cap is for the life of a key, and is not renewed')
-  if (defaults) remarks.rest(defaults.rest(), DEFAULTS)
+  if (defaults) remarks.rest(defaults, 'key')
   const options = [
     'NAME',
     ...(only === null ? [] : [`--models ${only.length > 0 ? quoted(only.join(',')) : 'MODELS'}`]),
@@ -61,7 +61,7 @@ function modelsOf(
     } else if (name === null) remarks.add('lost', item, 'it is no name of a model', 'key create --models')
     else if (Object.hasOwn(WORDS, name)) remarks.add('lost', item, WORDS[name]!, 'key create --models')
     else if ((!models.has(name) && !aliases.has(name)) || name.includes(','))
-      remarks.add('lost', item, `"${name}" is none of the models that were carried`, 'key create --models')
+      remarks.add('lost', item, 'a key is for a model that is not carried', 'key create --models', name)
     else known.push(name)
   }
   if (hasAll) return null
@@ -73,20 +73,4 @@ function modelsOf(
       'put those that a key may use in the place of MODELS',
     )
   return known
-}
-
-const DEFAULTS: Readonly<Record<string, Known>> = {
-  budget_duration: ['a spending cap is for the life of a key', 'make a new key when it is due'],
-  max_parallel_requests: ['keys have no limits of their own', 'add the step concurrency: per: key'],
-  team_id: ['keys belong to accounts', 'key create --account'],
-  user_id: ['keys belong to accounts', 'key create --account'],
-  metadata: ['keys have a name and nothing else'],
-  tags: ['keys have a name and nothing else'],
-  soft_budget: ['nobody is alerted by the gateway', 'watch /metrics, and the usage of accounts'],
-  budget_limits: ['a key has one spending cap, for its life', 'key create --cap'],
-  model_max_budget: ['a key has one spending cap, for all models', 'a key for each model: key create --models --cap'],
-  guardrails: ['guardrails are steps of a policy', 'use the step guard with a condition: when: key.name == "…"'],
-  allowed_routes: ['keys may use every route', 'a step of the policy that refuses: a plugin'],
-  aliases: ['models have their aliases for all keys', 'aliases: of the model'],
-  permissions: ['keys may ask models and nothing else', undefined, 'changed'],
 }

@@ -2,30 +2,37 @@
 import { VENDORS, type Vendor } from '../../providers/dialects/vendors.ts'
 
 /** By the prefix of `litellm_params.model`. Azure, Bedrock and Vertex AI need more than a row: `clouds.ts`. */
-export const MAKERS: Readonly<Record<string, Vendor>> = Object.fromEntries(
-  VENDORS.filter(({ dialect }) => !['azure', 'bedrock', 'vertex'].includes(dialect)).flatMap(vendor =>
-    vendor.litellm.map(prefix => [prefix, vendor]),
-  ),
+export const MAKERS: ReadonlyMap<string, Vendor> = new Map(
+  VENDORS.flatMap(vendor => vendor.litellm.map(prefix => [prefix, vendor] as const)),
 )
 
 export interface ModelName {
   readonly prefix: string
   readonly name: string
-  /** What stood before the name and only tells LiteLLM how to ask. */
+  /** What was before the name and only says how LiteLLM asks. */
   readonly route?: string | undefined
 }
 
 /** Before the name of a deployment or model of OpenAI. */
 const ROUTE = /^(responses|o_series|gpt5_series)\/(.*)$/
 
-/** The prefix and the name behind it; a bare name by what it begins with, as LiteLLM does. Null: nobody's. */
-export function makerOf(model: string, said: string | null): ModelName | null {
+/** As LiteLLM spells providers. Other first parts, such as `meta-llama/` or `Qwen/`, belong to the name of a model. */
+const PROVIDER = /^[a-z][a-z0-9_]*$/
+
+/**
+ * The prefix and the name behind it; a bare name by its beginning, as LiteLLM does. Null: no provider is in the name.
+ * @param said `custom_llm_provider`
+ * @param isPlaced whether the row has an address: a server there takes names without a provider, in OpenAI's format
+ */
+export function makerOf(model: string, said: string | null, isPlaced: boolean): ModelName | null {
   const slash = model.indexOf('/')
   const prefix = slash < 0 ? null : model.slice(0, slash)
   if (said !== null) return named(said, prefix === said ? model.slice(slash + 1) : model)
-  if (prefix !== null) return named(prefix, model.slice(slash + 1))
+  if (prefix !== null && (MAKERS.has(prefix) || !isPlaced || PROVIDER.test(prefix)))
+    return named(prefix, model.slice(slash + 1))
   const bare = BARE.find(([pattern]) => pattern.test(model))
-  return bare ? { prefix: bare[1], name: model } : null
+  if (bare) return { prefix: bare[1], name: model }
+  return isPlaced ? { prefix: 'custom_openai', name: model } : null
 }
 
 function named(prefix: string, whole: string): ModelName {

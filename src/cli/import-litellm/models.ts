@@ -1,349 +1,268 @@
-/** Deployments of one name to a model: its targets, prices, sizes, and what is tried when they fail. */
-
-import { perMillion, scaled, wholeOf } from '../../catalog/decimal.ts'
-import { formatMoney } from '../../contract/quantities.ts'
-import { showMoney } from '../format.ts'
+/** Deployments of one name to a model: its targets, price, sizes, and the targets of its fallbacks. */
+import { scaled, wholeOf } from '../../catalog/decimal.ts'
+import { familyOf } from '../../catalog/families.ts'
+import type { DialectName } from '../../providers/dialects/dialect-names.ts'
 import type { Deployment } from './deployments.ts'
-import { INFO, PARAMS } from './params-table.ts'
-import { type Fields, isTrue, type TextValue } from './read.ts'
+import { dearest, type Known, knownOf, type ModelParts, type Prices, priceYaml, vendorOfProvider } from './prices.ts'
 import type { Remarks } from './remarks.ts'
 import { literal } from './secrets.ts'
-
-/** LiteLLM's own list of prices (`--prices`): by the name of a model. */
-export type PriceList = Readonly<Record<string, Readonly<Record<string, unknown>>>>
-
-export interface ModelParts {
-  readonly remarks: Remarks
-  readonly prices: PriceList | null
-  /** What happens to a model that nobody knows the price of. */
-  readonly unpriced: 'disable' | 'free'
-}
 
 /** A model as gateway.yaml has it. */
 export type ModelYaml = Record<string, unknown> & { targets: TargetYaml[] }
 export type TargetYaml = Record<string, unknown> & { provider: string; model: string; priority?: number }
 
-interface Prices {
-  readonly input: bigint
-  readonly output: bigint
-  readonly cached_input: bigint | null
-  readonly cache_write: bigint | null
+/** The deployments of a model, and those of its fallbacks in their order. */
+export interface Group {
+  readonly own: readonly Deployment[]
+  readonly fallbacks: readonly (readonly Deployment[])[]
 }
 
-/** The model of a group of deployments. */
-export function modelOf(id: string, group: readonly Deployment[], parts: ModelParts): ModelYaml {
+interface Choice {
+  readonly deployment: Deployment
+  readonly known: Known
+  readonly weight: number
+  readonly priority: number
+  readonly isFallback: boolean
+}
+
+/** Priorities that gateway.yaml has. */
+const MAX_PRIORITY = 100
+
+/** The model of a group; null: it cannot be carried, and a remark says why. */
+export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts): ModelYaml | null {
   const { remarks } = parts
-  const [first] = group as [Deployment]
-  const weights = weightsOf(id, group, remarks)
-  const prices = group.map(deployment => pricesOf(deployment, parts))
-  const price = dearest(prices)
-  sayPartsUnknown(id, prices, price, first, remarks)
-  // One without an order is LiteLLM's last choice, where another one has an order.
-  const last = Math.max(0, ...group.map(({ order }) => order ?? 0)) + 1
-  const targets: TargetYaml[] = []
-  for (const [index, deployment] of group.entries()) {
-    const { provider, model, cap, maxInflight } = deployment
-    const order = deployment.order ?? last
-    if (targets.some(each => each.provider === provider && each.model === model)) {
-      remarks.add(
-        'changed',
-        deployment.params,
-        `${provider}/${model} is here already: it is one target`,
-        'give the other one more weight',
-      )
-      continue
-    }
-    const cost = prices[index] ?? null
-    targets.push({
-      provider,
-      model,
-      ...(weights[index] === 1 ? {} : { weight: weights[index] }),
-      ...(order === 1 ? {} : { priority: order }),
-      ...(cap === null ? {} : { cap_field: cap }),
-      ...(maxInflight === null ? {} : { max_inflight: maxInflight }),
-      ...(cost !== null && group.length > 1 ? { cost: priceYaml(cost) } : {}),
-    })
-  }
-  const sizes = sizesOf(id, group, parts)
+  const [first] = own as [Deployment]
+  if (`${id}${first.name}`.includes('*')) return wildcardOf(id, own, parts)
+  const choices = choicesOf(id, { own, fallbacks }, parts)
+  const known = choices.filter(({ isFallback }) => !isFallback).map(each => each.known)
+  const isAuto = choices.every(({ known: { by } }) => by === 'catalog')
+  const price = isAuto ? 'auto' : priceOf(known)
+  const isOff = price === null && parts.unpriced === 'disable'
+  sayPrice(first, known, { isAuto, isOff }, parts)
+  const isListed = choices.every(each => each.known.isListed)
   const description = first.info.text('description')?.text
-  const reasoning = isReasoning(group, parts)
-  if (price === null) sayUnpriced(id, first, parts)
-  else
-    for (const [index, { params, source }] of group.entries())
-      if (prices[index] === null) sayOthers('price', id, source, params, remarks)
-  for (const { params, info } of group) {
-    remarks.rest(params.rest(), PARAMS)
-    remarks.rest(info.rest(), INFO)
+  const alias = first.alias
+  const sizes = sizesOf(id, own, { known, isAuto, isListed }, remarks)
+  for (const { params, info } of own) {
+    remarks.rest(params, 'params')
+    remarks.rest(info, 'info')
   }
   return {
     ...(description ? { description: literal(description) } : {}),
-    targets,
-    price: price === null ? 'free' : priceYaml(price),
+    targets: choices.map(choice => targetOf(choice, price, choices.length)),
+    price: price === null ? 'free' : typeof price === 'string' ? price : priceYaml(price),
     ...sizes,
-    ...(reasoning ? { reasoning: true } : {}),
-    ...(price === null && parts.unpriced === 'disable' ? { enabled: false } : {}),
+    ...(alias === null ? {} : { aliases: [`\${${alias}}`] }),
+    ...(isOff ? { enabled: false } : {}),
   }
 }
 
-function sayUnpriced(id: string, { params }: Deployment, { remarks, unpriced }: ModelParts): void {
-  const done = unpriced === 'disable' ? 'it is switched off' : 'it is free'
-  remarks.add(
-    'yours',
-    params,
-    `the price of ${id} is not in the file: ${done}`,
-    `write its price${unpriced === 'disable' ? ' and take "enabled: false" away' : ''}, or import with --prices FILE: LiteLLM's own list, model_prices_and_context_window.json in the root of its repository`,
-  )
+/** `openai/*`: all models that the catalog has for the provider. */
+function wildcardOf(id: string, own: readonly Deployment[], parts: ModelParts): ModelYaml | null {
+  const { remarks, catalog, providers } = parts
+  const [first, ...others] = own as [Deployment, ...Deployment[]]
+  const provider = providers.get(first.provider) as { dialect: DialectName }
+  const vendor = vendorOfProvider(provider)
+  for (const { params } of others)
+    remarks.add('lost', params, 'a wildcard has one target', 'list the models one by one', id)
+  const [stars, named] = [id, first.name].map(text => text.split('*').length - 1)
+  const known = vendor ? catalog.ids(vendor, provider.dialect).length : 0
+  for (const { params, info } of own) {
+    remarks.rest(params, 'params')
+    remarks.rest(info, 'info')
+  }
+  if (stars === 1 && named === 1 && known > 0) {
+    const why = 'a wildcard is for the models that the price catalog has'
+    remarks.add('changed', first.params, why, 'add others one by one', `${id}: ${vendor!.title}`)
+    return { targets: [{ provider: first.provider, model: first.model }], price: 'auto' }
+  }
+  const why =
+    stars === 1 && named === 1
+      ? 'a wildcard is for a vendor in the price catalog'
+      : 'a wildcard has one * in its name and one in its model'
+  remarks.add('lost', first.params, why, 'list the models one by one', `${id}: ${first.source}`)
+  return null
 }
 
-/** A deployment that says nothing of its own, beside others of the same name that do. */
-function sayOthers(what: string, id: string, source: string, params: Deployment['params'], remarks: Remarks): void {
-  const said = `the ${what} of ${source} is not in the file: ${id} has that of its other deployments`
-  remarks.add('yours', params, said, 'see that it fits all of them')
+/** Each target once: those of the model by LiteLLM's `order`, then those of its fallbacks. */
+function choicesOf(id: string, { own, fallbacks }: Group, parts: ModelParts): Choice[] {
+  const weights = weightsOf(id, own, parts.remarks)
+  const choices: Choice[] = []
+  let last = 0
+  const add = (group: readonly Deployment[], isFallback: boolean): void => {
+    const orders = [...new Set(group.map(({ order }) => order ?? Number.POSITIVE_INFINITY))].sort((a, b) => a - b)
+    for (const [index, deployment] of group.entries()) {
+      const { provider, model } = deployment
+      if (choices.some(each => each.deployment.provider === provider && each.deployment.model === model)) {
+        const why = 'the same provider and model twice are one target'
+        if (!isFallback) parts.remarks.add('changed', deployment.params, why, 'give the other one more weight')
+        continue
+      }
+      const priority = Math.min(MAX_PRIORITY, last + orders.indexOf(deployment.order ?? Number.POSITIVE_INFINITY) + 1)
+      const weight = isFallback ? 1 : weights[index]!
+      choices.push({ deployment, known: knownOf(deployment, parts), weight, priority, isFallback })
+    }
+    last += orders.length
+  }
+  add(own, false)
+  for (const group of fallbacks) add(group, true)
+  return choices
+}
+
+function targetOf({ deployment, known, weight, priority }: Choice, price: ModelPrice, many: number): TargetYaml {
+  const { provider, model, cap, maxInflight } = deployment
+  const { by, price: own, baseModel } = known
+  const cost = by === 'catalog' ? 'auto' : by === 'own' ? 'free' : own && priceYaml(own)
+  return {
+    provider,
+    model,
+    ...(baseModel === null ? {} : { base_model: baseModel }),
+    ...(weight === 1 ? {} : { weight }),
+    ...(priority === 1 ? {} : { priority }),
+    ...(cap === null ? {} : { cap_field: cap }),
+    ...(maxInflight === null ? {} : { max_inflight: maxInflight }),
+    ...(cost !== null && price !== 'auto' && many > 1 ? { cost } : {}),
+  }
+}
+
+/** Null: no target has a known price. */
+type ModelPrice = Prices | 'auto' | 'free' | null
+
+/** What customers pay, whichever target of the model's own answers. */
+function priceOf(known: readonly Known[]): ModelPrice {
+  const prices = known.flatMap(({ price }) => (price === null ? [] : [price]))
+  if (prices.length > 0) return dearest(prices)
+  return known.every(({ by }) => by === 'own') ? 'free' : null
+}
+
+function sayPrice(
+  { params, group }: Deployment,
+  known: readonly Known[],
+  { isAuto, isOff }: { readonly isAuto: boolean; readonly isOff: boolean },
+  { remarks, unpriced }: ModelParts,
+): void {
+  const vendors = `${group}: ${[...new Set(known.flatMap(({ vendor }) => vendor ?? []))].join(', ')}`
+  const has = (by: Known['by']) => known.some(each => each.by === by)
+  if (isAuto)
+    remarks.add('changed', params, 'price, context and longest answer are from the price catalog', null, group)
+  else if (isOff)
+    remarks.add(
+      'yours',
+      params,
+      'the model is off: its price is not known',
+      'write its price, and take enabled: false away',
+      group,
+    )
+  else if (known.every(({ by }) => by === 'own'))
+    remarks.add('changed', params, 'a model on a server of your own is free', 'write a price to charge for it', group)
+  else if (has(null) && known.every(({ price }) => price === null))
+    remarks.add('yours', params, 'the model is free: its price is not known', 'write its price', group)
+  else if (has(null))
+    remarks.add(
+      'yours',
+      params,
+      'the price of a target is not known: that of the others counts',
+      'write its cost',
+      group,
+    )
+  else if (has('elsewhere'))
+    remarks.add(
+      'yours',
+      params,
+      'the price is that of another vendor of the model',
+      'compare it with your bill',
+      vendors,
+    )
+  else if (has('maker'))
+    remarks.add('changed', params, 'the price is that of the vendor that LiteLLM names', 'write your own', vendors)
+  if (!isAuto && unpriced === 'disable' && has('file'))
+    remarks.add('changed', params, 'customers pay the price that LiteLLM counts as cost', 'raise it for a margin')
 }
 
 /** Shares as whole numbers from 1 to 1000; by `weight`, else by the limits of requests or tokens, as LiteLLM shuffles. */
 function weightsOf(id: string, group: readonly Deployment[], remarks: Remarks): number[] {
-  const said = (['weight', 'rpm', 'tpm'] as const).find(key => group.every(each => each[key] !== null))
+  const written = (['weight', 'rpm', 'tpm'] as const).find(key => group.every(each => each[key] !== null))
   const even = group.map(() => 1)
   if (group.length < 2) return even
   const half = group.find(each => each.weight !== null)
-  if (said !== 'weight' && half)
-    remarks.add('changed', half.params, `not every deployment of ${id} has a weight: all have the same`)
-  if (said === undefined || (said !== 'weight' && half)) return even
-  const shares = group.map(each => scaled(String(each[said]), 6)?.value ?? 0n)
+  if (written !== 'weight' && half)
+    remarks.add('changed', half.params, 'not every deployment has a weight: all have the same', null, id)
+  if (written === undefined || (written !== 'weight' && half)) return even
+  const shares = group.map(each => scaled(String(each[written]), 6)?.value ?? 0n)
   const divisor = shares.reduce(greatestCommon)
   const least = shares.map(share => (divisor === 0n ? 1n : share / divisor))
   const most = least.reduce((a, b) => (a > b ? a : b))
-  const weights = least
-    .map(share => Number(most > 1000n ? (share * 1000n) / most : share))
-    .map(share => Math.max(1, share))
   for (const [index, share] of shares.entries()) {
-    if (share > 0n) continue
-    const at = group[index]!.params.peek(said) ?? group[index]!.params
-    remarks.add(
-      'changed',
-      at,
-      `it is no share above 0: the target has the weight ${weights[index]}`,
-      'take the target out',
-    )
+    const at = group[index]!.params.peek(written) ?? group[index]!.params
+    if (share === 0n) remarks.add('changed', at, 'a weight is above 0: the target has a small one', 'remove the target')
   }
-  return weights
+  return least.map(share => Math.max(1, Number(most > 1000n ? (share * 1000n) / most : share)))
 }
 
 function greatestCommon(a: bigint, b: bigint): bigint {
   return b === 0n ? a : greatestCommon(b, a % b)
 }
 
-/** Reads a price of the row itself, of its model_info, or of the list of prices. Null: not known. */
-function priceReader(deployment: Deployment, { remarks, prices }: ModelParts): (key: string) => bigint | null {
-  const { params, info } = deployment
-  const said = (key: string): bigint | null => {
-    const value = params.text(key) ?? info.text(key)
-    return value === null ? null : nanoOf(value, value, remarks)
-  }
-  const known = entryOf(deployment, prices)
-  const listed = (key: string): bigint | null => {
-    const value = known?.[key]
-    return typeof value === 'number' ? (perMillion(String(value))?.value ?? null) : null
-  }
-  return key => said(key) ?? listed(key)
+/** Tokens, where nothing says them. */
+const ASSUMED = { context: 128 * 1024, max_output: 4096 }
+
+interface Sized {
+  /** Of the model's own targets. */
+  readonly known: readonly Known[]
+  readonly isAuto: boolean
+  /** Whether the gateway finds all targets in the catalog. */
+  readonly isListed: boolean
 }
 
-/** What a token of the input costs, where an answer costs nothing. */
-export function inputPriceOf(deployment: Deployment, parts: ModelParts): object | null {
-  const of = priceReader(deployment, parts)
-  const input = of('input_cost_per_token')
-  of('output_cost_per_token')
-  return input === null ? null : { per: '1M tokens', input: showMoney(formatMoney(input)) }
-}
-
-function pricesOf(deployment: Deployment, parts: ModelParts): Prices | null {
-  const { remarks, prices } = parts
-  const { params } = deployment
-  const known = entryOf(deployment, prices)
-  const of = priceReader(deployment, parts)
-  const [input, output] = [of('input_cost_per_token'), of('output_cost_per_token')]
-  const [cached, write] = [of('cache_read_input_token_cost'), of('cache_creation_input_token_cost')]
-  if (known && Object.keys(known).some(key => /_above_\d+k_tokens/.test(key))) {
-    remarks.add(
-      'changed',
-      params,
-      `${deployment.source} is dearer for long prompts, which the catalog cannot say`,
-      'set the price for the longest, or a smaller context',
-    )
+function sizesOf(id: string, own: readonly Deployment[], { known, isAuto, isListed }: Sized, remarks: Remarks): object {
+  const least = (size: 'context' | 'max_output'): number | null => {
+    const tokens = known.flatMap(({ sizes }) => sizes[size]?.tokens ?? [])
+    return tokens.length === 0 ? null : Math.min(...tokens)
   }
-  if (input === null || output === null) {
-    if (input !== null || output !== null)
-      remarks.add('lost', params, 'a price for input and one for output belong together')
-    return null
+  const [input, output] = [least('context'), least('max_output')]
+  const cap = capOf(own, remarks)
+  const isWritten = known.some(({ sizes }) => sizes.context?.isWritten || sizes.max_output?.isWritten)
+  const thinks = own.some(({ info }) => info.peek('supports_reasoning') !== null)
+  const reasoning = known.some(each => each.reasoning === true)
+  if (isListed && !isWritten && (cap === null || cap <= output!)) {
+    const auto = isAuto ? {} : { context: 'auto', max_output: 'auto', reasoning: 'auto' }
+    return { ...auto, ...(cap === null ? {} : { default_output: cap }), ...(thinks ? { reasoning } : {}) }
   }
-  return { input, output, cached_input: cached, cache_write: write }
-}
-
-/** Nano-dollars per million tokens that a configuration may say at most. */
-const MOST = 100_000n * 10n ** 9n
-
-function nanoOf({ text }: TextValue, at: TextValue, remarks: Remarks): bigint | null {
-  const price = perMillion(text)
-  if (price !== null && price.value > MOST) {
-    remarks.add('lost', at, 'a price is at most $100000 per million tokens', 'it is meant in dollars for one token')
-    return null
-  }
-  if (price === null) remarks.add('lost', at, 'this is no price: a number of dollars that is not below 0')
-  else if (!price.exact) remarks.add('changed', at, 'rounded up to nine decimals of a dollar per million tokens')
-  return price?.value ?? null
-}
-
-/** By the model with its provider, without it, or as `base_model` says. */
-function entryOf(
-  { source, params, info }: Deployment,
-  prices: PriceList | null,
-): Readonly<Record<string, unknown>> | null {
-  if (prices === null) return null
-  const base = (params.text('base_model') ?? info.text('base_model'))?.text
-  const names = [
-    ...(base ? [base, base.split('/').pop()!] : []),
-    source,
-    source.slice(source.indexOf('/') + 1),
-    source.split('/').pop()!,
-  ]
-  return names.map(name => (Object.hasOwn(prices, name) ? prices[name]! : null)).find(each => each !== null) ?? null
-}
-
-/** What customers pay, whichever target answers: of each part the most that is known. Null when nothing is. */
-function dearest(prices: readonly (Prices | null)[]): Prices | null {
-  const known = prices.filter(price => price !== null)
-  if (known.length === 0) return null
-  const most = (of: (price: Prices) => bigint | null): bigint | null => {
-    const values = known.map(of)
-    return values.some(value => value === null) ? null : values.reduce((a, b) => (a! > b! ? a : b))!
-  }
-  return {
-    input: most(price => price.input)!,
-    output: most(price => price.output)!,
-    cached_input: most(price => price.cached_input),
-    cache_write: most(price => price.cache_write),
-  }
-}
-
-/** A price for cached tokens counts only where every deployment has one. */
-function sayPartsUnknown(
-  id: string,
-  prices: readonly (Prices | null)[],
-  price: Prices | null,
-  { params }: Deployment,
-  remarks: Remarks,
-): void {
-  for (const part of ['cached_input', 'cache_write'] as const) {
-    if (price === null || price[part] !== null || !prices.some(each => each !== null && each[part] !== null)) continue
-    remarks.add(
-      'changed',
-      params,
-      `only some deployments of ${id} have a price for ${part}: customers pay the input price instead`,
-      `write ${part} into its price`,
-    )
-  }
-}
-
-function priceYaml(price: Prices): object {
-  const dollars = (nano: bigint) => showMoney(formatMoney(nano))
-  return {
-    per: '1M tokens',
-    input: dollars(price.input),
-    ...(price.cached_input === null ? {} : { cached_input: dollars(price.cached_input) }),
-    ...(price.cache_write === null ? {} : { cache_write: dollars(price.cache_write) }),
-    output: dollars(price.output),
-  }
-}
-
-/** Tokens that a configuration may say at most. */
-const MAX_TOKENS = 100_000_000
-const ASSUMED = { context: 128 * 1024, output: 4096 }
-
-function sizesOf(id: string, group: readonly Deployment[], { remarks, prices }: ModelParts) {
-  const read = (deployment: Deployment, key: string): number | null => {
-    const value = deployment.info.text(key)
-    const listed = entryOf(deployment, prices)?.[key]
-    const said = value && wholeOf(value.text)
-    if (said !== null && said >= 1 && said <= MAX_TOKENS) return said
-    if (value) remarks.add('lost', value, `a number of tokens is a whole one from 1 to ${MAX_TOKENS}`)
-    return typeof listed === 'number' && listed <= MAX_TOKENS ? listed : null
-  }
-  const least = (what: string, ...keys: readonly string[]): number | null => {
-    const all = group.map(each => keys.map(key => read(each, key)).find(value => value !== null && value > 0) ?? null)
-    const known = all.filter(value => value !== null)
-    if (known.length === 0) return null
-    for (const [index, { params, source }] of group.entries())
-      if (all[index] === null) sayOthers(what, id, source, params, remarks)
-    return Math.min(...known)
-  }
-  const [first] = group as [Deployment]
-  const input = least('context', 'max_input_tokens')
-  const output = least('longest answer', 'max_output_tokens', 'max_tokens')
-  const context = Math.max(input ?? ASSUMED.context, output ?? 0)
-  if (input !== null && context > input)
-    remarks.add('changed', first.info, `${id} has a context of ${context}: its longest answer has to fit in`)
-  if (input === null)
+  const hasOutput = known.some(({ sizes }) => sizes.max_output?.isWritten)
+  const family = familyOf(own[0]!.name)?.maxOutput ?? ASSUMED.max_output
+  // The longest answer of a list may be that of a family; the cap in the file was sent by LiteLLM.
+  const longest = hasOutput ? output! : Math.max(cap ?? 0, output ?? (cap === null ? family : 0))
+  const context = Math.max(input ?? Math.max(ASSUMED.context, cap ?? 0), hasOutput ? longest : 0)
+  const maxOutput = Math.min(longest, context)
+  if (input === null || (output === null && cap === null)) {
+    const sizes = `${id}: ${context} and ${maxOutput} tokens`
+    const why = 'context and longest answer are assumed'
     remarks.add(
       'yours',
-      first.params,
-      `the context of ${id} is not in the file: ${context} is assumed`,
-      'write what the provider says: holds depend on it',
-    )
-  const caps = group.map(each => each.params.text('max_tokens') ?? each.params.text('max_completion_tokens'))
-  const asked = caps.map(each => each && wholeOf(each.text)).filter(each => each !== null && each >= 1)
-  const maxOutput = Math.min(output ?? (asked.length > 0 ? Math.min(...(asked as number[])) : ASSUMED.output), context)
-  if (output === null) {
-    const taken = asked.length > 0 ? `its max_tokens, ${maxOutput}, are taken` : `${maxOutput} tokens are assumed`
-    remarks.add(
-      'yours',
-      first.params,
-      `the longest answer of ${id} is not in the file: ${taken}`,
-      'write what the provider says as max_output',
+      own[0]!.params,
+      why,
+      'write context and max_output of the provider: holds depend on them',
+      sizes,
     )
   }
-  const cap = caps[0] && wholeOf(caps[0].text)
-  for (const each of caps) {
-    const own = each && wholeOf(each.text)
-    if (each && (own !== cap || !own || own > maxOutput))
-      remarks.add(
-        'lost',
-        each,
-        `${id} has one default_output, that of its first deployment, from 1 to max_output (${maxOutput})`,
-      )
-  }
+  if (cap !== null && cap > maxOutput)
+    remarks.add('lost', own[0]!.params, 'max_tokens is above the longest answer', null, `${id}: ${cap}`)
   return {
     context,
     max_output: maxOutput,
-    ...(cap && cap <= maxOutput ? { default_output: cap } : {}),
+    ...(cap !== null && cap <= maxOutput ? { default_output: cap } : {}),
+    ...(reasoning ? { reasoning } : {}),
   }
 }
 
-/** By the row, else by the list of prices, else by the name. */
-function isReasoning(group: readonly Deployment[], { remarks, prices }: ModelParts): boolean {
-  const said = group.map(each => {
-    const row = each.info.text('supports_reasoning')
-    const listed = entryOf(each, prices)?.['supports_reasoning']
-    return row ? isTrue(row) : typeof listed === 'boolean' ? listed : null
-  })
-  if (said.some(each => each !== null)) return said.includes(true)
-  const [first] = group as [Deployment]
-  const names = group.flatMap(({ source, params, info }) => [source, baseModelOf(params), baseModelOf(info)])
-  const name = names.find(each => THINKS.test(each))
-  if (name === undefined) return false
-  remarks.add(
-    'changed',
-    first.params,
-    `${name} is taken for a thinking model by its name`,
-    'else take "reasoning: true" away',
-  )
-  return true
-}
-
-const THINKS = /(^|[/.-])(o[134](-|$)|gpt-5|deepseek-reasoner|deepseek-r1)|-thinking|-reasoning/
-
-/** What a deployment with a name of its own (Azure) is; empty where the row does not say it. */
-function baseModelOf(fields: Fields): string {
-  const said = fields.peek('base_model')
-  return said?.kind === 'text' ? said.text : ''
+/** `max_tokens` of the first deployment: the cap of requests without one; null: it has none. */
+function capOf(own: readonly Deployment[], remarks: Remarks): number | null {
+  const caps = own.map(({ params }) => params.text('max_tokens') ?? params.text('max_completion_tokens'))
+  const cap = caps[0] ? wholeOf(caps[0].text) : null
+  for (const each of caps) {
+    const tokens = each && wholeOf(each.text)
+    if (each && (tokens === null || tokens < 1 || tokens !== cap))
+      remarks.add('lost', each, 'a model has one default_output, a whole number: that of its first deployment')
+  }
+  return cap !== null && cap >= 1 ? cap : null
 }

@@ -48,15 +48,15 @@ function accountLimits({ defaults, remarks }: PolicyParts): { readonly requests:
   remarks.add(
     'changed',
     (rpm ?? tpm)!,
-    'each account has this limit, for all of its keys together: an account may have many keys',
-    'write steps with when: account.plan == "…" for other limits, or per: key for keys',
+    'the limit of a key is one of an account, for all of its keys',
+    'write per: key at the step rate-limit for keys',
   )
   return { requests, tokens }
 }
 
 function rate(kind: 'requests' | 'tokens', value: TextValue | null, remarks: Remarks): Record<string, string> {
   const amount = value && wholeOf(value.text)
-  if (value && !amount) remarks.add('lost', value, 'it has to be a whole number from 1')
+  if (value && !amount) remarks.add('lost', value, 'it is not a whole number from 1')
   return amount && amount > 0 ? { [kind]: `${amount} per minute` } : {}
 }
 
@@ -75,16 +75,18 @@ function modelLimits({ groups, remarks }: PolicyParts): Step[] {
         remarks.add(
           'lost',
           group[0]!.params,
-          `not every deployment of ${id} has ${key}: the model has no limit`,
-          'say max_inflight at those targets',
+          'not every deployment has rpm or tpm: the model has no limit',
+          'write max_inflight of the targets',
+          `${id}: ${key}`,
         )
     }
     if (Object.keys(rates).length === 0) continue
     remarks.add(
       'changed',
       group[0]!.params,
-      `rpm and tpm of the deployments of ${id} are one limit of the model: beyond it clients are refused`,
-      'say max_inflight at the targets to let others take over',
+      'rpm and tpm of deployments are one limit of the model: beyond it clients are refused',
+      'write max_inflight of the targets for other targets to take over',
+      id,
     )
     const mark = JSON.stringify(rates)
     const step = steps.get(mark) ?? { ids: [], rates }
@@ -111,8 +113,9 @@ function routeStep(parts: PolicyParts): Step {
     remarks.add(
       'lost',
       strategy,
-      `targets are not picked by ${strategy.text}: they are drawn by their weights`,
-      'order: latency, or listed',
+      'the routing strategy is not carried: targets are drawn by their weights',
+      'order: latency, or listed, at the step route',
+      strategy.text,
     )
   }
   const order = strategy ? STRATEGIES[strategy.text] : null
@@ -135,34 +138,28 @@ const MAX_ATTEMPTS = 10
  */
 function attemptsOf({ models, router, settings, remarks }: PolicyParts): number | null {
   const [first, second] = [router, settings].map(fields => fields?.text('num_retries') ?? null)
-  if (first && second)
-    remarks.add('lost', second, 'it is said in router_settings too, which counts', 'attempts: of the step route')
+  if (first && second) remarks.add('changed', second, 'the same setting of router_settings counts in its place')
   const retries = first ?? second ?? null
   const said = retries && wholeOf(retries.text)
-  if (retries && said === null) remarks.add('lost', retries, 'it is no whole number', 'attempts: of the step route')
+  if (retries && said === null)
+    remarks.add('lost', retries, 'it is not a whole number', 'write attempts of the step route')
   const [longest, length] = longestOf(models)
   const wanted = Math.max(said === null ? STANDARD_ATTEMPTS : said + 1, length)
   const attempts = Math.min(MAX_ATTEMPTS, wanted)
   if (retries && said !== null) {
-    const why = wanted === said + 1 ? '' : `, so that each of the ${length} targets of ${longest} can be asked`
-    const most = wanted > MAX_ATTEMPTS ? ', which is the most' : why
+    const why = 'attempts are counted over all targets of a model, its fallbacks included'
+    const most = wanted > MAX_ATTEMPTS ? ', the most' : wanted === said + 1 ? '' : `, the targets of ${longest}`
+    remarks.add('changed', retries, why, 'attempts: of the step route', `attempts: ${attempts}${most}`)
+  }
+  const at = router ?? settings
+  if (length > MAX_ATTEMPTS && at)
     remarks.add(
       'changed',
-      retries,
-      `it has become attempts: ${attempts}${most}: they are counted over all targets of a model, its fallbacks included`,
-      'attempts: of the step route',
+      at,
+      `a request has ${MAX_ATTEMPTS} attempts at most`,
+      'remove targets',
+      `${longest}: ${length}`,
     )
-  }
-  if (length > MAX_ATTEMPTS) {
-    const at = router ?? settings
-    if (at)
-      remarks.add(
-        'changed',
-        at,
-        `${longest} has ${length} targets, and a request is tried ${MAX_ATTEMPTS} times at most`,
-        'take the last ones out',
-      )
-  }
   return said === null && attempts === STANDARD_ATTEMPTS ? null : attempts
 }
 

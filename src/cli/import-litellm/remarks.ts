@@ -1,56 +1,52 @@
-/** What is said about an import: each remark has its line in the source, what it is about, and what to do instead. */
+/** The remarks of an import: each has its line in the source, its reason, and an alternative. */
 import type { Fields } from './read.ts'
+import { type Section, settingOf } from './settings.ts'
 
 /**
- * `lost`: could not be carried. `changed`: carried, but it means something else here, or a value had to be assumed.
- * `yours`: something that only the operator can do.
+ * `lost`: not carried. `yours`: something that only the operator can do. `changed`: carried, but it means something else
+ * here, or a value is assumed. `unneeded`: not carried, and the gateway does without.
  */
-export type RemarkKind = 'lost' | 'changed' | 'yours'
+export type RemarkKind = 'yours' | 'lost' | 'changed' | 'unneeded'
 
 export interface Remark {
   readonly kind: RemarkKind
   readonly line: number
   readonly path: string
-  /** Why, in a sentence. Never holds a secret. */
+  /** The model or setting, where the path does not name it. */
+  readonly what: string | null
+  /** Why, in a sentence that is the same for all of its kind. Never holds a secret. */
   readonly why: string
-  /** What to do instead. */
   readonly instead: string | null
+}
+
+/** A place in the source. */
+export interface Place {
+  readonly line: number
+  readonly path: string
 }
 
 /** The list, in the order in which things were found. */
 export class Remarks {
   readonly all: Remark[] = []
 
-  add(kind: RemarkKind, at: { readonly line: number; readonly path: string }, why: string, instead?: string): void {
-    const known = this.all.some(each => each.path === at.path && each.why === why)
-    if (!known) this.all.push({ kind, line: at.line, path: at.path, why, instead: instead ?? null })
+  /** @param what the model or the value, so that `why` stays the same for all of its kind */
+  add(kind: RemarkKind, at: Place, why: string, instead?: string | null, what?: string): void {
+    const known = this.all.some(each => each.path === at.path && each.why === why && each.what === (what ?? null))
+    if (!known) this.all.push({ kind, line: at.line, path: at.path, what: what ?? null, why, instead: instead ?? null })
   }
 
-  /** What nobody has asked for. @param known why and what instead, by the key; a key that is not there is not known */
-  rest(entries: ReturnType<Fields['rest']>, known: Readonly<Record<string, Known>>): void {
-    for (const [key, value, wanted] of entries) {
-      const row = Object.hasOwn(known, key) ? known[key]! : wanted === null ? patternOf(key) : null
-      if (row === null && wanted !== null) {
-        this.add('lost', value, `${key} has to be a ${wanted}`, 'write it so, and import again')
-      } else if (row === null) {
-        this.add('lost', value, `the importer does not know "${key}"`, 'see whether it matters to you')
-      } else this.add(row[2] ?? 'lost', value, row[0], row[1])
+  /** The settings that no code has read, by the table of settings. */
+  rest(fields: Fields, section: Section): void {
+    for (const [key, value, wanted] of fields.rest()) {
+      // An empty list or map sets nothing.
+      if ((value.kind === 'list' && value.items.length === 0) || (value.kind === 'map' && value.keys().length === 0))
+        continue
+      const row = settingOf(section, key)
+      if (wanted !== null) this.add('lost', value, `it has to be a ${wanted}`, 'write it so, and import again', key)
+      else if (row === undefined) this.add('lost', value, 'the importer does not know the setting', null, key)
+      else if (row.fate === 'carried')
+        this.add('lost', value, 'it is not read at this place', row.instead ?? `elsewhere: ${row.text}`, key)
+      else this.add(row.fate, value, row.text, row.instead)
     }
   }
-}
-
-/** Why, what instead, and the kind when it is not `lost`. */
-export type Known = readonly [why: string, instead?: string | undefined, kind?: RemarkKind]
-
-function patternOf(key: string): Known | null {
-  if (key.startsWith('supports_')) {
-    return ['it describes the model, and here nothing depends on it: what clients send is passed', undefined, 'changed']
-  }
-  if (/cost/.test(key)) {
-    return [
-      'a price of this kind cannot be said in the catalog',
-      'make the price of the model so high that it covers this',
-    ]
-  }
-  return null
 }

@@ -1,4 +1,4 @@
-/** An import as files and as the list that people read. */
+/** An import as files, and its remarks as people read them. */
 import { stringify } from 'yaml'
 import type { Imported } from './index.ts'
 import type { Remark, RemarkKind } from './remarks.ts'
@@ -16,7 +16,7 @@ export function filesOf(
   return new Map([
     [
       'gateway.yaml',
-      `# Made from ${source}. \`tollgate check\` says what is wrong with it, IMPORTED.md what is not in it.\n${yaml(gateway)}`,
+      `# Made from ${source}. \`tollgate check\` lists its mistakes, IMPORTED.md what is not in it.\n${yaml(gateway)}`,
     ],
     ...Object.entries(policies).map(
       ([name, policy]) =>
@@ -39,50 +39,97 @@ function yaml(value: object): string {
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
 }
 
+/** In the order in which they are read. */
 const TITLES: Readonly<Record<RemarkKind, string>> = {
+  yours: 'For you to do',
   lost: 'Not carried',
   changed: 'Carried, but not the same',
-  yours: 'For you to do',
+  unneeded: 'Not needed',
 }
+const KINDS = Object.keys(TITLES) as RemarkKind[]
 
 function report(
   remarks: readonly Remark[],
   source: string,
   { names, commands }: { readonly names: readonly string[]; readonly commands: readonly string[] },
 ): string {
-  const parts = (Object.keys(TITLES) as RemarkKind[]).flatMap(kind => {
-    const lines = remarks.filter(remark => remark.kind === kind).map(remark => `- ${remarkText(remark, source)}\n`)
-    return lines.length === 0 ? [] : [`## ${TITLES[kind]}\n\n${lines.join('')}`]
-  })
   const needed =
     names.length === 0
       ? []
       : [
-          `## Variables\n\nThe environment, or \`.env\` beside gateway.yaml (copy \`.env.example\` and fill it in), has to hold:\n\n${names.map(name => `- \`${name}\`\n`).join('')}`,
+          `## Variables\n\nThe environment, or \`.env\` beside gateway.yaml (copy \`.env.example\` and fill it in), must have:\n\n${names.map(name => `- \`${name}\`\n`).join('')}`,
         ]
   const keys = `## Accounts and keys
 
-LiteLLM keeps keys, users, teams and what they have spent in its database; secrets are digested there and here, so they cannot be moved. Make
-an account for each team or customer, and give out new keys; \`--cap\` is what \`max_budget\` was, \`--models\` what \`models\` was:
+LiteLLM keeps keys, users, teams and their spend in its database. It stores digests of its keys, so they cannot be moved. Make an account
+for each team or customer, and give out new keys; \`--cap\` is the old \`max_budget\`, \`--models\` the old \`models\`:
 
 \`\`\`sh
 ${commands.map(command => `${command}\n`).join('')}\`\`\`
 `
-  return `# Imported from ${source}\n\n${[...parts, ...needed, keys].join('\n')}`
+  const lists = KINDS.flatMap(kind => {
+    const lines = remarks.filter(remark => remark.kind === kind).map(remark => `- ${remarkText(remark, source)}\n`)
+    return lines.length === 0 ? [] : [`## ${TITLES[kind]}\n\n${lines.join('')}`]
+  })
+  return `# Imported from ${source}\n\n${[...lists, ...needed, keys].join('\n')}`
 }
 
 /** `config.yaml:12 model_list[0].litellm_params.tags: why; what instead`. */
-export function remarkText({ line, path, why, instead }: Remark, source: string): string {
-  return `${source}:${line}${path === '' ? '' : ` ${path}`}: ${why}${instead === null ? '' : `; ${instead}`}`
+export function remarkText(remark: Remark, source: string): string {
+  return `${placeOf(remark, source)}: ${sentenceOf(remark)}`
 }
 
-/** What is shown on a terminal: all remarks by their kind. */
-export function summary(remarks: readonly Remark[], source: string): string {
-  return (Object.keys(TITLES) as RemarkKind[])
-    .flatMap(kind => {
-      const lines = remarks.filter(remark => remark.kind === kind)
-      if (lines.length === 0) return []
-      return [`${TITLES[kind]} (${lines.length})\n${lines.map(remark => `  ${remarkText(remark, source)}\n`).join('')}`]
-    })
-    .join('\n')
+function placeOf({ line, path, what }: Remark, source: string): string {
+  return `${source}:${line}${path === '' ? '' : ` ${path}`}${what === null ? '' : ` (${what})`}`
+}
+
+function sentenceOf({ why, instead }: Remark): string {
+  return `${why}${instead === null ? '' : `; ${instead}`}`
+}
+
+/** All remarks, a line each, below their titles. */
+export function listOf(remarks: readonly Remark[], source: string): string {
+  return KINDS.flatMap(kind => {
+    const lines = remarks.filter(remark => remark.kind === kind)
+    if (lines.length === 0) return []
+    return [`${TITLES[kind]} (${lines.length})\n${lines.map(remark => `  ${remarkText(remark, source)}\n`).join('')}`]
+  }).join('\n')
+}
+
+/** Lines that the summary has at most. */
+const MOST_LINES = 12
+
+/**
+ * The remarks on a terminal: a line for each sentence, with a count and the first place. What is not needed has one line.
+ * @param rest where all of them are
+ */
+export function summary(remarks: readonly Remark[], source: string, rest: string): string {
+  const groups = KINDS.flatMap(kind => {
+    const ofKind = remarks.filter(remark => remark.kind === kind)
+    if (kind === 'unneeded') return ofKind.length === 0 ? [] : [ofKind]
+    // Remarks on models first: a client notices a missing model before a missing setting.
+    return [...Map.groupBy(ofKind, ({ why }) => why).values()].toSorted(
+      (a, b) => Number(isModel(b[0]!)) - Number(isModel(a[0]!)),
+    )
+  })
+  const shown = groups.length > MOST_LINES ? groups.slice(0, MOST_LINES - 1) : groups
+  const left = groups.slice(shown.length)
+  const lines = shown.map(group => summaryLine(group, source))
+  if (left.length > 0) lines.push(`${left.flat().length} more remarks of ${left.length} kinds: ${rest}`)
+  return lines.map(line => `  ${line}\n`).join('')
+}
+
+function isModel({ path }: Remark): boolean {
+  return path.startsWith('model_list[')
+}
+
+/** `Not carried: 3 settings: a cache is a step; add the step cache (first: config.yaml:15 litellm_settings.cache)`. */
+function summaryLine(group: readonly Remark[], source: string): string {
+  const [first] = group as [Remark]
+  const rows = new Set(group.map(({ path }) => /^model_list\[\d+\]/.exec(path)?.[0] ?? path)).size
+  const noun = group.every(isModel) ? 'model' : 'setting'
+  const many = first.path === '' ? '' : `${rows} ${noun}${rows === 1 ? '' : 's'}: `
+  const said = first.kind === 'unneeded' ? 'the gateway does without' : sentenceOf(first)
+  const place = `${source}:${first.line} ${first.what ?? first.path}`.trimEnd()
+  return `${TITLES[first.kind]}: ${many}${said} (${rows > 1 ? 'first: ' : ''}${place})`
 }

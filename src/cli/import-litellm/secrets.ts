@@ -7,7 +7,13 @@ import type { Remarks } from './remarks.ts'
 
 /** Words that people write where a server wants no key. */
 const NO_KEY = /^(none|null|empty|dummy|na|n\/a|-|x|fake|fake-key|no-key|not-needed|anything)$/i
-const REFERENCE = /^os\.environ\/([A-Za-z_][A-Za-z0-9_]*)$/
+/** LiteLLM's own form, and that of the tools that fill in a template before LiteLLM reads it. */
+const REFERENCE = /os\.environ\/([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)(?::?-[^}]*)?\}/g
+/** What may be beside the references of a secret without being one. */
+const BESIDE_SECRET = /^(Bearer |Basic |Token )?$/i
+
+/** For a reference in the middle of an address. */
+const PART = 'sample'
 
 /** The variables that the written configuration needs, each with a value that would pass the checks. */
 export class Variables {
@@ -48,25 +54,31 @@ export class Variables {
 
   /** A setting that is no secret: a reference, or the text as it is. */
   plain(value: TextValue, sample?: string): string {
-    const name = REFERENCE.exec(value.text)?.[1]
-    return name === undefined ? literal(this.#withoutSecrets(value)) : this.reference(name, sample)
+    return this.written(hasReference(value) ? value.text : this.#withoutSecrets(value), sample)
+  }
+
+  /** A text whose parts may be references, as gateway.yaml has it. @param sample of a reference that is the whole text */
+  written(text: string, sample?: string): string {
+    let written = ''
+    let end = 0
+    for (const match of text.matchAll(REFERENCE)) {
+      const isWhole = match[0].length === text.length
+      written += literal(text.slice(end, match.index)) + this.reference(match[1] ?? match[2]!, isWhole ? sample : PART)
+      end = match.index + match[0].length
+    }
+    return written + literal(text.slice(end))
   }
 
   /** A secret by reference; null where the word says that there is none. `name` is what an inline one is called from now on. */
   secret(value: TextValue, name: string): string | null {
-    const referenced = REFERENCE.exec(value.text)?.[1]
-    if (referenced !== undefined) return this.reference(referenced)
+    const beside = value.text.replaceAll(REFERENCE, '')
+    if (beside !== value.text && BESIDE_SECRET.test(beside)) return this.written(value.text)
     if (NO_KEY.test(value.text)) {
       this.#remarks.add('changed', value, 'it says that no key is needed, so none is sent')
       return null
     }
     const own = this.nameFor(value.text, name)
-    this.#remarks.add(
-      'yours',
-      value,
-      'a secret stands in the file; it is not copied',
-      `set ${own} to it in the environment`,
-    )
+    this.#remarks.add('yours', value, 'a secret is in the file; it is not copied', 'set its variable', own)
     return `\${${own}}`
   }
 
@@ -83,7 +95,7 @@ export class Variables {
     if (url === null || (url.username === '' && url.password === '' && url.search === '' && url.hash === '')) {
       return value.text
     }
-    const why = 'the address holds more than a place: credentials or a query, which are not copied'
+    const why = 'the address holds credentials or a query, which are not copied'
     this.#remarks.add('lost', value, why, 'give the provider its api_key')
     return `${url.origin}${url.pathname}`
   }
@@ -105,7 +117,13 @@ export function literal(text: string): string {
   return text.replaceAll('${', () => '$${')
 }
 
-/** Whether the value comes from the environment. */
-export function isReference({ text }: TextValue): boolean {
-  return REFERENCE.test(text)
+/** The variable that the whole value comes from; null: it is a text of its own. */
+export function referenceIn({ text }: TextValue): string | null {
+  const [match] = text.matchAll(REFERENCE)
+  return match?.[0] === text ? (match[1] ?? match[2]!) : null
+}
+
+/** Whether the value or a part of it comes from the environment. */
+export function hasReference({ text }: TextValue): boolean {
+  return text.search(REFERENCE) >= 0
 }

@@ -28,7 +28,7 @@ export function timeoutsOf(fields: Fields, remarks: Remarks, whole = 'timeout'):
     if (at === null) continue
     const ms = scaled(at.text, 3)
     if (ms === null || ms.value < 1n || ms.value > 86_400_000n) {
-      remarks.add('lost', at, 'a timeout here is from 1 ms to 24 h', `say timeouts.${name} at the provider`)
+      remarks.add('lost', at, 'a timeout is from 1 ms to 24 h', `write timeouts.${name} of the provider`)
     } else timeouts[name] = { ms: Number(ms.value), at }
   }
   return timeouts
@@ -41,26 +41,15 @@ export function timeoutsYaml({ total, first_byte: first }: Timeouts, remarks: Re
   const raised = first !== undefined && first.ms > (total?.ms ?? STANDARD_MS.total)
   const totalMs = raised ? first.ms : (total?.ms ?? null)
   if (total)
-    remarks.add(
-      'changed',
-      total.at,
-      'it is for the whole of an exchange: a stream that takes longer is cut, even while pieces arrive',
-      'raise timeouts.total of the provider',
-    )
+    remarks.add('changed', total.at, 'timeout ends an exchange, even while a stream goes on', 'raise timeouts.total')
   if (raised)
     remarks.add(
       'changed',
       first.at,
-      'it is longer than what a whole exchange may take: timeouts.total is as long',
-      'set timeouts.total of the provider',
+      'stream_timeout is longer than a whole exchange may take: timeouts.total is as long',
     )
   else if (first)
-    remarks.add(
-      'changed',
-      first.at,
-      'it also counts for answers that are not streamed: those begin when they are ready',
-      'raise timeouts.first_byte of the provider where clients do not stream',
-    )
+    remarks.add('changed', first.at, 'stream_timeout counts for whole answers too', 'raise timeouts.first_byte')
   return {
     ...(totalMs === null ? {} : { total: span(totalMs) }),
     ...(firstMs === null ? {} : { first_byte: span(firstMs) }),

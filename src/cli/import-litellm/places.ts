@@ -1,0 +1,151 @@
+/** The provider of a row of `model_list`: its dialect, address, key, headers and timeouts. */
+import { likelierBaseUrl } from '../../config/base-urls.ts'
+import { type Vendor, vendorAt, vendorNamed } from '../../providers/dialects/vendors.ts'
+import { CLOUDS } from './clouds.ts'
+import type { DeploymentParts } from './deployments.ts'
+import { headersOf, withOneSelf } from './headers.ts'
+import type { ModelName } from './litellm-names.ts'
+import type { Fields, TextValue } from './read.ts'
+import type { Remarks } from './remarks.ts'
+import { hasReference } from './secrets.ts'
+import { timeoutsOf, timeoutsYaml } from './timeouts.ts'
+
+export interface Place {
+  readonly provider: Record<string, unknown>
+  /** The provider's name for the model, as the row has it. */
+  readonly model: string
+}
+
+/** Null: it cannot be carried, and a remark says why. @param vendor undefined: the format of OpenAI, at `api_base` */
+export function providerOf(
+  { prefix, name, route }: ModelName,
+  vendor: Vendor | undefined,
+  fields: Fields,
+  parts: DeploymentParts,
+): Place | null {
+  const { variables, remarks } = parts
+  const at = fields.peek('api_base') ?? fields.peek('base_url')
+  if (route) remarks.add('changed', fields.peek('model')!, 'a part of the name says how LiteLLM asks: it is left out')
+  if (vendor === undefined)
+    remarks.add('changed', fields.peek('model')!, "an unknown provider is asked in OpenAI's format", null, prefix)
+  const spoken = vendor && at?.kind === 'text' ? spokenAt(at, vendor) : vendor
+  const cloud = spoken === undefined ? undefined : CLOUDS[spoken.name]
+  const made = cloud
+    ? cloud({ fields, name, variables, remarks })
+    : plainProvider(prefix, name, { spoken, fields, parts })
+  if (made === null) return null
+  const headers = headersOf(fields, prefix, parts)
+  const timeouts = timeoutsYaml({ ...parts.timeouts, ...timeoutsOf(fields, remarks) }, remarks)
+  const url = String(made.provider['base_url'])
+  // A variable may hold any address; only one that reaches a server of the operator's own may be plain http.
+  const isUnknown = url.startsWith('${') && !cloud && (spoken?.hosts === undefined || spoken.name === 'openai')
+  const isPlain = isUnknown || isPlainElsewhere(url)
+  if (isPlain)
+    remarks.add(
+      'changed',
+      at ?? fields,
+      'plain http to another machine is allowed: keys and prompts are not encrypted',
+      'use https, or keep allow_insecure: true on a network of your own',
+    )
+  return {
+    model: made.model,
+    provider: {
+      ...withOneSelf(made.provider, headers, fields, remarks),
+      ...(isPlain ? { allow_insecure: true } : {}),
+      ...(Object.keys(headers).length > 0 ? { headers } : {}),
+      ...(Object.keys(timeouts).length > 0 ? { timeouts } : {}),
+    },
+  }
+}
+
+/** The vendor of the host, where that does not speak the dialect of the row's own vendor. */
+function spokenAt(at: TextValue, vendor: Vendor): Vendor {
+  const host = URL.parse(at.text)?.hostname
+  const there = host === undefined ? undefined : vendorAt(host)
+  if (there === undefined || there.dialect === vendor.dialect) return vendor
+  return there.alsoSpeaks?.includes(vendor.dialect) ? vendor : there
+}
+
+interface PlainParts {
+  readonly spoken: Vendor | undefined
+  readonly fields: Fields
+  readonly parts: DeploymentParts
+}
+
+function plainProvider(
+  prefix: string,
+  name: string,
+  { spoken, fields, parts: { variables, remarks } }: PlainParts,
+): Place {
+  const { dialect, hosts, baseUrl, key: standardKey, profile: ofVendor } = spoken ?? OPENAI_LIKE
+  // Elsewhere the host decides: a server that LiteLLM calls "openai" may be any.
+  const profile = hosts === undefined ? ofVendor : undefined
+  const said = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
+  const upper = prefix.toUpperCase().replace(/\W/g, '_')
+  const sample = baseUrl ?? 'https://sample.invalid/v1'
+  const base = said ? variables.plain(rightHost(said, remarks), sample) : (baseUrl ?? missingBase())
+  const key = fields.text('api_key')
+  const provider: Record<string, unknown> = {
+    dialect,
+    ...(profile && { profile }),
+    base_url: fittedBase(prefix, base, { dialect, baseUrl }),
+  }
+  if (key) provider['api_key'] = variables.secret(key, standardKey ?? `${upper}_API_KEY`)
+  else if (standardKey !== null) provider['api_key'] = variables.reference(standardKey)
+  return { provider, model: name }
+
+  function missingBase(): string {
+    if (spoken?.name === 'cloudflare') {
+      remarks.add('yours', fields, 'the address has your account', 'set CLOUDFLARE_ACCOUNT_ID')
+      const account = variables.reference('CLOUDFLARE_ACCOUNT_ID', 'sample-account')
+      return `https://api.cloudflare.com/client/v4/accounts/${account}/ai/v1`
+    }
+    remarks.add('yours', fields, 'api_base is not in the file', `set ${upper}_API_BASE`, prefix)
+    return variables.reference(`${upper}_API_BASE`, sample)
+  }
+}
+
+const OPENAI_LIKE = vendorNamed('openai-compatible')!
+
+/** `huggingface/https://…`: the name of the model is where its endpoint is. */
+function addressIn(prefix: string, name: string, fields: Fields): TextValue | null {
+  const model = fields.text('model')
+  return model && prefix === 'huggingface' && /^https?:/.test(name) ? { ...model, text: name } : null
+}
+
+/** `http://qwen3.6:8000`: a name of a container whose last part is a number is an incomplete IPv4 address to a URL. */
+const NUMERIC_HOST = /^(https?:\/\/)([\w-]+(?:\.[\w-]+)*\.\d+)(?=[:/]|$)/i
+
+function rightHost(said: TextValue, remarks: Remarks): TextValue {
+  const host = NUMERIC_HOST.exec(said.text)?.[2]
+  if (host === undefined || URL.canParse(said.text)) return withScheme(said)
+  const name = host.replaceAll(/[._]/g, '-')
+  const instead = 'give the container this second name (networks: aliases in a compose file)'
+  remarks.add('yours', said, 'a host whose last part is a number has no URL', instead, `${host} is now ${name}`)
+  return { ...said, text: said.text.replace(host, name) }
+}
+
+/** `localhost:11434` is a server; a URL takes `localhost:` for a scheme. */
+function withScheme(said: TextValue): TextValue {
+  if (hasReference(said) || /^[a-z]+:\/\//i.test(said.text)) return said
+  return /^[\w.-]+(:\d+)?(\/|$)/.test(said.text) ? { ...said, text: `http://${said.text}` } : said
+}
+
+function isPlainElsewhere(text: string): boolean {
+  const url = URL.parse(text.replaceAll(/\$\{\w+\}/g, '1'))
+  return url?.protocol === 'http:' && !/^(localhost|\[::1\]|127(\.\d{1,3}){3})$/.test(url.hostname)
+}
+
+/** LiteLLM takes some addresses without their version, and others with the path of the request. */
+function fittedBase(prefix: string, text: string, { dialect, baseUrl }: Pick<Vendor, 'dialect' | 'baseUrl'>): string {
+  const base = text.replace(/\/+$/, '').replace(/\/(chat\/completions|completions|v1\/messages|messages)$/, '')
+  if (dialect === 'anthropic' && !base.endsWith('/v1')) return `${base}/v1`
+  // LiteLLM appends /v1/chat/completions to endpoints of Hugging Face, unless the address ends in a part of it.
+  if (prefix === 'huggingface' && base === text.replace(/\/+$/, '') && !base.endsWith('/v1')) return `${base}/v1`
+  if (dialect === 'ollama') return base.replace(/\/(v1|api)$/, '')
+  if (dialect === 'cohere') return base.replace(/\/(v1|v2)(\/chat)?$/, '').concat('/v2')
+  const url = URL.parse(base)
+  // The provider itself, with a part of its path too few.
+  if (baseUrl !== null && url?.host === URL.parse(baseUrl)?.host && likelierBaseUrl(dialect, url!)) return baseUrl
+  return base
+}

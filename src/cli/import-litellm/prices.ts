@@ -1,0 +1,277 @@
+/** What a deployment costs and how large it is: by the file, else by the price catalog. */
+import { formatMoney, type Price, UNITS } from '#contract'
+import { perMillion, wholeOf } from '../../catalog/decimal.ts'
+import { familyOf } from '../../catalog/families.ts'
+import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
+import type { DialectName, ProfileName } from '../../providers/dialects/dialect-names.ts'
+import { VENDORS, type Vendor, vendorOf } from '../../providers/dialects/vendors.ts'
+import { showMoney } from '../format.ts'
+import type { Deployment, DeploymentParts } from './deployments.ts'
+import { type Fields, isTrue } from './read.ts'
+import type { Remarks } from './remarks.ts'
+
+export interface ModelParts {
+  readonly remarks: Remarks
+  readonly catalog: Pick<PriceCatalog, 'find' | 'ids'>
+  readonly providers: DeploymentParts['providers']
+  /** What happens to a model at a paid provider without a known price. */
+  readonly unpriced: 'disable' | 'free'
+}
+
+/** The keys of a price that the import writes, in nano-dollars for a million tokens. */
+export type Prices = Readonly<Record<'input' | 'output', bigint>> &
+  Readonly<Record<'cached_input' | 'cache_write', bigint | null>>
+
+/** What is known of a deployment. A size is null where nothing has it. */
+export interface Known {
+  /**
+   * Where its price is from: the file; the catalog, for the provider that is asked; the catalog, for the vendor that LiteLLM
+   * names; the catalog, for another vendor of the same model; a server of the operator's own, which is free. Null: a paid
+   * provider, and nothing has the price.
+   */
+  readonly by: 'file' | 'catalog' | 'maker' | 'elsewhere' | 'own' | null
+  /** The vendor of the price, where it is another than the provider. */
+  readonly vendor: string | null
+  readonly price: Prices | null
+  /** Whether the gateway finds the model in the catalog itself. */
+  readonly isListed: boolean
+  /** The catalog's name, where the provider's name for the model is another. */
+  readonly baseModel: string | null
+  readonly sizes: Readonly<Record<'context' | 'max_output', Size | null>>
+  readonly reasoning: boolean | null
+}
+
+export interface Size {
+  readonly tokens: number
+  readonly isWritten: boolean
+}
+
+/** The vendor that the gateway buys from; undefined: a host that is not in the table. */
+export function vendorOfProvider(provider: Record<string, unknown>): Vendor | undefined {
+  const { dialect, profile, base_url } = provider as { dialect: DialectName; profile?: ProfileName; base_url: string }
+  return vendorOf({ dialect, profile, baseUrl: base_url })
+}
+
+/** Reads all that a deployment has, and the rest from the catalog. */
+export function knownOf(deployment: Deployment, parts: ModelParts): Known {
+  const { params, info, name, maker } = deployment
+  const { catalog, remarks } = parts
+  const provider = parts.providers.get(deployment.provider)!
+  const vendor = vendorOfProvider(provider)
+  const listed = vendor ? listedAs(deployment, vendor, parts) : null
+  const said = baseModelOf(deployment)
+  const counted = !listed && maker ? (pricedIn(catalog, maker, said) ?? pricedIn(catalog, maker, name)) : null
+  const isOwn = !listed && !counted && isOwnServer(provider, vendor)
+  const elsewhere = listed || counted || isOwn ? null : dearestElsewhere(said ?? name, catalog)
+  const entry = listed?.model ?? counted ?? elsewhere?.model ?? null
+  const written = pricesIn(params, info, remarks)
+  const by = written ? 'file' : listed ? 'catalog' : counted ? 'maker' : elsewhere ? 'elsewhere' : isOwn ? 'own' : null
+  const thinks = info.text('supports_reasoning')
+  return {
+    by,
+    vendor: (counted ? maker?.title : elsewhere?.vendor.title) ?? null,
+    price: written ?? (entry && pricesOf(entry.price)),
+    isListed: listed !== null,
+    baseModel: listed?.baseModel ?? null,
+    sizes: sizesOf(deployment, entry, remarks),
+    reasoning: thinks ? isTrue(thinks) : (entry?.reasoning.value ?? familyOf(said ?? name)?.reasoning ?? null),
+  }
+}
+
+function baseModelOf({ params, info }: Deployment): string | null {
+  const said = params.text('base_model') ?? info.text('base_model')
+  return said === null ? null : (said.text.split('/').pop() ?? null)
+}
+
+/** The model in the catalog: by `base_model`, by its name, or where names are free by the known name in it. */
+function listedAs(
+  deployment: Deployment,
+  vendor: Vendor,
+  { catalog, providers, remarks }: ModelParts,
+): { readonly model: CatalogModel; readonly baseModel: string | null } | null {
+  const priced = (name: string) => pricedIn(catalog, vendor, name)
+  const said = baseModelOf(deployment)
+  for (const name of said === null ? [] : [said]) {
+    const model = priced(name)
+    if (model) return { model, baseModel: name }
+  }
+  const own = priced(deployment.name)
+  if (own) return { model: own, baseModel: null }
+  // Deployments of Azure and profiles of Bedrock have names of the operator's own.
+  if (vendor.name !== 'azure' && !deployment.name.startsWith('arn:')) return null
+  const { dialect } = providers.get(deployment.provider) as { dialect: DialectName }
+  const guess = priced(deployment.group)
+    ? deployment.group
+    : catalog
+        .ids(vendor, dialect)
+        .filter(id => isIn(id, deployment.name) || isIn(id, deployment.group))
+        .reduce<string | null>((longest, id) => (id.length > (longest?.length ?? 3) ? id : longest), null)
+  const model = guess === null ? null : priced(guess)
+  if (model === null) return null
+  const why = 'a deployment is taken for the known model in its name'
+  remarks.add('changed', deployment.params, why, 'write base_model of the target', `${deployment.name}: ${guess}`)
+  return { model, baseModel: guess }
+}
+
+/** A model with a price for chats; null: the catalog has none of this name. */
+function pricedIn(catalog: ModelParts['catalog'], vendor: Vendor, name: string | null): CatalogModel | null {
+  const found = name === null ? null : catalog.find(vendor, name)
+  return found !== null && pricesOf(found.price) !== null ? found : null
+}
+
+/** The same model at another vendor, the dearest: a vendor without a price list sells models of others. */
+function dearestElsewhere(
+  name: string,
+  catalog: ModelParts['catalog'],
+): { readonly model: CatalogModel; readonly vendor: Vendor } | null {
+  const bare = name
+    .split('/')
+    .pop()!
+    .replace(/(-maas|:free|:latest)$/, '')
+    .toLowerCase()
+  const cost = ({ price }: CatalogModel) => pricesOf(price)!.input + pricesOf(price)!.output
+  let dearest: { readonly model: CatalogModel; readonly vendor: Vendor } | null = null
+  for (const vendor of VENDORS) {
+    for (const tried of new Set([name, bare])) {
+      const model = pricedIn(catalog, vendor, tried)
+      // Lists find models by parts of a name too: only a name that is nearly the same is the same model.
+      if (model === null) continue
+      const id = model.id.split('/').pop()!.toLowerCase()
+      if (!bare.startsWith(id) && !id.startsWith(bare)) continue
+      if (dearest === null || cost(model) > cost(dearest.model)) dearest = { model, vendor }
+    }
+  }
+  return dearest
+}
+
+function isIn(id: string, name: string): boolean {
+  const at = name.toLowerCase().indexOf(id.toLowerCase())
+  return at >= 0 && !/[a-z0-9.]/i.test(name[at + id.length] ?? '') && !/[a-z0-9]/i.test(name[at - 1] ?? '')
+}
+
+/** Servers that are no vendor, and those of vendors without a key: ollama, vLLM, LM Studio, a host of the operator's. */
+function isOwnServer({ base_url: url }: Record<string, unknown>, vendor: Vendor | undefined): boolean {
+  const host = URL.parse(String(url))?.hostname ?? ''
+  return vendor === undefined || (vendor.key === null && vendor.hosts === undefined) || isPrivate(host)
+}
+
+const isPrivate = (host: string): boolean =>
+  host !== '' &&
+  (!host.includes('.') || /^(127|10|192\.168|172\.(1[6-9]|2\d|3[01]))\.|\.(local|internal|lan)$/.test(host))
+
+const KEYS = {
+  input: 'input_cost_per_token',
+  output: 'output_cost_per_token',
+  cached_input: 'cache_read_input_token_cost',
+  cache_write: 'cache_creation_input_token_cost',
+} as const
+
+/** Nano-dollars for a million tokens that a configuration may say at most. */
+const MOST = 100_000n * 10n ** 9n
+
+/** The price of the row itself or of its model_info; null: it has none, or half of one. */
+export function pricesIn(params: Fields, info: Fields, remarks: Remarks): Prices | null {
+  const read = (key: string): bigint | null => {
+    const value = params.text(key) ?? info.text(key)
+    const price = value && perMillion(value.text)
+    if (value && (!price || price.value > MOST))
+      remarks.add('lost', value, 'a price is dollars for one token, from 0 to 0.1')
+    else if (price && !price.exact) remarks.add('changed', value!, 'the price is rounded up to nine decimals')
+    return price && price.value <= MOST ? price.value : null
+  }
+  const [input, output] = [read(KEYS.input), read(KEYS.output)]
+  const [cached, write] = [read(KEYS.cached_input), read(KEYS.cache_write)]
+  if (input === null || output === null) {
+    if (input !== null || output !== null) remarks.add('lost', params, 'a price has one for input and one for output')
+    return null
+  }
+  return { input, output, cached_input: cached, cache_write: write }
+}
+
+/** The dearest of each part, whatever the length of the prompt. */
+function pricesOf(price: Price | null): Prices | null {
+  if (price === null) return null
+  const most = (unit: 'input' | 'output' | 'cached_input' | 'cache_write'): bigint | null => {
+    const rules = price.filter(rule => rule.unit === unit && rule.tier === undefined)
+    const nanos = rules.map(rule => (rule.nanos * BigInt(UNITS.input.per)) / BigInt(rule.per))
+    return nanos.length === 0 ? null : nanos.reduce((a, b) => (a > b ? a : b))
+  }
+  const [input, output] = [most('input'), most('output')]
+  if (input === null || output === null) return null
+  return { input, output, cached_input: most('cached_input'), cache_write: most('cache_write') }
+}
+
+/** The dearest of each part, whichever target answers. A price for cached tokens counts where every deployment has one. */
+export function dearest(prices: readonly Prices[]): Prices {
+  const most = (of: (price: Prices) => bigint | null): bigint | null => {
+    const values = prices.map(of)
+    return values.some(value => value === null) ? null : values.reduce((a, b) => (a! > b! ? a : b))!
+  }
+  return {
+    input: most(price => price.input)!,
+    output: most(price => price.output)!,
+    cached_input: most(price => price.cached_input),
+    cache_write: most(price => price.cache_write),
+  }
+}
+
+/** As gateway.yaml has it. */
+export function priceYaml({ input, output, cached_input, cache_write }: Prices): object {
+  const dollars = (nano: bigint) => showMoney(formatMoney(nano))
+  return {
+    per: '1M tokens',
+    input: dollars(input),
+    ...(cached_input === null ? {} : { cached_input: dollars(cached_input) }),
+    ...(cache_write === null ? {} : { cache_write: dollars(cache_write) }),
+    output: dollars(output),
+  }
+}
+
+/** The price of an input token, where an answer costs nothing; null: it is not known. */
+export function inputPriceOf(
+  deployment: Deployment,
+  { remarks, catalog, providers }: ModelParts,
+): object | 'free' | null {
+  const { params, info, maker, name } = deployment
+  const value = params.text(KEYS.input) ?? info.text(KEYS.input)
+  params.take(KEYS.output)
+  info.take(KEYS.output)
+  const written = value && perMillion(value.text)
+  if (value && !written) remarks.add('lost', value, 'a price is dollars for one token, from 0 to 0.1')
+  if (written) return { per: '1M tokens', input: showMoney(formatMoney(written.value)) }
+  const provider = providers.get(deployment.provider)!
+  const vendor = vendorOfProvider(provider)
+  for (const each of [vendor, maker]) {
+    const rule = each && catalog.find(each, name)?.price?.find(({ unit }) => unit === 'input')
+    if (rule) return { per: '1M tokens', input: showMoney(formatMoney(rule.nanos)) }
+  }
+  return isOwnServer(provider, vendor) ? 'free' : null
+}
+
+/** Tokens that a configuration may say at most. */
+const MAX_TOKENS = 100_000_000
+
+function sizesOf({ params, info }: Deployment, entry: CatalogModel | null, remarks: Remarks): Known['sizes'] {
+  const read = (fields: Fields, ...keys: readonly string[]): number | null => {
+    for (const key of keys) {
+      const value = fields.text(key)
+      const tokens = value && wholeOf(value.text)
+      if (tokens !== null && tokens >= 1 && tokens <= MAX_TOKENS) return tokens
+      if (value) remarks.add('lost', value, `it is not a whole number from 1 to ${MAX_TOKENS}`)
+    }
+    return null
+  }
+  const size = (written: number | null, listed: number | undefined): Size | null =>
+    written !== null
+      ? { tokens: written, isWritten: true }
+      : listed === undefined
+        ? null
+        : { tokens: listed, isWritten: false }
+  return {
+    context: size(
+      read(info, 'max_input_tokens', 'context_window') ?? read(params, 'context_window'),
+      entry?.context.value,
+    ),
+    max_output: size(read(info, 'max_output_tokens', 'max_tokens'), entry?.maxOutput.value),
+  }
+}
