@@ -15,7 +15,7 @@ type Use = 'chat' | 'embedding'
 export interface Deployment {
   /** `model_name`: the model that clients send. Several rows may have the same. */
   readonly group: string
-  /** The variable that has another name for it. */
+  /** Another name for it, from a variable: as gateway.yaml has it. */
   readonly alias: string | null
   readonly use: Use
   readonly provider: string
@@ -64,14 +64,13 @@ const VENDORS_OF_ALL = ['openai', 'anthropic', 'gemini']
 /** The deployments of a row: one, several for a model `*`, or none, and a remark says why. */
 export function readDeployments(row: Fields, parts: DeploymentParts): Deployment[] {
   const source = row.map('litellm_params')?.text('model')
-  const deployment = (prefix: string | null) => {
-    const read = readDeployment(row, prefix, parts)
-    return read === null ? [] : [read]
-  }
-  if (source?.text !== '*' || row.map('litellm_params')?.text('custom_llm_provider')) return deployment(null)
-  const why = 'a wildcard for all vendors is one for each of three'
+  const deployment = (prefix: string | null) => readDeployment(row, prefix, parts) ?? []
+  if (source?.text !== '*' || row.map('litellm_params')?.text('custom_llm_provider')) return [deployment(null)].flat()
+  const why = 'a wildcard for all vendors is for those with the most clients'
   parts.remarks.add('yours', source, why, 'remove those that you have no key for', VENDORS_OF_ALL.join(', '))
-  return VENDORS_OF_ALL.flatMap(deployment)
+  // Clients send the names of models with the vendor, and without it.
+  const all = VENDORS_OF_ALL.flatMap(deployment)
+  return [...all, ...all.map(each => ({ ...each, group: each.group.replace('*', `${each.maker!.name}/*`) }))]
 }
 
 /** Null: it cannot be carried, and a remark says why. @param ofAll the vendor of a model `*` */
@@ -86,10 +85,10 @@ function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentPart
     remarks.add('lost', row, 'a row of model_list has model_name and litellm_params.model')
     return null
   }
-  const alias = referenceIn(said)
-  const group = alias ?? (ofAll ? said.text.replace(/\*$/, source.text) : said.text)
-  if (alias !== null)
-    remarks.add('changed', said, "a model's id is not a variable: its value is an alias", 'write the id', alias)
+  const named = referenceIn(said)
+  const group = named ?? said.text
+  if (named !== null)
+    remarks.add('changed', said, "a model's id is not a variable: its value is an alias", 'write the id', named)
   const use = useOf(group, source, info, remarks)
   if (use === null) return null
   const isPlaced = params.peek('api_base') !== null || params.peek('base_url') !== null
@@ -118,7 +117,7 @@ function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentPart
   remarks.rest(row, 'row')
   return {
     group,
-    alias,
+    alias: named === null ? null : variables.reference(named, `sample-${named.toLowerCase()}`),
     use,
     source: source.text,
     provider: register(found.provider, maker.prefix, parts.providers),

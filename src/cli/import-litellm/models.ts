@@ -35,11 +35,12 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   if (`${id}${first.name}`.includes('*')) return wildcardOf(id, own, parts)
   const choices = choicesOf(id, { own, fallbacks }, parts)
   const known = choices.filter(({ isFallback }) => !isFallback).map(each => each.known)
-  const isAuto = choices.every(({ known: { by } }) => by === 'catalog')
+  const all = choices.map(each => each.known.by)
+  const isAuto = all.includes('catalog') && all.every(by => by !== null) && known.some(({ by }) => by !== 'own')
   const price = isAuto ? 'auto' : priceOf(known)
   const isOff = price === null && parts.unpriced === 'disable'
   sayPrice(first, known, { isAuto, isOff }, parts)
-  const isListed = choices.every(each => each.known.isListed)
+  const isListed = known.every(each => each.isListed)
   const description = first.info.text('description')?.text
   const alias = first.alias
   const sizes = sizesOf(id, own, { known, isAuto, isListed }, remarks)
@@ -52,36 +53,38 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
     targets: choices.map(choice => targetOf(choice, price, choices.length)),
     price: price === null ? 'free' : typeof price === 'string' ? price : priceYaml(price),
     ...sizes,
-    ...(alias === null ? {} : { aliases: [`\${${alias}}`] }),
+    ...(alias === null ? {} : { aliases: [alias] }),
     ...(isOff ? { enabled: false } : {}),
   }
 }
 
 /** `openai/*`: all models that the catalog has for the provider. */
-function wildcardOf(id: string, own: readonly Deployment[], parts: ModelParts): ModelYaml | null {
-  const { remarks, catalog, providers } = parts
-  const [first, ...others] = own as [Deployment, ...Deployment[]]
-  const provider = providers.get(first.provider) as { dialect: DialectName }
-  const vendor = vendorOfProvider(provider)
-  for (const { params } of others)
-    remarks.add('lost', params, 'a wildcard has one target', 'list the models one by one', id)
-  const [stars, named] = [id, first.name].map(text => text.split('*').length - 1)
-  const known = vendor ? catalog.ids(vendor, provider.dialect).length : 0
-  for (const { params, info } of own) {
+function wildcardOf(
+  id: string,
+  own: readonly Deployment[],
+  { remarks, catalog, providers }: ModelParts,
+): ModelYaml | null {
+  const hasStar = (text: string) => text.split('*').length === 2
+  const targets = own.flatMap(({ name, model, source, provider: at, params, info }): TargetYaml[] => {
+    const provider = providers.get(at) as { dialect: DialectName }
+    const vendor = vendorOfProvider(provider)
+    const isKnown = vendor !== undefined && catalog.ids(vendor, provider.dialect).length > 0
     remarks.rest(params, 'params')
     remarks.rest(info, 'info')
-  }
-  if (stars === 1 && named === 1 && known > 0) {
-    const why = 'a wildcard is for the models that the price catalog has'
-    remarks.add('changed', first.params, why, 'add others one by one', `${id}: ${vendor!.title}`)
-    return { targets: [{ provider: first.provider, model: first.model }], price: 'auto' }
-  }
-  const why =
-    stars === 1 && named === 1
-      ? 'a wildcard is for a vendor in the price catalog'
-      : 'a wildcard has one * in its name and one in its model'
-  remarks.add('lost', first.params, why, 'list the models one by one', `${id}: ${first.source}`)
-  return null
+    if (hasStar(id) && hasStar(name) && isKnown) return [{ provider: at, model }]
+    const why = isKnown ? 'a wildcard has one * in its name and one in its model' : 'the catalog has no such vendor'
+    remarks.add('lost', params, why, 'list the models of the wildcard one by one', `${id}: ${source}`)
+    return []
+  })
+  if (targets.length === 0) return null
+  remarks.add(
+    'changed',
+    own[0]!.params,
+    'a wildcard is for the models of the price catalog',
+    'add others one by one',
+    id,
+  )
+  return { targets, price: 'auto' }
 }
 
 /** Each target once: those of the model by LiteLLM's `order`, then those of its fallbacks. */
@@ -112,7 +115,8 @@ function choicesOf(id: string, { own, fallbacks }: Group, parts: ModelParts): Ch
 function targetOf({ deployment, known, weight, priority }: Choice, price: ModelPrice, many: number): TargetYaml {
   const { provider, model, cap, maxInflight } = deployment
   const { by, price: own, baseModel } = known
-  const cost = by === 'catalog' ? 'auto' : by === 'own' ? 'free' : own && priceYaml(own)
+  const written = by === 'own' ? 'free' : own && priceYaml(own)
+  const cost = by === 'catalog' ? (price === 'auto' ? null : 'auto') : written
   return {
     provider,
     model,
@@ -121,7 +125,7 @@ function targetOf({ deployment, known, weight, priority }: Choice, price: ModelP
     ...(priority === 1 ? {} : { priority }),
     ...(cap === null ? {} : { cap_field: cap }),
     ...(maxInflight === null ? {} : { max_inflight: maxInflight }),
-    ...(cost !== null && price !== 'auto' && many > 1 ? { cost } : {}),
+    ...(cost !== null && many > 1 ? { cost } : {}),
   }
 }
 
