@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { loadPriceCatalog } from '../../src/catalog/price-catalog.ts'
 import { importLitellm } from '../../src/cli/import-litellm/index.ts'
-import type { PriceList } from '../../src/cli/import-litellm/models.ts'
 import { makePlace, type Place } from './helpers.ts'
 
+const catalog = await loadPriceCatalog(null, [], new Date('2026-11-28'))
 let place: Place
 beforeEach(() => {
   place = makePlace()
@@ -14,8 +15,8 @@ afterEach(() => place.remove())
 
 const read = (name: string) => parse(readFileSync(join(place.folder, 'out', name), 'utf8'))
 
-function importText(text: string, prices: PriceList | null = null) {
-  return importLitellm(text, 'x.yaml', { prices, unpriced: 'free' })
+function importText(text: string) {
+  return importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'disable' })
 }
 
 test.each<[said: string, base: string, more?: object]>([
@@ -38,29 +39,28 @@ test.each<[said: string, base: string, more?: object]>([
   expect(Object.values(gateway['providers'] as object)).toEqual([expect.objectContaining({ base_url: base, ...more })])
 })
 
-test.each<[said: string, listed: object, reasoning: boolean]>([
-  ['{}', { supports_reasoning: true }, true],
-  ['{ supports_reasoning: false }', { supports_reasoning: true }, false],
-  ['{ supports_reasoning: true }', {}, true],
-  ['{}', {}, false],
-])('whether a model thinks: the row says %s, the list %j', (info, listed, reasoning) => {
-  const text = `model_list: [{ model_name: a, litellm_params: { model: openai/deep }, model_info: ${info} }]\n`
-  const prices = { 'openai/deep': { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6, ...listed } }
-  const models = importText(text, prices).gateway['models'] as Record<string, { reasoning?: boolean }>
-  expect(models['a']!.reasoning ?? false).toBe(reasoning)
+test.each<[name: string, info: string, reasoning: boolean | undefined]>([
+  ['openai/gpt-4o', '{ supports_reasoning: true }', true],
+  ['openai/o3', '{ supports_reasoning: false }', false],
+  ['openai/o3', '{}', undefined],
+  ['ollama/deepseek-r1:8b', '{}', true],
+  ['ollama/llama3.1', '{}', undefined],
+])('whether %s thinks, where the row says %s', (name, info, reasoning) => {
+  const text = `model_list: [{ model_name: a, litellm_params: { model: "${name}" }, model_info: ${info} }]\n`
+  const models = importText(text).gateway['models'] as Record<string, { reasoning?: boolean }>
+  expect(models['a']!.reasoning).toBe(reasoning)
 })
 
-test.each<[rows: string, name: string | null]>([
-  ['{ model: azure/mini-eu }, model_info: { base_model: azure/gpt-5-mini }', 'azure/gpt-5-mini'],
-  ['{ model: azure/mini-eu } }, { model_name: a, litellm_params: { model: openai/gpt-5-mini }', 'openai/gpt-5-mini'],
-  ['{ model: azure/mini-eu }, model_info: { base_model: azure/gpt-4.1-mini }', null],
-])('a deployment with a name of its own thinks as its base model or a deployment beside it: %s', (rows, name) => {
+test.each<[name: string, model: string, info: string, base: string | undefined, price: string]>([
+  ['base_model', 'mini-eu', '{ base_model: azure/gpt-5-mini }', 'gpt-5-mini', 'auto'],
+  ['the known name in it', 'gpt-4o-east', '{}', 'gpt-4o', 'auto'],
+  ['the name of the model', 'mine', '{}', undefined, 'free'],
+])('a deployment of Azure is found by %s', (_name, model, info, base, price) => {
   const { gateway, remarks } = importText(
-    `model_list: [{ model_name: a, litellm_params: ${rows.replaceAll('azure/mini-eu', 'azure/mini-eu, api_base: "https://a.openai.azure.com", api_version: 2024-10-21')} }]\n`,
+    `model_list: [{ model_name: a, litellm_params: { model: azure/${model}, api_base: "https://a.openai.azure.com" }, model_info: ${info} }]\n`,
   )
-  expect((gateway['models'] as Record<string, { reasoning?: boolean }>)['a']!.reasoning ?? false).toBe(name !== null)
-  const said = remarks.filter(({ why }) => why.includes('taken for a thinking model')).map(({ why }) => why)
-  expect(said).toEqual(name === null ? [] : [`${name} is taken for a thinking model by its name`])
+  expect(gateway['models']).toMatchObject({ a: { price, targets: [{ model, ...(base && { base_model: base }) }] } })
+  expect(remarks.some(({ why }) => why.startsWith('a deployment is taken for'))).toBe(model === 'gpt-4o-east')
 })
 
 test.each<[said: string, info: string, output: number, own: number | undefined]>([
@@ -82,31 +82,19 @@ describe('models for embeddings', () => {
   - { model_name: chat, litellm_params: { model: openai/gpt-4o, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }
   - { model_name: small, litellm_params: { model: openai/text-embedding-3-small, input_cost_per_token: 2e-8, rpm: 5 } }
   - { model_name: same, litellm_params: { model: openai/text-embedding-4-small, input_cost_per_token: 2e-8, output_cost_per_token: 0 } }
-  - { model_name: large, litellm_params: { model: openai/big }, model_info: { mode: embedding } }
+  - { model_name: large, litellm_params: { model: openai/big, input_cost_per_token: 1.3e-7 }, model_info: { mode: embedding } }
   - { model_name: large, litellm_params: { model: mistral/mistral-embed } }
-  - { model_name: other, litellm_params: { model: mistral/mistral-embed } }
+  - { model_name: other, litellm_params: { model: mistral/mistral-embed, input_cost_per_token: 1e-7 } }
+  - { model_name: mine, litellm_params: { model: ollama/nomic-embed-text, api_base: "http://ollama:11434" } }
   - { model_name: own, litellm_params: { model: cohere/embed-english-v3.0 } }
   - { model_name: unknown, litellm_params: { model: openai/embed-x } }
 `
-  const PRICES = {
-    'openai/big': { input_cost_per_token: 1.3e-7 },
-    'mistral/mistral-embed': { input_cost_per_token: 1e-7 },
-  }
   const raw = { kind: 'raw', policy: 'raw' }
   const per = '1M tokens'
 
   test('each is on a raw route of its provider, at its price', async () => {
     place.write('source.yaml', TEXT)
-    place.write('prices.json', JSON.stringify(PRICES))
-    const { code, err } = await place.tollgate([
-      'import',
-      'litellm',
-      'source.yaml',
-      '--prices',
-      'prices.json',
-      '--out',
-      'out',
-    ])
+    const { code, err } = await place.tollgate(['import', 'litellm', 'source.yaml', '--out', 'out', '--verbose'])
     expect(code, err).toBe(0)
     expect(read('gateway.yaml').routes.slice(3)).toEqual([
       {
@@ -116,24 +104,40 @@ describe('models for embeddings', () => {
         models: ['text-embedding-3-small', 'text-embedding-4-small'],
         price: { per, input: '$0.02' },
       },
-      { ...raw, path: '/openai/v1/embeddings', provider: 'openai', models: ['big'], price: { per, input: '$0.13' } },
+      {
+        ...raw,
+        path: '/openai/v1/embeddings',
+        upstream_path: '/embeddings',
+        provider: 'openai',
+        models: ['big'],
+        price: { per, input: '$0.13' },
+      },
       {
         ...raw,
         path: '/mistral/v1/embeddings',
+        upstream_path: '/embeddings',
         provider: 'mistral',
         models: ['mistral-embed'],
         price: { per, input: '$0.10' },
+      },
+      {
+        ...raw,
+        path: '/ollama/v1/embeddings',
+        upstream_path: '/v1/embeddings',
+        provider: 'ollama',
+        models: ['nomic-embed-text'],
+        price: 'free',
       },
     ])
     expect(read('policies/raw.yaml').steps).toEqual([{ use: 'api-key' }, { use: 'credits' }])
     const env = { OPENAI_API_KEY: 'a', MISTRAL_API_KEY: 'b' }
     expect(await place.tollgate(['check', 'out/gateway.yaml'], { env })).toMatchObject({ code: 0 })
     for (const sentence of [
-      'other is on the raw route /mistral/v1/embeddings: clients send the model mistral-embed, and their base URL ends in /mistral/v1',
-      'large is a raw route, which has one provider: that of its first deployment',
-      'the raw route of small has no limit; add the step rate-limit to policies/raw.yaml',
-      'own is for embeddings, and the provider of cohere/embed-english-v3.0 takes them at another path or in another format',
-      'the price of unknown is not in the file: it has no route',
+      '(other: mistral-embed to /mistral/v1/embeddings): embeddings are on a raw route',
+      '(large): a raw route has one provider: that of the first deployment',
+      '(small): a raw route has no limit; add the step rate-limit to policies/raw.yaml',
+      '(own: cohere/embed-english-v3.0): the provider takes embeddings in another format',
+      '(unknown: embed-x): the embeddings have no route: their price is not known',
     ])
       expect(err).toContain(sentence)
   })
@@ -145,9 +149,8 @@ test.each(['gpt-realtime', 'gpt-4o-realtime-preview', 'any, mode'])('%s: no raw 
   const row = `{ model_name: live, litellm_params: { model: openai/${model} }, model_info: ${info} }`
   const { gateway, remarks } = importText(`model_list: [${row}]\n`)
   expect(gateway['models']).toEqual({})
-  const [remark] = remarks.filter(({ why }) => why.startsWith('live is not for chats'))
-  expect(remark!.why).toContain('the gateway carries no WebSocket')
-  expect(remark!.instead).not.toContain('raw')
+  const [remark] = remarks.filter(({ why }) => why === 'the model is not for chats')
+  expect(remark).toMatchObject({ what: 'live: realtime', instead: expect.stringContaining('carries no WebSocket') })
 })
 
 const ROW = 'input_cost_per_token: 1e-6, output_cost_per_token: 1e-6'
@@ -191,12 +194,12 @@ test.each<[orders: (number | null)[], priorities: string[]]>([
     ['1 m0', '1 m1'],
   ],
   [
-    [null, 1],
+    [null, 0],
     ['2 m0', '1 m1'],
   ],
   [
     [2, null, 3],
-    ['2 m0', '4 m1', '3 m2'],
+    ['1 m0', '3 m1', '2 m2'],
   ],
 ])('deployments of the order %j: those without one come last', (orders, priorities) => {
   const rows = orders.map((order, index) => {
@@ -215,16 +218,14 @@ test('a price for cached tokens that only some deployments have is dropped, and 
   expect(remarks).toContainEqual(
     expect.objectContaining({
       kind: 'changed',
-      why: 'only some deployments of a have a price for cached_input: customers pay the input price instead',
+      why: 'cached tokens cost as much as others: not every target has a price for them',
     }),
   )
 })
 
-test.each(['litellm_params', 'model_info'])('base_model of %s finds the price and says whether it thinks', place => {
+test.each(['litellm_params', 'model_info'])('base_model of %s finds the price', place => {
   const own = { litellm_params: 'model: azure/mine', model_info: 'mode: chat' }
   const said = Object.entries(own).map(([key, text]) => `${key}: { ${text}${key === place ? ', base_model: o3' : ''} }`)
-  const { gateway } = importText(`model_list:\n  - { model_name: a, ${said.join(', ')} }\n`, {
-    o3: { input_cost_per_token: 2e-6, output_cost_per_token: 8e-6 },
-  })
-  expect(gateway['models']).toMatchObject({ a: { price: { input: '$2', output: '$8' }, reasoning: true } })
+  const { gateway } = importText(`model_list:\n  - { model_name: a, ${said.join(', ')} }\n`)
+  expect(gateway['models']).toMatchObject({ a: { price: 'auto', targets: [{ model: 'mine', base_model: 'o3' }] } })
 })

@@ -4,15 +4,17 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { perMillion, wholeOf } from '../../src/catalog/decimal.ts'
+import { loadPriceCatalog } from '../../src/catalog/price-catalog.ts'
 import { importLitellm } from '../../src/cli/import-litellm/index.ts'
 import { MAKERS } from '../../src/cli/import-litellm/litellm-names.ts'
 import { UnreadableYaml } from '../../src/cli/import-litellm/read.ts'
-import { filesOf, summary } from '../../src/cli/import-litellm/render.ts'
+import { filesOf, listOf, summary } from '../../src/cli/import-litellm/render.ts'
 import { shareOf } from '../helpers/counts.ts'
 import { makePlace, type Place } from './helpers.ts'
 
 const fixture = (name: string) => join(dirname(fileURLToPath(import.meta.url)), 'litellm', `${name}.yaml`)
 
+const catalog = await loadPriceCatalog(null, [], new Date('2026-11-28'))
 let place: Place
 const tollgate = (...args: readonly string[]) => place.tollgate(args)
 beforeEach(() => {
@@ -24,7 +26,7 @@ const read = (name: string) => parse(readFileSync(join(place.folder, 'out', name
 
 /** Imports a fixture with what is said and answers with what was written. */
 async function imported(name: string, ...options: readonly string[]) {
-  const result = await tollgate('import', 'litellm', fixture(name), '--out', 'out', ...options)
+  const result = await tollgate('import', 'litellm', fixture(name), '--out', 'out', '--verbose', ...options)
   const report = readFileSync(join(place.folder, 'out/IMPORTED.md'), 'utf8')
   return { ...result, gateway: read('gateway.yaml'), policy: read('policies/standard.yaml'), report }
 }
@@ -82,11 +84,11 @@ describe('what cannot be imported', () => {
     expect((await imported('clouds', '--force')).gateway.models).toHaveProperty('nova')
   })
 
-  test('a list of prices that is none', async () => {
+  test('with a price list that is not one', async () => {
     place.write('prices.json', '[1]')
-    const { code, err } = await tollgate('import', 'litellm', fixture('bare'), '--prices', 'prices.json')
+    const { code, err } = await tollgate('import', 'litellm', fixture('bare'), '--catalog', 'prices.json')
     expect(code).toBe(1)
-    expect(err).toContain('prices.json is no list of prices')
+    expect(err).toContain('prices.json: this price list is not a JSON object')
   })
 })
 
@@ -119,7 +121,9 @@ describe('secrets', () => {
       '${OPENAI_API_KEY_4}',
     ])
     expect([keyOf('a1'), providerOf('b1').profile]).toEqual(['${OPENAI_API_KEY}', 'vllm'])
-    expect(err).toMatch(/providers\.yaml:16 model_list\[13\]\.litellm_params\.api_key: .* set OPENAI_API_KEY_2 to it/)
+    expect(err).toMatch(
+      /providers\.yaml:16 model_list\[13\]\.litellm_params\.api_key \(OPENAI_API_KEY_2\): .* set its variable/,
+    )
     expect(gateway.providers.openrouter.headers).toEqual({
       'HTTP-Referer': 'https://acme.example',
       'X-Api-Key': '${OPENROUTER_X_API_KEY}',
@@ -176,49 +180,47 @@ describe('prices', () => {
     })
   })
 
-  test('nobody knows them: switched off, and said with what check says', async () => {
+  test('without one in the file it is that of the catalog, with all sizes', async () => {
     const { code, gateway, err } = await imported('bare')
-    expect(code).toBe(1)
-    expect(gateway.models['gpt-4o']).toMatchObject({
-      price: 'free',
-      enabled: false,
-      context: 131_072,
-      max_output: 4096,
-    })
-    expect(err).toContain('the price of gpt-4o is not in the file: it is switched off')
-    expect(err).toContain('the context of gpt-4o is not in the file: 131072 is assumed')
-    expect(err).toMatch(/still wrong.*\n.*there is no model to serve/)
-  })
-
-  test('or free, when that is asked for', async () => {
-    const { code, gateway, err } = await imported('bare', '--unpriced', 'free')
     expect(code, err).toBe(0)
-    expect(gateway.models.haiku).not.toHaveProperty('enabled')
+    expect(gateway.models['gpt-4o']).toEqual({
+      targets: [
+        { provider: 'openai', model: 'gpt-4o' },
+        { provider: 'anthropic', model: 'claude-3-5-haiku', priority: 2 },
+      ],
+      price: 'auto',
+    })
+    expect(gateway.models.haiku).toEqual({
+      targets: [{ provider: 'anthropic', model: 'claude-3-5-haiku' }],
+      price: 'auto',
+    })
     expect(await checked()).toMatchObject({ code: 0 })
   })
 
-  test('or from a list of prices', async () => {
-    const haiku = {
-      input_cost_per_token: 8e-7,
-      output_cost_per_token: 4e-6,
-      max_input_tokens: 200_000,
-      max_output_tokens: 8192,
-    }
-    const prices = {
-      'gpt-4o': { ...haiku, input_cost_per_token: 2.5e-6, output_cost_per_token_above_200k_tokens: 1 },
-      'claude-3-5-haiku': haiku,
-    }
-    place.write('prices.json', JSON.stringify(prices))
-    const { code, gateway, err } = await imported('bare', '--prices', 'prices.json')
-    expect(code, err).toBe(0)
-    expect(gateway.models.haiku).toMatchObject({
-      price: { per: '1M tokens', input: '$0.80', output: '$4' },
-      context: 200_000,
-      max_output: 8192,
+  test.each([
+    ['disable', 1, { price: 'free', enabled: false, context: 131_072, max_output: 4096 }],
+    ['free', 0, { price: 'free', context: 131_072, max_output: 4096 }],
+  ])('a model of a paid provider that no list has: %s', async (unpriced, code, model) => {
+    place.write('source.yaml', 'model_list: [{ model_name: a, litellm_params: { model: groq/unheard-of } }]\n')
+    const result = await tollgate('import', 'litellm', 'source.yaml', '--out', 'out', '--unpriced', unpriced)
+    expect(result.code, result.err).toBe(code)
+    expect(read('gateway.yaml').models.a).toEqual({
+      ...model,
+      targets: [{ provider: 'groq', model: 'unheard-of' }],
     })
-    expect(gateway.models['gpt-4o'].price.input).toBe('$2.50')
-    expect(err).toContain('gpt-4o is dearer for long prompts')
-    expect(await checked()).toMatchObject({ code: 0 })
+    expect(result.err).toContain(unpriced === 'free' ? 'the model is free' : 'the model is off: its price is not known')
+    expect(result.err.includes('there is no model to serve')).toBe(unpriced === 'disable')
+  })
+
+  test('a list of the operator comes first, and gateway.yaml names it', async () => {
+    const row = { litellm_provider: 'groq', mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 }
+    place.write('prices.json', JSON.stringify({ 'groq/unheard-of': { ...row, max_input_tokens: 1000 } }))
+    place.write('source.yaml', 'model_list: [{ model_name: a, litellm_params: { model: groq/unheard-of } }]\n')
+    const { code, err } = await tollgate('import', 'litellm', 'source.yaml', '--out', 'out', '--catalog', 'prices.json')
+    expect(code, err).toBe(0)
+    expect(read('gateway.yaml')).toMatchObject({ catalog: '../prices.json', models: { a: { price: 'auto' } } })
+    const env = { GROQ_API_KEY: 'a' }
+    expect(await place.tollgate(['check', 'out/gateway.yaml'], { env })).toMatchObject({ code: 0 })
   })
 })
 
@@ -272,14 +274,15 @@ test.each<[name: string, rows: string[], weights: (number | undefined)[]]>([
   const row = (said: string, index: number) =>
     `  - { model_name: a, litellm_params: { model: openai/m${index}, ${said}, input_cost_per_token: 1e-6 } }\n`
   const { gateway } = importLitellm(`model_list:\n${rows.map(row).join('')}`, 'x.yaml', {
-    prices: null,
+    catalog,
+    list: null,
     unpriced: 'free',
   })
   const { targets } = (gateway['models'] as Record<string, { targets: { weight?: number }[] }>)['a']!
   expect(targets.map(({ weight }) => weight)).toEqual(weights)
 })
 
-test('where a deployment says nothing, it is the others that count, and that is said', () => {
+test('a deployment without a price has that of the others', () => {
   const row = (name: string, prices: string) =>
     `  - { model_name: a, litellm_params: { model: openai/${name}${prices} } }\n`
   const known = row('m1', ', input_cost_per_token: 1e-6, output_cost_per_token: 1e-6').replace(
@@ -287,20 +290,20 @@ test('where a deployment says nothing, it is the others that count, and that is 
     ', model_info: { max_input_tokens: 9000 } }\n',
   )
   const rows = known + row('m2', '')
-  const { gateway, remarks } = importLitellm(`model_list:\n${rows}`, 'x.yaml', { prices: null, unpriced: 'disable' })
+  const { gateway, remarks } = importLitellm(`model_list:\n${rows}`, 'x.yaml', {
+    catalog,
+    list: null,
+    unpriced: 'disable',
+  })
   expect(gateway['models']).toMatchObject({ a: { price: { input: '$1', output: '$1' }, context: 9000 } })
-  for (const what of ['price', 'context'])
-    expect(remarks).toContainEqual(
-      expect.objectContaining({
-        kind: 'yours',
-        why: `the ${what} of openai/m2 is not in the file: a has that of its other deployments`,
-      }),
-    )
+  expect(remarks).toContainEqual(
+    expect.objectContaining({ kind: 'yours', why: 'the price of a target is not known: that of the others counts' }),
+  )
 })
 
 /** Imports a text with prices for whoever says none. */
 function importText(text: string) {
-  return importLitellm(text, 'x.yaml', { prices: null, unpriced: 'free' })
+  return importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'free' })
 }
 const modelA = 'model_list:\n  - { model_name: a, litellm_params: { model: openai/a } }\n'
 const rowsOf = (name: string, many: number) =>
@@ -315,42 +318,18 @@ describe('attempts', () => {
   >([
     ['nothing said, and enough', [1, 2], '', undefined, /^$/],
     ['nothing said, and too few', [2, 3], '', 5, /^$/],
-    [
-      'too few retries',
-      [2, 3],
-      'router_settings: { num_retries: 2 }',
-      5,
-      /attempts: 5, so that each of the 5 targets of a can/,
-    ],
-    [
-      'enough retries',
-      [1, 2],
-      'litellm_settings: { num_retries: 4 }',
-      5,
-      /has become attempts: 5: they are counted over all/,
-    ],
-    [
-      'no retries, but a fallback',
-      [1, 1],
-      'router_settings: { num_retries: 0 }',
-      2,
-      /attempts: 2, so that each of the 2/,
-    ],
-    ['more than there may be', [1, 1], 'router_settings: { num_retries: 20 }', 10, /attempts: 10, which is the most/],
-    [
-      'more targets than attempts',
-      [6, 6],
-      'router_settings: { timeout: 5 }',
-      10,
-      /a has 12 targets, and a request is tried 10 times/,
-    ],
-    ['no number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is no whole number/],
+    ['too few retries', [2, 3], 'router_settings: { num_retries: 2 }', 5, /^attempts: 5, the targets of a$/],
+    ['enough retries', [1, 2], 'litellm_settings: { num_retries: 4 }', 5, /^attempts: 5$/],
+    ['no retries, but a fallback', [1, 1], 'router_settings: { num_retries: 0 }', 2, /^attempts: 2, the targets of a$/],
+    ['more than there may be', [1, 1], 'router_settings: { num_retries: 20 }', 10, /^attempts: 10, the most$/],
+    ['more targets than attempts', [6, 6], 'router_settings: { timeout: 5 }', 10, /^a: 12$/],
+    ['no number', [1, 1], 'router_settings: { num_retries: some }', undefined, /it is not a whole number/],
     [
       'said twice',
       [1, 1],
       'router_settings: { num_retries: 4 }\nlitellm_settings: { num_retries: 7 }',
       5,
-      /in router_settings too/,
+      /same setting of router_settings/,
     ],
   ])('%s', (_name, [a, b], settings, attempts, said) => {
     const alias = settings.includes('litellm_settings') ? settings : `${settings}\nlitellm_settings: {}`
@@ -359,16 +338,16 @@ describe('attempts', () => {
     const { steps } = policies['standard'] as { steps: unknown }
     const route = (steps as { use: string; with?: { attempts?: number } }[]).at(-1)!
     expect(route.with?.attempts).toBe(attempts)
-    const told = remarks.filter(({ path, why }) => /num_retries/.test(path) || /times at most/.test(why))
-    expect(told.map(({ why }) => why).join('\n')).toMatch(said)
+    const told = remarks.filter(({ path, why }) => /num_retries/.test(path) || /attempts at most/.test(why))
+    expect(told.map(({ why, what }) => what ?? why).find(text => said.test(text)) ?? '').toMatch(said)
   })
 })
 
 describe('timeouts', () => {
-  const longer = /longer than what a whole exchange may take/
+  const longer = /longer than a whole exchange may take/
   const both600 = { total: '600s', first_byte: '600s' }
-  const whole = /a stream that takes longer is cut/
-  const both = /also counts for answers that are not streamed/
+  const whole = /even while a stream goes on/
+  const both = /counts for whole answers too/
   test.each<[name: string, global: string, own: string, timeouts: Record<string, string> | undefined, said: RegExp[]]>([
     ['none', '', '', undefined, []],
     ['the whole is shorter than a stream may wait', '', 'timeout: 30, stream_timeout: 600', both600, [whole, longer]],
@@ -405,16 +384,16 @@ describe('commands that are pasted into a shell', () => {
     ['ids and aliases', '[a, "it\'s"]', " --models 'a,it'\\''s'", /^$/],
     ['a word of LiteLLM beside one', '[a, all-team-models]', ' --models a', /stands for the models of a team/],
     ['all', '[a, all-proxy-models]', '', /without --models may use every public model/],
-    ['nothing that was carried', '["openai/*", "a; rm -rf ."]', ' --models MODELS', /"a; rm -rf \." is none of.*\n?/],
+    ['nothing that was carried', '["openai/*", "a; rm -rf ."]', ' --models MODELS', /a; rm -rf \./],
     ['none', '[no-default-models]', ' --models MODELS', /stands for no model/],
-    ['no list', 'a', '', /models has to be a list/],
+    ['no list', 'a', '', /has to be a list/],
   ])('%s', (_name, models, options, said) => {
     const { commands, remarks } = importText(
       `${modelA}router_settings: { model_group_alias: { "it's": a } }\nlitellm_settings: { default_key_generate_params: { models: ${models} } }\n`,
     )
     expect(commands[1]).toBe(`key create --account TEAM --name NAME${options}`)
     const told = remarks.filter(({ path }) => path.includes('generate_params'))
-    expect(told.map(({ why }) => why).join('\n')).toMatch(said)
+    expect(told.map(({ why, what }) => `${why} ${what ?? ''}`).join('\n')).toMatch(said)
   })
 
   test('the folder too', async () => {
@@ -429,9 +408,9 @@ describe('nothing is dropped without a word', () => {
       'a text for a list',
       'router_settings: { fallbacks: [{ a: b }] }',
       'router_settings.fallbacks[0].a',
-      /is a list of/,
+      /are a list of/,
     ],
-    ['a text for a map', 'general_settings: x', 'general_settings', /general_settings has to be a map/],
+    ['a text for a map', 'general_settings: x', 'general_settings', /has to be a map/],
     ['a list for a text', 'router_settings: { num_retries: [1] }', 'router_settings.num_retries', /has to be a text/],
     ['no credential', 'credential_list: [5]', 'credential_list[0]', /is a map/],
     ['half a one', 'credential_list: [{ credential_name: x }]', 'credential_list[0]', /has to have/],
@@ -445,7 +424,7 @@ describe('nothing is dropped without a word', () => {
       'beside an alias',
       'router_settings: { model_group_alias: { b: { model: a, more: 1 } } }',
       'router_settings.model_group_alias.b.more',
-      /does not know "more"/,
+      /does not know the setting/,
     ],
   ])('%s', (_what, rest, path, why) => {
     const { remarks } = importText(`${modelA}${rest}\n`)
@@ -454,9 +433,9 @@ describe('nothing is dropped without a word', () => {
 
   test('of settings that files have, few are unknown', async () => {
     const { err } = await imported('wild', '--unpriced', 'free')
-    expect(err.match(/does not know "\w+"/g)).toEqual(['does not know "more"'])
+    expect(err.match(/\w+(?=\): the importer does not know the setting)/g)).toEqual(['more'])
     const settings = await imported('settings', '--force')
-    expect(settings.err).toMatch(/general_settings\.fail_closed_budget_enforcement: nothing is sent before its hold/)
+    expect(settings.err).toMatch(/general_settings\.fail_closed_budget_enforcement: no request is sent before its hold/)
     expect(settings.err).not.toContain('does not know')
   })
 })
@@ -471,7 +450,7 @@ test('what files have beside the usual', async () => {
     'o1-dep',
     'arn:aws:bedrock:us-east-1:1:imported-model/x',
     'arn:aws:bedrock:us-east-1:1:application-inference-profile/y',
-    'we$${X}',
+    'we${X}',
   ])
   expect(providerOf('opus')).toMatchObject({
     dialect: 'anthropic',
@@ -529,11 +508,8 @@ credential_list: [{ credential_name: unused, credential_values: { api_key: sk-2 
 `)
   expect(remarks.map(({ path }) => path)).toEqual(
     expect.arrayContaining([
-      'model_list[0].litellm_params.max_tokens',
       'model_list[0].litellm_params.extra_headers.x-list',
-      'model_list[0].model_info.base_model',
       'router_settings.num_retries',
-      'litellm_settings.drop_params',
       'litellm_settings.num_retries',
       'litellm_settings.request_timeout',
       'litellm_settings.stream_timeout',
@@ -548,15 +524,11 @@ credential_list: [{ credential_name: unused, credential_values: { api_key: sk-2 
   )
 })
 
-test('what clients and operators notice first: the address, /v1, the master key, and where prices are', async () => {
+test('what clients and operators notice first: the address, /v1 and the master key', async () => {
   const { err } = await imported('teams')
-  expect(err).toContain('teams.yaml:2: the gateway listens on 127.0.0.1:4000, which only this machine reaches')
-  expect(err).toContain('teams.yaml:2: paths begin with /v1: /chat/completions without it is answered with 404')
-  expect(err).toMatch(/master_key: .* write "admin: 127\.0\.0\.1:8082" into gateway\.yaml and make a token/)
-  expect(err).toContain('litellm_settings.drop_params: what a target does not take is left out')
-  expect((await tollgate('import', 'litellm', fixture('bare'))).err).toMatch(
-    /--prices FILE: .* in the root of its repos/,
-  )
+  expect(err).toContain('teams.yaml:2: the gateway listens on 127.0.0.1:4000 alone, and its paths begin with /v1')
+  expect(err).toMatch(/master_key: .* admin: 127\.0\.0\.1:8082 and token create/)
+  for (const command of ['check', 'account create TEAM', 'serve']) expect(err).toContain(`tollgate ${command}`)
 })
 
 test('the variables stand in .env.example, without values', async () => {
@@ -606,12 +578,11 @@ test('what could not be carried is listed with its line, why, and what to do ins
   const { err, report } = await imported('teams')
   for (const text of [err, report]) {
     expect(text).toContain(
-      'teams.yaml:51 router_settings.fallbacks[0].chat[1]: there is no model "missing" to fall back on; add it',
+      'teams.yaml:51 router_settings.fallbacks[0].chat[1] (missing): a fallback has no model; add it as a later target',
     )
     expect(text).toMatch(/teams\.yaml:52 router_settings\.redis_host: one process needs no server beside it/)
     expect(text).toMatch(/teams\.yaml:57 litellm_settings\.success_callback: answers are not sent to other services/)
-    expect(text).toMatch(/teams\.yaml:45 model_list\[2\]\.model_info\.access_groups: there are no groups of models/)
-    expect(text).toMatch(/careful has a smaller context \(100000\) than chat \(128000\)/)
+    expect(text).toMatch(/teams\.yaml:45 model_list\[2\]\.model_info\.access_groups: models have no groups/)
   }
   for (const text of [err, report]) {
     expect(text).toContain(
@@ -623,28 +594,35 @@ test('what could not be carried is listed with its line, why, and what to do ins
 
 test('nothing disappears without a word: models, providers, modes and keys that are not known', async () => {
   const { err, gateway } = await imported('providers')
-  expect(err).toMatch(/providers\.yaml:20 model_list\[17\]\S* the importer does not know the provider "sagemaker"/)
   expect(err).toMatch(
-    /providers\.yaml:21 model_list\[18\].*the price of c2 is not in the file: it has no route; add a raw/,
+    /providers\.yaml:20 model_list\[17\]\S* \(sagemaker\/endpoint\): the importer does not know the provider/,
   )
-  expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard/)
-  expect(err).toMatch(/providers\.yaml:26 general_settings\.mistery: the importer does not know "mistery"/)
-  expect(err).toMatch(/providers\.yaml:25 environment_variables: secrets stand in the file/)
-  expect(Object.keys(gateway.models)).toHaveLength(17)
+  expect(err).toMatch(
+    /providers\.yaml:21 model_list\[18\].*the embeddings have no route: their price is not known; add/,
+  )
+  expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard is for the models of the price catalog/)
+  expect(err).toMatch(
+    /providers\.yaml:26 general_settings\.mistery \(mistery\): the importer does not know the setting/,
+  )
+  expect(err).toMatch(/providers\.yaml:25 environment_variables: secrets are not copied/)
+  expect(Object.keys(gateway.models)).toHaveLength(18)
   expect(gateway.models.a5.reasoning).toBe(true)
 })
 
 test('every row of the source ends in a model or in a remark', () => {
-  const rows = Object.keys(MAKERS).map(
+  const rows = [...MAKERS.keys()].map(
     prefix =>
       `  - { model_name: ${prefix}, litellm_params: { model: ${prefix}/name, strange: 1, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }\n`,
   )
   const { gateway, remarks } = importLitellm(`model_list:\n${rows.join('')}`, 'x.yaml', {
-    prices: null,
+    catalog,
+    list: null,
     unpriced: 'free',
   })
-  expect(Object.keys(gateway['models'] as object)).toEqual(Object.keys(MAKERS))
-  expect(remarks.filter(({ path }) => path.endsWith('.strange'))).toHaveLength(rows.length)
+  const lost = remarks.filter(({ why }) => why.startsWith('of Vertex AI only'))
+  expect(lost.length).toBeGreaterThan(0)
+  expect(Object.keys(gateway['models'] as object)).toEqual([...MAKERS.keys()].filter(id => !id.startsWith('vertex')))
+  expect(remarks.filter(({ path }) => path.endsWith('.strange'))).toHaveLength(rows.length - lost.length)
 })
 
 test.each(['teams', 'clouds', 'providers', 'bare', 'wild'])(
@@ -664,10 +642,11 @@ test.each(['teams', 'clouds', 'providers', 'bare', 'wild'])(
       for (const damage of damages.filter((_, turn) => (turn + index) % shareOf(damages.length) === 0)) {
         const text = lines.with(index, damage(line)).join('\n')
         try {
-          const imported = importLitellm(text, 'x.yaml', { prices: null, unpriced: 'disable' })
+          const imported = importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'disable' })
           const said = JSON.stringify([
             ...filesOf(imported, 'x.yaml', imported.commands),
-            summary(imported.remarks, 'x.yaml'),
+            listOf(imported.remarks, 'x.yaml'),
+            summary(imported.remarks, 'x.yaml', ''),
           ])
           expect(said).not.toMatch(/inline-(header-)?secret|pass-in-url|query-secret/)
           read++
@@ -687,14 +666,15 @@ test('without --out the files go to stdout and the list to stderr; --json has bo
   const [, gateway, policy] = out.split(/^# --- .*$/m)
   expect(parse(gateway!).version).toBe(1)
   expect(parse(policy!).steps).toHaveLength(7)
-  expect(err).toContain('Not carried (')
+  expect(err).toContain('Not carried: ')
   const json = JSON.parse((await tollgate('import', 'litellm', fixture('teams'), '--json')).out)
   expect(json).toMatchObject({ ok: true, problems: [], variables: expect.arrayContaining(['AZURE_API_KEY']) })
   expect(json.remarks).toContainEqual({
-    kind: 'lost',
+    kind: 'unneeded',
     line: 52,
     path: 'router_settings.redis_host',
-    why: 'one process needs no server beside it: limits and credit are exact',
-    instead: 'for replicas, state: redis://HOST and store: postgres://… (src/deploy/README.md)',
+    what: null,
+    why: 'one process needs no server beside it',
+    instead: null,
   })
 })

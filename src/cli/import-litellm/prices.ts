@@ -4,7 +4,7 @@ import { perMillion, wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
 import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
 import type { DialectName, ProfileName } from '../../providers/dialects/dialect-names.ts'
-import { VENDORS, type Vendor, vendorOf } from '../../providers/dialects/vendors.ts'
+import { VENDORS, type Vendor, vendorNamed, vendorOf } from '../../providers/dialects/vendors.ts'
 import { showMoney } from '../format.ts'
 import type { Deployment, DeploymentParts } from './deployments.ts'
 import { type Fields, isTrue } from './read.ts'
@@ -100,12 +100,12 @@ function listedAs(
   // Deployments of Azure and profiles of Bedrock have names of the operator's own.
   if (vendor.name !== 'azure' && !deployment.name.startsWith('arn:')) return null
   const { dialect } = providers.get(deployment.provider) as { dialect: DialectName }
+  const ids = [...catalog.ids(vendor, dialect), ...catalog.ids(vendorNamed('openai')!, 'openai')]
   const guess = priced(deployment.group)
     ? deployment.group
-    : catalog
-        .ids(vendor, dialect)
-        .filter(id => isIn(id, deployment.name) || isIn(id, deployment.group))
-        .reduce<string | null>((longest, id) => (id.length > (longest?.length ?? 3) ? id : longest), null)
+    : ids
+        .filter(id => (isIn(id, deployment.name) || isIn(id, deployment.group)) && priced(id))
+        .reduce<string | null>((longest, id) => (id.length > (longest?.length ?? 1) ? id : longest), null)
   const model = guess === null ? null : priced(guess)
   if (model === null) return null
   const why = 'a deployment is taken for the known model in its name'
@@ -269,7 +269,7 @@ function sizesOf({ params, info }: Deployment, entry: CatalogModel | null, remar
         : { tokens: listed, isWritten: false }
   return {
     context: size(
-      read(info, 'max_input_tokens', 'context_window') ?? read(params, 'context_window'),
+      read(info, 'max_input_tokens', 'context_window') ?? read(params, 'context_window', 'max_input_tokens'),
       entry?.context.value,
     ),
     max_output: size(read(info, 'max_output_tokens', 'max_tokens'), entry?.maxOutput.value),
