@@ -137,10 +137,10 @@ async function readPrices(terminal: Terminal, file: string, out: string | undefi
 }
 
 /** Checks the files in memory, with values for the variables that pass. As `file:line:column: sentence`. */
-async function problemsOf(
+export async function problemsOf(
   files: ReadonlyMap<string, string>,
   { variables }: Imported,
-  prices: Prices | null,
+  prices: Prices | null = null,
 ): Promise<string[]> {
   const [{ loadConfiguration }, { builtinRegistry }, { sentence }, { sampleAccount }] = await Promise.all([
     import('../config/load.ts'),

@@ -9,6 +9,10 @@ export const WITHOUT_CORPUS = CORPUS === '' ? 'CORPUS_DIR names no corpus' : nul
 export const WILD = process.env['WILD_DIR'] ?? ''
 export const WITHOUT_WILD = WILD === '' ? 'WILD_DIR names no cases' : null
 
+/** Where configurations of LiteLLM are; '' without them. They are outside this repository. */
+export const LITELLM = process.env['LITELLM_DIR'] ?? ''
+export const WITHOUT_LITELLM = LITELLM === '' ? 'LITELLM_DIR names no configurations' : null
+
 /** Where requests of clients and their judge are, and a Python that has the packages of its requirements.txt; '' without them. */
 export const REQUESTS = process.env['REQUESTS_DIR'] ?? ''
 export const PYTHON = process.env['REQUESTS_PYTHON'] ?? ''

@@ -47,7 +47,8 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
     remarks.add('changed', first.params, 'cached tokens cost as much as others: not every target has a price for them')
   const isOff = price === null && parts.unpriced === 'disable'
   sayPrice(first, known, { isAuto, isOff }, parts)
-  const isListed = known.every(each => each.isListed)
+  // A target that the catalog does not have needs a cost of its own.
+  const isListed = known.every(each => each.isListed) && all.every(by => by !== null)
   const description = first.info.text('description')?.text
   const alias = first.alias
   const sizes = sizesOf(id, own, { known, isAuto, isListed }, remarks)
