@@ -5,7 +5,6 @@ import { basename, dirname, join, relative, resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { loadPriceCatalog } from '../catalog/price-catalog.ts'
 import { type PriceList, readPriceList } from '../catalog/price-list.ts'
-import { systemClock } from '../common/clock.ts'
 import { makeFolder } from '../store/files/files.ts'
 import { type AddCommand, example, jsonOption, pathOf, withoutConfig } from './commands.ts'
 import { count, json } from './format.ts'
@@ -56,7 +55,7 @@ async function importFile(terminal: Terminal, file: string, options: Options): P
   ])
   const text = await readText(terminal, file)
   const prices = options.catalog === undefined ? null : await readPrices(terminal, options.catalog, options.out)
-  const catalog = await loadPriceCatalog(prices?.list ?? null, [], new Date(systemClock.now()))
+  const catalog = await loadPriceCatalog(prices?.list ?? null, [], new Date())
   const imported = importLitellm(text, file, { catalog, list: prices?.path ?? null, unpriced: options.unpriced })
   const commands = commandsOf(terminal, imported, options)
   const files = filesOf(imported, basename(file), commands)

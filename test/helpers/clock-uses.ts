@@ -54,6 +54,7 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
   'src/cli/store.ts': [['Date.now'], 'a command'],
   'src/cli/token.ts': [['Date.now'], 'a command'],
   'src/cli/account.ts': [['Date.now', 'new Date()'], 'a command: it has the time of its own process'],
+  'src/cli/import.ts': [['new Date()'], 'a command: the prices of its day'],
   'src/cli/key.ts': [['Date.now'], 'a command'],
   'src/cli/operate.ts': [['Date.now', 'node:timers', 'setTimeout'], 'a command that waits for the owner of the store'],
   'src/cli/plugin-starts.ts': [

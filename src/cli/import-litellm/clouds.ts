@@ -1,8 +1,9 @@
 /** Azure, Bedrock and Vertex AI: where their addresses are put together from, and who we are there. */
 import { generateKeyPairSync } from 'node:crypto'
 import type { Fields, TextValue } from './read.ts'
+import { hasReference } from './references.ts'
 import type { Remarks } from './remarks.ts'
-import { hasReference, type Variables } from './secrets.ts'
+import type { Variables } from './secrets.ts'
 
 export interface CloudParts {
   readonly fields: Fields

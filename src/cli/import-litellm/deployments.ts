@@ -2,11 +2,10 @@
 import { wholeOf } from '../../catalog/decimal.ts'
 import type { Vendor } from '../../providers/dialects/vendors.ts'
 import { MAKERS, makerOf } from './litellm-names.ts'
-import { providerOf } from './places.ts'
 import { Fields, isTrue, type TextValue } from './read.ts'
+import { hasReference, referenceIn } from './references.ts'
 import type { Remarks } from './remarks.ts'
-import { hasReference, referenceIn, type Variables } from './secrets.ts'
-import type { Timeouts } from './timeouts.ts'
+import { type DeploymentParts, providerOf } from './row-providers.ts'
 
 /** The requests that a deployment answers. Others are not carried. */
 type Use = 'chat' | 'embedding'
@@ -36,26 +35,6 @@ export interface Deployment {
   /** Both hold prices and limits of tokens, which models read there. */
   readonly params: Fields
   readonly info: Fields
-}
-
-export interface DeploymentParts {
-  readonly variables: Variables
-  readonly remarks: Remarks
-  /** `credential_list` by name. */
-  readonly credentials: ReadonlyMap<string, Credential>
-  /** Timeouts for providers that have none of their own. */
-  readonly timeouts: Timeouts
-  /** The providers so far; new ones are put in. */
-  readonly providers: Map<string, Record<string, unknown>>
-  /** Whether an unknown provider without an address is asked too, at an address in a variable. */
-  readonly asksUnknown: boolean
-}
-
-/** The credentials that rows name with `litellm_credential_name`. */
-export interface Credential {
-  readonly values: Fields
-  /** Whether a row has named it. */
-  isUsed: boolean
 }
 
 /** A model `*` is for all vendors; the vendors whose models most clients ask for have wildcards. */
@@ -171,7 +150,7 @@ function readLimits(params: Fields, remarks: Remarks) {
     if (whole !== null && whole >= 1 && whole <= most) return whole
     // LiteLLM counts from 0; a target's first priority is 1.
     if (whole === 0 && key === 'order') return 0
-    remarks.add('lost', value, `it is not a whole number from 1 to ${most}`, 'write the number, and import again')
+    remarks.wrongNumber(value, 'it is not a whole number from 1')
     return null
   }
   const weight = params.text('weight')

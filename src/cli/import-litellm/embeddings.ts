@@ -1,6 +1,6 @@
 /** Models for embeddings: each is on a raw route of its provider, at its price. */
 import type { Deployment } from './deployments.ts'
-import { inputPriceOf, type ModelParts } from './prices.ts'
+import { inputPriceOf, type ModelParts } from './known-prices.ts'
 
 /** A route as gateway.yaml has it. */
 export interface RawRouteYaml {

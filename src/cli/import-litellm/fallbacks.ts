@@ -62,12 +62,18 @@ function chainsOf(list: ListValue | null, remarks: Remarks): Chain[] {
   })
 }
 
+/** The id of a model; null: a name that no id can have. */
+export function idOf(name: string): string | null {
+  const id = name.trim().replaceAll(/\s+/g, '-')
+  return /^[!-~]{1,200}$/.test(id) ? id : null
+}
+
 /** `model_group_alias`: another id for a model. */
 export function addAliases(models: ReadonlyMap<string, ModelYaml>, alias: Fields | null, remarks: Remarks): void {
   for (const name of alias?.keys() ?? []) {
     const value = alias!.take(name)!
     const target = value.kind === 'map' ? value.text('model') : value.kind === 'text' ? value : null
-    const model = target ? models.get(target.text) : undefined
+    const model = target ? models.get(idOf(target.text) ?? '') : undefined
     if (value.kind === 'map' && isTrue(value.text('hidden'))) {
       remarks.add('changed', value, 'aliases are never listed at /v1/models')
     }

@@ -4,16 +4,18 @@
  */
 
 import { wholeOf } from '../../catalog/decimal.ts'
-import { type Credential, type Deployment, type DeploymentParts, dropsParams, readDeployments } from './deployments.ts'
+import { type Deployment, dropsParams, readDeployments } from './deployments.ts'
 import { embeddingRoutes, RAW_POLICY } from './embeddings.ts'
-import { addAliases, fallbacksOf } from './fallbacks.ts'
+import { addAliases, fallbacksOf, idOf } from './fallbacks.ts'
 import { keyCommands } from './keys.ts'
+import type { ModelParts } from './known-prices.ts'
 import { type ModelYaml, modelOf } from './models.ts'
 import { policyOf } from './policy.ts'
-import type { ModelParts } from './prices.ts'
 import { type Fields, readYaml, UnreadableYaml, type Value } from './read.ts'
+import { hasReference } from './references.ts'
 import { type Remark, Remarks } from './remarks.ts'
-import { hasReference, Variables } from './secrets.ts'
+import type { Credential, DeploymentParts } from './row-providers.ts'
+import { Variables } from './secrets.ts'
 import type { Section } from './settings.ts'
 import { timeoutsOf } from './timeouts.ts'
 
@@ -178,8 +180,7 @@ function limitsOf(general: Fields | null, remarks: Remarks): Record<string, unkn
   if (whole && whole <= 1_000_000) limits['max_inflight'] = whole
   const size = general?.text('max_request_size_mb') ?? null
   const megabytes = size && wholeOf(size.text)
-  if (most && !limits['max_inflight'])
-    remarks.add('lost', most, 'it is not a whole number from 1 to 1000000', 'write limits.max_inflight')
+  if (most && !limits['max_inflight']) remarks.wrongNumber(most, 'it is not a whole number from 1 to 1000000')
   if (megabytes && megabytes <= 32) limits['body'] = `${megabytes}MiB`
   else if (size) remarks.add('lost', size, 'a request body is 32 MiB at most', 'limits.body')
   return limits
@@ -221,21 +222,19 @@ function modelsOf(
   parts: ModelParts,
 ): Map<string, ModelYaml> {
   const models = new Map<string, ModelYaml>()
-  const isId = (id: string) => /^[!-~]{1,200}$/.test(id)
-  const ids = new Set([...groups.keys()].filter(id => isId(id) && !id.includes('*')))
+  const ids = new Set([...groups.keys()].filter(id => idOf(id) !== null && !id.includes('*')))
   const fallbacks = fallbacksOf(ids, fallbackSources, parts.remarks)
   for (const [id, own] of groups) {
-    if (isId(id)) {
-      const model = modelOf(id, { own, fallbacks: (fallbacks.get(id) ?? []).map(each => groups.get(each)!) }, parts)
-      if (model !== null) models.set(id, model)
-    } else
-      parts.remarks.add(
-        'lost',
-        own[0]!.params,
-        'an id is 1 to 200 printable characters without blanks',
-        'rename it',
-        id,
-      )
+    const name = idOf(id)
+    if (name === null || (name !== id && groups.has(name)) || models.has(name)) {
+      const why = 'an id is 1 to 200 printable characters of ASCII, without blanks'
+      parts.remarks.add('lost', own[0]!.params, why, 'rename it', id)
+      continue
+    }
+    const why = 'blanks in an id are dashes now: clients send the new one'
+    if (name !== id) parts.remarks.add('changed', own[0]!.params, why, null, name)
+    const model = modelOf(id, { own, fallbacks: (fallbacks.get(id) ?? []).map(each => groups.get(each)!) }, parts)
+    if (model !== null) models.set(name, model)
   }
   return models
 }

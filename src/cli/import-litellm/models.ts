@@ -3,9 +3,17 @@ import { scaled, wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
 import type { DialectName } from '../../providers/dialects/dialect-names.ts'
 import type { Deployment } from './deployments.ts'
-import { dearest, type Known, knownOf, type ModelParts, type Prices, priceYaml, vendorOfProvider } from './prices.ts'
+import {
+  dearest,
+  type Known,
+  knownOf,
+  type ModelParts,
+  type Prices,
+  priceYaml,
+  vendorOfProvider,
+} from './known-prices.ts'
+import { literal } from './references.ts'
 import type { Remarks } from './remarks.ts'
-import { literal } from './secrets.ts'
 
 /** A model as gateway.yaml has it. */
 export type ModelYaml = Record<string, unknown> & { targets: TargetYaml[] }
@@ -165,6 +173,8 @@ function sayPrice(
       'write its price, and take enabled: false away',
       group,
     )
+  else if (known.every(({ by }) => by === 'own') && known.some(({ isForeign }) => isForeign))
+    remarks.add('yours', params, 'the model is free: its server is not a known vendor', 'write its price', group)
   else if (known.every(({ by }) => by === 'own'))
     remarks.add('changed', params, 'a model on a server of your own is free', 'write a price to charge for it', group)
   else if (has(null) && known.every(({ price }) => price === null))
@@ -274,7 +284,7 @@ function capOf(own: readonly Deployment[], remarks: Remarks): number | null {
   for (const each of caps) {
     const tokens = each && wholeOf(each.text)
     if (each && (tokens === null || tokens < 1 || tokens !== cap))
-      remarks.add('lost', each, 'a model has one default_output, a whole number: that of its first deployment')
+      remarks.wrongNumber(each, 'a model has one default_output, a whole number: that of its first deployment')
   }
   return cap !== null && cap >= 1 ? cap : null
 }

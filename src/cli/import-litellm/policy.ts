@@ -56,7 +56,7 @@ function accountLimits({ defaults, remarks }: PolicyParts): { readonly requests:
 
 function rate(kind: 'requests' | 'tokens', value: TextValue | null, remarks: Remarks): Record<string, string> {
   const amount = value && wholeOf(value.text)
-  if (value && !amount) remarks.add('lost', value, 'it is not a whole number from 1')
+  if (value && !amount) remarks.wrongNumber(value, 'it is not a whole number from 1')
   return amount && amount > 0 ? { [kind]: `${amount} per minute` } : {}
 }
 
@@ -141,8 +141,7 @@ function attemptsOf({ models, router, settings, remarks }: PolicyParts): number 
   if (first && second) remarks.add('changed', second, 'the same setting of router_settings counts in its place')
   const retries = first ?? second ?? null
   const said = retries && wholeOf(retries.text)
-  if (retries && said === null)
-    remarks.add('lost', retries, 'it is not a whole number', 'write attempts of the step route')
+  if (retries && said === null) remarks.wrongNumber(retries, 'it is not a whole number')
   const [longest, length] = longestOf(models)
   const wanted = Math.max(said === null ? STANDARD_ATTEMPTS : said + 1, length)
   const attempts = Math.min(MAX_ATTEMPTS, wanted)

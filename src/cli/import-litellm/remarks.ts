@@ -1,5 +1,6 @@
 /** The remarks of an import: each has its line in the source, its reason, and an alternative. */
-import type { Fields } from './read.ts'
+import type { Fields, TextValue } from './read.ts'
+import { hasReference } from './references.ts'
 import { type Section, settingOf } from './settings.ts'
 
 /**
@@ -33,6 +34,13 @@ export class Remarks {
   add(kind: RemarkKind, at: Place, why: string, instead?: string | null, what?: string): void {
     const known = this.all.some(each => each.path === at.path && each.why === why && each.what === (what ?? null))
     if (!known) this.all.push({ kind, line: at.line, path: at.path, what: what ?? null, why, instead: instead ?? null })
+  }
+
+  /** A value that is not the number that it should be. */
+  wrongNumber(at: TextValue, why: string): void {
+    const isVariable = hasReference(at)
+    if (isVariable) this.add('yours', at, 'a number is a variable', 'write the number into the file, and import again')
+    else this.add('lost', at, why)
   }
 
   /** The settings that no code has read, by the table of settings. */

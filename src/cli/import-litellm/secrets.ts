@@ -3,12 +3,11 @@
  * the file itself is never written out again: it becomes a variable that the operator has to set.
  */
 import type { TextValue } from './read.ts'
+import { hasReference, literal, REFERENCE } from './references.ts'
 import type { Remarks } from './remarks.ts'
 
 /** Words that people write where a server wants no key. */
 const NO_KEY = /^(none|null|empty|dummy|na|n\/a|-|x|fake|fake-key|no-key|not-needed|anything)$/i
-/** LiteLLM's own form, and that of the tools that fill in a template before LiteLLM reads it. */
-const REFERENCE = /os\.environ\/([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)(?::?-[^}]*)?\}/g
 /** What may be beside the references of a secret without being one. */
 const BESIDE_SECRET = /^(Bearer |Basic |Token )?$/i
 
@@ -109,21 +108,4 @@ export class Variables {
     this.#inline.set(secret, own)
     return own
   }
-}
-
-/** As text that stands for itself in gateway.yaml, where `${` begins a reference. */
-export function literal(text: string): string {
-  // A function, because in a replacement that is a text two dollars are one.
-  return text.replaceAll('${', () => '$${')
-}
-
-/** The variable that the whole value comes from; null: it is a text of its own. */
-export function referenceIn({ text }: TextValue): string | null {
-  const [match] = text.matchAll(REFERENCE)
-  return match?.[0] === text ? (match[1] ?? match[2]!) : null
-}
-
-/** Whether the value or a part of it comes from the environment. */
-export function hasReference({ text }: TextValue): boolean {
-  return text.search(REFERENCE) >= 0
 }

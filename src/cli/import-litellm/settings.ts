@@ -59,6 +59,7 @@ const TABLE: readonly Row[] = [
   unneeded('general.port general.host num_workers', 'listen and threads in gateway.yaml say it'),
   unneeded('database_* allow_requests_on_db_unavailable', 'the store is a file, or store: postgres://…'),
   unneeded('store_model_in_db use_redis_* supported_db_objects', 'all models are in gateway.yaml'),
+  unneeded('top.x-*', 'it holds anchors of the file'),
   unneeded('db_model created_* updated_* version model_id', 'it only describes a row of its database'),
   unneeded('info.id info.metadata params.litellm_trace_id credential_info', 'it only describes'),
   unneeded('litellm_provider info.key supports_* supported_*', 'the dialect and the catalog say it'),
@@ -237,7 +238,7 @@ for (const each of TABLE) {
     if (!setting.includes('*')) EXACT.set(setting, each)
     else {
       const whole = setting.includes('.') ? setting : `*.${setting}`
-      PATTERNS.push([new RegExp(`^${whole.replaceAll('.', '\\.').replaceAll('*', '\\w*')}$`), each])
+      PATTERNS.push([new RegExp(`^${whole.replaceAll('.', '\\.').replaceAll('*', '[\\w-]*')}$`), each])
     }
   }
 }

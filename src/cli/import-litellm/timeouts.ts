@@ -28,7 +28,7 @@ export function timeoutsOf(fields: Fields, remarks: Remarks, whole = 'timeout'):
     if (at === null) continue
     const ms = scaled(at.text, 3)
     if (ms === null || ms.value < 1n || ms.value > 86_400_000n) {
-      remarks.add('lost', at, 'a timeout is from 1 ms to 24 h', `write timeouts.${name} of the provider`)
+      remarks.wrongNumber(at, 'a timeout is from 1 ms to 24 h')
     } else timeouts[name] = { ms: Number(ms.value), at }
   }
   return timeouts

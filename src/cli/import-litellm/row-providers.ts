@@ -2,13 +2,33 @@
 import { likelierBaseUrl } from '../../config/base-urls.ts'
 import { type Vendor, vendorAt, vendorNamed } from '../../providers/dialects/vendors.ts'
 import { CLOUDS } from './clouds.ts'
-import type { DeploymentParts } from './deployments.ts'
 import { headersOf, withOneSelf } from './headers.ts'
 import type { ModelName } from './litellm-names.ts'
 import type { Fields, TextValue } from './read.ts'
+import { hasReference } from './references.ts'
 import type { Remarks } from './remarks.ts'
-import { hasReference } from './secrets.ts'
-import { timeoutsOf, timeoutsYaml } from './timeouts.ts'
+import type { Variables } from './secrets.ts'
+import { type Timeouts, timeoutsOf, timeoutsYaml } from './timeouts.ts'
+
+export interface DeploymentParts {
+  readonly variables: Variables
+  readonly remarks: Remarks
+  /** `credential_list` by name. */
+  readonly credentials: ReadonlyMap<string, Credential>
+  /** Timeouts for providers that have none of their own. */
+  readonly timeouts: Timeouts
+  /** The providers so far; new ones are put in. */
+  readonly providers: Map<string, Record<string, unknown>>
+  /** Whether an unknown provider without an address is asked too, at an address in a variable. */
+  readonly asksUnknown: boolean
+}
+
+/** The credentials that rows name with `litellm_credential_name`. */
+export interface Credential {
+  readonly values: Fields
+  /** Whether a row has named it. */
+  isUsed: boolean
+}
 
 export interface Place {
   readonly provider: Record<string, unknown>

@@ -6,9 +6,10 @@ import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
 import type { DialectName, ProfileName } from '../../providers/dialects/dialect-names.ts'
 import { VENDORS, type Vendor, vendorNamed, vendorOf } from '../../providers/dialects/vendors.ts'
 import { showMoney } from '../format.ts'
-import type { Deployment, DeploymentParts } from './deployments.ts'
+import type { Deployment } from './deployments.ts'
 import { type Fields, isTrue } from './read.ts'
 import type { Remarks } from './remarks.ts'
+import type { DeploymentParts } from './row-providers.ts'
 
 export interface ModelParts {
   readonly remarks: Remarks
@@ -30,6 +31,8 @@ export interface Known {
    * provider, and nothing has the price.
    */
   readonly by: 'file' | 'catalog' | 'maker' | 'elsewhere' | 'own' | null
+  /** Whether its server has a public address that no vendor of the table has. */
+  readonly isForeign: boolean
   /** The vendor of the price, where it is another than the provider. */
   readonly vendor: string | null
   readonly price: Prices | null
@@ -61,7 +64,7 @@ export function knownOf(deployment: Deployment, parts: ModelParts): Known {
   const listed = vendor ? listedAs(deployment, vendor, parts) : null
   const said = baseModelOf(deployment)
   const counted = !listed && maker ? (pricedIn(catalog, maker, said) ?? pricedIn(catalog, maker, name)) : null
-  const isOwn = !listed && !counted && isOwnServer(provider, vendor)
+  const isOwn = !listed && !counted && isOwnServer(provider, vendor, maker)
   const elsewhere = listed || counted || isOwn ? null : dearestElsewhere(said ?? name, catalog)
   const entry = listed?.model ?? counted ?? elsewhere?.model ?? null
   const written = pricesIn(params, info, remarks)
@@ -69,6 +72,7 @@ export function knownOf(deployment: Deployment, parts: ModelParts): Known {
   const thinks = info.text('supports_reasoning')
   return {
     by,
+    isForeign: vendor === undefined && String(provider['base_url']).startsWith('https:') && !isPrivate(provider),
     vendor: (counted ? maker?.title : elsewhere?.vendor.title) ?? null,
     price: written ?? (entry && pricesOf(entry.price)),
     isListed: listed !== null,
@@ -119,29 +123,43 @@ function pricedIn(catalog: ModelParts['catalog'], vendor: Vendor, name: string |
   return found !== null && pricesOf(found.price) !== null ? found : null
 }
 
-/** The same model at another vendor, the dearest: a vendor without a price list sells models of others. */
-function dearestElsewhere(
-  name: string,
-  catalog: ModelParts['catalog'],
-): { readonly model: CatalogModel; readonly vendor: Vendor } | null {
-  const bare = name
-    .split('/')
-    .pop()!
-    .replace(/(-maas|:free|:latest)$/, '')
-    .toLowerCase()
+/** The dearest of the same model at other vendors: a vendor without a price list sells models of others. */
+function dearestElsewhere(name: string, catalog: ModelParts['catalog']): Elsewhere | null {
   const cost = ({ price }: CatalogModel) => pricesOf(price)!.input + pricesOf(price)!.output
-  let dearest: { readonly model: CatalogModel; readonly vendor: Vendor } | null = null
-  for (const vendor of VENDORS) {
-    for (const tried of new Set([name, bare])) {
-      const model = pricedIn(catalog, vendor, tried)
-      // Lists find models by parts of a name too: only a name that is nearly the same is the same model.
-      if (model === null) continue
-      const id = model.id.split('/').pop()!.toLowerCase()
-      if (!bare.startsWith(id) && !id.startsWith(bare)) continue
-      if (dearest === null || cost(model) > cost(dearest.model)) dearest = { model, vendor }
-    }
+  let dearest: Elsewhere | null = null
+  for (const { vendor, id } of idsByBareName(catalog).get(bareName(name)) ?? []) {
+    const model = pricedIn(catalog, vendor, id)
+    if (model && (dearest === null || cost(model) > cost(dearest.model))) dearest = { model, vendor }
   }
   return dearest
+}
+
+interface VendorsId {
+  readonly vendor: Vendor
+  readonly id: string
+}
+
+/** Catalogs have 1500 ids, and a file many models without a price. */
+const INDEXES = new WeakMap<ModelParts['catalog'], ReadonlyMap<string, readonly VendorsId[]>>()
+
+function idsByBareName(catalog: ModelParts['catalog']): ReadonlyMap<string, readonly VendorsId[]> {
+  const known = INDEXES.get(catalog)
+  if (known !== undefined) return known
+  const all = VENDORS.flatMap(vendor => catalog.ids(vendor, vendor.dialect).map(id => ({ vendor, id })))
+  const index = Map.groupBy(all, ({ id }) => bareName(id))
+  INDEXES.set(catalog, index)
+  return index
+}
+
+interface Elsewhere {
+  readonly model: CatalogModel
+  readonly vendor: Vendor
+}
+
+/** Without its maker, and without endings that vendors add to the name of an open model. */
+function bareName(name: string): string {
+  const last = name.toLowerCase().split('/').pop()!
+  return last.replace(/^meta-(?=llama)/, '').replace(/(-maas|-instruct|-it|-fp8|-turbo|:free|:latest)+$/, '')
 }
 
 function isIn(id: string, name: string): boolean {
@@ -149,15 +167,23 @@ function isIn(id: string, name: string): boolean {
   return at >= 0 && !/[a-z0-9.]/i.test(name[at + id.length] ?? '') && !/[a-z0-9]/i.test(name[at - 1] ?? '')
 }
 
-/** Servers that are no vendor, and those of vendors without a key: ollama, vLLM, LM Studio, a host of the operator's. */
-function isOwnServer({ base_url: url }: Record<string, unknown>, vendor: Vendor | undefined): boolean {
-  const host = URL.parse(String(url))?.hostname ?? ''
-  return vendor === undefined || (vendor.key === null && vendor.hosts === undefined) || isPrivate(host)
+/** Servers of vendors without a key (Ollama, vLLM, LM Studio), and hosts that are not a vendor's, where LiteLLM names none. */
+function isOwnServer(
+  provider: Record<string, unknown>,
+  vendor: Vendor | undefined,
+  maker: Vendor | undefined,
+): boolean {
+  if (vendor !== undefined) return (vendor.key === null && vendor.hosts === undefined) || isPrivate(provider)
+  const isPaid = maker !== undefined && maker.key !== null && !/^(openai|litellm-proxy)$/.test(maker.name)
+  return !isPaid || isPrivate(provider)
 }
 
-const isPrivate = (host: string): boolean =>
-  host !== '' &&
-  (!host.includes('.') || /^(127|10|192\.168|172\.(1[6-9]|2\d|3[01]))\.|\.(local|internal|lan)$/.test(host))
+/** Whether the host can be of the operator's network alone. */
+function isPrivate({ base_url: url }: Record<string, unknown>): boolean {
+  const host = URL.parse(String(url))?.hostname ?? ''
+  const isLocal = /^(127|10|192\.168|172\.(1[6-9]|2\d|3[01]))\.|\.(local|internal|lan)$/.test(host)
+  return isLocal || (host !== '' && !host.includes('.'))
+}
 
 const KEYS = {
   input: 'input_cost_per_token',
@@ -175,7 +201,7 @@ export function pricesIn(params: Fields, info: Fields, remarks: Remarks): Prices
     const value = params.text(key) ?? info.text(key)
     const price = value && perMillion(value.text)
     if (value && (!price || price.value > MOST))
-      remarks.add('lost', value, 'a price is dollars for one token, from 0 to 0.1')
+      remarks.wrongNumber(value, 'a price is dollars for one token, from 0 to 0.1')
     else if (price && !price.exact) remarks.add('changed', value!, 'the price is rounded up to nine decimals')
     return price && price.value <= MOST ? price.value : null
   }
@@ -237,7 +263,7 @@ export function inputPriceOf(
   params.take(KEYS.output)
   info.take(KEYS.output)
   const written = value && perMillion(value.text)
-  if (value && !written) remarks.add('lost', value, 'a price is dollars for one token, from 0 to 0.1')
+  if (value && !written) remarks.wrongNumber(value, 'a price is dollars for one token, from 0 to 0.1')
   if (written) return { per: '1M tokens', input: showMoney(formatMoney(written.value)) }
   const provider = providers.get(deployment.provider)!
   const vendor = vendorOfProvider(provider)
@@ -245,7 +271,7 @@ export function inputPriceOf(
     const rule = each && catalog.find(each, name)?.price?.find(({ unit }) => unit === 'input')
     if (rule) return { per: '1M tokens', input: showMoney(formatMoney(rule.nanos)) }
   }
-  return isOwnServer(provider, vendor) ? 'free' : null
+  return isOwnServer(provider, vendor, maker) ? 'free' : null
 }
 
 /** Tokens that a configuration may say at most. */
@@ -257,7 +283,7 @@ function sizesOf({ params, info }: Deployment, entry: CatalogModel | null, remar
       const value = fields.text(key)
       const tokens = value && wholeOf(value.text)
       if (tokens !== null && tokens >= 1 && tokens <= MAX_TOKENS) return tokens
-      if (value) remarks.add('lost', value, `it is not a whole number from 1 to ${MAX_TOKENS}`)
+      if (value) remarks.wrongNumber(value, 'it is not a whole number of tokens')
     }
     return null
   }
