@@ -33,7 +33,7 @@ function withoutOf({ gateway, remarks }: Imported, rows: readonly { model_name: 
     const id = name.replace(/^os\.environ\//, '')
     const row = `model_list[${index}]`
     const of = remarks.filter(({ path }) => path === row || path.startsWith(`${row}.`))
-    const isRouted = of.some(({ why }) => why.startsWith('embeddings are on a raw route'))
+    const isRouted = of.some(({ why }) => why.startsWith('a model is on a raw route'))
     const isLost = of.some(({ kind, path }) => kind === 'lost' && /\]$|\.litellm_params\.model$|\.mode$/.test(path))
     if (isRouted || (!isLost && models[id] !== undefined && models[id].enabled !== false)) return []
     const [reason] = of.filter(({ kind }) => kind === 'lost' || kind === 'yours')

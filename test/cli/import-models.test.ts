@@ -77,7 +77,7 @@ test.each<[said: string, info: string, output: number, own: number | undefined]>
   expect(remarks.map(({ path }) => path)).not.toContain('model_list[0].litellm_params.max_tokens')
 })
 
-describe('models for embeddings', () => {
+describe('models that answer no chats', () => {
   const TEXT = `model_list:
   - { model_name: chat, litellm_params: { model: openai/gpt-4o, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }
   - { model_name: small, litellm_params: { model: openai/text-embedding-3-small, input_cost_per_token: 2e-8, rpm: 5 } }
@@ -133,11 +133,11 @@ describe('models for embeddings', () => {
     const env = { OPENAI_API_KEY: 'a', MISTRAL_API_KEY: 'b' }
     expect(await place.tollgate(['check', 'out/gateway.yaml'], { env })).toMatchObject({ code: 0 })
     for (const sentence of [
-      '(other: mistral-embed to /mistral/v1/embeddings): embeddings are on a raw route',
+      '(other: mistral-embed to /mistral/v1/embeddings): a model is on a raw route',
       '(large): a raw route has one provider: that of the first deployment',
       '(small): a raw route has no limit; add the step rate-limit to policies/raw.yaml',
-      '(own: cohere/embed-english-v3.0): the provider takes embeddings in another format',
-      '(unknown: embed-x): the embeddings have no route: their price is not known',
+      '(own: cohere/embed-english-v3.0): the provider takes such requests in another format',
+      '(unknown: /v1/embeddings): a model has no raw route: its price is not known',
     ])
       expect(err).toContain(sentence)
   })

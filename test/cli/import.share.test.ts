@@ -536,7 +536,7 @@ test('the variables stand in .env.example, without values', async () => {
   const [head, ...lines] = readFileSync(join(place.folder, 'out/.env.example'), 'utf8').trimEnd().split('\n')
   expect(head).toMatch(/^# Made from providers\.yaml: copy it to \.env/)
   expect(lines).toContain('OPENAI_API_KEY_2=')
-  for (const line of lines) expect(line).toMatch(/^[A-Z0-9_]+=$/)
+  for (const line of lines) expect(line).toMatch(/^([A-Z0-9_]+=|# such as https:\/\/\S+)$/)
   expect(err).toContain('or in .env (copy out/.env.example): ')
   const none = importText('model_list:\n  - { model_name: a, litellm_params: { model: ollama/a } }\n')
   expect([...filesOf(none, 'x.yaml', []).keys()]).not.toContain('.env.example')
@@ -597,9 +597,7 @@ test('nothing disappears without a word: models, providers, modes and keys that 
   expect(err).toMatch(
     /providers\.yaml:20 model_list\[17\]\S* \(sagemaker\/endpoint\): the importer does not know the provider/,
   )
-  expect(err).toMatch(
-    /providers\.yaml:21 model_list\[18\].*the embeddings have no route: their price is not known; add/,
-  )
+  expect(err).toMatch(/providers\.yaml:21 model_list\[18\].*a model has no raw route: its price is not known; add/)
   expect(err).toMatch(/providers\.yaml:22 model_list\[19\].*a wildcard is for the models of the price catalog/)
   expect(err).toMatch(
     /providers\.yaml:26 general_settings\.mistery \(mistery\): the importer does not know the setting/,

@@ -2,13 +2,14 @@
 import { wholeOf } from '../../catalog/decimal.ts'
 import type { Vendor } from '../../providers/dialects/vendors.ts'
 import { MAKERS, makerOf } from './litellm-names.ts'
+import { RAW_PATHS, type RawUse } from './raw-paths.ts'
 import { Fields, isTrue, type TextValue } from './read.ts'
 import { hasReference, referenceIn } from './references.ts'
 import type { Remarks } from './remarks.ts'
 import { type DeploymentParts, providerOf } from './row-providers.ts'
 
-/** The requests that a deployment answers. Others are not carried. */
-type Use = 'chat' | 'embedding'
+/** The requests that a deployment answers: chats, or those of a raw route. Others are not carried. */
+type Use = 'chat' | RawUse
 
 /** A deployment, as LiteLLM calls it. */
 export interface Deployment {
@@ -123,18 +124,28 @@ function paramsOf(row: Fields, { remarks, credentials }: DeploymentParts): Field
   return params
 }
 
-const EMBEDDING = /(^|[/.@:-])(text-embedding|embed|embedding|embeddings)(?![a-z])/i
-
-/** Names of models that answer no chats, where the row does not say its mode. */
-const NO_CHATS =
-  /(^|[/.@:-])(realtime|rerank|whisper|transcribe|tts|dall-e|gpt-image|imagen|moderation|stable-diffusion|sora|veo)(?![a-z])/i
+/** The use of a model by its name, where the row does not say its mode. */
+const BY_NAME: readonly (readonly [RegExp, string])[] = (
+  [
+    ['text-embedding|embed|embedding|embeddings', 'embedding'],
+    ['realtime', 'realtime'],
+    ['reranker?', 'rerank'],
+    ['(faster-)?whisper|transcribe', 'audio_transcription'],
+    ['tts|kokoro', 'audio_speech'],
+    ['dall-e|gpt-image|imagen|stable-diffusion|flux', 'image_generation'],
+    ['(omni-|text-)?moderation', 'moderation'],
+    ['sora|veo', 'video_generation'],
+  ] as const
+).map(([words, use]) => [new RegExp(`(^|[/.@:_-])(${words})(?![a-z])`, 'i'), use])
 
 function useOf(group: string, source: TextValue, info: Fields, remarks: Remarks): Use | null {
   const mode = info.text('mode')
-  const said = mode?.text ?? (EMBEDDING.test(source.text) ? 'embedding' : (NO_CHATS.exec(source.text)?.[2] ?? 'chat'))
+  const named = BY_NAME.find(([words]) => words.test(source.text))?.[1]
+  // Some files have "audio" and "image" for all such models; the vision of a chat model is one of these too.
+  const said = mode && !/^(audio|image)$/.test(mode.text) ? mode.text : (named ?? 'chat')
   if (/^(chat|completion|responses)$/.test(said)) return 'chat'
-  if (said === 'embedding') return 'embedding'
-  const isLive = said.toLowerCase() === 'realtime'
+  if (Object.hasOwn(RAW_PATHS, said)) return said as RawUse
+  const isLive = said === 'realtime'
   const instead = isLive
     ? 'the gateway carries no WebSocket: clients ask the provider'
     : `add a raw route: kind: raw, provider, price, models${mode ? '' : '; or write mode: chat into its model_info'}`

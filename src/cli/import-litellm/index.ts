@@ -5,12 +5,12 @@
 
 import { wholeOf } from '../../catalog/decimal.ts'
 import { type Deployment, dropsParams, readDeployments } from './deployments.ts'
-import { embeddingRoutes, RAW_POLICY } from './embeddings.ts'
 import { addAliases, fallbacksOf, idOf } from './fallbacks.ts'
 import { keyCommands } from './keys.ts'
 import type { ModelParts } from './known-prices.ts'
 import { type ModelYaml, modelOf } from './models.ts'
 import { policyOf } from './policy.ts'
+import { RAW_POLICY, rawRoutes } from './raw-models.ts'
 import { type Fields, readYaml, UnreadableYaml, type Value } from './read.ts'
 import { hasReference } from './references.ts'
 import { type Remark, Remarks } from './remarks.ts'
@@ -60,7 +60,9 @@ function importWith(
   options: ImportOptions,
   { reserved, asksUnknown }: Round,
 ): Imported & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
-  const top = readYaml(text, file)
+  const whole = readYaml(text, file)
+  // Values of LiteLLM's Helm chart have the file below proxy_config.
+  const top = whole.peek('model_list') === null ? (whole.map('proxy_config') ?? whole) : whole
   if (top.peek('model_list')?.kind !== 'list') {
     throw new UnreadableYaml(
       `${file}:${top.peek('model_list')?.line ?? 1}: this is no configuration of LiteLLM with models: it has no list model_list`,
@@ -85,10 +87,7 @@ function importWith(
     ({ group }) => group,
   )
   const modelParts: ModelParts = { ...options, remarks, providers }
-  const embeddings = embeddingRoutes(
-    deployments.filter(({ use }) => use === 'embedding'),
-    modelParts,
-  )
+  const raw = rawRoutes(deployments, modelParts)
   const models = modelsOf(groups, [router, settings], modelParts)
   sayCredentials(credentials, remarks)
   addAliases(models, router?.map('model_group_alias') ?? null, remarks)
@@ -114,9 +113,10 @@ function importWith(
   ]
   for (const [fields, section] of sections) if (fields) remarks.rest(fields, section)
   const used = new Set(
-    [...[...models.values()].flatMap(({ targets }) => targets), ...embeddings].map(({ provider }) => provider),
+    [...[...models.values()].flatMap(({ targets }) => targets), ...raw].map(({ provider }) => provider),
   )
-  const chats = ['/v1/chat/completions', '/v1/messages', '/v1/responses']
+  const isRawAlone = models.size === 0 && raw.length > 0
+  const chats = isRawAlone ? [] : ['/v1/chat/completions', '/v1/messages', '/v1/responses']
   const gateway = {
     version: 1,
     listen: '127.0.0.1:4000',
@@ -124,11 +124,11 @@ function importWith(
     ...(Object.keys(limits).length > 0 ? { limits } : {}),
     providers: Object.fromEntries([...providers].filter(([name]) => used.has(name))),
     models: Object.fromEntries(models),
-    routes: [...chats.map(path => ({ path, policy: 'standard' })), ...embeddings],
+    routes: [...chats.map(path => ({ path, policy: 'standard' })), ...raw],
   }
   return {
     gateway,
-    policies: embeddings.length > 0 ? { standard, raw: RAW_POLICY } : { standard },
+    policies: raw.length > 0 ? { standard, raw: RAW_POLICY } : { standard },
     remarks: remarks.all.toSorted((a, b) => a.line - b.line),
     variables: variables.usedIn(JSON.stringify(gateway)),
     referred: variables.referred,

@@ -253,12 +253,12 @@ export function priceYaml({ input, output, cached_input, cache_write }: Prices):
   }
 }
 
-/** The price of an input token, where an answer costs nothing; null: it is not known. */
-export function inputPriceOf(
+/** The price of a raw route; null: it is not known. Embeddings cost by their input; the catalog has no other price of raw routes. */
+export function rawPriceOf(
   deployment: Deployment,
   { remarks, catalog, providers }: ModelParts,
 ): object | 'free' | null {
-  const { params, info, maker, name } = deployment
+  const { params, info, maker, name, use } = deployment
   const value = params.text(KEYS.input) ?? info.text(KEYS.input)
   params.take(KEYS.output)
   info.take(KEYS.output)
@@ -267,7 +267,7 @@ export function inputPriceOf(
   if (written) return { per: '1M tokens', input: showMoney(formatMoney(written.value)) }
   const provider = providers.get(deployment.provider)!
   const vendor = vendorOfProvider(provider)
-  for (const each of [vendor, maker]) {
+  for (const each of use === 'embedding' ? [vendor, maker] : []) {
     const rule = each && catalog.find(each, name)?.price?.find(({ unit }) => unit === 'input')
     if (rule) return { per: '1M tokens', input: showMoney(formatMoney(rule.nanos)) }
   }

@@ -254,7 +254,9 @@ function sizesOf(id: string, own: readonly Deployment[], { known, isAuto, isList
   const family = familyOf(own[0]!.name)?.maxOutput ?? ASSUMED.max_output
   // The longest answer of a list may be that of a family; the cap in the file was sent by LiteLLM.
   const longest = hasOutput ? output! : Math.max(cap ?? 0, output ?? (cap === null ? family : 0))
-  const context = Math.max(input ?? Math.max(ASSUMED.context, cap ?? 0), hasOutput ? longest : 0)
+  // A window of another vendor, or an assumed one, is not below the answers that the file asks for.
+  const window = input === null || !isListed ? Math.max(input ?? ASSUMED.context, cap ?? 0) : input
+  const context = Math.max(isWritten && input !== null ? input : window, hasOutput ? longest : 0)
   const maxOutput = Math.min(longest, context)
   if (input === null || (output === null && cap === null)) {
     const sizes = `${id}: ${context} and ${maxOutput} tokens`

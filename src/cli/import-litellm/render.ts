@@ -26,13 +26,18 @@ export function filesOf(
         ] as const,
     ),
     ['IMPORTED.md', report(remarks, source, { names, commands })],
-    ...(names.length === 0 ? [] : ([['.env.example', environment(names, source)]] as const)),
+    ...(names.length === 0 ? [] : ([['.env.example', environment(variables, source)]] as const)),
   ])
 }
 
-/** Names only: no value of the source gets here. */
-function environment(names: readonly string[], source: string): string {
-  return `# Made from ${source}: copy it to .env beside gateway.yaml, fill it in, and keep .env out of version control.\n${names.map(name => `${name}=\n`).join('')}`
+/** Names, and examples of addresses: no value of the source gets here. */
+function environment(variables: Imported['variables'], source: string): string {
+  const lines = [...variables]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, sample]) => {
+      return `${sample.startsWith('https:') ? `# such as ${sample}\n` : ''}${name}=\n`
+    })
+  return `# Made from ${source}: copy it to .env beside gateway.yaml, fill it in, and keep .env out of version control.\n${lines.join('')}`
 }
 
 function yaml(value: object): string {
@@ -112,24 +117,37 @@ export function summary(remarks: readonly Remark[], source: string, rest: string
       (a, b) => Number(isModel(b[0]!)) - Number(isModel(a[0]!)),
     )
   })
-  const shown = groups.length > MOST_LINES ? groups.slice(0, MOST_LINES - 1) : groups
-  const left = groups.slice(shown.length)
+  const folded = fold(groups)
+  const shown = folded.length > MOST_LINES ? folded.slice(0, MOST_LINES - 1) : folded
+  const left = folded.slice(shown.length)
   const lines = shown.map(group => summaryLine(group, source))
   if (left.length > 0) lines.push(`${left.flat().length} more remarks of ${left.length} kinds: ${rest}`)
   return lines.map(line => `  ${line}\n`).join('')
 }
 
+/** Where there are too many lines, the settings with the fewest remarks share one. */
+function fold(groups: readonly (readonly Remark[])[]): readonly (readonly Remark[])[] {
+  const settings = groups.filter(([first]) => first!.kind === 'lost' && !isModel(first!))
+  const many = Math.min(settings.length, groups.length - MOST_LINES + 1)
+  if (groups.length <= MOST_LINES || many < 2) return groups
+  const least = new Set(settings.toSorted((a, b) => a.length - b.length).slice(0, many))
+  const at = groups.findIndex(group => least.has(group))
+  return groups.flatMap((group, index) => (index === at ? [[...least].flat()] : least.has(group) ? [] : [group]))
+}
+
 function isModel({ path }: Remark): boolean {
-  return path.startsWith('model_list[')
+  return /(^|\.)model_list\[/.test(path)
 }
 
 /** `Not carried: 3 settings: a cache is a step; add the step cache (first: config.yaml:15 litellm_settings.cache)`. */
 function summaryLine(group: readonly Remark[], source: string): string {
   const [first] = group as [Remark]
-  const rows = new Set(group.map(({ path }) => /^model_list\[\d+\]/.exec(path)?.[0] ?? path)).size
+  const rows = new Set(group.map(({ path }) => /^.*?model_list\[\d+\]/.exec(path)?.[0] ?? path)).size
   const noun = group.every(isModel) ? 'model' : 'setting'
   const many = first.path === '' ? '' : `${rows} ${noun}${rows === 1 ? '' : 's'}: `
-  const said = first.kind === 'unneeded' ? 'the gateway does without' : sentenceOf(first)
+  const isFolded = group.some(({ why }) => why !== first.why)
+  const names = [...new Set(group.map(({ path }) => path.split('.').pop()!))].join(', ')
+  const said = first.kind === 'unneeded' ? 'the gateway does without' : isFolded ? names : sentenceOf(first)
   const place = `${source}:${first.line} ${first.what ?? first.path}`.trimEnd()
   return `${TITLES[first.kind]}: ${many}${said} (${rows > 1 ? 'first: ' : ''}${place})`
 }

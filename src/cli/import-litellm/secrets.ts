@@ -7,7 +7,8 @@ import { hasReference, literal, REFERENCE } from './references.ts'
 import type { Remarks } from './remarks.ts'
 
 /** Words that people write where a server wants no key. */
-const NO_KEY = /^(none|null|empty|dummy|na|n\/a|-|x|fake|fake-key|no-key|not-needed|anything)$/i
+const NO_KEY =
+  /^(none|null|empty|na|n\/a|-|x|anything|unused|placeholder|ollama|vllm|lm[-_]studio|(sk-)?(dummy|fake|no|not)([-_]?(api)?[-_]?(key|needed|used|required|key[-_]required))?)$/i
 /** What may be beside the references of a secret without being one. */
 const BESIDE_SECRET = /^(Bearer |Basic |Token )?$/i
 

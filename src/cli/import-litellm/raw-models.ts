@@ -1,0 +1,88 @@
+/** Models that answer no chats, such as those for embeddings: each is on a raw route of its provider, at its price. */
+import type { Deployment } from './deployments.ts'
+import { type ModelParts, rawPriceOf } from './known-prices.ts'
+import { RAW_PATHS, type RawUse } from './raw-paths.ts'
+
+/** A route as gateway.yaml has it. */
+export interface RawRouteYaml {
+  readonly path: string
+  readonly kind: 'raw'
+  readonly policy: 'raw'
+  readonly provider: string
+  readonly upstream_path?: string
+  readonly models: string[]
+  readonly price: object | 'free'
+}
+
+/** The policy of these routes. */
+export const RAW_POLICY = { steps: [{ use: 'api-key' }, { use: 'credits' }] }
+
+/** A model that answers no chats. */
+type RawDeployment = Deployment & { readonly use: RawUse }
+
+/** One for each use, provider and price: the first has the usual path, the others one below the name of their provider. */
+export function rawRoutes(deployments: readonly Deployment[], parts: ModelParts): RawRouteYaml[] {
+  const routes = new Map<string, RawRouteYaml>()
+  const raw = deployments.filter((each): each is RawDeployment => each.use !== 'chat')
+  for (const [id, group] of Map.groupBy(raw, each => each.group)) {
+    const [first, ...others] = group as [RawDeployment, ...RawDeployment[]]
+    for (const { params } of others)
+      parts.remarks.add('lost', params, 'a raw route has one provider: that of the first deployment', null, id)
+    addRoute(id, first, routes, parts)
+    for (const { params, info } of group) {
+      parts.remarks.rest(params, 'params')
+      parts.remarks.rest(info, 'info')
+    }
+  }
+  return [...routes.values()]
+}
+
+function addRoute(id: string, deployment: RawDeployment, routes: Map<string, RawRouteYaml>, parts: ModelParts): void {
+  const { remarks, unpriced } = parts
+  const { params, provider, model, rpm, tpm, maxInflight, use } = deployment
+  const usual = RAW_PATHS[use]
+  const known = rawPriceOf(deployment, parts)
+  const upstream = upstreamOf(deployment, parts)
+  if (upstream === null || deployment.name.includes('*')) {
+    const why = 'the provider takes such requests in another format'
+    remarks.add(
+      'lost',
+      params,
+      why,
+      'add a raw route with its upstream_path and a price',
+      `${id}: ${deployment.source}`,
+    )
+    return
+  }
+  if (known === null && unpriced === 'disable') {
+    const route = 'add path, kind: raw, policy: raw, provider, models and price to routes'
+    remarks.add('yours', params, 'a model has no raw route: its price is not known', route, `${id}: ${usual}`)
+    return
+  }
+  const price = known ?? 'free'
+  const mark = JSON.stringify([use, provider, upstream, price])
+  let route = routes.get(mark)
+  if (!route) {
+    const paths = new Set([...routes.values()].map(({ path }) => path))
+    const path =
+      [usual, `/${provider}${usual}`].find(each => !paths.has(each)) ?? `/${provider}-${routes.size + 1}${usual}`
+    const there = path === usual && upstream === usual.slice(3) ? {} : { upstream_path: upstream }
+    routes.set(mark, (route = { path, kind: 'raw', policy: 'raw', provider, ...there, models: [], price }))
+  }
+  if (!route.models.includes(model)) route.models.push(model)
+  const why = 'a model is on a raw route: clients send the name of the provider, to the path of the route'
+  remarks.add('changed', params, why, null, `${id}: ${model} to ${route.path}`)
+  if (rpm !== null || tpm !== null || maxInflight !== null)
+    remarks.add('lost', params, 'a raw route has no limit', 'add the step rate-limit to policies/raw.yaml', id)
+}
+
+/** The path below the base URL of the provider; null: it has a format of its own. */
+function upstreamOf({ provider, source, use }: RawDeployment, { providers }: ModelParts): string | null {
+  const { dialect, base_url: url } = providers.get(provider) as { dialect: string; base_url: string }
+  const path = RAW_PATHS[use].slice(3)
+  if (dialect === 'ollama') return use === 'embedding' ? '/v1/embeddings' : null
+  // A resource has the API without versions beside the classic one.
+  if (dialect === 'azure') return url.endsWith('/models') ? null : url.endsWith('/v1') ? path : `/openai/v1${path}`
+  const isOpenai = ['openai', 'mistral', 'together', 'zai', 'groq'].includes(dialect)
+  return isOpenai && !source.startsWith('huggingface/') ? path : null
+}
