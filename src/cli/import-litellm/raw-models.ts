@@ -39,10 +39,10 @@ export function rawRoutes(deployments: readonly Deployment[], parts: ModelParts)
 
 function addRoute(id: string, deployment: RawDeployment, routes: Map<string, RawRouteYaml>, parts: ModelParts): void {
   const { remarks, unpriced } = parts
-  const { params, provider, model, rpm, tpm, maxInflight, use } = deployment
+  const { params, model, rpm, tpm, maxInflight, use } = deployment
   const usual = RAW_PATHS[use]
   const known = rawPriceOf(deployment, parts)
-  const upstream = upstreamOf(deployment, parts)
+  const { provider, upstream } = placeOf(deployment, parts)
   if (upstream === null || deployment.name.includes('*')) {
     const why = 'the provider takes such requests in another format'
     remarks.add(
@@ -76,13 +76,21 @@ function addRoute(id: string, deployment: RawDeployment, routes: Map<string, Raw
     remarks.add('lost', params, 'a raw route has no limit', 'add the step rate-limit to policies/raw.yaml', id)
 }
 
-/** The path below the base URL of the provider; null: it has a format of its own. */
-function upstreamOf({ provider, source, use }: RawDeployment, { providers }: ModelParts): string | null {
-  const { dialect, base_url: url } = providers.get(provider) as { dialect: string; base_url: string }
+/** The provider, and the path below its base URL; null: it has a format of its own. */
+function placeOf(
+  { provider, source, use }: RawDeployment,
+  { providers }: ModelParts,
+): { readonly provider: string; readonly upstream: string | null } {
+  const { api_version, ...made } = providers.get(provider)!
+  const { dialect, base_url: url } = made as { dialect: string; base_url: string }
   const path = RAW_PATHS[use].slice(3)
-  if (dialect === 'ollama') return use === 'embedding' ? '/v1/embeddings' : null
-  // A resource has the API without versions beside the classic one.
-  if (dialect === 'azure') return url.endsWith('/models') ? null : url.endsWith('/v1') ? path : `/openai/v1${path}`
+  if (dialect === 'ollama') return { provider, upstream: use === 'embedding' ? '/v1/embeddings' : null }
+  if (dialect === 'azure' && url.endsWith('/v1')) return { provider, upstream: path }
+  if (dialect === 'azure' && !url.endsWith('/models')) {
+    // The classic API has the model in its path. Each resource has the API without versions too.
+    providers.set(`${provider}-v1`, { ...made, base_url: `${url}/openai/v1` })
+    return { provider: `${provider}-v1`, upstream: path }
+  }
   const isOpenai = ['openai', 'mistral', 'together', 'zai', 'groq'].includes(dialect)
-  return isOpenai && !source.startsWith('huggingface/') ? path : null
+  return { provider, upstream: isOpenai && !source.startsWith('huggingface/') ? path : null }
 }
