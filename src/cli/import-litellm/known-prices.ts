@@ -120,7 +120,8 @@ function listedAs(
 /** A model with a price for chats; null: the catalog has none of this name. */
 function pricedIn(catalog: ModelParts['catalog'], vendor: Vendor, name: string | null): CatalogModel | null {
   const found = name === null ? null : catalog.find(vendor, name)
-  return found !== null && pricesOf(found.price) !== null ? found : null
+  // A price that the operator has to accept stops the gateway.
+  return found !== null && found.problems.length === 0 && pricesOf(found.price) !== null ? found : null
 }
 
 /** The dearest of the same model at other vendors: a vendor without a price list sells models of others. */
