@@ -153,7 +153,7 @@ export async function problemsOf(
     registry: builtinRegistry(),
     readFile: async path => {
       const name = relative(folder, path)
-      const content = name === prices?.path ? prices.text : files.get(name)
+      const content = prices !== null && path === resolve(folder, prices.path) ? prices.text : files.get(name)
       if (content !== undefined) return content
       // A file of the operator's own, such as that of a service account.
       if (!name.startsWith('policies')) return sampleAccount()
