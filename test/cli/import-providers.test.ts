@@ -83,6 +83,7 @@ describe('a variable', () => {
   test.each<[where: string, params: string, written: object]>([
     ['the key', 'model: openai/a, api_key: "${KEY}"', { api_key: '${KEY}' }],
     ['a key with a default', 'model: openai/a, api_key: "${KEY:-none}"', { api_key: '${KEY}' }],
+    ['a key that has to be set', 'model: openai/a, api_key: "${KEY:?required}"', { api_key: '${KEY}' }],
     [
       'a part of the address',
       'model: azure/gpt-4o, api_base: "https://os.environ/RESOURCE.openai.azure.com", api_version: 2024-10-21',
@@ -94,6 +95,11 @@ describe('a variable', () => {
       { headers: { Authorization: 'Bearer ${TOKEN}' } },
     ],
     ['the version', 'model: azure/gpt-4o, api_version: os.environ/VERSION', { api_version: '${VERSION}' }],
+    [
+      'the host behind a password that is not copied',
+      'model: openai/a, api_base: "https://user:pass@os.environ/HOST/v1?key=secret"',
+      { base_url: 'https://${HOST}/v1' },
+    ],
   ])('is %s', async (_where, params, written) => {
     const { providers } = await imported(listOf(row('a', params), row('b', 'model: ollama/b')))
     expect(providers[0]).toMatchObject(written)
@@ -129,6 +135,11 @@ describe('a price', () => {
       'that another vendor of the model has',
       row('a', 'model: github/gpt-4o'),
       { price: { per: '1M tokens', input: '$2.50', cached_input: '$1.25', output: '$10' } },
+    ],
+    [
+      'that another vendor has, at an unknown host',
+      row('a', 'model: custom/gpt-4o-mini, api_base: "https://llm.acme.example/v1"'),
+      { price: { per: '1M tokens', input: '$0.15', output: '$0.60' } },
     ],
     [
       'in the file, with sizes of the catalog',

@@ -64,15 +64,17 @@ export function knownOf(deployment: Deployment, parts: ModelParts): Known {
   const listed = vendor ? listedAs(deployment, vendor, parts) : null
   const said = baseModelOf(deployment)
   const counted = !listed && maker ? (pricedIn(catalog, maker, said) ?? pricedIn(catalog, maker, name)) : null
-  const isOwn = !listed && !counted && isOwnServer(provider, vendor, maker)
-  const elsewhere = listed || counted || isOwn ? null : dearestElsewhere(said ?? name, catalog)
+  const isOwn = isOwnServer(provider, vendor, maker)
+  const isForeign = vendor === undefined && String(provider['base_url']).startsWith('https:') && !isPrivate(provider)
+  // A host that is not in the table of vendors may be one that sells models of others.
+  const elsewhere = listed || counted || (isOwn && !isForeign) ? null : dearestElsewhere(said ?? name, catalog)
   const entry = listed?.model ?? counted ?? elsewhere?.model ?? null
   const written = pricesIn(params, info, remarks)
   const by = written ? 'file' : listed ? 'catalog' : counted ? 'maker' : elsewhere ? 'elsewhere' : isOwn ? 'own' : null
   const thinks = info.text('supports_reasoning')
   return {
     by,
-    isForeign: vendor === undefined && String(provider['base_url']).startsWith('https:') && !isPrivate(provider),
+    isForeign,
     vendor: (counted ? maker?.title : elsewhere?.vendor.title) ?? null,
     price: written ?? (entry && pricesOf(entry.price)),
     isListed: listed !== null,

@@ -47,4 +47,5 @@ const BARE: readonly (readonly [RegExp, string])[] = [
   [/^command-/, 'cohere_chat'],
   [/^(mistral|ministral|magistral|devstral)-/, 'mistral'],
   [/^deepseek-(chat|reasoner)$/, 'deepseek'],
+  [/^((us|eu|apac|global)\.)?(amazon|anthropic|meta|mistral|cohere|ai21|deepseek)\.[a-z]/, 'bedrock'],
 ]

@@ -2,7 +2,7 @@
 import type { TextValue } from './read.ts'
 
 /** LiteLLM's own form, and that of the tools that fill in a template before LiteLLM reads it. */
-export const REFERENCE = /os\.environ\/([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)(?::?-[^}]*)?\}/g
+export const REFERENCE = /os\.environ\/([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)(?::?[-?+=][^}]*)?\}/g
 
 /** As text that stands for itself in gateway.yaml, where `${` begins a reference. */
 export function literal(text: string): string {

@@ -30,12 +30,12 @@ export function filesOf(
   ])
 }
 
-/** Names, and examples of addresses: no value of the source gets here. */
+/** Names, with examples of addresses, versions and regions: no value of the source gets here. */
 function environment(variables: Imported['variables'], source: string): string {
   const lines = [...variables]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, sample]) => {
-      return `${sample.startsWith('https:') ? `# such as ${sample}\n` : ''}${name}=\n`
+      return `${/^(https?:|\d|us-)/.test(sample) ? `# such as ${sample}\n` : ''}${name}=\n`
     })
   return `# Made from ${source}: copy it to .env beside gateway.yaml, fill it in, and keep .env out of version control.\n${lines.join('')}`
 }

@@ -54,7 +54,7 @@ export class Variables {
 
   /** A setting that is no secret: a reference, or the text as it is. */
   plain(value: TextValue, sample?: string): string {
-    return this.written(hasReference(value) ? value.text : this.#withoutSecrets(value), sample)
+    return this.written(this.#withoutSecrets(value), sample)
   }
 
   /** A text whose parts may be references, as gateway.yaml has it. @param sample of a reference that is the whole text */
@@ -91,13 +91,12 @@ export class Variables {
 
   /** An address may hold a name and a password, or a key in its query. */
   #withoutSecrets(value: TextValue): string {
-    const url = URL.parse(value.text)
-    if (url === null || (url.username === '' && url.password === '' && url.search === '' && url.hash === '')) {
-      return value.text
-    }
+    // A reference is not a name of a host to a URL, so the parts are cut from the text.
+    const isAddress = /^[a-z][a-z+.-]*:\/\//i.test(value.text)
+    const place = isAddress ? value.text.replace(/(?<=:\/\/)[^/?#]*@/, '').replace(/[?#].*$/s, '') : value.text
     const why = 'the address holds credentials or a query, which are not copied'
-    this.#remarks.add('lost', value, why, 'give the provider its api_key')
-    return `${url.origin}${url.pathname}`
+    if (place !== value.text) this.#remarks.add('changed', value, why, 'give the provider its api_key')
+    return place
   }
 
   /** The same secret has one name, another one another. */
