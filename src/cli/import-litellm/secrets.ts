@@ -3,7 +3,7 @@
  * the file itself is never written out again: it becomes a variable that the operator has to set.
  */
 import type { TextValue } from './read.ts'
-import { hasReference, literal, REFERENCE } from './references.ts'
+import { literal, REFERENCE } from './references.ts'
 import type { Remarks } from './remarks.ts'
 
 /** Words that people write where a server wants no key. */
