@@ -97,10 +97,8 @@ function listedAs(
 ): { readonly model: CatalogModel; readonly baseModel: string | null } | null {
   const priced = (name: string) => pricedIn(catalog, vendor, name)
   const said = baseModelOf(deployment)
-  for (const name of said === null ? [] : [said]) {
-    const model = priced(name)
-    if (model) return { model, baseModel: name }
-  }
+  const based = pricedIn(catalog, vendor, said)
+  if (based) return { model: based, baseModel: said === deployment.name ? null : said }
   const own = priced(deployment.name)
   if (own) return { model: own, baseModel: null }
   // Deployments of Azure and profiles of Bedrock have names of the operator's own.

@@ -46,12 +46,8 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   const all = choices.map(each => each.known.by)
   const isAuto = all.includes('catalog') && all.every(by => by !== null) && known.some(({ by }) => by !== 'own')
   const price = isAuto ? 'auto' : priceOf(known)
-  if (
-    typeof price === 'object' &&
-    price !== null &&
-    known.some(each => each.price?.cached_input) &&
-    price.cached_input === null
-  )
+  const isCachedLost = typeof price === 'object' && price?.cached_input === null
+  if (isCachedLost && known.some(each => each.price?.cached_input != null))
     remarks.add('changed', first.params, 'cached tokens cost as much as others: not every target has a price for them')
   const isOff = price === null && parts.unpriced === 'disable'
   sayPrice(first, known, { isAuto, isOff }, parts)
