@@ -10,7 +10,20 @@ export const tier: Schema<Tier> = oneOf(...TIERS)
 export const counts: Schema<Counts> = shape(
   Object.fromEntries(UNIT_NAMES.map(name => [`${name}?`, name === 'second' ? quantity : count])),
 )
-const rules = list(shape({ unit, price: money, per: count, 'above?': count, 'tier?': tier }))
+/** The requests for which a rule of a price holds. */
+export const ruleOf = {
+  unit,
+  'above?': says(count, 'For requests whose prompt has more tokens than this.'),
+  'tier?': says(tier, 'For requests that the provider answers in this class of service.'),
+} satisfies Properties
+const rules = list(
+  shape({
+    ...ruleOf,
+    price: money,
+    per: count,
+    'source?': says(text, 'The price list and its day. Left out: the operator wrote the price.'),
+  }),
+)
 const lines = list(
   shape({
     unit,

@@ -5,6 +5,7 @@ import type { Store } from '../store/store.ts'
 import { afterWriting, giveFirstCredit } from './after-writing.ts'
 import { findExchange, notRemembered } from './find-exchange.ts'
 import { ids, line, MONEY, NAME, SIGNED_MONEY } from './inputs.ts'
+import { showModelToOperators } from './model-costs.ts'
 import { ENTRIES_QUERY, PAGE, RECEIPTS_QUERY, receiptPage, USAGE_QUERY } from './report-routes.ts'
 import { type ApiRoute, route } from './route.ts'
 import { type Fits, shape } from './schema.ts'
@@ -308,6 +309,17 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     audience: 'operator',
     answers: 'ProviderPage',
     handle: async ({ parts }) => ({ body: showAll(await parts.providers()) }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/operator/models',
+    summary:
+      'All models, with the cost of each target and the margin. Models that are not public, and those that are off, too.',
+    audience: 'operator',
+    answers: 'OperatorModelPage',
+    handle: ({ parts }) => ({
+      body: showAll(parts.models().map(model => showModelToOperators(model, parts.aliases(model.id)))),
+    }),
   }),
   route({
     method: 'GET',

@@ -3,7 +3,8 @@
  * holds every answer of the real server against it. Every property is always there; what may be missing is null.
  */
 import { type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
-import { cost, counts, price, tier } from './money-schemas.ts'
+import { MODEL_VIEWS } from './model-schemas.ts'
+import { cost, counts, tier } from './money-schemas.ts'
 import { type Fits, maybe, type Properties, type Schema, shape } from './schema.ts'
 import { count, flag, list, money, ms, oneOf, type Ref, ref, says, text, time, view } from './schema-parts.ts'
 
@@ -108,7 +109,6 @@ const VIEWS = {
     model: maybe(text),
     outcome: maybe(outcome),
   }),
-  PriceView: view('Dollars per million tokens, per request, and per search of the web.', price),
   ReceiptView: view('What became of one request, and what it cost.', {
     id: text,
     key_id: text,
@@ -149,16 +149,7 @@ const VIEWS = {
     rows: list(ref('UsageRowView')),
     total: shape(used),
   }),
-  ModelView: view('A model with its price.', {
-    id: text,
-    description: maybe(text),
-    aliases: list(text),
-    owned_by: text,
-    context: count,
-    max_output: count,
-    reasoning: flag,
-    price: says(maybe(ref('PriceView')), 'Null: free.'),
-  }),
+  ...MODEL_VIEWS,
   LinkView: view('A link that works once, without its secret.', {
     id: text,
     kind: oneOf('invitation', 'reset'),
@@ -345,6 +336,7 @@ type OperatorPageName =
   | 'ExchangePage'
   | 'ProviderPage'
   | 'TokenPage'
+  | 'OperatorModelPage'
 
 /** What a route may answer with. `KeyPage` is a page of `KeyView`. */
 export type SchemaName = ViewName | PageName | 'ErrorView'
@@ -371,6 +363,7 @@ export const SCHEMAS: Readonly<Record<SchemaName, Schema>> = {
   ExchangePage: page('ExchangeView'),
   ProviderPage: page('ProviderView'),
   TokenPage: page('TokenView'),
+  OperatorModelPage: page('OperatorModelView'),
   ErrorView: view('Every error.', {
     error: shape({
       message: says(text, 'A sentence for people.'),

@@ -152,7 +152,8 @@ export function showReceipt(receipt: Receipt): ReceiptView {
   }
 }
 
-function showPrice(price: Price): PriceView {
+/** A price, or what a target costs the operator. */
+export function showPrice(price: Price): PriceView {
   return { rules: null, ...priceFields(price) }
 }
 
@@ -180,6 +181,8 @@ export function showModel(model: Model, aliases: readonly string[]): ModelView {
     max_output: model.maxOutput,
     reasoning: model.reasoning,
     price: showMaybe(model.price, showPrice),
+    wildcard: model.wildcard ?? null,
+    deprecation: model.deprecation ?? null,
   }
 }
 

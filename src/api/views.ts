@@ -26,6 +26,7 @@ export type ReceiptView = View<'ReceiptView'>
 export type UsageRowView = View<'UsageRowView'>
 export type UsageView = View<'UsageView'>
 export type ModelView = View<'ModelView'>
+export type OperatorModelView = View<'OperatorModelView'>
 export type LinkView = View<'LinkView'>
 export type IssuedLinkView = View<'IssuedLinkView'>
 export type AccountDetailView = View<'AccountDetailView'>

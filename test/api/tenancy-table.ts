@@ -109,6 +109,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/operator/exchanges/{id}': { named: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
   'GET /api/operator/shadow': nothing,
   'GET /api/operator/providers': nothing,
+  'GET /api/operator/models': nothing,
   'GET /api/operator/configuration': nothing,
   'GET /api/operator/people': nothing,
   'PATCH /api/operator/people/{id}': {

@@ -6,6 +6,7 @@ import {
   isInModels,
   type Key,
   type Model,
+  type ModelEnd,
   mayUse,
   type NanoUsd,
   priceFields,
@@ -71,7 +72,13 @@ export function modelEntry(model: Model): object {
     max_output: model.maxOutput,
     pricing: model.price === null ? null : priceFields(model.price),
     supported_parameters: supportedParameters(model),
+    ...(model.deprecation === undefined ? {} : endFields(model.deprecation)),
   }
+}
+
+/** OpenRouter's name for the day, which its clients read; the other one is that of gateway.yaml. */
+function endFields({ date, successor }: ModelEnd): object {
+  return { expiration_date: date, successor }
 }
 
 /** The same as a page of Anthropic's API: all of it, whatever page was asked for. */

@@ -1,0 +1,48 @@
+/** Models, as the account API answers them: their prices, and for operators their costs. */
+import { price, ruleOf } from './money-schemas.ts'
+import { maybe, type Properties, type Schema, shape } from './schema.ts'
+import { count, flag, list, ref, says, text, view } from './schema-parts.ts'
+
+/** Percent, with one decimal. */
+const tenths: Schema<number> = { type: 'number' }
+
+export const MODEL_VIEWS = {
+  PriceView: view('Dollars per million tokens, per request, and per search of the web.', price),
+  ModelView: view('A model with its price.', {
+    id: text,
+    description: maybe(text),
+    aliases: list(text),
+    owned_by: text,
+    context: count,
+    max_output: count,
+    reasoning: flag,
+    price: says(maybe(ref('PriceView')), 'Null: free.'),
+    wildcard: says(
+      maybe(text),
+      'The id with a * in gateway.yaml that the model comes from; null: its own id is there.',
+    ),
+    deprecation: says(maybe(ref('ModelEndView')), 'The end of the model; null: none is known.'),
+  }),
+  ModelEndView: view('When a model ends, and the model that takes its place.', {
+    date: says(maybe(text), 'The day on which its provider turns it off, as YYYY-MM-DD; null: not known.'),
+    successor: says(maybe(text), 'The id of the other model; null: not known.'),
+  }),
+  OperatorModelView: view('A model with its price, its costs and the margin between them.', {
+    id: text,
+    model: ref('ModelView'),
+    public: says(flag, 'False: for keys that name it.'),
+    enabled: flag,
+    targets: says(
+      list(shape({ target: text, cost: says(maybe(ref('PriceView')), 'Null: not known.') })),
+      'The targets, with the price that the operator pays there.',
+    ),
+    margin: says(
+      shape({ input: maybe(tenths), output: maybe(tenths) }),
+      'By how many percent of the cost the price is above it, in ordinary requests; of several targets the smallest. Null: no cost is known, or it is 0.',
+    ),
+    below_cost: says(
+      list(shape({ target: text, ...ruleOf })),
+      'The units, lengths of the prompt and tiers for which the price is below the cost of a target.',
+    ),
+  }),
+} satisfies Properties
