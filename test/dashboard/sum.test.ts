@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { cost, costFields, fitted, formatMoney, plainPrice, type Usage } from '#contract'
+import { cost, costFields, fitted, formatMoney, type Price, plainPrice, priceFields, type Usage } from '#contract'
 import { aligned, type Sum, sumOf } from '../../src/dashboard/lib/sum.ts'
 
 const PRICE = plainPrice({
@@ -11,9 +11,10 @@ const PRICE = plainPrice({
 })
 
 /** What a receipt says of usage at a price; `charged` of it, or all. */
-const spent = (usage: Usage, charged?: string, price = PRICE) => {
+const spent = (usage: Usage, charged?: string, price: Price = PRICE) => {
   const fields = costFields(cost(usage, price))
-  return { ...fields, charged: charged ?? fields.cost, overrun: '0.000000000' }
+  const { rules = null } = priceFields(price)
+  return { ...fields, charged: charged ?? fields.cost, overrun: '0.000000000', price: { rules } }
 }
 
 /** A decimal of up to 15 places as an integer, to add up by another way than the code does. */
@@ -34,7 +35,14 @@ describe('a receipt as a sum', () => {
 
   test('nothing used and nothing charged is an empty sum', () => {
     expect(
-      sumOf({ lines: [], rounding: '0.000000000000000', cost: '0.000000000', charged: '0.000000000', overrun: null }),
+      sumOf({
+        lines: [],
+        rounding: '0.000000000000000',
+        cost: '0.000000000',
+        charged: '0.000000000',
+        overrun: null,
+        price: { rules: null },
+      }),
     ).toEqual({
       lines: [],
       rest: [],
@@ -57,7 +65,7 @@ describe('a receipt as a sum', () => {
     const price = [...PRICE, ...plainPrice({ request: 10_000_000n, search: 5_000_000n, second: 100_000n })]
     const used = { input: 100, cached_input: 60, cache_write: 30, output: 10, search: 2, second: 1_500 }
     const { lines, rest } = sumOf(spent(used, undefined, price))!
-    expect(lines).toEqual([
+    expect(lines).toMatchObject([
       { label: 'Prompt', quantity: '10', price: '$0.15 per 1M', amount: '0.000001500000000' },
       { label: 'Prompt, from the cache', quantity: '60', price: '$0.03 per 1M', amount: '0.000001800000000' },
       { label: 'Prompt, written to the cache', quantity: '30', price: '$0.19 per 1M', amount: '0.000005700000000' },
@@ -67,6 +75,18 @@ describe('a receipt as a sum', () => {
       { label: 'For the request', quantity: '1', price: '$0.01', amount: '0.010000000000000' },
     ])
     expect(rest).toEqual([])
+  })
+
+  test('each line names the price list of its own price', () => {
+    const rule = { unit: 'input', nanos: 1_000_000_000n, per: 1_000_000 } as const
+    const price: Price = [
+      { ...rule, source: 'list 1 of 2026-01-01' },
+      { ...rule, above: 1000, nanos: 2_000_000_000n, source: 'list 2 of 2026-02-02' },
+      { ...rule, unit: 'output' },
+    ]
+    const lists = (input: number) => sumOf(spent({ input, output: 5 }, undefined, price))!.lines.map(({ list }) => list)
+    expect(lists(1000)).toEqual(['list 1 of 2026-01-01', null])
+    expect(lists(1001)).toEqual(['list 2 of 2026-02-02', null])
   })
 
   test('a fraction of a nano-dollar is rounded up, and said', () => {

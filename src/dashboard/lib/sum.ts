@@ -1,6 +1,7 @@
 /** A receipt's charge as a sum that adds up: the lines of its cost, the rounding, and what the operator pays. */
 import type { ReceiptView } from '../../api/views.ts'
 import { count, dollars, exactMoney, nano } from './format.ts'
+import type { Rule } from './prices.ts'
 
 /** A number of units at a price. */
 export interface SumLine {
@@ -9,6 +10,8 @@ export interface SumLine {
   readonly price: string
   /** Dollars with up to 15 decimals: a token may cost a fraction of a nano-dollar. */
   readonly amount: string
+  /** The price list and its day; null: the operator wrote the price. */
+  readonly list: string | null
 }
 
 /** An amount that is added to the lines, or taken off. */
@@ -45,10 +48,12 @@ const LABELS: Readonly<Record<Line['unit'], string>> = {
   request: 'For the request',
 }
 
-type Charged = Pick<ReceiptView, 'lines' | 'rounding' | 'cost' | 'charged' | 'overrun'>
+type Charged = Pick<ReceiptView, 'lines' | 'rounding' | 'cost' | 'charged' | 'overrun'> & {
+  readonly price: Pick<ReceiptView['price'], 'rules'>
+}
 
 /** Null while the request is in progress. */
-export function sumOf({ lines, rounding, cost, charged, overrun }: Charged): Sum | null {
+export function sumOf({ lines, rounding, cost, charged, overrun, price }: Charged): Sum | null {
   if (charged === null) return null
   const relief = nano(cost) - nano(charged)
   const isCapped = overrun !== null && nano(overrun) > 0n
@@ -61,16 +66,20 @@ export function sumOf({ lines, rounding, cost, charged, overrun }: Charged): Sum
     },
     { label: 'Not in these figures', sign: '', amount: dollars(relief < 0n ? -relief : 0n) },
   ]
-  return { lines: lines.map(sumLine), rest: rest.filter(({ amount }) => /[1-9]/.test(amount)) }
+  return {
+    lines: lines.map(line => sumLine(line, price.rules ?? [])),
+    rest: rest.filter(({ amount }) => /[1-9]/.test(amount)),
+  }
 }
 
-function sumLine({ unit, quantity, rate, per, amount }: Line): SumLine {
+function sumLine({ unit, quantity, rate, per, amount }: Line, rules: readonly Rule[]): SumLine {
   const isTime = unit === 'second'
   return {
     label: LABELS[unit],
     quantity: isTime ? `${count(quantity)} s` : count(quantity),
     price: exactMoney(rate) + (per === 1_000_000 ? ' per 1M' : isTime && per === 60 ? ' a minute' : ''),
     amount,
+    list: rules.find(rule => rule.unit === unit && rule.price === rate && rule.per === per)?.source ?? null,
   }
 }
 

@@ -1,31 +1,38 @@
-/** The models that one may use, with what they cost. */
+/** The models that one may use, with what they cost; operators see all of them, and their margins. */
 import type { VNode } from 'preact'
-import { useMemo } from 'preact/hooks'
-import type { ModelView, PageView } from '../../api/views.ts'
-import { search } from '../lib/api.ts'
+import { useMemo, useState } from 'preact/hooks'
+import type { ModelView, OperatorModelView, PageView } from '../../api/views.ts'
 import { count, limit, nano, plural } from '../lib/format.ts'
+import { groupsOf, type ModelRow, narrowed, OTHERS, rowsOf, SORTS } from '../lib/models.ts'
+import { marginText, rulesOf } from '../lib/prices.ts'
 import { setQuery, usePlace } from '../lib/router.tsx'
+import { useSession } from '../lib/session.tsx'
 import { useResource } from '../lib/use-resource.ts'
 import {
   Badge,
   Button,
-  ButtonLink,
   Card,
+  type Column,
   Copy,
   Empty,
+  List,
   Loaded,
   Money,
   type MoneyCells,
   Page,
-  Table,
+  Pager,
+  SelectField,
   TextField,
 } from '../ui/index.ts'
 import '../styles/reports.css'
+import { ModelDialog } from './model-dialog.tsx'
+
+/** More would take too long to draw: a wildcard can have 700 models. */
+const ON_A_PAGE = 50
 
 export default function ModelsPage(): VNode {
-  const models = useResource<PageView<ModelView>>('models')
-  const { query } = usePlace()
-  const wanted = query.get('search') ?? ''
+  const isOperator = useSession().session.person.role === 'operator'
+  const models = useResource<PageView<ModelView | OperatorModelView>>(isOperator ? 'operator/models' : 'models')
   return (
     <Page
       title="Models"
@@ -36,70 +43,149 @@ export default function ModelsPage(): VNode {
       }
     >
       <Loaded resource={models} title="Failed to load the models" lines={8}>
-        {({ items }) => (items.length === 0 ? <NoModels /> : <ModelList models={items} wanted={wanted} />)}
+        {({ items }) => (items.length === 0 ? <NoModels /> : <ModelList items={items} isOperator={isOperator} />)}
       </Loaded>
     </Page>
   )
 }
 
-function ModelList({ models, wanted }: { readonly models: readonly ModelView[]; readonly wanted: string }): VNode {
-  const found = useMemo(() => models.filter(model => fits(model, wanted)), [models, wanted])
+interface ModelListProps {
+  readonly items: readonly (ModelView | OperatorModelView)[]
+  readonly isOperator: boolean
+}
+
+function ModelList({ items, isOperator }: ModelListProps): VNode {
+  const { query } = usePlace()
+  const [wanted, group, sort, shown] = ['search', 'group', 'sort', 'model'].map(name => query.get(name) ?? '') as [
+    string,
+    string,
+    string,
+    string,
+  ]
+  const rows = useMemo(() => rowsOf(items), [items])
+  const groups = useMemo(() => groupsOf(rows), [rows])
+  const found = useMemo(() => narrowed(rows, { search: wanted, group, sort }), [rows, wanted, group, sort])
+  const [pages, shownRows] = usePagesOf(found)
+  const byId = (id: string): ModelRow | undefined =>
+    rows.find(({ model }) => model.id === id || model.aliases.includes(id))
+  const chosen = byId(shown)
+  const sorts = Object.entries(SORTS).filter(([name]) => isOperator || name !== 'margin')
   return (
-    <>
-      <search class="row models-search" aria-label="Models">
-        <TextField
-          label="Search"
-          type="search"
-          value={wanted}
-          onValue={text => setQuery({ search: text })}
-          placeholder="Name, alias or description"
-        />
-        <p class="small muted" aria-live="polite">
-          {found.length === models.length
-            ? plural(models.length, 'model')
-            : `${count(found.length)} of ${plural(models.length, 'model')}`}
-        </p>
-      </search>
-      <Card flush>
-        <Table
-          caption="Models and their prices in dollars for a million tokens"
-          columns={COLUMNS}
-          rows={found}
-          empty={
-            <Empty
-              icon="search"
-              title="No models found"
-              action={<Button onClick={() => setQuery({ search: null })}>Show all</Button>}
+    <List
+      caption="Models and their prices in dollars for a million tokens"
+      columns={isOperator ? [...COLUMNS, MARGIN] : COLUMNS}
+      rows={shownRows}
+      rowActions={({ id }) => (
+        <Button small onClick={() => setQuery({ model: id })}>
+          Details<span class="hidden"> of {id}</span>
+        </Button>
+      )}
+      filters={
+        <search class="filters" aria-label="Models">
+          <TextField
+            label="Search"
+            type="search"
+            value={wanted}
+            onValue={text => setQuery({ search: text })}
+            placeholder="Name, alias or description"
+          />
+          {groups.length > 0 && (
+            <SelectField
+              label="Group"
+              value={group}
+              onValue={value => setQuery({ group: value })}
+              options={[
+                { value: '', label: 'All models' },
+                ...groups.map(([value, models]) => ({
+                  value,
+                  label: `${value === OTHERS ? 'Others' : value} (${count(models)})`,
+                })),
+              ]}
             />
-          }
+          )}
+          <SelectField
+            label="Sort by"
+            value={sort}
+            onValue={value => setQuery({ sort: value })}
+            options={[{ value: '', label: 'Configuration' }, ...sorts.map(([value, { label }]) => ({ value, label }))]}
+          />
+          <p class="small muted models-count" aria-live="polite">
+            {found.length === rows.length
+              ? plural(rows.length, 'model')
+              : `${count(found.length)} of ${plural(rows.length, 'model')}`}
+          </p>
+        </search>
+      }
+      empty={
+        <Empty
+          icon="search"
+          title="No models found"
+          action={<Button onClick={() => setQuery({ search: null, group: null })}>Show all</Button>}
         />
-      </Card>
-    </>
+      }
+    >
+      <Pager pages={pages} byName />
+      {chosen && (
+        <ModelDialog
+          key={chosen.id}
+          row={chosen}
+          has={id => byId(id) !== undefined}
+          onClose={() => setQuery({ model: null })}
+        />
+      )}
+    </List>
   )
 }
 
-const COLUMNS = [
-  { title: 'Model', cell: (model: ModelView) => <ModelName {...model} /> },
+/** A list that is there already, a page at a time; another list begins at its first page. */
+function usePagesOf<Row>(rows: readonly Row[]) {
+  const [place, setPlace] = useState({ rows, page: 1 })
+  const page = place.rows === rows ? place.page : 1
+  const to = (next: number, isThere: boolean) => (isThere ? () => setPlace({ rows, page: next }) : null)
+  const pages = {
+    page,
+    single: rows.length <= ON_A_PAGE,
+    previous: to(page - 1, page > 1),
+    next: to(page + 1, page * ON_A_PAGE < rows.length),
+  }
+  return [pages, rows.slice((page - 1) * ON_A_PAGE, page * ON_A_PAGE)] as const
+}
+
+const COLUMNS: readonly Column<ModelRow>[] = [
+  { title: 'Model', cell: row => <ModelName {...row} /> },
   { title: 'Input', money: pricePart('input') },
-  { title: 'Cached', money: pricePart('cached_input') },
-  { title: 'Cache write', money: pricePart('cache_write') },
+  { title: 'Cached input', money: pricePart('cached_input') },
   { title: 'Output', money: pricePart('output') },
-  { title: 'Context', number: true, cell: ({ context }: ModelView) => <TokenCount tokens={context} /> },
-  { title: 'Max output tokens', number: true, cell: ({ max_output }: ModelView) => <TokenCount tokens={max_output} /> },
   {
-    title: 'Actions',
-    actions: true,
-    cell: ({ id }: ModelView) => (
-      <ButtonLink small href={`/playground${search({ model: id })}`} icon="playground">
-        Try it<span class="hidden">: {id}</span>
-      </ButtonLink>
+    title: 'Context',
+    number: true,
+    cell: ({ model }) => <TokenCount tokens={model.context} />,
+    below: ({ model }) => (
+      <>
+        output <TokenCount tokens={model.max_output} />
+      </>
     ),
   },
 ]
 
-function ModelName({ id, description, aliases, owned_by, reasoning, price }: ModelView): VNode {
+const MARGIN: Column<ModelRow> = {
+  title: 'Margin',
+  number: true,
+  cell: ({ costs }) => (
+    <span class="stack-tight">
+      {costs !== null &&
+        marginText(costs.margin)
+          .split(', ')
+          .map(text => <span key={text}>{text}</span>)}
+    </span>
+  ),
+}
+
+function ModelName({ model, costs }: ModelRow): VNode {
+  const { id, description, aliases, owned_by, reasoning, price, deprecation } = model
   const request = price !== null && nano(price.request) > 0n ? price.request : null
   const webSearch = price !== null && nano(price.web_search) > 0n ? price.web_search : null
+  const steps = rulesOf(price).flatMap(({ above }) => above ?? [])
   return (
     <div class="stack-tight models-name">
       <span class="row">
@@ -107,6 +193,12 @@ function ModelName({ id, description, aliases, owned_by, reasoning, price }: Mod
         <Copy text={id} label={`Copy ${id}`} iconOnly variant="quiet" />
         {reasoning && <Badge tone="info">Reasoning</Badge>}
         {price === null && <Badge tone="good">Free</Badge>}
+        {deprecation && (
+          <Badge tone="warn">{deprecation.date === null ? 'Ends soon' : `Ends ${deprecation.date}`}</Badge>
+        )}
+        {costs !== null && costs.below_cost.length > 0 && <Badge tone="bad">Below cost</Badge>}
+        {costs !== null && !costs.enabled && <Badge>Off</Badge>}
+        {costs !== null && !costs.public && <Badge>Not public</Badge>}
       </span>
       {description && <span class="small muted">{description}</span>}
       <span class="small muted">
@@ -122,13 +214,14 @@ function ModelName({ id, description, aliases, owned_by, reasoning, price }: Mod
             , <Money value={webSearch} exact /> for each search of the web
           </>
         )}
+        {steps.length > 0 && <>, another price for prompts above {count(Math.min(...steps))} tokens</>}
       </span>
     </div>
   )
 }
 
-function pricePart(part: 'input' | 'cached_input' | 'cache_write' | 'output'): MoneyCells<ModelView> {
-  return { of: ({ price }) => price?.[part] ?? null, none: 'free', exact: true }
+function pricePart(part: 'input' | 'cached_input' | 'output'): MoneyCells<ModelRow> {
+  return { of: ({ model }) => model.price?.[part] ?? null, none: 'free', exact: true }
 }
 
 function TokenCount({ tokens }: { readonly tokens: number }): VNode {
@@ -143,12 +236,4 @@ function NoModels(): VNode {
       </Empty>
     </Card>
   )
-}
-
-function fits({ id, aliases, description, owned_by }: ModelView, wanted: string): boolean {
-  const text = [id, ...aliases, description ?? '', owned_by].join('\n').toLowerCase()
-  return wanted
-    .toLowerCase()
-    .split(/\s+/)
-    .every(word => text.includes(word))
 }

@@ -195,9 +195,12 @@ function SumTable({ charged, sum: { lines, rest } }: SumProps): VNode {
         </tr>
       </thead>
       <tbody>
-        {lines.map(({ label, quantity, price }, index) => (
+        {lines.map(({ label, quantity, price, list }, index) => (
           <tr key={label}>
-            <th scope="row">{label}</th>
+            <th scope="row">
+              {label}
+              {list !== null && <span class="cell-sub receipt-list">{list}</span>}
+            </th>
             <td class="number">{quantity}</td>
             <td class="number">{price}</td>
             <td class="number">{written[index]}</td>

@@ -182,7 +182,7 @@ function place(box: HTMLElement): void {
 }
 
 interface PagerProps<Item> {
-  readonly pages: Pages<Item>
+  readonly pages: Pick<Pages<Item>, 'page' | 'single' | 'next' | 'previous'>
   /** The list is sorted by name: its pages are not newer and older. */
   readonly byName?: boolean | undefined
 }

@@ -1,0 +1,69 @@
+/** The list of models as people narrow and sort it: hundreds of them come from one wildcard. */
+import type { ModelView, OperatorModelView } from '../../api/views.ts'
+import { nano } from './format.ts'
+
+/** A model, and for operators what only they see of it. */
+export interface ModelRow {
+  readonly id: string
+  readonly model: ModelView
+  readonly costs: OperatorModelView | null
+}
+
+/** What a list is narrowed and sorted by: empty text is all of it, as the gateway lists it. */
+export interface Wanted {
+  readonly search: string
+  /** A wildcard, or `OTHERS`. */
+  readonly group: string
+  readonly sort: string
+}
+
+/** The models that come from no wildcard. */
+export const OTHERS = 'others'
+
+/** The rows of what the API answers, to members or to operators. */
+export function rowsOf(items: readonly (ModelView | OperatorModelView)[]): ModelRow[] {
+  return items.map(item =>
+    'model' in item ? { id: item.id, model: item.model, costs: item } : { id: item.id, model: item, costs: null },
+  )
+}
+
+/** The wildcards and how many models each has; no groups where there is no wildcard. */
+export function groupsOf(rows: readonly ModelRow[]): (readonly [group: string, models: number])[] {
+  const groups = new Map<string, number>()
+  for (const { model } of rows) groups.set(groupOf(model), (groups.get(groupOf(model)) ?? 0) + 1)
+  return [...groups.keys()].every(group => group === OTHERS) ? [] : [...groups]
+}
+
+const groupOf = ({ wildcard }: ModelView): string => wildcard ?? OTHERS
+
+type Order = (a: ModelRow, b: ModelRow) => number
+const byMoney =
+  (of: (model: ModelView) => string | undefined): Order =>
+  (a, b) => {
+    const [one, other] = [nano(of(a.model) ?? '0'), nano(of(b.model) ?? '0')]
+    return one < other ? -1 : one > other ? 1 : 0
+  }
+const leastMargin = ({ costs }: ModelRow): number =>
+  Math.min(costs?.margin.input ?? Number.MAX_VALUE, costs?.margin.output ?? Number.MAX_VALUE)
+
+/** How a list can be sorted. */
+export const SORTS: Readonly<Record<string, { readonly label: string; readonly order: Order }>> = {
+  name: { label: 'Name', order: (a, b) => a.id.localeCompare(b.id) },
+  input: { label: 'Input price', order: byMoney(({ price }) => price?.input) },
+  output: { label: 'Output price', order: byMoney(({ price }) => price?.output) },
+  context: { label: 'Longest context', order: (a, b) => b.model.context - a.model.context },
+  margin: { label: 'Smallest margin', order: (a, b) => leastMargin(a) - leastMargin(b) },
+}
+
+/** The models that fit, in the order that is wanted. */
+export function narrowed(rows: readonly ModelRow[], { search, group, sort }: Wanted): readonly ModelRow[] {
+  const words = search.toLowerCase().split(/\s+/)
+  const found = rows.filter(({ model }) => {
+    if (group !== '' && groupOf(model) !== group) return false
+    const { id, aliases, description, owned_by } = model
+    const text = [id, ...aliases, description ?? '', owned_by].join('\n').toLowerCase()
+    return words.every(word => text.includes(word))
+  })
+  const order = Object.hasOwn(SORTS, sort) ? SORTS[sort]!.order : null
+  return order === null ? found : found.sort(order)
+}

@@ -1,0 +1,114 @@
+/** A model's price as lines: one for each unit, and for each length of the prompt and tier with a price of its own. */
+import type { OperatorModelView, PriceView } from '../../api/views.ts'
+import { compact, count, exactMoney, nano } from './format.ts'
+
+/** One rule of a price, as the API sends it. */
+export type Rule = NonNullable<PriceView['rules']>[number]
+type Unit = Rule['unit']
+/** The requests for which a rule holds. */
+export type Case = Pick<Rule, 'unit' | 'above' | 'tier'>
+
+/** All units in their order, each with those whose price it has where it has none. A test compares it with the gateway's. */
+export const WHOLES: Readonly<Record<Unit, readonly Unit[]>> = {
+  input: [],
+  cached_input: ['input'],
+  cache_write: ['input'],
+  cache_write_1h: ['cache_write', 'input'],
+  input_audio: ['input'],
+  cached_audio: ['cached_input', 'input_audio', 'input'],
+  input_image: ['input'],
+  output: [],
+  reasoning: ['output'],
+  output_audio: ['output'],
+  output_image: ['output'],
+  image: [],
+  second: [],
+  character: [],
+  page: [],
+  search: [],
+  request: [],
+}
+const ORDER = Object.keys(WHOLES)
+
+/** The unit in the words of gateway.yaml: `Cached input`. */
+export function unitName(unit: Unit): string {
+  const words = unit === 'search' ? 'web search' : unit.replaceAll('_', ' ')
+  return words[0]!.toUpperCase() + words.slice(1)
+}
+
+/** All rules of a price; parts that cost what their whole costs have none. */
+export function rulesOf(price: PriceView | null): readonly Rule[] {
+  if (price === null) return []
+  if (price.rules !== null) return price.rules
+  const { input, cached_input, cache_write, output, request, web_search } = price
+  const rule = (unit: Unit, amount: string, per: number, isOwn: boolean): Rule[] =>
+    isOwn ? [{ unit, price: amount, per }] : []
+  return [
+    ...rule('input', input, MILLION, true),
+    ...rule('cached_input', cached_input, MILLION, cached_input !== input),
+    ...rule('cache_write', cache_write, MILLION, cache_write !== input),
+    ...rule('output', output, MILLION, true),
+    ...rule('search', web_search, 1, nano(web_search) > 0n),
+    ...rule('request', request, 1, nano(request) > 0n),
+  ]
+}
+
+const MILLION = 1_000_000
+
+/** The cases that these prices tell apart, by unit, then by tier, then by length. */
+export function casesOf(prices: readonly (readonly Rule[])[]): Case[] {
+  const cases = new Map<string, Case>()
+  for (const { unit, above, tier } of prices.flat()) {
+    const each: Case = { unit, ...(above ? { above } : {}), ...(tier ? { tier } : {}) }
+    cases.set(caseKey(each), each)
+  }
+  return [...cases.values()].sort(
+    (a, b) =>
+      ORDER.indexOf(a.unit) - ORDER.indexOf(b.unit) ||
+      (a.tier ?? '').localeCompare(b.tier ?? '') ||
+      (a.above ?? 0) - (b.above ?? 0),
+  )
+}
+
+/** Equal for equal cases. */
+export const caseKey = ({ unit, above, tier }: Case): string => `${unit} ${above ?? 0} ${tier ?? ''}`
+
+/** The rule by which a case is charged, its own or that of a whole; undefined: it costs nothing. */
+export function ruleFor(rules: readonly Rule[], { unit, above = 0, tier }: Case): Rule | undefined {
+  for (const each of [unit, ...WHOLES[unit]]) {
+    const [best] = rules
+      .filter(rule => rule.unit === each && (rule.above ?? 0) <= above && (!rule.tier || rule.tier === tier))
+      .sort((a, b) => Number(!!b.tier) - Number(!!a.tier) || (b.above ?? 0) - (a.above ?? 0))
+    if (best) return best
+  }
+  return undefined
+}
+
+/** `$2.50`, and `$10.00 for 1k searches` for what is not a million tokens. */
+export function rateText(rule: Rule | undefined): string {
+  if (rule === undefined) return 'free'
+  const { unit, per, price } = rule
+  const noun = WHOLES[unit].length > 0 || unit === 'input' || unit === 'output' ? 'token' : unit
+  if (noun === 'token' && per === MILLION) return exactMoney(price)
+  const many = noun === 'search' ? 'searches' : `${noun}s`
+  return `${exactMoney(price)} for ${per === 1 ? `one ${noun}` : `${compact(per)} ${many}`}`
+}
+
+/** `prompt above 200,000 tokens, tier flex`; empty for ordinary requests. */
+export function caseText({ above, tier }: Case): string {
+  return [above && `prompt above ${count(above)} tokens`, tier && `tier ${tier}`].filter(Boolean).join(', ')
+}
+
+/** The lists that prices come from, each once. A price of the operator's own has none. */
+export function listsOf(rules: readonly Rule[]): string[] {
+  return [...new Set(rules.map(({ source }) => source ?? 'set by the operator'))]
+}
+
+/** `25%`, or `25% input, 30% output`. */
+export function marginText({ input, output }: OperatorModelView['margin']): string {
+  if (input === output) return input === null ? 'not known' : percentText(input)
+  const of = (margin: number | null, unit: string) => margin !== null && `${percentText(margin)} ${unit}`
+  return [of(input, 'input'), of(output, 'output')].filter(Boolean).join(', ')
+}
+
+const percentText = (percent: number): string => `${count(percent).replace('-', '\u2212')}%`
