@@ -140,6 +140,7 @@ test.each([
   [1_048_576, '1Mi'],
   [1_049_600, '1,025Ki'],
   [131_071, '131.1k'],
+  [128_000, '128k'],
   [200_000, '200k'],
 ])('a limit of tokens: %i is %s', (value, expected) => {
   expect(limit(value)).toBe(expected)

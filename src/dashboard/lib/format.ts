@@ -103,8 +103,9 @@ export function compact(value: number): string {
   return count(value)
 }
 
-/** A limit, as the configuration writes it: `128Ki` for 131,072, else as `compact` does. */
+/** A limit, as the configuration writes it: `128Ki` for 131,072, `128k` for 128,000, else as `compact` does. */
 export function limit(tokens: number): string {
+  if (tokens % 1000 === 0) return compact(tokens)
   if (tokens > 0 && tokens % MEBI === 0) return `${count(tokens / MEBI)}Mi`
   return tokens > 0 && tokens % KIBI === 0 ? `${count(tokens / KIBI)}Ki` : compact(tokens)
 }

@@ -1,6 +1,6 @@
 /** All that there is to know of a model's price; operators see its costs beside it. */
 import type { VNode } from 'preact'
-import type { ModelView, OperatorModelView } from '../../api/views.ts'
+import type { ModelView } from '../../api/views.ts'
 import { search } from '../lib/api.ts'
 import { count } from '../lib/format.ts'
 import type { ModelRow } from '../lib/models.ts'
@@ -46,7 +46,7 @@ export function ModelDialog({ row: { model, costs }, has, onClose }: ModelDialog
             ['Max output tokens', count(max_output)],
             model.deprecation !== null && ['End', <End model={model} has={has} />],
             ['Price list', price === null ? 'none: the model is free' : listsOf(rules).join(', ')],
-            costs !== null && ['Margin', `${marginText(costs.margin)}${margined(costs) ? ' of the cost' : ''}`],
+            costs !== null && ['Margin over the cost', marginText(costs.margin)],
           ]}
         />
         {below > 0 && (
@@ -55,7 +55,10 @@ export function ModelDialog({ row: { model, costs }, has, onClose }: ModelDialog
           </Note>
         )}
         {(price !== null || costs?.targets.some(({ cost }) => cost !== null)) && (
-          <PriceTable model={model} costs={costs} />
+          <>
+            <p class="small muted">Dollars for a million tokens, where no other unit is named.</p>
+            <PriceTable model={model} costs={costs} />
+          </>
         )}
         {(costs === null || (costs.public && costs.enabled)) && (
           <div class="row">
@@ -68,8 +71,6 @@ export function ModelDialog({ row: { model, costs }, has, onClose }: ModelDialog
     </Dialog>
   )
 }
-
-const margined = ({ margin }: OperatorModelView): boolean => margin.input !== null || margin.output !== null
 
 /** When the model ends, and where to go. */
 function End({ model: { deprecation }, has }: { readonly model: ModelView } & Pick<ModelDialogProps, 'has'>): VNode {
@@ -99,7 +100,7 @@ function PriceTable({ model: { id, price }, costs }: Pick<ModelRow, 'model' | 'c
   const lists = listsOf(rules)
   return (
     <Table
-      caption={`Prices of ${id} in dollars for a million tokens, where they name no other unit`}
+      caption={`Prices of ${id}`}
       columns={[
         { title: 'Unit', cell: (each: Case) => unitName(each.unit), below: (each: Case) => caseText(each) },
         {

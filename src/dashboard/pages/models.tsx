@@ -81,7 +81,7 @@ function ModelList({ items, isOperator }: ModelListProps): VNode {
         </Button>
       )}
       filters={
-        <search class="filters" aria-label="Models">
+        <search class="filters models-filters" aria-label="Models">
           <TextField
             label="Search"
             type="search"
@@ -107,7 +107,7 @@ function ModelList({ items, isOperator }: ModelListProps): VNode {
             label="Sort by"
             value={sort}
             onValue={value => setQuery({ sort: value })}
-            options={[{ value: '', label: 'Configuration' }, ...sorts.map(([value, { label }]) => ({ value, label }))]}
+            options={[{ value: '', label: 'As listed' }, ...sorts.map(([value, { label }]) => ({ value, label }))]}
           />
           <p class="small muted models-count" aria-live="polite">
             {found.length === rows.length
@@ -184,7 +184,6 @@ const MARGIN: Column<ModelRow> = {
 function ModelName({ model, costs }: ModelRow): VNode {
   const { id, description, aliases, owned_by, reasoning, price, deprecation } = model
   const request = price !== null && nano(price.request) > 0n ? price.request : null
-  const webSearch = price !== null && nano(price.web_search) > 0n ? price.web_search : null
   const steps = rulesOf(price).flatMap(({ above }) => above ?? [])
   return (
     <div class="stack-tight models-name">
@@ -209,12 +208,7 @@ function ModelName({ model, costs }: ModelRow): VNode {
             , <Money value={request} exact /> for each request on top
           </>
         )}
-        {webSearch !== null && (
-          <>
-            , <Money value={webSearch} exact /> for each search of the web
-          </>
-        )}
-        {steps.length > 0 && <>, another price for prompts above {count(Math.min(...steps))} tokens</>}
+        {steps.length > 0 && <>, other prices for prompts above {limit(Math.min(...steps))}</>}
       </span>
     </div>
   )

@@ -252,7 +252,7 @@ function SettingsFields({ models, model, draft, onDraft, problems }: SettingsPro
           value={draft.effort}
           onValue={set('effort')}
           options={EFFORTS}
-          hint="Reasoning tokens are output tokens and cost the same."
+          hint={`Reasoning tokens are output tokens${hasOwnReasoning(model) ? ', with a price of their own' : ' and cost the same'}.`}
         />
       )}
     </div>
@@ -269,6 +269,9 @@ function priceOf({ price }: ModelView): string {
   const request = /[1-9]/.test(price.request) ? `, and ${exactMoney(price.request)} a request` : ''
   return `${exactMoney(price.input)} for 1M tokens in, ${exactMoney(price.output)} for 1M tokens out${request}.`
 }
+
+const hasOwnReasoning = ({ price }: ModelView): boolean =>
+  price?.rules?.some(({ unit }) => unit === 'reasoning') ?? false
 
 /** The draft as the route takes it, or what is wrong with it. */
 function readDraft(draft: Draft, model: ModelView): { readonly settings: Settings } | { readonly problems: Problems } {

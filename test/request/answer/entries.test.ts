@@ -80,6 +80,27 @@ describe('a model', () => {
     expect(entry).not.toHaveProperty('description')
   })
 
+  test.each([
+    [
+      { date: '2027-03-01', successor: 'b' },
+      { expiration_date: '2027-03-01', successor: 'b' },
+    ],
+    [
+      { date: null, successor: null },
+      { expiration_date: null, successor: null },
+    ],
+  ])('that ends says when, and what takes its place: %j', (deprecation, fields) => {
+    expect(modelEntry(model('a', { deprecation }))).toMatchObject(fields)
+    expect(Object.keys(modelEntry(model('a')))).not.toContain('expiration_date')
+  })
+
+  test('has each rule of its price with the price list, where there is one', () => {
+    const price = PRICE.map(rule => ({ ...rule, source: 'a list of 2026-09-23' }))
+    expect(modelEntry(model('a', { price }))).toMatchObject({
+      pricing: { rules: PRICE.map(({ unit }) => ({ unit, source: 'a list of 2026-09-23' })) },
+    })
+  })
+
   test('says nothing of where it comes from', () => {
     const targets = [
       { id: 'secret-provider/x', provider: 'secret-provider', model: 'x' },
