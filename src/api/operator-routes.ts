@@ -313,8 +313,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/models',
-    summary:
-      'All models, with the cost of each target and the margin. Models that are not public, and those that are off, too.',
+    summary: 'All models, with the cost of each target and the margin; also those that are not public or not enabled.',
     audience: 'operator',
     answers: 'OperatorModelPage',
     handle: ({ parts }) => ({

@@ -1,4 +1,4 @@
-/** Costs and margins, which are for operators alone, and prices with their price list, which are for everybody. */
+/** Costs and margins, which are for operators alone, and prices with their price list, which members see too. */
 import { expect, test } from 'vitest'
 import { type Model, type Price, parseMoney, plainPrice, type Target } from '#contract'
 import { showModelToOperators } from '../../src/api/model-costs.ts'

@@ -171,7 +171,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }
 
-/** What is added to a size before the part below a unit is cut off. */
+/** Adds to a size, so that it is rounded when the part below a unit is cut off. */
 type Rounding = (size: bigint, unit: bigint, isBelow: boolean) => bigint
 
 const NEAREST: Rounding = (size, unit) => size + unit / 2n

@@ -1,7 +1,7 @@
 /** A receipt's charge as a sum that adds up: the lines of its cost, the rounding, and what the operator pays. */
 import type { ReceiptView } from '../../api/views.ts'
 import { count, dollars, exactMoney, nano } from './format.ts'
-import type { Rule } from './prices.ts'
+import type { Rule } from './price-lines.ts'
 
 /** A number of units at a price. */
 export interface SumLine {

@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import type { ModelView } from '../../api/views.ts'
 import { search } from '../lib/api.ts'
 import { count } from '../lib/format.ts'
-import type { ModelRow } from '../lib/models.ts'
+import type { ModelRow } from '../lib/model-list.ts'
 import {
   type Case,
   caseKey,
@@ -15,7 +15,7 @@ import {
   ruleFor,
   rulesOf,
   unitName,
-} from '../lib/prices.ts'
+} from '../lib/price-lines.ts'
 import { Badge, ButtonLink, Code, Copy, Details, Dialog, Note, Table } from '../ui/index.ts'
 
 interface ModelDialogProps {

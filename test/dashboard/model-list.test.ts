@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { parseMoney, plainPrice } from '#contract'
 import { showModelToOperators } from '../../src/api/model-costs.ts'
 import { showModel } from '../../src/api/show.ts'
-import { groupsOf, narrowed, rowsOf, type Wanted } from '../../src/dashboard/lib/models.ts'
+import { groupsOf, narrowed, rowsOf, type Wanted } from '../../src/dashboard/lib/model-list.ts'
 import { aModel } from '../api/rig.ts'
 
 const price = (input: string, output: string) => plainPrice({ input: parseMoney(input), output: parseMoney(output) })

@@ -55,7 +55,7 @@ export function rulesOf(price: PriceView | null): readonly Rule[] {
 
 const MILLION = 1_000_000
 
-/** The cases that these prices tell apart, by unit, then by tier, then by length. */
+/** The cases with a price of their own, by unit, then by tier, then by length. */
 export function casesOf(prices: readonly (readonly Rule[])[]): Case[] {
   const cases = new Map<string, Case>()
   for (const { unit, above, tier } of prices.flat()) {

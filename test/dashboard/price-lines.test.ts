@@ -24,7 +24,7 @@ import {
   rulesOf,
   unitName,
   WHOLES,
-} from '../../src/dashboard/lib/prices.ts'
+} from '../../src/dashboard/lib/price-lines.ts'
 
 const shown = (price: Price): PriceView => ({ rules: null, ...priceFields(price) })
 

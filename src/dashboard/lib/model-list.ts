@@ -27,7 +27,7 @@ export function rowsOf(items: readonly (ModelView | OperatorModelView)[]): Model
   )
 }
 
-/** The wildcards and how many models each has; no groups where there is no wildcard. */
+/** The wildcards and how many models each has; empty without wildcards. */
 export function groupsOf(rows: readonly ModelRow[]): (readonly [group: string, models: number])[] {
   const groups = new Map<string, number>()
   for (const { model } of rows) groups.set(groupOf(model), (groups.get(groupOf(model)) ?? 0) + 1)
