@@ -141,6 +141,8 @@ test.each([
   [1_049_600, '1,025Ki'],
   [131_071, '131.1k'],
   [128_000, '128k'],
+  [1_050_000, '1,050k'],
+  [2_000_000, '2M'],
   [200_000, '200k'],
 ])('a limit of tokens: %i is %s', (value, expected) => {
   expect(limit(value)).toBe(expected)

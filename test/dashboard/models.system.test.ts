@@ -106,6 +106,30 @@ browserTests('models', browser => {
     await page.context().close()
   })
 
+  test('a key is for models found among hundreds', async () => {
+    await using stage = await openStage(CONFIGURATION)
+    const { page, open, join, check, problems } = await visit(browser(), { url: stage.dashboard })
+    await join(await stage.invite('member'))
+    await open('/keys?create')
+    await page.getByLabel('Name', { exact: true }).fill('ci')
+    await page.getByRole('radio', { name: 'Only some' }).check()
+    for (const id of ['fast', 'openai/gpt-5.4-mini']) {
+      await page.getByLabel('Search the models').fill(id)
+      await page.getByLabel('Search the models').press('Enter')
+      await page.getByRole('checkbox', { name: id, exact: true }).check()
+    }
+    // The first one is still there, beside those that fit.
+    expect(await page.getByRole('checkbox', { name: 'fast', exact: true }).isChecked()).toBe(true)
+    await check('keys-search')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    await page.getByRole('dialog').getByLabel('API key').waitFor()
+    const [account] = stage.running.store.reads.reports.accounts({ limit: 1 }).items
+    const keys = await stage.running.store.listKeys(account!.id)
+    expect(keys.map(({ models }) => models)).toEqual([['openai/gpt-5.4-mini', 'fast']])
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
   test('a receipt names the price list of each line', async () => {
     await using stage = await openStage(CONFIGURATION)
     const { store } = stage.running

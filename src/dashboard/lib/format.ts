@@ -105,7 +105,7 @@ export function compact(value: number): string {
 
 /** A limit, as the configuration writes it: `128Ki` for 131,072, `128k` for 128,000, else as `compact` does. */
 export function limit(tokens: number): string {
-  if (tokens % 1000 === 0) return compact(tokens)
+  if (tokens >= 1000 && tokens % 1000 === 0) return tokens % 1e6 === 0 ? compact(tokens) : `${count(tokens / 1000)}k`
   if (tokens > 0 && tokens % MEBI === 0) return `${count(tokens / MEBI)}Mi`
   return tokens > 0 && tokens % KIBI === 0 ? `${count(tokens / KIBI)}Ki` : compact(tokens)
 }

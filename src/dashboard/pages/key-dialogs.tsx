@@ -1,5 +1,6 @@
 /** The dialogs of the keys page: a new key, the secret that is shown once, rotating, changing. */
 import type { VNode } from 'preact'
+import { useState } from 'preact/hooks'
 import type { IssuedKeyView, KeyView, ModelView, PageView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { date, dateTime, exactMoney, money } from '../lib/format.ts'
@@ -207,9 +208,15 @@ interface ModelsProps extends FieldProps<Models> {
   readonly also?: readonly string[] | undefined
 }
 
+/** More models than this are not looked through by eye. */
+const MANY = 12
+
 function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
   const models = useResource<PageView<ModelView>>('models')
+  const [typed, setTyped] = useState('')
   const hidden = also.filter(id => models.data && !models.data.items.some(model => model.id === id))
+  // A choice stays in sight: the group keeps those that it shows, and no others.
+  const found = models.data?.items.filter(({ id }) => value.ids.includes(id) || id.includes(typed.trim())) ?? []
   return (
     <>
       <Choice
@@ -222,13 +229,24 @@ function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
         ]}
       />
       {value.some && models.error && <ErrorNote error={models.error} />}
+      {value.some && models.data && models.data.items.length > MANY && (
+        <TextField
+          label="Search the models"
+          type="search"
+          optional
+          value={typed}
+          onValue={setTyped}
+          // It would send the form.
+          onKeyDown={event => event.key === 'Enter' && event.preventDefault()}
+        />
+      )}
       {value.some && models.data && (
         <CheckboxGroup
           label="The key may use"
           values={value.ids}
           onValues={ids => onValue({ ...value, ids })}
           options={[
-            ...models.data.items.map(({ id, description }) => ({
+            ...found.map(({ id, description }) => ({
               value: id,
               label: id,
               ...(description === null ? {} : { hint: description }),
