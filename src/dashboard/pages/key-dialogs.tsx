@@ -214,9 +214,12 @@ const MANY = 12
 function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
   const models = useResource<PageView<ModelView>>('models')
   const [typed, setTyped] = useState('')
-  const hidden = also.filter(id => models.data && !models.data.items.some(model => model.id === id))
+  const items = models.data?.items ?? []
+  const wildcards = [...new Set(items.flatMap(({ wildcard }) => wildcard ?? []))]
+  const all = [...wildcards.map(id => ({ id, description: 'All of these, and later ones' })), ...items]
+  const hidden = models.data ? also.filter(id => !all.some(model => model.id === id)) : []
   // A choice stays in sight: the group keeps those that it shows, and no others.
-  const found = models.data?.items.filter(({ id }) => value.ids.includes(id) || id.includes(typed.trim())) ?? []
+  const found = all.filter(({ id }) => value.ids.includes(id) || id.includes(typed.trim()))
   return (
     <>
       <Choice
@@ -229,7 +232,7 @@ function ModelsField({ value, onValue, error, also = [] }: ModelsProps): VNode {
         ]}
       />
       {value.some && models.error && <ErrorNote error={models.error} />}
-      {value.some && models.data && models.data.items.length > MANY && (
+      {value.some && items.length > MANY && (
         <TextField
           label="Search the models"
           type="search"
