@@ -66,13 +66,15 @@ const ASKED_BY: Readonly<Partial<Record<DialectName, RegExp>>> = {
 /**
  * Loads the catalog: 45 ms and 18 MiB, so only for configurations that need it.
  * @param list the operator's list
- * @param accept `VENDOR/MODEL` whose price may be far from the built-in one
+ * @param accept `VENDOR/MODEL` whose price may be 0 or far from the built-in one
  * @param today the prices of this day count
+ * @param anyPrice whether such a price is no problem of a model, so that prices can be compared
  */
 export async function loadPriceCatalog(
   list: PriceList | null,
   accept: readonly string[],
   today: Date,
+  { anyPrice = false }: { readonly anyPrice?: boolean } = {},
 ): Promise<PriceCatalog> {
   const builtIn = await loadBuiltInList(today)
   const ids = new Map<string, readonly string[]>()
@@ -86,7 +88,7 @@ export async function loadPriceCatalog(
       const own = list === null ? null : listedIn(list, vendor, model)
       const other = builtIn.find(vendor, model)
       if (own === null && other === null) return null
-      const jumps = own === null ? [] : jumpsOf(vendor, own, other, accept)
+      const jumps = own === null || anyPrice ? [] : jumpsOf(vendor, own, other, accept)
       return combined(model, list, own, other, jumps)
     },
     ids: (vendor, dialect) => idsOf(vendor).filter(id => ASKED_BY[dialect]?.test(id) ?? true),

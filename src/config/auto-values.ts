@@ -91,6 +91,7 @@ export function valuesOf(
       context: context.source,
       maxOutput: maxOutput.source,
       reasoning: thinks.source,
+      targets: found,
     },
   }
 }

@@ -150,6 +150,16 @@ export interface ModelOrigin {
   readonly context: string
   readonly maxOutput: string
   readonly reasoning: string
+  /** The row of each target; null: none was looked for, or no list has it. */
+  readonly targets: readonly (CatalogModel | null)[]
+}
+
+/** `catalog` of gateway.yaml. */
+export interface NamedList {
+  /** An absolute path. */
+  readonly file: string
+  /** `VENDOR/MODEL` whose price may be 0, or far from the built-in one. */
+  readonly accept: readonly string[]
 }
 
 export interface Configuration {
@@ -194,6 +204,8 @@ export interface Configuration {
   readonly models: ReadonlyMap<string, Model>
   /** By the id of a model. */
   readonly origins: ReadonlyMap<string, ModelOrigin>
+  /** The operator's price list; null: the configuration names none. */
+  readonly priceList: NamedList | null
   /** Alias to model id. */
   readonly aliases: ReadonlyMap<string, string>
   readonly routes: readonly RouteConfig[]

@@ -7,6 +7,7 @@ import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { asksModel, type RouteKind } from '#contract'
+import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { systemClock } from '../common/clock.ts'
 import type { RoutePath } from './conditions/truth.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
@@ -19,7 +20,7 @@ import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { loadPolicy, type PolicyOptions } from './policy/policy.ts'
 import { checkFit } from './policy/route-policy.ts'
 import type { ModelNames } from './policy/when-models.ts'
-import { loadPrices } from './price-lists.ts'
+import { type GivenList, loadPrices } from './price-lists.ts'
 import { buildProviders } from './providers.ts'
 import { CATALOG_POLICY, type Plan, type PlannedRoute, planRoutes } from './routes.ts'
 import { GATEWAY_SCHEMA } from './schema.ts'
@@ -38,17 +39,21 @@ export interface LoadOptions {
   /** What `${NAME}` is looked up in: usually `process.env`. */
   readonly env: Readonly<Record<string, string | undefined>>
   /** Reads a text file; rejects as `fs.readFile` does. Default: from disk (text-file.ts). */
-  readonly readFile?: (path: string) => Promise<string>
+  readonly readFile?: Reading['readFile']
   readonly registry: PluginRegistry
   /** Looks for warnings too. Left out: there are none. */
   readonly warn?: WarnOptions
   /** The day whose prices count. Default: today. */
   readonly today?: Date
+  /** In place of the price list that the configuration names, or beside the built-in one. */
+  readonly priceList?: GivenList
 }
 
 export type LoadResult =
   | {
       readonly configuration: Configuration
+      /** Null: the configuration names no list and no model needs one. */
+      readonly catalog: PriceCatalog | null
       /** What is probably not meant, in reading order. */
       readonly warnings: readonly Problem[]
       /** The text of each YAML file by its absolute path. */
@@ -82,7 +87,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const providers = buildProviders(source, shape.providers, listenersOf(server))
   const providerNames = namesOf(shape.providers)
   const today = options.today ?? new Date(systemClock.now())
-  const prices = await loadPrices(source, shape, reading, today, options.warn !== undefined)
+  const prices = await loadPrices(source, shape, reading, { ...options, today })
   const parts = { source, providers, shapes: shape.providers, catalog: prices.catalog, faults: prices.faults }
   const { models, origins, aliases } = buildCatalog(shape.models, parts)
   const { routes, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
@@ -126,6 +131,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     providers,
     models,
     origins,
+    priceList: prices.named,
     aliases,
     routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
     // An address that the gateway listens at is no secret: the log shows where to reach it.
@@ -140,13 +146,13 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
       options.warn,
     )
   }
-  const files = sources.map(each => each.file)
   return {
     configuration,
+    catalog: prices.catalog,
     warnings: options.warn
       ? ordered(
           sources.flatMap(each => [...each.problems.map(unnamedProblem), ...each.warnings]),
-          files,
+          sources.map(each => each.file),
         )
       : [],
     sources: new Map(sources.map(each => [resolve(each.file), each.text])),

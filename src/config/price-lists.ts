@@ -5,53 +5,88 @@ import type { ListProblem } from '../catalog/listed-model.ts'
 import { loadPriceCatalog, type PriceCatalog } from '../catalog/price-catalog.ts'
 import { readPriceList } from '../catalog/price-list.ts'
 import { needsCatalog } from './auto-values.ts'
+import type { NamedList } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { type Reading, Source } from './yaml/source.ts'
 import { reasonOf } from './yaml/substitute.ts'
+import { MAX_LIST_BYTES } from './yaml/text-file.ts'
 
 /** The price catalog of a configuration. */
 export interface Prices {
   /** Null: no model needs it. */
   readonly catalog: PriceCatalog | null
+  /** The list that the configuration names, readable or not. */
+  readonly named: NamedList | null
   /** Mistakes of the list that models meet, to be added. */
   readonly faults: Set<ListProblem>
   /** The list as a file with problems; null: there are none. */
   sourceOf(): Source | null
 }
 
-/**
- * Loads the price catalog.
- * @param always also where no model needs it, so that prices by hand can be compared
- */
+/** A price list that is not the one of the configuration. */
+export interface GivenList {
+  /** The name of its file in problems, and its text. */
+  readonly file: string
+  readonly text: string
+  /** As `accept` of the configuration, which counts too. */
+  readonly accept: readonly string[]
+  /** Whether any price is taken. */
+  readonly anyPrice?: boolean
+}
+
+export interface PriceOptions {
+  readonly today: Date
+  /** Where there are warnings to look for, the catalog is loaded for prices by hand too. */
+  readonly warn?: unknown
+  readonly priceList?: GivenList
+}
+
+/** Loads the price catalog. */
 export async function loadPrices(
   source: Source,
-  { catalog: named, models }: Partial<Pick<GatewayShape, 'catalog' | 'models'>>,
+  { catalog, models }: Partial<Pick<GatewayShape, 'catalog' | 'models'>>,
   reading: Reading,
-  today: Date,
-  always: boolean,
+  { today, warn, priceList: given }: PriceOptions,
 ): Promise<Prices> {
   const faults = new Set<ListProblem>()
-  const isNeeded = always || needsCatalog(models ?? {})
-  const none: Prices = { catalog: null, faults, sourceOf: () => null }
-  const file = typeof named === 'string' ? named : named?.file
-  if (file === undefined || !source.sound('/catalog')) {
-    return isNeeded ? { ...none, catalog: await loadPriceCatalog(null, [], today) } : none
+  const named = namedIn(source, catalog)
+  const list = given ?? (named === null ? null : await readNamed(source, named, catalog, reading))
+  if (list === null) {
+    const isNeeded = warn !== undefined || needsCatalog(models ?? {})
+    return { catalog: isNeeded ? await loadPriceCatalog(null, [], today) : null, named, faults, sourceOf: () => null }
   }
-  const path = resolve(dirname(source.file), file)
-  const text = await reading.readFile(path).catch((error: NodeJS.ErrnoException) => error)
-  if (typeof text !== 'string') {
-    const at = typeof named === 'string' ? '/catalog' : '/catalog/file'
-    source.report(at, `the price list ${file} cannot be read: ${reasonOf(text)}`, { rule: 'unreadable-file' })
-    return isNeeded ? { ...none, catalog: await loadPriceCatalog(null, [], today) } : none
-  }
-  const list = readPriceList(basename(file), text)
-  for (const problem of list.problems) faults.add(problem)
-  const accept = typeof named === 'object' ? named.accept : []
+  const read = readPriceList(basename(list.file), list.text)
+  for (const problem of read.problems) faults.add(problem)
+  const accept = [...(named?.accept ?? []), ...list.accept]
   return {
-    catalog: await loadPriceCatalog(list, accept, today),
+    catalog: await loadPriceCatalog(read, accept, today, list),
+    named,
     faults,
-    sourceOf: () => listSource(path, text, faults),
+    sourceOf: () => listSource(list.file, list.text, faults),
   }
+}
+
+function namedIn(source: Source, catalog: GatewayShape['catalog'] | undefined): NamedList | null {
+  const file = typeof catalog === 'string' ? catalog : catalog?.file
+  if (file === undefined || !source.sound('/catalog')) return null
+  return {
+    file: resolve(dirname(source.file), file),
+    accept: typeof catalog === 'object' ? (catalog.accept ?? []) : [],
+  }
+}
+
+/** Null: it cannot be read, which is reported. */
+async function readNamed(
+  source: Source,
+  { file }: NamedList,
+  catalog: GatewayShape['catalog'] | undefined,
+  reading: Reading,
+): Promise<GivenList | null> {
+  const text = await reading.readFile(file, MAX_LIST_BYTES).catch((error: NodeJS.ErrnoException) => error)
+  if (typeof text === 'string') return { file, text, accept: [] }
+  const [at, written] = typeof catalog === 'string' ? ['/catalog', catalog] : ['/catalog/file', catalog!.file]
+  source.report(at, `the price list ${written} cannot be read: ${reasonOf(text)}`, { rule: 'unreadable-file' })
+  return null
 }
 
 /** Positions are looked for only where there is a mistake: a list has 50,000 lines. */

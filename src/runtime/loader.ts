@@ -34,8 +34,8 @@ export function createLoader(
       const loaded = await loadConfiguration(configFile, {
         env,
         registry,
-        async readFile(path) {
-          const text = await readTextFile(path)
+        async readFile(path, most) {
+          const text = await readTextFile(path, most)
           read.set(path, text)
           return text
         },

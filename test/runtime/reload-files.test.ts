@@ -18,6 +18,7 @@ describe('the files are watched', () => {
     const { reads, readFile } = recordReads(async path => readFileSync(path, 'utf8'), builtinRegistry())
     return {
       configuration: { file, files: [file], secrets: [], routes: [] } as unknown as Configuration,
+      catalog: null,
       warnings: [],
       sources: new Map([[file, await readFile(file)]]),
       reads,

@@ -85,9 +85,9 @@ export function recordReads(readFile: Reading['readFile'], registry: PluginRegis
 
   return {
     reads,
-    async readFile(path) {
+    async readFile(path, most) {
       const stamp = await begin(resolve(path))
-      const text = await readFile(path)
+      const text = await readFile(path, most)
       // A digest, because secrets are among them.
       reads.set(resolve(path), { digest: createHash('sha256').update(text).digest('hex'), stamp })
       return text

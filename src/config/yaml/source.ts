@@ -15,8 +15,8 @@ import { parseYaml } from './yaml-text.ts'
 
 export interface Reading {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads a text file; rejects as `fs.readFile` does. */
-  readonly readFile: (path: string) => Promise<string>
+  /** Reads a text file of at most so many bytes (default: 1 MiB); rejects as `fs.readFile` does. */
+  readonly readFile: (path: string, most?: number) => Promise<string>
 }
 
 /** Where a value stands: ranges of offsets in the file's text. */
