@@ -18,6 +18,7 @@ import { addKey } from './key.ts'
 import { addLedger } from './ledger.ts'
 import { addPerson } from './person.ts'
 import { addPlugin } from './plugin.ts'
+import { addPrices } from './prices.ts'
 import { addReplay } from './replay.ts'
 import { addRestore } from './restore.ts'
 import { addSchema } from './schema.ts'
@@ -42,6 +43,7 @@ const COMMANDS = [
   addSchema,
   addExplain,
   addExposure,
+  addPrices,
   addReplay,
   addAccount,
   addKey,

@@ -52,8 +52,9 @@ export async function problemText(terminal: Terminal, { problems, sources }: Pro
     .join('')
 }
 
-/** A path as people would write it where they are: relative when it is below, else absolute. */
+/** A path as people would write it where they are: relative when it is below, else absolute. A web address stays as it is. */
 export function shownPath(terminal: Terminal, file: string): string {
+  if (file.includes('://')) return file
   const path = relative(terminal.folder, pathOf(terminal, file))
   return path === '' || path.startsWith('..') ? file : path
 }

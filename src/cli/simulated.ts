@@ -1,5 +1,6 @@
 /** What commands have in common that play exchanges without a gateway: the configuration, and errors that nobody waits for. */
 import type { Configuration } from '../config/configuration.ts'
+import type { LoadOptions, LoadResult } from '../config/load.ts'
 import type { UnhandledErrors } from '../simulate/unhandled.ts'
 import { pathOf } from './commands.ts'
 import { environmentOf, problemText } from './configuration.ts'
@@ -17,16 +18,25 @@ export interface Loaded {
  * @param cannot what a configuration with problems cannot be
  */
 export async function loadSimulated(terminal: Terminal, config: string, cannot: string): Promise<Loaded | null> {
+  const loaded = await loadWithStandIns(terminal, config)
+  if ('configuration' in loaded) return loaded
+  terminal.err(`${await problemText(terminal, loaded)}\nA configuration with problems ${cannot}.\n`)
+  return null
+}
+
+/** The same without a word about problems. */
+export async function loadWithStandIns(
+  terminal: Terminal,
+  config: string,
+  options: Pick<LoadOptions, 'today' | 'priceList'> = {},
+): Promise<LoadResult> {
   const [{ loadConfiguration }, { builtinRegistry }, { standIns }] = await Promise.all([
     import('../config/load.ts'),
     import('../loader/builtin.ts'),
     import('../simulate/environment.ts'),
   ])
   const env = standIns(environmentOf(terminal, config))
-  const loaded = await loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry() })
-  if ('configuration' in loaded) return loaded
-  terminal.err(`${await problemText(terminal, loaded)}\nA configuration with problems ${cannot}.\n`)
-  return null
+  return loadConfiguration(pathOf(terminal, config), { env, registry: builtinRegistry(), ...options })
 }
 
 /** Keeps errors that nobody waits for from ending the command, and prints those that `work` has not taken. */

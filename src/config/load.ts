@@ -45,8 +45,8 @@ export interface LoadOptions {
   readonly warn?: WarnOptions
   /** The day whose prices count. Default: today. */
   readonly today?: Date
-  /** In place of the price list that the configuration names, or beside the built-in one. */
-  readonly priceList?: GivenList
+  /** In place of the price list that the configuration names; null: the built-in list alone. */
+  readonly priceList?: GivenList | null | undefined
 }
 
 export type LoadResult =

@@ -38,7 +38,7 @@ export interface PriceOptions {
   readonly today: Date
   /** Where there are warnings to look for, the catalog is loaded for prices by hand too. */
   readonly warn?: unknown
-  readonly priceList?: GivenList
+  readonly priceList?: GivenList | null | undefined
 }
 
 /** Loads the price catalog. */
@@ -50,7 +50,7 @@ export async function loadPrices(
 ): Promise<Prices> {
   const faults = new Set<ListProblem>()
   const named = namedIn(source, catalog)
-  const list = given ?? (named === null ? null : await readNamed(source, named, catalog, reading))
+  const list = given !== undefined ? given : named && (await readNamed(source, named, catalog, reading))
   if (list === null) {
     const isNeeded = warn !== undefined || needsCatalog(models ?? {})
     return { catalog: isNeeded ? await loadPriceCatalog(null, [], today) : null, named, faults, sourceOf: () => null }
@@ -89,8 +89,11 @@ async function readNamed(
   return null
 }
 
-/** Positions are looked for only where there is a mistake: a list has 50,000 lines. */
-function listSource(file: string, text: string, faults: ReadonlySet<ListProblem>): Source | null {
+/**
+ * A price list as a file with problems; null: it has none. Positions are looked for only where there is a mistake, because a list
+ * has 50,000 lines.
+ */
+export function listSource(file: string, text: string, faults: ReadonlySet<ListProblem>): Source | null {
   if (faults.size === 0) return null
   const source = new Source(file, text, true)
   for (const { path, offset, message, suggestion } of faults) {

@@ -49,6 +49,7 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
   'src/cli/restore.ts': [['Date.now'], 'a command'],
   'src/cli/explain.ts': [['Date.now'], 'a command: a request comes now unless it says when'],
   'src/cli/person.ts': [['Date.now'], 'a command'],
+  'src/cli/prices.ts': [['Date.now'], 'a command: prices have days'],
   'src/cli/quick-start.ts': [['Date.now'], 'a command'],
   'src/cli/replay.ts': [['performance.now'], 'a command that shows its speed'],
   'src/cli/store.ts': [['Date.now'], 'a command'],

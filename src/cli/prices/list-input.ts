@@ -1,0 +1,130 @@
+/** Price lists from outside: a file, or an address on the web. Bounded in size and time; each mistake is a sentence. */
+import { stat } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { type ListProblem, MARK } from '../../catalog/listed-model.ts'
+import { type PriceList, readPriceList } from '../../catalog/price-list.ts'
+import { listSource } from '../../config/price-lists.ts'
+import { formatProblem } from '../../config/yaml/problem.ts'
+import { decodeUtf8, MAX_LIST_BYTES, readTextFile } from '../../config/yaml/text-file.ts'
+import { pathOf } from '../commands.ts'
+import { shownPath } from '../configuration.ts'
+import { CommandError, type Terminal } from '../terminal.ts'
+
+/** A price list with its text. */
+export interface ListInput {
+  /** For places in problems: the path of the file, or the address without its query. */
+  readonly file: string
+  /** For people and for the mark of a written list. */
+  readonly from: string
+  readonly text: string
+  readonly list: PriceList
+  /** The day of the list, as YYYY-MM-DD: its own, else that of the last change of the file, or today for an address. */
+  readonly date: string
+}
+
+export interface InputLimits {
+  readonly ms: number
+  readonly bytes: number
+}
+
+const LIMITS: InputLimits = { ms: 30_000, bytes: MAX_LIST_BYTES }
+const MIB = 1024 * 1024
+
+/**
+ * Reads a price list. Throws a `CommandError` where there is none.
+ * @param from a path, or an https address (http on this machine)
+ */
+export async function readListInput(
+  terminal: Terminal,
+  from: string,
+  today: Date,
+  limits: InputLimits = LIMITS,
+): Promise<ListInput> {
+  const input = /^[a-z][a-z0-9+.-]*:\/\//i.test(from)
+    ? { ...(await download(from, limits)), day: dayOf(today) }
+    : await readFrom(terminal, from, limits)
+  if (/^\s*</.test(input.text)) {
+    throw new CommandError(`${input.from} is a page of HTML, not a price list in JSON. Name the file itself.`)
+  }
+  const list = readPriceList(basename(input.file), input.text)
+  return { ...input, list, date: list.date ?? input.day }
+}
+
+const dayOf = (date: Date): string => date.toISOString().slice(0, 10)
+
+type Input = Pick<ListInput, 'file' | 'from' | 'text'>
+
+async function readFrom(terminal: Terminal, from: string, { bytes }: InputLimits): Promise<Input & { day: string }> {
+  const path = pathOf(terminal, from)
+  try {
+    const text = await readTextFile(path, bytes)
+    return { file: path, from: basename(path), text, day: dayOf((await stat(path)).mtime) }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    throw new CommandError(`${from} cannot be read: ${code === 'ENOENT' ? 'there is no such file' : message}.`)
+  }
+}
+
+async function download(address: string, { ms, bytes }: InputLimits): Promise<Input> {
+  const url = URL.parse(address)
+  if (url === null) throw new CommandError(`${address} is not an address.`)
+  // A query may hold a token.
+  const from = `${url.origin}${url.pathname}`
+  if (url.username !== '' || url.password !== '') {
+    throw new CommandError(`The address at ${url.host} has a password in it. Leave it out.`)
+  }
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
+    throw new CommandError(`${from} is not https: others could change the prices on the way.`)
+  }
+  const signal = AbortSignal.timeout(ms)
+  try {
+    const response = await fetch(url, { signal, redirect: 'manual', headers: { accept: 'application/json' } })
+    if (response.status >= 300 && response.status < 400) {
+      const next = URL.parse(response.headers.get('location') ?? '', url)
+      throw new CommandError(
+        `${from} leads to another address: ${next ? `${next.origin}${next.pathname}` : 'none'}. Name that one.`,
+      )
+    }
+    if (response.status !== 200) throw new CommandError(`${from} answered with status ${response.status}.`)
+    return { file: from, from, text: decodeUtf8(await bounded(response, from, bytes)) }
+  } catch (error) {
+    if (error instanceof CommandError) throw error
+    if (signal.aborted) throw new CommandError(`${from} sent no whole list within ${ms / 1000} s.`)
+    const { message, cause } = error as Error & { cause?: Error }
+    throw new CommandError(`${from} cannot be read: ${cause?.message || message}.`)
+  }
+}
+
+const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host)
+
+async function bounded(response: Response, from: string, most: number): Promise<Buffer> {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of response.body ?? []) {
+    length += piece.length
+    if (length > most) throw new CommandError(`${from} is larger than ${most / MIB} MiB.`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
+}
+
+/** Mistakes of a list with their places, as text; empty: there are none. */
+export function listProblemText(
+  terminal: Terminal,
+  { file, text }: Pick<ListInput, 'file' | 'text'>,
+  problems: readonly ListProblem[],
+): string {
+  const shown = shownPath(terminal, file)
+  const found = listSource(shown, text, new Set(problems))?.problems ?? []
+  return found.map(problem => `${formatProblem(problem, text)}\n`).join('')
+}
+
+/** Mistakes in the day of a list: it is not older than the one in use, and not in the future. */
+export function dateProblems({ list, date }: ListInput, inUse: PriceList | null, today: Date): ListProblem[] {
+  const path = list.date === null ? [] : [MARK, 'date']
+  if (date > dayOf(today)) return [{ path, message: `the price list is of ${date}, which is in the future` }]
+  if (inUse?.date == null || date >= inUse.date) return []
+  const message = `the price list is of ${date}, and ${inUse.name}, which is in use, of ${inUse.date}`
+  return [{ path, message, suggestion: 'take a newer list' }]
+}

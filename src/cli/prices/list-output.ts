@@ -1,0 +1,108 @@
+/** Writes a price list: the models of some vendors, one on each line, so that a review shows what has changed. */
+import { closeSync, fsyncSync, openSync, realpathSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { isMap, type ListProblem, MARK, type Members } from '../../catalog/listed-model.ts'
+import type { PriceList } from '../../catalog/price-list.ts'
+import type { Vendor } from '../../providers/dialects/vendors.ts'
+import { CommandError } from '../terminal.ts'
+
+/** Rows of a list: of LiteLLM by the name of the model, of models.dev by provider with `models`. */
+export type Rows = Readonly<Record<string, Members>>
+
+/** The members of a row that Tollgate reads. Others would only make the changes harder to review. */
+const READ = {
+  LiteLLM:
+    /cost|^(litellm_provider|mode|max_tokens|max_input_tokens|max_output_tokens|supports_reasoning|deprecation_date)$/,
+  'models.dev': /^(cost|limit|modalities|reasoning|status|shutdown_date|deprecation_date)$/,
+}
+
+/**
+ * The rows of some vendors.
+ * @param text of a list that was read
+ * @param vendors null: all
+ */
+export function keptRows(text: string, { format }: PriceList, vendors: readonly Vendor[] | null): Rows {
+  const all = Object.entries(JSON.parse(text) as Members).filter(([key]) => key !== MARK && key !== 'sample_spec')
+  const names = vendors && new Set(vendors.flatMap(vendor => namesIn(format, vendor)))
+  return Object.fromEntries(
+    all.flatMap(([key, row]) => {
+      if (!isMap(row)) return []
+      const provider = format === 'LiteLLM' ? row['litellm_provider'] : key
+      if (typeof provider !== 'string' || names?.has(provider) === false) return []
+      if (format === 'LiteLLM') return [[key, readOf(row, format)]]
+      const models = isMap(row['models']) ? row['models'] : {}
+      const read = Object.entries(models).flatMap(([id, model]) => (isMap(model) ? [[id, readOf(model, format)]] : []))
+      return read.length === 0 ? [] : [[key, { models: Object.fromEntries(read) }]]
+    }),
+  )
+}
+
+const namesIn = (format: PriceList['format'], { name, litellm, modelsDev }: Vendor): readonly string[] =>
+  format === 'LiteLLM' ? litellm : [modelsDev ?? name]
+
+const readOf = (row: Members, format: PriceList['format']): Members =>
+  Object.fromEntries(Object.entries(row).filter(([key, value]) => READ[format].test(key) && value !== null))
+
+/** How many models the rows are. */
+export const countOf = (rows: Rows, format: PriceList['format']): number =>
+  format === 'LiteLLM'
+    ? Object.keys(rows).length
+    : Object.values(rows).reduce((sum, { models }) => sum + Object.keys(models as object).length, 0)
+
+/** The mistakes of a list in some of its rows, and those of the whole list. */
+export function problemsIn({ format, providers, problems }: PriceList, rows: Rows): ListProblem[] {
+  const isKept = ([first, , model]: readonly string[]) =>
+    first === undefined ||
+    (Object.hasOwn(rows, first) &&
+      (format === 'LiteLLM' || model === undefined || Object.hasOwn(rows[first]!['models'] as object, model)))
+  const models = [...providers.values()].flatMap(all => [...all.values()])
+  return [...problems, ...models.flatMap(model => model.problems)].filter(({ path }) => isKept(path))
+}
+
+/** The text of a list, with its day and its origin first, in the order of the names. */
+export function listText(rows: Rows, format: PriceList['format'], mark: { date: string; from: string }): string {
+  const lines = [`  ${JSON.stringify(MARK)}: ${inLine(mark)}`]
+  for (const [key, row] of inOrder(rows)) {
+    if (format === 'LiteLLM') lines.push(`  ${JSON.stringify(key)}: ${inLine(row)}`)
+    else {
+      const models = inOrder(row['models'] as Rows).map(([id, model]) => `    ${JSON.stringify(id)}: ${inLine(model)}`)
+      lines.push(`  ${JSON.stringify(key)}: { "models": {\n${models.join(',\n')}\n  } }`)
+    }
+  }
+  return `{\n${lines.join(',\n')}\n}\n`
+}
+
+const inOrder = (rows: Rows): [string, Members][] => Object.entries(rows).sort(([a], [b]) => (a < b ? -1 : 1))
+
+/** JSON in one line with blanks between its members. A text in JSON has no line breaks of its own. */
+const inLine = (value: object): string => JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ')
+
+/**
+ * Replaces a file at once: a reader finds the old text or the new one. A link stays a link.
+ * Throws a `CommandError` where the folder cannot be written to.
+ */
+export function replaceFile(path: string, text: string): void {
+  const real = realPathOf(path)
+  const aside = join(dirname(real), `.tollgate-prices-${process.pid}`)
+  try {
+    const file = openSync(aside, 'w', 0o644)
+    try {
+      writeSync(file, text)
+      fsyncSync(file)
+    } finally {
+      closeSync(file)
+    }
+    renameSync(aside, real)
+  } catch (error) {
+    rmSync(aside, { force: true })
+    throw new CommandError(`${path} cannot be written: ${(error as NodeJS.ErrnoException).code}`)
+  }
+}
+
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}

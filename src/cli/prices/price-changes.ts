@@ -1,0 +1,198 @@
+/** What another price list changes: prices of models and costs of their targets, before and after. */
+import { formatMoney, type ModelEnd, type NanoUsd, type Price, UNITS } from '#contract'
+import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
+import type { Configuration } from '../../config/configuration.ts'
+import { vendorOf } from '../../providers/dialects/vendors.ts'
+import { modelsOf, type PricedModel } from './price-view.ts'
+import { type Condition, conditionsOf, percentOf, rateUnder } from './rates.ts'
+
+/** A configuration with the lists that its prices come from. */
+export interface PricedConfiguration {
+  readonly configuration: Configuration
+  readonly catalog: PriceCatalog | null
+}
+
+/** A rate that changes. Null: the price has no rule for the unit, so it is free. */
+export interface RateChange extends Condition {
+  readonly before: NanoUsd | null
+  readonly after: NanoUsd | null
+  /** `jump`: more than ten times higher or lower; `zero`: free from now on. */
+  readonly mark: 'jump' | 'zero' | null
+}
+
+/** The price of a model, or the cost of one of its targets, that changes. */
+export interface PriceChange {
+  readonly model: string
+  /** The target whose cost it is; null: it is the price. */
+  readonly target: string | null
+  /** The rows of the catalog that it comes from, as VENDOR/MODEL. */
+  readonly listed: readonly string[]
+  readonly rates: readonly RateChange[]
+  /** Whether `accept` names all of these rows. */
+  readonly accepted: boolean
+}
+
+/** A size that changes. */
+export interface SizeChange {
+  readonly model: string
+  readonly what: 'context' | 'max_output'
+  readonly before: number
+  readonly after: number
+}
+
+export interface PriceDiff {
+  readonly changed: readonly PriceChange[]
+  readonly sizes: readonly SizeChange[]
+  /** Models that wildcards have from now on. */
+  readonly added: readonly PricedModel[]
+  /** Models that wildcards no longer have. */
+  readonly removed: readonly string[]
+  /** Models that the list before had; their price now comes from another one. */
+  readonly missing: readonly { readonly model: string; readonly from: string }[]
+  /** Prices by hand, which do not change, and the rates of the list that are other ones. */
+  readonly byHand: readonly PriceChange[]
+  /** How many models have the same price. */
+  readonly same: number
+  /** Models whose provider turns them off, where the list before did not say so. */
+  readonly ends: readonly { readonly model: string; readonly end: ModelEnd }[]
+}
+
+/**
+ * Compares a configuration under two price lists.
+ * @param accept `VENDOR/MODEL` whose price may become 0 or change more than tenfold
+ */
+export function diffOf(before: PricedConfiguration, after: PricedConfiguration, accept: readonly string[]): PriceDiff {
+  const [old, now] = [modelsOf(before.configuration), modelsOf(after.configuration)]
+  const known = new Map(old.map(model => [model.id, model]))
+  const there = new Set(now.map(({ id }) => id))
+  const both = now.flatMap(model => {
+    const was = known.get(model.id)
+    return was === undefined ? [] : [[was, model] as const]
+  })
+  const changed = both.flatMap(([was, is]) => changesOf(was, is, accept))
+  const lists = [before.catalog?.list?.source, after.catalog?.list?.source]
+  return {
+    changed,
+    sizes: both.flatMap(([was, is]) => sizesOf(was, is)),
+    added: now.filter(({ id }) => !known.has(id)),
+    removed: old.flatMap(({ id }) => (there.has(id) ? [] : [id])),
+    missing: both.flatMap(([was, is]) =>
+      lists[0] !== undefined && was.from === lists[0] && is.from !== lists[1] ? [{ model: is.id, from: is.from }] : [],
+    ),
+    byHand: byHandOf(after),
+    same: both.length - new Set(changed.map(({ model }) => model)).size,
+    ends: both.flatMap(([was, is]) => (was.end === null && is.end !== null ? [{ model: is.id, end: is.end }] : [])),
+  }
+}
+
+function changesOf(was: PricedModel, is: PricedModel, accept: readonly string[]): PriceChange[] {
+  const change = (target: string | null, listed: readonly string[], rates: readonly RateChange[]): PriceChange[] =>
+    rates.length === 0
+      ? []
+      : [
+          {
+            model: is.id,
+            target,
+            listed,
+            rates,
+            accepted: listed.length > 0 && listed.every(row => accept.includes(row)),
+          },
+        ]
+  const all = [...new Set(is.targets.flatMap(({ listed }) => listed ?? []))]
+  const price = ratesOf(was.price ?? [], is.price ?? [])
+  const costs = is.targets.flatMap((target, index) => {
+    const before = was.targets[index]?.cost
+    if (before == null || target.cost === null) return []
+    const rates = ratesOf(before, target.cost)
+    // A cost that is the price would say everything twice.
+    const isPrice = JSON.stringify(rates, asText) === JSON.stringify(price, asText)
+    return isPrice ? [] : change(target.id, target.listed === null ? [] : [target.listed], rates)
+  })
+  return [...change(null, all, price), ...costs]
+}
+
+const asText = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value)
+
+/** The rates that differ between two prices. */
+function ratesOf(before: Price, after: Price): RateChange[] {
+  return conditionsOf(before, after).flatMap(condition => {
+    const [was, is] = [rateUnder(before, condition), rateUnder(after, condition)]
+    return (was ?? 0n) === (is ?? 0n)
+      ? []
+      : [{ ...condition, before: was, after: is, mark: markOf(was ?? 0n, is ?? 0n) }]
+  })
+}
+
+function markOf(was: NanoUsd, is: NanoUsd): RateChange['mark'] {
+  if (was === 0n) return null
+  if (is === 0n) return 'zero'
+  return is > was * 10n || was > is * 10n ? 'jump' : null
+}
+
+function sizesOf(was: PricedModel, is: PricedModel): SizeChange[] {
+  const sizes = [
+    { what: 'context', before: was.context.value, after: is.context.value },
+    { what: 'max_output', before: was.maxOutput.value, after: is.maxOutput.value },
+  ] as const
+  return sizes.flatMap(size => (size.before === size.after ? [] : [{ model: is.id, ...size }]))
+}
+
+/** Prices by hand beside those of the list. A model with several targets has one of them. */
+function byHandOf({ configuration, catalog }: PricedConfiguration): PriceChange[] {
+  const { models, origins, providers } = configuration
+  return [...models.values()].flatMap(({ id, price, targets }) => {
+    const [target] = targets
+    if (price === null || targets.length !== 1 || origins.get(id)!.price !== null) return []
+    const provider = providers.get(target!.provider)!
+    const vendor = vendorOf(provider)
+    const row: CatalogModel | null = (vendor && catalog?.find(vendor, target!.model)) ?? null
+    if (row?.price == null) return []
+    // A search is free by hand only where the model takes none.
+    const rates = ratesOf(price, row.price).filter(rate => rate.unit !== 'search' || rate.before !== null)
+    return rates.length === 0
+      ? []
+      : [{ model: id, target: null, listed: [`${vendor!.name}/${row.id}`], rates, accepted: true }]
+  })
+}
+
+/** Changes that need to be accepted. */
+export const unaccepted = ({ changed }: PriceDiff): PriceChange[] =>
+  changed.filter(({ rates, accepted }) => !accepted && rates.some(({ mark }) => mark !== null))
+
+/** The comparison as JSON. */
+export function diffJson(diff: PriceDiff): object {
+  const { changed, sizes, added, removed, missing, byHand, same, ends } = diff
+  return {
+    changed: changed.map(changeJson),
+    sizes,
+    new: added.map(({ id, price, from }) => ({ model: id, price: price && ratesJson(ratesOf([], price)), from })),
+    removed,
+    missing,
+    by_hand: byHand.map(changeJson),
+    same,
+    ends: ends.map(({ model, end }) => ({ model, ...end })),
+  }
+}
+
+const changeJson = ({ model, target, listed, rates, accepted }: PriceChange): object => ({
+  model,
+  target,
+  listed_as: listed,
+  rates: ratesJson(rates),
+  accepted,
+})
+
+const money = (rate: NanoUsd | null): string => formatMoney(rate ?? 0n)
+
+const ratesJson = (rates: readonly RateChange[]): object[] =>
+  rates.map(({ unit, above, tier, before, after, mark }) => ({
+    unit,
+    above: above ?? null,
+    tier: tier ?? null,
+    per: UNITS[unit].per / (unit === 'second' ? 1000 : 1),
+    before: money(before),
+    after: money(after),
+    difference: money((after ?? 0n) - (before ?? 0n)),
+    percent: percentOf(before ?? 0n, after ?? 0n),
+    mark,
+  }))

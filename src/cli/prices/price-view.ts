@@ -1,0 +1,170 @@
+/** Prices of models with all that is known of them: `tollgate prices show` prints it, and scripts get it as JSON. */
+import { formatMoney, type Model, type ModelEnd, type NanoUsd, type Price, priceFields } from '#contract'
+import type { CatalogModel, Sourced } from '../../catalog/price-catalog.ts'
+import type { Configuration } from '../../config/configuration.ts'
+import { vendorOf } from '../../providers/dialects/vendors.ts'
+import { type Condition, conditionsOf, rateUnder } from './rates.ts'
+
+/** A model of the configuration, or of the price catalog: that one has no targets. */
+export interface PricedModel {
+  readonly id: string
+  readonly aliases: readonly string[]
+  /** The id with a `*` that it comes from. */
+  readonly wildcard: string | null
+  /** Null: free, or in the catalog without a price for tokens. */
+  readonly price: Price | null
+  readonly from: string
+  /** Tokens. */
+  readonly context: Sourced<number>
+  readonly maxOutput: Sourced<number>
+  readonly reasoning: Sourced<boolean>
+  readonly targets: readonly PricedTarget[]
+  /** Priced by the list, and not counted by the gateway. */
+  readonly uncounted: readonly string[]
+  /** Whether its price is the dearest of the day. */
+  readonly hourly: boolean
+  /** The day of the next price in the list, as YYYY-MM-DD. */
+  readonly changes: string | null
+  readonly end: ModelEnd | null
+}
+
+/** A target of a model. */
+export interface PricedTarget {
+  /** Provider and model. */
+  readonly id: string
+  /** Its row in the catalog, as VENDOR/MODEL; null: none was looked for. */
+  readonly listed: string | null
+  /** Null: not known. */
+  readonly cost: Price | null
+  readonly from: string | null
+  readonly margins: readonly Margin[]
+}
+
+/** What is left of a rate of the price. */
+export interface Margin extends Condition {
+  readonly price: NanoUsd
+  readonly cost: NanoUsd
+}
+
+/** Where the values of gateway.yaml come from. */
+export const BY_HAND = 'gateway.yaml'
+
+/** The models of a configuration. */
+export function modelsOf(configuration: Configuration): PricedModel[] {
+  const { models, origins, aliases, providers } = configuration
+  return [...models.values()].map(model => {
+    const origin = origins.get(model.id)!
+    const rows = origin.targets.flatMap(row => (row === null ? [] : [row]))
+    const automatic = origin.price === null ? [] : rows
+    return {
+      id: model.id,
+      aliases: [...aliases].flatMap(([alias, id]) => (id === model.id ? [alias] : [])),
+      wildcard: model.wildcard ?? null,
+      price: model.price,
+      from: origin.price === null ? BY_HAND : sourcesOf(model.price!, origin.price.source),
+      context: { value: model.context, source: origin.context },
+      maxOutput: { value: model.maxOutput, source: origin.maxOutput },
+      reasoning: { value: model.reasoning, source: origin.reasoning },
+      targets: model.targets.map((target, index) => {
+        const row = origin.targets[index] ?? null
+        return {
+          id: target.id,
+          listed: row && `${vendorOf(providers.get(target.provider)!)!.name}/${row.id}`,
+          cost: target.cost,
+          from: target.cost && sourcesOf(target.cost, BY_HAND),
+          margins: target.cost === null ? [] : marginsOf(model, target.cost),
+        }
+      }),
+      uncounted: [...new Set(automatic.flatMap(({ uncounted }) => uncounted))],
+      hourly: automatic.some(({ hourly }) => hourly),
+      changes: automatic.flatMap(({ changes }) => changes ?? []).sort()[0] ?? null,
+      end: model.deprecation ?? null,
+    }
+  })
+}
+
+/** A row of the price catalog. */
+export function catalogModel(id: string, row: CatalogModel): PricedModel {
+  return {
+    id,
+    aliases: [],
+    wildcard: null,
+    price: row.price,
+    from: row.source,
+    context: row.context,
+    maxOutput: row.maxOutput,
+    reasoning: row.reasoning,
+    targets: [],
+    uncounted: row.uncounted,
+    hourly: row.hourly,
+    changes: row.changes,
+    end: row.deprecation,
+  }
+}
+
+/** The lists of a price, each with its day. */
+function sourcesOf(price: Price, otherwise: string): string {
+  return [...new Set(price.map(rule => rule.source ?? otherwise))].join(', ') || otherwise
+}
+
+/** A search is left out where the model takes none. */
+function marginsOf({ price, allow }: Pick<Model, 'price' | 'allow'>, cost: Price): Margin[] {
+  const conditions = conditionsOf(price ?? [], cost)
+  return conditions
+    .filter(({ unit }) => unit !== 'search' || allow.includes('web_search'))
+    .map(condition => ({
+      ...condition,
+      price: rateUnder(price ?? [], condition) ?? 0n,
+      cost: rateUnder(cost, condition) ?? 0n,
+    }))
+}
+
+/** The smallest margin of all targets in percent of the price; null: no cost is known, or nothing costs anything. */
+export function smallestMargin({ targets }: PricedModel): number | null {
+  const shares = targets.flatMap(({ margins }) => margins.flatMap(margin => shareOf(margin) ?? []))
+  return shares.length === 0 ? null : Math.min(...shares)
+}
+
+/** In percent of the price; null: it costs nothing. What is given away is a loss without end. */
+export function shareOf({ price, cost }: Margin): number | null {
+  if (price === 0n) return cost === 0n ? null : Number.NEGATIVE_INFINITY
+  return Number(((price - cost) * 10_000n) / price) / 100
+}
+
+/** A model as JSON. */
+export function modelJson(model: PricedModel): object {
+  const { id, aliases, wildcard, price, from, context, maxOutput, reasoning, targets, uncounted, hourly } = model
+  const sourced = <T>({ value, source }: Sourced<T>) => ({ value, from: source })
+  return {
+    id,
+    aliases,
+    wildcard,
+    price: price && priceFields(price),
+    price_from: from,
+    context: sourced(context),
+    max_output: sourced(maxOutput),
+    reasoning: sourced(reasoning),
+    targets: targets.map(target => ({
+      id: target.id,
+      listed_as: target.listed,
+      cost: target.cost && priceFields(target.cost),
+      cost_from: target.from,
+      margins: target.margins.map(margin => ({
+        ...conditionJson(margin),
+        price: formatMoney(margin.price),
+        cost: formatMoney(margin.cost),
+        margin: formatMoney(margin.price - margin.cost),
+        percent: Number.isFinite(shareOf(margin)) ? shareOf(margin) : null,
+      })),
+    })),
+    uncounted,
+    dearest_of_the_day: hourly,
+    changes: model.changes,
+    ends: model.end,
+  }
+}
+
+/** The unit of a rate and when it holds, as JSON. */
+export function conditionJson({ unit, above, tier }: Condition): object {
+  return { unit, above: above ?? null, tier: tier ?? null }
+}

@@ -1,0 +1,69 @@
+/** Rates of prices, as the commands compare and print them. */
+import {
+  isToken,
+  type NanoUsd,
+  type Price,
+  type PriceRule,
+  ruleFor,
+  type Tier,
+  UNIT_NAMES,
+  UNITS,
+  type Unit,
+} from '#contract'
+import { showNano } from '../format.ts'
+
+/** When a rate holds: for prompts of more tokens than `above`, and in a class of service. */
+export interface Condition {
+  readonly unit: Unit
+  readonly above?: number
+  readonly tier?: Tier
+}
+
+/** The price of `UNITS[unit].per` units under a condition; null: the price has no rule for them. */
+export function rateUnder(price: Price, { unit, above, tier }: Condition): NanoUsd | null {
+  const rule = ruleFor(price, unit, (above ?? -1) + 1, tier)
+  return rule === undefined ? null : (rule.nanos * BigInt(UNITS[unit].per)) / BigInt(rule.per)
+}
+
+/** All conditions of several prices, each once, in the order of the units. */
+export function conditionsOf(...prices: readonly Price[]): Condition[] {
+  const found = new Map(prices.flat().map(rule => [nameOf(rule), conditionOf(rule)]))
+  return [...found.values()].sort(
+    (a, b) =>
+      UNIT_NAMES.indexOf(a.unit) - UNIT_NAMES.indexOf(b.unit) ||
+      (a.tier ?? '').localeCompare(b.tier ?? '') ||
+      (a.above ?? 0) - (b.above ?? 0),
+  )
+}
+
+const conditionOf = ({ unit, above, tier }: PriceRule): Condition => ({
+  unit,
+  ...(above === undefined ? {} : { above }),
+  ...(tier === undefined ? {} : { tier }),
+})
+
+/** `input`, `input above 200000 tokens`, `output (flex)`: the unit as gateway.yaml has it. */
+export function nameOf({ unit, above, tier }: Condition): string {
+  const name = tier === undefined ? UNITS[unit].key : `${UNITS[unit].key} (${tier})`
+  return above === undefined ? name : `${name} above ${above} tokens`
+}
+
+/** How many units a rate is for: `1M tokens`, `1M characters`, `page`. */
+export function perOf(unit: Unit): string {
+  if (isToken(unit)) return '1M tokens'
+  if (unit === 'character') return '1M characters'
+  return unit === 'second' ? 'second' : UNITS[unit].one
+}
+
+/** `$1.25`; a rate that a price does not have is `-`. */
+export const rateText = (rate: NanoUsd | null): string => (rate === null ? '-' : showNano(rate))
+
+/** The change from one amount to another in percent, to two decimals; null: the first is 0. */
+export function percentOf(before: NanoUsd, after: NanoUsd): number | null {
+  return before === 0n ? null : Number(((after - before) * 10_000n) / before) / 100
+}
+
+/** `+12.5 %`, and `new` where there is no percentage. */
+export function percentText(percent: number | null): string {
+  return percent === null ? 'new' : `${percent > 0 ? '+' : ''}${percent} %`
+}

@@ -1,0 +1,152 @@
+/** `tollgate prices update`: writes the price list of a configuration, for a review. It changes no price of a running gateway by itself. */
+import { existsSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import type { LoadResult } from '../../config/load.ts'
+import { pathOf } from '../commands.ts'
+import { problemText, shownPath } from '../configuration.ts'
+import { count, json } from '../format.ts'
+import { askGateway } from '../operate.ts'
+import { findStore } from '../place.ts'
+import { loadWithStandIns } from '../simulated.ts'
+import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
+import { diffText } from './changes-text.ts'
+import { refusals } from './diff-prices.ts'
+import { dateProblems, type ListInput, listProblemText, readListInput } from './list-input.ts'
+import { countOf, keptRows, listText, problemsIn, type Rows, replaceFile } from './list-output.ts'
+import { diffJson, diffOf } from './price-changes.ts'
+import { vendorsOf } from './used-vendors.ts'
+
+export interface UpdateOptions {
+  readonly config: string
+  /** Where the list is written; null: to the file that the configuration names. */
+  readonly out: string | null
+  readonly accept: readonly string[]
+  /** Whether the models of all vendors are kept. */
+  readonly all: boolean
+  readonly json: boolean
+  readonly today: Date
+}
+
+type Loaded = Extract<LoadResult, { readonly configuration: object }>
+
+/** The name of a list where the configuration names none. */
+const NEW_LIST = 'prices.json'
+
+/** Reads, checks, compares and writes a list. Answers with 1, and writes nothing, where the list is refused. */
+export async function updatePrices(terminal: Terminal, from: string, options: UpdateOptions): Promise<ExitCode> {
+  const { config, today, accept } = options
+  const input = await readListInput(terminal, from, today)
+  const before = await loadBefore(terminal, options)
+  const given = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept: 'all' } })
+  const loaded = before ?? ('configuration' in given ? given : null)
+  const rows = loaded === null ? {} : rowsOf(input, loaded, options.all)
+  const mistakes = [...problemsIn(input.list, rows), ...dateProblems(input, before?.catalog?.list ?? null, today)]
+  if (mistakes.length > 0) return refused(terminal, listProblemText(terminal, input, mistakes))
+  if ('problems' in given) return refused(terminal, await problemText(terminal, given))
+  if (countOf(rows, input.list.format) === 0) {
+    const vendors = vendorsOf(given.configuration).map(({ title }) => title)
+    throw new CommandError(
+      `${input.from} has no model of ${vendors.length === 0 ? 'a provider of the configuration' : vendors.join(', ')}. --all keeps all models.`,
+    )
+  }
+  const file = outOf(terminal, given, options)
+  const text = listText(rows, input.list.format, { date: input.date, from: input.from })
+  const after = await loadWithStandIns(terminal, config, { today, priceList: { file, text, accept: 'all' } })
+  if ('problems' in after) return refused(terminal, await problemText(terminal, after))
+  const diff = before && diffOf(before, after, [...(before.configuration.priceList?.accept ?? []), ...accept])
+  const failed = await refusals(terminal, config, { input, diff, accept, today })
+  if (failed.length === 0) {
+    await checkNotServed(terminal, file, given, options)
+    replaceFile(file, text)
+  }
+  const next = failed.length > 0 ? [] : await nextSteps(terminal, { file, given, after: text, options })
+  const models = countOf(rows, input.list.format)
+  if (options.json) {
+    const written =
+      failed.length > 0 ? null : { file, format: input.list.format, date: input.date, from: input.from, models }
+    terminal.out(json({ ok: failed.length === 0, written, ...(diff === null ? {} : diffJson(diff)), next, failed }))
+  } else {
+    terminal.out(diff === null ? '' : `${diffText(diff)}\n`)
+    if (failed.length > 0) terminal.err(`${failed.join('\n')}\n\nNothing was written.\n`)
+    else
+      terminal.out(
+        `Written: ${shownPath(terminal, file)}, ${count(models, 'model')} of ${input.date} from ${input.from}.\n${next.map(line => `${line}\n`).join('')}`,
+      )
+  }
+  return failed.length === 0 ? 0 : 1
+}
+
+/** The configuration with the list that it has, or with the built-in one where its own cannot be used; null: neither loads. */
+async function loadBefore(terminal: Terminal, { config, today }: UpdateOptions): Promise<Loaded | null> {
+  const own = await loadWithStandIns(terminal, config, { today })
+  if ('configuration' in own) return own
+  const builtIn = await loadWithStandIns(terminal, config, { today, priceList: null })
+  return 'configuration' in builtIn ? builtIn : null
+}
+
+function rowsOf(input: ListInput, { configuration }: Loaded, all: boolean): Rows {
+  if (input.list.problems.some(({ path }) => path.length === 0)) return {}
+  return keptRows(input.text, input.list, all ? null : vendorsOf(configuration))
+}
+
+function refused(terminal: Terminal, problems: string): ExitCode {
+  terminal.err(`${problems}\nNothing was written.\n`)
+  return 1
+}
+
+function outOf(terminal: Terminal, { configuration }: Loaded, { out }: UpdateOptions): string {
+  if (out !== null) return pathOf(terminal, out)
+  if (configuration.priceList !== null) return configuration.priceList.file
+  const file = join(dirname(configuration.file), NEW_LIST)
+  if (!existsSync(file)) return file
+  throw new CommandError(
+    `${shownPath(terminal, file)} is there, and the configuration does not name it. Write "catalog: ${NEW_LIST}", or another file with --out.`,
+  )
+}
+
+/** A gateway reloads when one of its files changes: then nobody has seen the new prices. */
+async function checkNotServed(
+  terminal: Terminal,
+  file: string,
+  { configuration }: Loaded,
+  { config }: UpdateOptions,
+): Promise<void> {
+  if (configuration.priceList?.file !== file) return
+  const place = await findStore(terminal, config).catch((error: unknown) => {
+    // The store may be in a variable that this shell does not have.
+    if (error instanceof CommandError) return null
+    throw error
+  })
+  if (place === null || (await askGateway(place, 'model.list', {})) === null) return
+  throw new CommandError(
+    `A gateway runs with ${config}, and would use ${shownPath(terminal, file)} at once. Write another file with --out, review it, and move it into place.`,
+  )
+}
+
+interface Written {
+  readonly file: string
+  readonly given: Loaded
+  readonly after: string
+  readonly options: UpdateOptions
+}
+
+/** What remains to be done, a sentence each. */
+async function nextSteps(terminal: Terminal, { file, given, after, options }: Written): Promise<string[]> {
+  const { config, accept, today } = options
+  const { priceList, file: configFile } = given.configuration
+  const shown = shownPath(terminal, file)
+  const strict =
+    accept.length === 0
+      ? null
+      : await loadWithStandIns(terminal, config, { today, priceList: { file, text: after, accept: [] } })
+  const accepted =
+    strict !== null && 'problems' in strict ? [...(priceList?.accept ?? []), ...accept] : (priceList?.accept ?? [])
+  const name = relative(dirname(configFile), file)
+  const line =
+    accepted.length === 0 ? `catalog: ${name}` : `catalog: { file: ${name}, accept: [${accepted.join(', ')}] }`
+  const isNamed = priceList?.file === file && accepted.length === priceList.accept.length
+  return [
+    ...(isNamed ? [] : [`Add to ${config}:  ${line}`]),
+    `Review ${shown}, run ${terminal.self} check, and reload the gateway. No price changes before that.`,
+  ]
+}

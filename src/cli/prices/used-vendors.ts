@@ -1,0 +1,8 @@
+/** The vendors that a configuration buys from. */
+import type { Configuration } from '../../config/configuration.ts'
+import { type Vendor, vendorOf } from '../../providers/dialects/vendors.ts'
+
+/** Each once, in the order of the providers. */
+export function vendorsOf({ providers }: Pick<Configuration, 'providers'>): Vendor[] {
+  return [...new Set([...providers.values()].flatMap(provider => vendorOf(provider) ?? []))]
+}
