@@ -31,9 +31,10 @@ export interface Column {
   readonly right?: boolean
 }
 
-/** Rows under titles, aligned; each line ends without spaces. */
+/** Rows under titles, aligned; each line ends without spaces. Columns of which none has a title have no line of titles. */
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
-  const lines = [columns.map(column => column.title), ...rows.map(row => row.map(visible))]
+  const titles = columns.map(({ title }) => title)
+  const lines = [...(titles.some(Boolean) ? [titles] : []), ...rows.map(row => row.map(visible))]
   const widths = columns.map((_, at) => Math.max(...lines.map(line => width(line[at] ?? ''))))
   return lines
     .map(line =>

@@ -27,7 +27,10 @@ export type Report = (checked: readonly Checked[], context: ReportContext) => st
 
 /** `file:line:column: sentence` with the line and a caret; what is fine is counted; one line sums it up. */
 export async function textReport(checked: readonly Checked[], { terminal, colours }: ReportContext): Promise<string> {
-  const { formatProblem } = await import('../config/yaml/problem.ts')
+  const [{ formatProblem }, { priceSummary }] = await Promise.all([
+    import('../config/yaml/problem.ts'),
+    import('./prices/price-summary.ts'),
+  ])
   const paint = (code: string, text: string) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text)
   const parts = checked.map(({ file, loaded }) => {
     const problems = foundIn(loaded).map(problem => {
@@ -37,7 +40,7 @@ export async function textReport(checked: readonly Checked[], { terminal, colour
     if ('configuration' in loaded) {
       const warnings = warningsIn(loaded)
       const warned = warnings === 0 ? '' : `, ${paint('33', count(warnings, 'warning'))}`
-      const sum = `${checked.length > 1 ? `${file}: ` : ''}${paint('32', 'OK')}: ${contentsOf(loaded)}${warned}\n`
+      const sum = `${checked.length > 1 ? `${file}: ` : ''}${paint('32', 'OK')}: ${contentsOf(loaded)}${warned}\n${priceSummary(loaded.configuration)}`
       return problems.length === 0 ? sum : `${problems.join('')}\n${sum}`
     }
     return `${problems.join('')}\n${paint('31', `${count(loaded.problems.length, 'problem')} in ${file}`)}\n`
@@ -59,14 +62,25 @@ export function summary(checked: readonly Checked[]): string {
 }
 
 /** Everything as one JSON value. */
-export function jsonReport(checked: readonly Checked[], { terminal, strict }: ReportContext): string {
+export async function jsonReport(checked: readonly Checked[], { terminal, strict }: ReportContext): Promise<string> {
+  const { pricesJson } = await import('./prices/price-summary.ts')
   const files = checked.map(({ file, loaded }) => {
     const problems = foundIn(loaded).map(problem => problemJson(terminal, problem))
     if ('problems' in loaded) return { file, ok: false, problems }
     const { providers, models, routes } = loaded.configuration
     const ok = !strict || warningsIn(loaded) === 0
     const derived = derivedIn(routes)
-    return { file, ok, providers: providers.size, models: models.size, routes: routes.length, derived, problems }
+    const prices = pricesJson(loaded.configuration)
+    return {
+      file,
+      ok,
+      providers: providers.size,
+      models: models.size,
+      routes: routes.length,
+      derived,
+      ...(prices === null ? {} : { prices }),
+      problems,
+    }
   })
   return json({ ok: isPassed(checked, strict), files })
 }

@@ -49,6 +49,7 @@ export const SHARED_NAMES: Readonly<Record<string, string>> = {
   password: 'passwords',
   ledger: 'the ledger',
   usage: 'usage',
+  prices: 'prices of models',
   report: 'a report of a command',
   replay: 'replay',
   run: 'runs one thing from its file to its result',

@@ -1,4 +1,4 @@
-/** What another price list changes, for people. */
+/** The changes that another price list brings, for people. */
 import { count, pairs, showNano, table } from '../format.ts'
 import type { PriceChange, PriceDiff, RateChange } from './price-changes.ts'
 import { shortList } from './price-text.ts'

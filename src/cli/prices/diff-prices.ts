@@ -1,12 +1,13 @@
 /** `tollgate prices diff`: what another price list would change. */
 import { problemText } from '../configuration.ts'
-import { json } from '../format.ts'
+import { json, showNano } from '../format.ts'
 import { loadWithStandIns } from '../simulated.ts'
 import type { ExitCode, Terminal } from '../terminal.ts'
 import { diffText } from './changes-text.ts'
 import { dateProblems, type ListInput, listProblemText, readListInput } from './list-input.ts'
 import { keptRows, problemsIn } from './list-output.ts'
 import { diffJson, diffOf, type PriceDiff, unaccepted } from './price-changes.ts'
+import { nameOf } from './rates.ts'
 import { trafficCost } from './traffic-cost.ts'
 import { trafficJson, trafficText } from './traffic-text.ts'
 import { vendorsOf } from './used-vendors.ts'
@@ -66,12 +67,14 @@ export async function refusals(
   { input, diff, accept, today }: { input: ListInput; diff: PriceDiff | null; accept: readonly string[]; today: Date },
 ): Promise<string[]> {
   const open = diff === null ? [] : unaccepted(diff)
-  const sentences = open.map(({ model, target, listed, rates }) => {
-    const what = target === null ? `The price of ${model}` : `The cost of ${model} at ${target}`
-    const how = rates.some(({ mark }) => mark === 'zero') ? 'falls to 0' : 'changes more than tenfold'
+  const sentences = open.map(({ model, listed, rates }) => {
+    const subject = listed.length === 0 ? model : listed.join(' and ')
+    const marked = rates.filter(({ mark }) => mark !== null)
+    const how = marked.map(rate => `${nameOf(rate)} ${showNano(rate.before ?? 0n)} -> ${showNano(rate.after ?? 0n)}`)
     const options = listed.map(row => `--accept ${row}`).join(' ')
-    return `${what} ${how}.${options === '' ? '' : ` Where that is right, add ${options}.`}`
+    return `${subject}: ${how.join(', ')}.${options === '' ? '' : ` Where that is right, add ${options}.`}`
   })
   const strict = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept } })
-  return 'problems' in strict ? [...sentences, (await problemText(terminal, strict)).trimEnd()] : sentences
+  const problems = 'problems' in strict ? [(await problemText(terminal, strict)).trimEnd()] : []
+  return [...new Set(sentences), ...problems]
 }

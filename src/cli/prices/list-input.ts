@@ -31,7 +31,7 @@ const LIMITS: InputLimits = { ms: 30_000, bytes: MAX_LIST_BYTES }
 const MIB = 1024 * 1024
 
 /**
- * Reads a price list. Throws a `CommandError` where there is none.
+ * Reads a price list. Throws a `CommandError` where the file or address has not got one.
  * @param from a path, or an https address (http on this machine)
  */
 export async function readListInput(
@@ -42,7 +42,7 @@ export async function readListInput(
 ): Promise<ListInput> {
   const input = /^[a-z][a-z0-9+.-]*:\/\//i.test(from)
     ? { ...(await download(from, limits)), day: dayOf(today) }
-    : await readFrom(terminal, from, limits)
+    : await readFrom(terminal, from, today, limits)
   if (/^\s*</.test(input.text)) {
     throw new CommandError(`${input.from} is a page of HTML, not a price list in JSON. Name the file itself.`)
   }
@@ -54,14 +54,20 @@ const dayOf = (date: Date): string => date.toISOString().slice(0, 10)
 
 type Input = Pick<ListInput, 'file' | 'from' | 'text'>
 
-async function readFrom(terminal: Terminal, from: string, { bytes }: InputLimits): Promise<Input & { day: string }> {
+async function readFrom(
+  terminal: Terminal,
+  from: string,
+  today: Date,
+  { bytes }: InputLimits,
+): Promise<Input & { day: string }> {
   const path = pathOf(terminal, from)
   try {
     const text = await readTextFile(path, bytes)
-    return { file: path, from: basename(path), text, day: dayOf((await stat(path)).mtime) }
+    const { mtime } = await stat(path)
+    return { file: path, from: basename(path), text, day: dayOf(mtime < today ? mtime : today) }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    throw new CommandError(`${from} cannot be read: ${code === 'ENOENT' ? 'there is no such file' : message}.`)
+    throw new CommandError(`${from} cannot be read: ${code === 'ENOENT' ? 'the file does not exist' : message}.`)
   }
 }
 

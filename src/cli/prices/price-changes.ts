@@ -1,9 +1,10 @@
-/** What another price list changes: prices of models and costs of their targets, before and after. */
+/** The changes that another price list brings: prices of models and costs of their targets, before and after. */
+import { isDeepStrictEqual } from 'node:util'
 import { formatMoney, type ModelEnd, type NanoUsd, type Price, UNITS } from '#contract'
 import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import { vendorOf } from '../../providers/dialects/vendors.ts'
-import { modelsOf, type PricedModel } from './price-view.ts'
+import { modelsOf, type PricedModel, type PricedTarget } from './price-view.ts'
 import { type Condition, conditionsOf, percentOf, rateUnder } from './rates.ts'
 
 /** A configuration with the lists that its prices come from. */
@@ -98,28 +99,31 @@ function changesOf(was: PricedModel, is: PricedModel, accept: readonly string[])
             accepted: listed.length > 0 && listed.every(row => accept.includes(row)),
           },
         ]
-  const all = [...new Set(is.targets.flatMap(({ listed }) => listed ?? []))]
-  const price = ratesOf(was.price ?? [], is.price ?? [])
-  const costs = is.targets.flatMap((target, index) => {
+  const price = ratesOf(was.price ?? [], is.price ?? [], is.searches)
+  const costs = is.targets.map((target, index) => {
     const before = was.targets[index]?.cost
-    if (before == null || target.cost === null) return []
-    const rates = ratesOf(before, target.cost)
-    // A cost that is the price would say everything twice.
-    const isPrice = JSON.stringify(rates, asText) === JSON.stringify(price, asText)
-    return isPrice ? [] : change(target.id, target.listed === null ? [] : [target.listed], rates)
+    const known = before != null && target.cost !== null
+    return { ...target, rates: known ? ratesOf(before, target.cost, is.searches) : [] }
   })
-  return [...change(null, all, price), ...costs]
+  const rowsOf = (some: readonly PricedTarget[]) => [...new Set(some.flatMap(({ listed }) => listed ?? []))]
+  // A price jumps with the cost of a target: the others need not be accepted.
+  const jumping = rowsOf(costs.filter(({ rates }) => rates.some(({ mark }) => mark !== null)))
+  return [
+    ...change(null, jumping.length > 0 ? jumping : rowsOf(is.targets), price),
+    // A cost that is the price would say everything twice.
+    ...costs
+      .filter(({ rates }) => !isDeepStrictEqual(rates, price))
+      .flatMap(target => change(target.id, rowsOf([target]), target.rates)),
+  ]
 }
 
-const asText = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value)
-
 /** The rates that differ between two prices. */
-function ratesOf(before: Price, after: Price): RateChange[] {
+function ratesOf(before: Price, after: Price, searches: boolean): RateChange[] {
   return conditionsOf(before, after).flatMap(condition => {
+    if (condition.unit === 'search' && !searches) return []
     const [was, is] = [rateUnder(before, condition), rateUnder(after, condition)]
-    return (was ?? 0n) === (is ?? 0n)
-      ? []
-      : [{ ...condition, before: was, after: is, mark: markOf(was ?? 0n, is ?? 0n) }]
+    if ((was ?? 0n) === (is ?? 0n)) return []
+    return [{ ...condition, before: was, after: is, mark: markOf(was ?? 0n, is ?? 0n) }]
   })
 }
 
@@ -140,15 +144,14 @@ function sizesOf(was: PricedModel, is: PricedModel): SizeChange[] {
 /** Prices by hand beside those of the list. A model with several targets has one of them. */
 function byHandOf({ configuration, catalog }: PricedConfiguration): PriceChange[] {
   const { models, origins, providers } = configuration
-  return [...models.values()].flatMap(({ id, price, targets }) => {
+  return [...models.values()].flatMap(({ id, price, targets, allow }) => {
     const [target] = targets
     if (price === null || targets.length !== 1 || origins.get(id)!.price !== null) return []
     const provider = providers.get(target!.provider)!
     const vendor = vendorOf(provider)
     const row: CatalogModel | null = (vendor && catalog?.find(vendor, target!.model)) ?? null
     if (row?.price == null) return []
-    // A search is free by hand only where the model takes none.
-    const rates = ratesOf(price, row.price).filter(rate => rate.unit !== 'search' || rate.before !== null)
+    const rates = ratesOf(price, row.price, allow.includes('web_search'))
     return rates.length === 0
       ? []
       : [{ model: id, target: null, listed: [`${vendor!.name}/${row.id}`], rates, accepted: true }]
@@ -165,7 +168,7 @@ export function diffJson(diff: PriceDiff): object {
   return {
     changed: changed.map(changeJson),
     sizes,
-    new: added.map(({ id, price, from }) => ({ model: id, price: price && ratesJson(ratesOf([], price)), from })),
+    new: added.map(({ id, price, from }) => ({ model: id, price: price && ratesJson(ratesOf([], price, true)), from })),
     removed,
     missing,
     by_hand: byHand.map(changeJson),

@@ -19,6 +19,8 @@ export interface PricedModel {
   readonly maxOutput: Sourced<number>
   readonly reasoning: Sourced<boolean>
   readonly targets: readonly PricedTarget[]
+  /** Whether requests may ask it to search the web; if not, the price of a search says nothing. */
+  readonly searches: boolean
   /** Priced by the list, and not counted by the gateway. */
   readonly uncounted: readonly string[]
   /** Whether its price is the dearest of the day. */
@@ -40,7 +42,7 @@ export interface PricedTarget {
   readonly margins: readonly Margin[]
 }
 
-/** What is left of a rate of the price. */
+/** The difference of a rate of the price and that of the cost. */
 export interface Margin extends Condition {
   readonly price: NanoUsd
   readonly cost: NanoUsd
@@ -75,6 +77,7 @@ export function modelsOf(configuration: Configuration): PricedModel[] {
           margins: target.cost === null ? [] : marginsOf(model, target.cost),
         }
       }),
+      searches: model.allow.includes('web_search'),
       uncounted: [...new Set(automatic.flatMap(({ uncounted }) => uncounted))],
       hourly: automatic.some(({ hourly }) => hourly),
       changes: automatic.flatMap(({ changes }) => changes ?? []).sort()[0] ?? null,
@@ -95,6 +98,7 @@ export function catalogModel(id: string, row: CatalogModel): PricedModel {
     maxOutput: row.maxOutput,
     reasoning: row.reasoning,
     targets: [],
+    searches: true,
     uncounted: row.uncounted,
     hourly: row.hourly,
     changes: row.changes,

@@ -63,7 +63,7 @@ export function percentOf(before: NanoUsd, after: NanoUsd): number | null {
   return before === 0n ? null : Number(((after - before) * 10_000n) / before) / 100
 }
 
-/** `+12.5 %`, and `new` where there is no percentage. */
+/** `+12.5 %`, and `new` where the amount before was 0. */
 export function percentText(percent: number | null): string {
   return percent === null ? 'new' : `${percent > 0 ? '+' : ''}${percent} %`
 }

@@ -20,7 +20,7 @@ export interface ShowOptions {
   readonly today: Date
 }
 
-interface Known {
+interface Shown {
   readonly models: readonly PricedModel[]
   readonly catalog: PriceCatalog
 }
@@ -43,7 +43,7 @@ export async function showPrices(terminal: Terminal, name: string | null, option
 }
 
 /** Null: the configuration has problems, which are printed, and it alone could answer. */
-async function load(terminal: Terminal, name: string | null, options: ShowOptions): Promise<Known | null> {
+async function load(terminal: Terminal, name: string | null, options: ShowOptions): Promise<Shown | null> {
   const { config, isNamed, today } = options
   const builtIn = async () => ({ models: [], catalog: await loadPriceCatalog(null, [], today) })
   if (!isNamed && !existsSync(pathOf(terminal, config))) return builtIn()
@@ -66,7 +66,7 @@ function ownModels(models: readonly PricedModel[], name: string): PricedModel[] 
   return models.filter(({ id, wildcard }) => wildcard === name || starIn(name, id) !== null)
 }
 
-function listedModels({ models, catalog }: Known, name: string): PricedModel[] {
+function listedModels({ models, catalog }: Shown, name: string): PricedModel[] {
   const slash = name.indexOf('/')
   const [vendorName, model] = slash < 0 ? [name, '*'] : [name.slice(0, slash), name.slice(slash + 1)]
   const vendor = vendorNamed(vendorName)

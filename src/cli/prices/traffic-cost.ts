@@ -11,16 +11,16 @@ import type { Terminal } from '../terminal.ts'
 export interface TrafficCost {
   /** Lines that were charged, with the cost of their usage at both prices. */
   readonly compared: Comparison
-  /** What the log says was charged for the same lines, in nano-dollars. */
+  /** The recorded charges of the same lines, in nano-dollars. */
   readonly charged: bigint
-  /** Lines without usage, or that nobody paid for. */
+  /** Lines without usage or without a charge. */
   readonly free: number
   /** Charged lines whose model one of the configurations does not have. */
   readonly unknown: number
   /** Lines that cannot be read, with the reason of each of the first. */
   readonly skipped: readonly { readonly file: string; readonly number: number; readonly reason: string }[]
   readonly skippedCount: number
-  /** Milliseconds since the epoch of the first and the last line that was charged; null: there is none. */
+  /** Milliseconds since the epoch of the first and the last line that was charged; null: the log has no such line. */
   readonly span: { readonly from: number; readonly to: number } | null
 }
 

@@ -6,7 +6,7 @@ import { count, showNano, showTime, table } from '../format.ts'
 import { percentOf, percentText } from './rates.ts'
 import type { TrafficCost } from './traffic-cost.ts'
 
-/** So many models and accounts; the JSON has all. */
+/** Models and accounts in the table; the JSON has all. */
 const MOST = 10
 
 /** A table of the models and accounts that change, the largest change first. */

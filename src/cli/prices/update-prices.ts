@@ -104,7 +104,7 @@ function outOf(terminal: Terminal, { configuration }: Loaded, { out }: UpdateOpt
   )
 }
 
-/** A gateway reloads when one of its files changes: then nobody has seen the new prices. */
+/** A gateway reloads when one of its files changes, so it would charge the new prices before a review. */
 async function checkNotServed(
   terminal: Terminal,
   file: string,
@@ -130,7 +130,7 @@ interface Written {
   readonly options: UpdateOptions
 }
 
-/** What remains to be done, a sentence each. */
+/** The steps that remain for the operator, a sentence each. */
 async function nextSteps(terminal: Terminal, { file, given, after, options }: Written): Promise<string[]> {
   const { config, accept, today } = options
   const { priceList, file: configFile } = given.configuration
