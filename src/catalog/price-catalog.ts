@@ -68,7 +68,7 @@ const ASKED_BY: Readonly<Partial<Record<DialectName, RegExp>>> = {
  * @param list the operator's list
  * @param accept `VENDOR/MODEL` whose price may be 0 or far from the built-in one
  * @param today the prices of this day count
- * @param anyPrice whether such a price is no problem of a model, so that prices can be compared
+ * @param anyPrice whether such a price is taken, so that lists can be compared
  */
 export async function loadPriceCatalog(
   list: PriceList | null,

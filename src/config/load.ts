@@ -117,9 +117,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
 
   const list = prices.sourceOf()
   const sources = [source, ...(list === null ? [] : [list]), ...[...policies.values()].map(policy => policy.source)]
-  if (server === null || sources.some(each => each.problems.length > 0)) {
-    return { ...refused(sources), reads }
-  }
+  if (server === null || sources.some(each => each.problems.length > 0)) return { ...refused(sources), reads }
   const secrets = new Set(sources.flatMap(each => [...each.secrets]))
   const listeners = Object.values(listenersOf(server)).flatMap(each =>
     each ? `${urlHost(each.host)}:${each.port}` : [],

@@ -118,6 +118,19 @@ describe('jumps', () => {
     )
   })
 
+  test('of a wildcard to nothing at all: its model would be left out', async () => {
+    writeList(place, { ...ROWS, 'deepinfra/acme/old': row(0, 0), 'deepinfra/acme/free': row(0, 0) })
+    const { code, out, err } = await diff()
+    expect(code).toBe(1)
+    expect(out).toMatch(/^infra\/acme\/old +input +\$3 +\$0 .* FREE$/m)
+    expect(out).toContain('  removed   1 model: infra/acme/old\n')
+    expect(out).not.toContain('acme/free')
+    expect(err).toContain('deepinfra/acme/old: input $3 -> $0, output $3 -> $0. Where that is right, add --accept')
+    const accepted = await diff('--accept', 'deepinfra/acme/old')
+    expect(accepted.code).toBe(0)
+    expect(accepted.out).not.toContain('removed')
+  })
+
   test.each([
     ['on the command line', ['--accept', 'deepinfra/acme/large'], 'catalog: prices.json'],
     ['in the configuration', [], 'catalog: { file: prices.json, accept: [deepinfra/acme/large] }'],

@@ -203,6 +203,13 @@ test('an accepted jump against the built-in list is a line to add', async () => 
   expect(out).toContain('Add to ./gateway.yaml:  catalog: { file: prices.json, accept: [openai/gpt-5] }\n')
 })
 
+test('an accepted free model of a wildcard is a line to add', async () => {
+  writeList(place, { ...ROWS, 'deepinfra/acme/old': row(0, 0) })
+  const { code, out } = await update('new.json', '--accept', 'deepinfra/acme/old')
+  expect(code).toBe(0)
+  expect(out).toContain('Add to ./gateway.yaml:  catalog: { file: prices.json, accept: [deepinfra/acme/old] }\n')
+})
+
 test('as JSON', async () => {
   writeList(place, { ...ROWS, 'deepinfra/acme/small': row(2, 4) })
   const { code, out } = await update('new.json', '--json')

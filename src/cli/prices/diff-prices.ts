@@ -39,7 +39,7 @@ export async function diffPrices(terminal: Terminal, from: string, options: Diff
     terminal.err(listProblemText(terminal, input, mistakes))
     return 1
   }
-  const after = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept: 'all' } })
+  const after = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept, anyPrice: true } })
   if ('problems' in after) {
     terminal.err(`${await problemText(terminal, after)}\nThe gateway would refuse this price list.\n`)
     return 1

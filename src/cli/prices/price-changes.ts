@@ -70,18 +70,22 @@ export function diffOf(before: PricedConfiguration, after: PricedConfiguration, 
     const was = known.get(model.id)
     return was === undefined ? [] : [[was, model] as const]
   })
-  const changed = both.flatMap(([was, is]) => changesOf(was, is, accept))
+  const removed = old.filter(({ id }) => !there.has(id))
+  const changed = [
+    ...both.flatMap(([was, is]) => changesOf(was, is, accept)),
+    ...removed.flatMap(was => freedOf(was, before.configuration, after.catalog)),
+  ]
   const lists = [before.catalog?.list?.source, after.catalog?.list?.source]
   return {
     changed,
     sizes: both.flatMap(([was, is]) => sizesOf(was, is)),
     added: now.filter(({ id }) => !known.has(id)),
-    removed: old.flatMap(({ id }) => (there.has(id) ? [] : [id])),
+    removed: removed.map(({ id }) => id),
     missing: both.flatMap(([was, is]) =>
       lists[0] !== undefined && was.from === lists[0] && is.from !== lists[1] ? [{ model: is.id, from: is.from }] : [],
     ),
     byHand: byHandOf(after),
-    same: both.length - new Set(changed.map(({ model }) => model)).size,
+    same: both.filter(([{ id }]) => !changed.some(({ model }) => model === id)).length,
     ends: both.flatMap(([was, is]) => (was.end === null && is.end !== null ? [{ model: is.id, end: is.end }] : [])),
   }
 }
@@ -115,6 +119,17 @@ function changesOf(was: PricedModel, is: PricedModel, accept: readonly string[])
       .filter(({ rates }) => !isDeepStrictEqual(rates, price))
       .flatMap(target => change(target.id, rowsOf([target]), target.rates)),
   ]
+}
+
+/** A wildcard has no model that is free in a list until its name is accepted. */
+function freedOf(was: PricedModel, { models, providers }: Configuration, catalog: PriceCatalog | null): PriceChange[] {
+  return models.get(was.id)!.targets.flatMap(({ provider, model }) => {
+    const vendor = vendorOf(providers.get(provider)!)
+    const price = (vendor && catalog?.find(vendor, model))?.price
+    if (price == null || was.price === null || price.some(({ nanos }) => nanos > 0n)) return []
+    const rates = ratesOf(was.price, price, was.searches)
+    return [{ model: was.id, target: null, listed: [`${vendor!.name}/${model}`], rates, accepted: false }]
+  })
 }
 
 /** The rates that differ between two prices. */

@@ -37,7 +37,7 @@ export async function updatePrices(terminal: Terminal, from: string, options: Up
   const { config, today, accept } = options
   const input = await readListInput(terminal, from, today)
   const before = await loadBefore(terminal, options)
-  const given = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept: 'all' } })
+  const given = await loadWithStandIns(terminal, config, { today, priceList: { ...input, accept, anyPrice: true } })
   const loaded = before ?? ('configuration' in given ? given : null)
   const rows = loaded === null ? {} : rowsOf(input, loaded, options.all)
   const mistakes = [...problemsIn(input.list, rows), ...dateProblems(input, before?.catalog?.list ?? null, today)]
@@ -51,7 +51,7 @@ export async function updatePrices(terminal: Terminal, from: string, options: Up
   }
   const file = outOf(terminal, given, options)
   const text = listText(rows, input.list.format, { date: input.date, from: input.from })
-  const after = await loadWithStandIns(terminal, config, { today, priceList: { file, text, accept: 'all' } })
+  const after = await loadWithStandIns(terminal, config, { today, priceList: { file, text, accept, anyPrice: true } })
   if ('problems' in after) return refused(terminal, await problemText(terminal, after))
   const diff = before && diffOf(before, after, [...(before.configuration.priceList?.accept ?? []), ...accept])
   const failed = await refusals(terminal, config, { input, diff, accept, today })
@@ -135,16 +135,19 @@ async function nextSteps(terminal: Terminal, { file, given, after, options }: Wr
   const { config, accept, today } = options
   const { priceList, file: configFile } = given.configuration
   const shown = shownPath(terminal, file)
-  const strict =
-    accept.length === 0
-      ? null
+  const own = priceList?.accept ?? []
+  const more = accept.filter(row => !own.includes(row))
+  const without =
+    more.length === 0
+      ? given
       : await loadWithStandIns(terminal, config, { today, priceList: { file, text: after, accept: [] } })
-  const accepted =
-    strict !== null && 'problems' in strict ? [...(priceList?.accept ?? []), ...accept] : (priceList?.accept ?? [])
+  // Without these names a load would refuse the list, or leave out free models of wildcards.
+  const isNeeded = 'problems' in without || without.configuration.models.size < given.configuration.models.size
+  const accepted = isNeeded ? [...own, ...more] : own
   const name = relative(dirname(configFile), file)
   const line =
     accepted.length === 0 ? `catalog: ${name}` : `catalog: { file: ${name}, accept: [${accepted.join(', ')}] }`
-  const isNamed = priceList?.file === file && accepted.length === priceList.accept.length
+  const isNamed = priceList?.file === file && accepted.length === own.length
   return [
     ...(isNamed ? [] : [`Add to ${config}:  ${line}`]),
     `Review ${shown}, run ${terminal.self} check, and reload the gateway. No price changes before that.`,
