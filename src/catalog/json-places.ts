@@ -34,9 +34,13 @@ export function* membersIn(text: string): Generator<MemberPlace> {
   }
 }
 
-/** The index of the value at a path; 0: the text has no such member. */
-export function valueAt(text: string, path: readonly string[]): number {
-  const wanted = path.join('\0')
-  for (const member of membersIn(text)) if (member.path.join('\0') === wanted) return member.value
-  return 0
+/** The index of the value at each path, by its parts with `\0` between them; a path that the text does not have is missing. */
+export function valuesAt(text: string, paths: readonly (readonly string[])[]): Map<string, number> {
+  const wanted = new Set(paths.map(path => path.join('\0')))
+  const found = new Map<string, number>()
+  for (const { path, value } of membersIn(text)) {
+    const name = path.join('\0')
+    if (wanted.has(name) && !found.has(name)) found.set(name, value)
+  }
+  return found
 }

@@ -1,6 +1,6 @@
 /** `catalog`: reads the operator's price list, loads the price catalog where models need it, and reports mistakes of the list. */
 import { basename, dirname, resolve } from 'node:path'
-import { valueAt } from '../catalog/json-places.ts'
+import { valuesAt } from '../catalog/json-places.ts'
 import type { ListProblem } from '../catalog/listed-model.ts'
 import { loadPriceCatalog, type PriceCatalog } from '../catalog/price-catalog.ts'
 import { readPriceList } from '../catalog/price-list.ts'
@@ -96,8 +96,12 @@ async function readNamed(
 export function listSource(file: string, text: string, faults: ReadonlySet<ListProblem>): Source | null {
   if (faults.size === 0) return null
   const source = new Source(file, text, true)
+  const places = valuesAt(
+    text,
+    [...faults].map(({ path }) => path),
+  )
   for (const { path, offset, message, suggestion } of faults) {
-    source.reportAt(offset ?? valueAt(text, path), 'price-list', message, suggestion)
+    source.reportAt(offset ?? places.get(path.join('\0')) ?? 0, 'price-list', message, suggestion)
   }
   return source
 }

@@ -30,6 +30,7 @@ describe('what a list changes', () => {
     expect(out).toMatch(/^hand \(cost of infra\/acme\/small\) +input +\$1 +\$1\.50/m)
     expect(out).toMatch(/^Prices by hand do not change\. The list has other ones:$/m)
     expect(out).toMatch(/^hand +input +\$1\.60 +\$1\.50 +-\$0\.10 +-6\.25 % /m)
+    expect(out).not.toContain('JUMP')
   })
 
   test('as JSON', async () => {

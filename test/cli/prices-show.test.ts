@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { runCommand } from '../helpers/command.ts'
 import type { Place } from './helpers.ts'
-import { gateway, makePriced } from './price-lists.ts'
+import { gateway, LIST, makePriced } from './price-lists.ts'
 
 let place: Place
 beforeEach(() => {
@@ -42,6 +42,12 @@ describe('the models of the configuration', () => {
     expect(out).toMatch(/^input +\$1 +\$0\.25 +20 % +1M tokens$/m)
     expect(out).toMatch(/^output +\$4 +\$6 +60 % +1M tokens$/m)
     expect(out).toMatch(/^input +\$1\.25 +\$0 +0 % +1M tokens$/m)
+  })
+
+  test('of a list that is longer than other files of a configuration may be', async () => {
+    const other = { litellm_provider: 'x', source: 'x'.repeat(3 * 1024 * 1024) }
+    place.write('prices.json', JSON.stringify({ ...LIST, other }))
+    expect(await shown('infra/acme/old')).toHaveLength(1)
   })
 
   test('are found by a wildcard', async () => {

@@ -278,7 +278,7 @@ describe('a list on the web', () => {
     ['http://prices.example/list.json', 'http://prices.example/list.json is not https: others could change the prices'],
     ['ftp://prices.example/list.json', 'ftp://prices.example/list.json is not https'],
     ['https://me:secret@prices.example/list.json', 'The address at prices.example has a password in it. Leave it out.'],
-    ['https://', 'https:// is not an address.'],
+    ['https://me:secret@', 'The address of the price list is malformed.'],
   ])('%s is not asked for', async (from, says) => {
     const { code, err } = await update(from)
     expect(code).toBe(1)

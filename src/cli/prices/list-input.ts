@@ -73,7 +73,8 @@ async function readFrom(
 
 async function download(address: string, { ms, bytes }: InputLimits): Promise<Input> {
   const url = URL.parse(address)
-  if (url === null) throw new CommandError(`${address} is not an address.`)
+  // Not shown: it may have a password in it.
+  if (url === null) throw new CommandError('The address of the price list is malformed.')
   // A query may hold a token.
   const from = `${url.origin}${url.pathname}`
   if (url.username !== '' || url.password !== '') {

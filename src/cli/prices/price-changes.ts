@@ -166,7 +166,8 @@ function byHandOf({ configuration, catalog }: PricedConfiguration): PriceChange[
     const vendor = vendorOf(provider)
     const row: CatalogModel | null = (vendor && catalog?.find(vendor, target!.model)) ?? null
     if (row?.price == null) return []
-    const rates = ratesOf(price, row.price, allow.includes('web_search'))
+    // No price becomes another one here: a mark would ask for nothing.
+    const rates = ratesOf(price, row.price, allow.includes('web_search')).map(rate => ({ ...rate, mark: null }))
     return rates.length === 0
       ? []
       : [{ model: id, target: null, listed: [`${vendor!.name}/${row.id}`], rates, accepted: true }]
