@@ -7,9 +7,11 @@ export function dearest(prices: readonly Price[]): Price {
   if (first === undefined) return []
   if (others.every(price => isSame(price, first))) return first
   const rules = prices.flat()
-  const written = new Set(rules.map(({ unit }) => unit))
+  const own = new Set(rules.map(({ unit }) => unit))
   const tiers = [undefined, ...TIERS.filter(tier => rules.some(rule => rule.tier === tier))]
-  const steps = [...new Set([undefined, ...rules.map(({ above }) => above)])].sort((a, b) => (a ?? -1) - (b ?? -1))
+  // Without a step first: a rule for any length counts above a step too, where the step has none.
+  const lengths = rules.flatMap(({ above }) => above ?? [])
+  const steps = [undefined, ...[...new Set(lengths)].sort((a, b) => a - b)]
   return tiers.flatMap(tier =>
     steps.flatMap(above => {
       const best = new Map<Unit, PriceRule>()
@@ -17,9 +19,10 @@ export function dearest(prices: readonly Price[]): Price {
         const reached = prices.flatMap(price => ruleFor(price, unit, (above ?? -1) + 1, tier) ?? [])
         const most = reached.toSorted((a, b) => compare(b, a))[0]
         const whole = UNITS[unit].wholes.map(each => best.get(each)).find(each => each !== undefined)
-        // A part that costs what its whole costs needs no rule of its own, unless a list has one.
-        if (most === undefined || (!written.has(unit) && whole !== undefined && compare(most, whole) === 0)) continue
+        // A part that costs what its whole costs needs no rule of its own, unless it has one under another condition.
+        if (most === undefined || (!own.has(unit) && whole !== undefined && compare(most, whole) === 0)) continue
         const { nanos, per, source } = most
+        own.add(unit)
         best.set(unit, {
           unit,
           nanos: (nanos * BigInt(UNITS[unit].per)) / BigInt(per),

@@ -41,6 +41,35 @@ test('no usage costs less than at any of the prices', () => {
   )
 })
 
+test.each<[name: string, prices: readonly Price[], used: Usage]>([
+  [
+    'cached sound above a step of cached input',
+    [
+      [
+        { unit: 'cached_input', nanos: 7899n, per: 1_000_000, above: 20 },
+        { unit: 'input', nanos: 0n, per: 1_000_000 },
+      ],
+      [{ unit: 'input_audio', nanos: 1n, per: 1_000_000 }],
+    ],
+    { input: 186_100, cached_input: 186_100, input_audio: 1, cached_audio: 1 },
+  ],
+  [
+    'cached sound below a step of sound',
+    [
+      [{ unit: 'cached_input', nanos: 0n, per: 1_000_000 }],
+      [
+        { unit: 'input', nanos: 1n, per: 1_000_000, above: 20 },
+        { unit: 'input_audio', nanos: 0n, per: 1_000_000, above: 200_000 },
+      ],
+    ],
+    { input: 21, cached_input: 21, input_audio: 21, cached_audio: 21 },
+  ],
+])('%s costs what it costs at the dearest price', (_name, prices, used) => {
+  const costs = prices.map(each => cost(used, each).total)
+  const most = costs.reduce((a, b) => (a > b ? a : b))
+  expect(cost(used, dearest(prices)).total).toBe(most)
+})
+
 test('of one price, and of equal ones, it is that price', () => {
   fc.assert(
     fc.property(price, each => {
