@@ -11,7 +11,7 @@ export interface ListProblem {
   readonly suggestion?: string
 }
 
-/** When a model stops, and the model that takes its place. */
+/** When a model stops, and the provider's name of the model that takes its place. */
 export interface Deprecation {
   /** The day on which the provider turns the model off, as YYYY-MM-DD; null: the list does not say it. */
   readonly date: string | null
@@ -92,8 +92,8 @@ export function tokensOf(value: unknown): number | null {
 }
 
 /** The end of a model on a day of a list; null: the list has no such day. */
-export function deprecationOf(date: unknown): Deprecation | null {
-  return typeof date === 'string' && DAY.test(date) ? { date, successor: null } : null
+export function deprecationOf(date: unknown, successor: string | null = null): Deprecation | null {
+  return typeof date === 'string' && DAY.test(date) ? { date, successor } : null
 }
 
 /** The member of a list in which `tollgate prices update` writes its day and where it comes from. */

@@ -17,6 +17,7 @@ import {
 const KEYS: Readonly<Record<string, Unit>> = {
   input_cost_per_token: 'input',
   cache_read_input_token_cost: 'cached_input',
+  input_cost_per_token_cache_hit: 'cached_input',
   cache_creation_input_token_cost: 'cache_write',
   cache_creation_input_token_cost_above_1hr: 'cache_write_1h',
   input_cost_per_audio_token: 'input_audio',
@@ -48,25 +49,28 @@ export function litellmModels(list: Members): Map<string, Map<string, ListedMode
     if (key === 'sample_spec' || key === MARK || !isMap(row)) continue
     const provider = row['litellm_provider']
     if (typeof provider !== 'string') continue
-    const id = key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : withoutPrefix(key, provider)
+    const id = withoutPrefix(key, provider)
     const models = providers.get(provider) ?? new Map<string, ListedModel>()
     providers.set(provider, models)
-    models.set(id.toLowerCase(), modelOf(key, id, row))
+    models.set(id.toLowerCase(), modelOf(key, id, row, provider))
   }
   return providers
 }
 
 /** Rows of `bedrock_converse` begin with `bedrock/`, those of `vertex_ai-anthropic_models` with `vertex_ai/`. */
 function withoutPrefix(key: string, provider: string): string {
+  if (key.startsWith(`${provider}/`)) return key.slice(provider.length + 1)
   const slash = key.indexOf('/')
   return slash > 0 && provider.startsWith(key.slice(0, slash)) ? key.slice(slash + 1) : key
 }
 
-function modelOf(key: string, id: string, row: Members): ListedModel {
+function modelOf(key: string, id: string, row: Members, provider: string): ListedModel {
   const problems: ListProblem[] = []
   const uncounted: string[] = []
   const rules = Object.entries(row).flatMap(([name, value]): PriceRule[] => {
     if (!/cost/.test(name) || value === null) return []
+    // An older name for the same price.
+    if (name === 'input_cost_per_token_cache_hit' && 'cache_read_input_token_cost' in row) return []
     const priced = unitOf(name)
     if (priced === null) {
       if (name === 'search_context_cost_per_query') return searchRule(value)
@@ -97,7 +101,7 @@ function modelOf(key: string, id: string, row: Members): ListedModel {
     maxOutput: tokensOf(row['max_output_tokens'] ?? row['max_tokens']),
     reasoning: chat ? row['supports_reasoning'] === true : null,
     chat,
-    deprecation: deprecationOf(row['deprecation_date']),
+    deprecation: deprecationOf(row['deprecation_date'], successorIn(row['successor_model'], provider)),
     uncounted,
     path: [key],
     problems,
@@ -136,6 +140,9 @@ function searchRule(value: unknown): PriceRule[] {
   const prices = sizes.filter(price => faultOf(price, 'search', 1) === null) as number[]
   return prices.length === 0 ? [] : [ruleOf('search', Math.max(...prices), 1, {})]
 }
+
+const successorIn = (name: unknown, provider: string): string | null =>
+  typeof name === 'string' && name !== '' ? withoutPrefix(name, provider) : null
 
 /** The window is prompt and answer together; the list has the longest prompt. */
 const contextOf = (row: Members): number | null => tokensOf(row['max_input_tokens'] ?? row['max_tokens'])

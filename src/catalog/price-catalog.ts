@@ -79,7 +79,7 @@ export async function loadPriceCatalog(
   const builtIn = await loadBuiltInList(today)
   const ids = new Map<string, readonly string[]>()
   const idsOf = (vendor: Vendor): readonly string[] => {
-    if (!ids.has(vendor.name)) ids.set(vendor.name, allIds(vendor, list, accept, builtIn))
+    if (!ids.has(vendor.name)) ids.set(vendor.name, allIds(vendor, list, accept, builtIn, today))
     return ids.get(vendor.name)!
   }
   return {
@@ -101,11 +101,17 @@ function allIds(
   list: PriceList | null,
   accept: readonly string[],
   builtIn: BuiltInList,
+  today: Date,
 ): readonly string[] {
   const listed = list === null ? [] : allListedIn(list, vendor).filter(({ chat, price }) => chat && price !== null)
   // Only models with a name of their own in gateway.yaml ask the operator whether they are free.
   const own = listed.filter(model => !isFree(model.price!) || accept.includes(`${vendor.name}/${model.id}`))
-  return [...new Set([...own.map(model => model.id), ...builtIn.ids(vendor)])]
+  const day = today.toISOString().slice(0, 10)
+  const ended = new Set(listed.filter(({ deprecation }) => (deprecation?.date ?? day) < day).map(({ id }) => id))
+  return [...new Set([...own.map(model => model.id), ...builtIn.ids(vendor)])].filter(
+    // A fine-tuned model has the operator's own name behind these.
+    id => !ended.has(id) && !id.startsWith('ft:'),
+  )
 }
 
 function combined(
@@ -126,7 +132,10 @@ function combined(
     const second = other === null ? null : of(other)
     return second === null ? rest : { value: second, source: BUILT_IN.name }
   }
-  const context = sourced(model => model.context, { value: DEFAULT.context, source: 'default' })
+  const first = sourced(model => model.context, { value: DEFAULT.context, source: 'default' })
+  // LiteLLM has the longest prompt, which is less than the window: a longer one in the built-in list is the window.
+  const context =
+    other?.context != null && other.context > first.value ? { value: other.context, source: BUILT_IN.name } : first
   const maxOutput = sourced(
     model => model.maxOutput,
     family ? { value: family.maxOutput, source: 'family' } : { value: DEFAULT.maxOutput, source: 'default' },

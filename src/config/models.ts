@@ -80,7 +80,21 @@ export function buildCatalog(shapes: GatewayShape['models'], parts: CatalogParts
     catalog.models.set(id, build(id, pattern, { ...shape, targets }, values, parts.shapes))
     catalog.origins.set(id, values.origin)
   }
+  nameSuccessors(catalog)
   return catalog
+}
+
+/** A list has the provider's name of a successor: the id here is that of the model with the same target. */
+function nameSuccessors({ models, aliases }: Catalog): void {
+  const idOf = new Map(
+    [...models.values()].flatMap(({ id, targets }) => targets.map(target => [target.id, id] as const)),
+  )
+  for (const model of models.values()) {
+    const successor = model.deprecation?.successor
+    if (successor == null || models.has(successor) || aliases.has(successor)) continue
+    const found = model.targets.map(({ provider }) => idOf.get(`${provider}/${successor}`)).find(id => id !== undefined)
+    models.set(model.id, { ...model, deprecation: { date: model.deprecation!.date, successor: found ?? null } })
+  }
 }
 
 /** A model before its values are known. */

@@ -44,7 +44,7 @@ export function warnOfLists(
     // Of a wildcard, models that the list only calls old are not worth a line: their clients are not known.
     const isSoon = end?.date == null ? model.wildcard === undefined : daysUntil(end.date, today) <= AHEAD_DAYS
     if (end !== undefined && isSoon) {
-      add(ends, at, endOf(model))
+      add(ends, at, endOf(model, origins.get(model.id)?.price?.deprecation?.successor))
     }
     const change = origins.get(model.id)?.price?.changes
     if (change != null && daysUntil(change, today) <= AHEAD_DAYS) add(changes, at, `${model.id} on ${change}`)
@@ -75,10 +75,12 @@ const add = (map: Map<string, string[]>, at: string, text: string): void =>
 const short = (texts: readonly string[]): string =>
   texts.length <= 3 ? listed(texts, 'and') : `${texts.slice(0, 3).join(', ')} and ${texts.length - 3} more`
 
-function endOf({ id, deprecation }: Model): string {
-  const { date, successor } = deprecation!
+/** @param theirs the provider's name of the successor, where the gateway does not have it */
+function endOf({ id, deprecation }: Model, theirs: string | null | undefined): string {
+  const { date } = deprecation!
+  const successor = deprecation!.successor ?? theirs
   const when = date === null ? `${id} soon` : `${id} on ${date}`
-  return successor === null ? when : `${when} (its successor is ${successor})`
+  return successor == null ? when : `${when} (its successor is ${successor})`
 }
 
 /** A price by hand below the price of a list: the operator pays the difference. Costs by hand have a warning of their own. */

@@ -35,12 +35,21 @@ const LITELLM = {
     odd_cost_of_something: 3,
     supports_reasoning: true,
     deprecation_date: '2027-01-15',
+    successor_model: 'openai/gpt-5.1',
   },
   'openai/gpt-new': {
     litellm_provider: 'openai',
     mode: 'chat',
     input_cost_per_token: 1e-6,
     output_cost_per_token: 2e-6,
+  },
+  'gpt-ended': {
+    litellm_provider: 'openai',
+    mode: 'chat',
+    input_cost_per_token: 1e-6,
+    output_cost_per_token: 2e-6,
+    input_cost_per_token_cache_hit: 1e-7,
+    deprecation_date: '2026-11-27',
   },
   'text-embedder': { litellm_provider: 'openai', mode: 'embedding', input_cost_per_token: 2e-8 },
   'vertex_ai/claude-next@20270101': {
@@ -82,10 +91,10 @@ describe("LiteLLM's format", () => {
     expect(model).toMatchObject({
       source: 'prices.json of 2026-11-20',
       date: '2026-11-20',
-      context: { value: 272_000, source: 'prices.json' },
+      context: { value: 400_000, source: 'genai-prices 0.1.8' },
       maxOutput: { value: 128_000, source: 'prices.json' },
       reasoning: { value: true, source: 'prices.json' },
-      deprecation: { date: '2027-01-15', successor: null },
+      deprecation: { date: '2027-01-15', successor: 'gpt-5.1' },
       uncounted: ['odd_cost_of_something'],
       problems: [],
     })
@@ -119,6 +128,9 @@ describe("LiteLLM's format", () => {
     expect(ids).toContain('gpt-new')
     expect(ids).toContain('gpt-4o')
     expect(ids).not.toContain('text-embedder')
+    // A model that is off is not offered, and can still be named.
+    expect(ids).not.toContain('gpt-ended')
+    expect(ruleFor(catalog.find(OPENAI, 'gpt-ended')!.price!, 'cached_input')!.nanos).toBe(100_000_000n)
     expect(ids).not.toContain('sample_spec')
   })
 })

@@ -164,6 +164,25 @@ describe('warnings', () => {
     ])
   })
 
+  test('a successor by the name of the list is the model here with that target', async () => {
+    const list = listOf({
+      deprecation_date: '2026-12-24',
+      successor_model: 'gpt-5.1',
+      mode: 'chat',
+      input_cost_per_token: 1e-6,
+      output_cost_per_token: 1e-5,
+    })
+    const found = await warnings(
+      '  "x/gpt-5*": { targets: [ { provider: openai, model: "gpt-5*" } ], price: auto }',
+      '2026-11-28',
+      'catalog: prices.json',
+      list,
+    )
+    expect(found[1]).toContain('turns off x/gpt-5 on 2026-12-24 (its successor is x/gpt-5.1)')
+    const alone = await warnings(auto('openai, model: gpt-5'), '2026-11-28', 'catalog: prices.json', list)
+    expect(alone[1]).toContain('turns off m on 2026-12-24 (its successor is gpt-5.1)')
+  })
+
   test('the built-in list after a year', async () => {
     expect(await warnings(auto('openai, model: gpt-5'), '2027-09-20')).toEqual([])
     expect(await warnings(auto('openai, model: gpt-5'), '2027-09-25')).toEqual([

@@ -221,7 +221,7 @@ export const VENDORS: readonly Vendor[] = [
     hosts: /^open\.bigmodel\.cn$/,
     alsoSpeaks: ['openai', 'anthropic'],
     genai: 'zhipuai',
-    litellm: ['zhipu', 'zhipuai'],
+    litellm: ['zhipu', 'zhipuai', 'bigmodel'],
     modelsDev: 'zhipuai',
   },
   {
@@ -311,6 +311,11 @@ export const VENDORS: readonly Vendor[] = [
   like('ovhcloud', 'OVHcloud', 'https://oai.endpoints.kepler.ai.cloud.ovh.net/v1', 'OVHCLOUD_API_KEY', {
     genai: 'ovhcloud',
   }),
+  like('wandb', 'W&B Inference', 'https://api.inference.wandb.ai/v1', 'WANDB_API_KEY'),
+  like('gmi', 'GMI Cloud', 'https://api.gmi-serving.com/v1', 'GMI_API_KEY'),
+  like('scaleway', 'Scaleway', 'https://api.scaleway.ai/v1', 'SCW_SECRET_KEY'),
+  like('morph', 'Morph', 'https://api.morphllm.com/v1', 'MORPH_API_KEY'),
+  like('v0', 'v0', 'https://api.v0.dev/v1', 'V0_API_KEY'),
   like('aiml', 'AI/ML API', 'https://api.aimlapi.com/v1', 'AIML_API_KEY'),
   like('lambda-ai', 'Lambda', 'https://api.lambda.ai/v1', 'LAMBDA_API_KEY'),
   like('inception', 'Inception', 'https://api.inceptionlabs.ai/v1', 'INCEPTION_API_KEY'),
