@@ -97,6 +97,12 @@ export class Bench {
     return this.#run({ kind: 'saturate', connections }, { target, model, ...lengths })
   }
 
+  /** Streams of one target at the usual rate. */
+  pace(target: Contestant, windowMs: number): Promise<Result> {
+    const lengths = { warmMs: STREAM_WARM_MS, windowMs }
+    return this.#run({ kind: 'rate', perSecond: STREAMS_PER_SECOND }, { target, model: 'paced', ...lengths })
+  }
+
   /** In a process of its own, so that nothing is taken for a stream's that an earlier load has left. */
   async memory(name: Name): Promise<Memory> {
     this.#progress(`memory: ${name}`)

@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util'
 import { Bench, CONNECTIONS, type Profiles, STREAMS_PER_SECOND } from './bench.ts'
 import { type Budget, budgetTable } from './budget.ts'
 import { type Contestant, hasNginx, launch, NAMES, type Name, start, temporaryFolder } from './contestants.ts'
+import { countersTable, measureCounters } from './counters.ts'
 import { type CpuTime, whyNotHere } from './cpu.ts'
 import { fairnessTable, measureFairness } from './fairness.ts'
 import { whyNoInstructions } from './instructions.ts'
@@ -28,6 +29,8 @@ const HELP = `npm run bench -- [parts] [options]
 
   profile          only where the CPU time of a request goes, by part of the program (2 minutes);
                    --only says of whom, default: unmetered,credits
+  counters         only what a request does: promises, bytes allocated, header calls, system calls;
+                   exact on a busy machine too (2 minutes)
   scale            only what more threads give, and, with --postgres, a store in PostgreSQL (5 minutes)
   fairness         only what requests of one account suffer from floods of another (2 minutes)
   steps            only what a step of a policy costs (3 minutes)
@@ -58,8 +61,9 @@ const TOP_FUNCTIONS = 25
 const WHERE_IT_GOES = 'profile'
 const SCALE = 'scale'
 const FAIRNESS = 'fairness'
+const COUNTERS = 'counters'
 /** Words that measure something else instead. */
-const INSTEAD: readonly string[] = [WHERE_IT_GOES, SCALE, FAIRNESS]
+const INSTEAD: readonly string[] = [WHERE_IT_GOES, SCALE, FAIRNESS, COUNTERS]
 /** What `--only` may name beside the contestants. */
 const PARTS = ['translation', 'steps'] as const
 type Part = (typeof PARTS)[number]
@@ -111,6 +115,7 @@ async function main(): Promise<void> {
   const head = { machine: machine(), conditions: conditions(rounds, seconds, cores), uncounted }
 
   if (positionals.includes(WHERE_IT_GOES)) return whereItGoes(bench, names, rounds, head)
+  if (positionals.includes(COUNTERS)) return counters(bench, names)
   if (positionals.includes(SCALE)) return scale(bench, rounds, lengths.windowMs)
   const compared = names.length === 0 ? null : await compare(bench, names, rounds, head)
   const nativePort = PARTS.some(isWanted) ? await portOf(startScript('native-upstream.ts', cores.rig, folder)) : 0
@@ -190,6 +195,14 @@ async function whereItGoes(
   console.log(`${head.machine}${left}\n\n${budgetTable(budgets, TITLES)}`)
   if (options.profile !== undefined) printProfiles(profiles, measured)
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify({ ...head, budgets }, null, 1)}\n`)
+}
+
+async function counters(bench: Bench, names: readonly Name[]): Promise<void> {
+  const counted = names.filter(name => name !== 'direct' && name !== 'nginx')
+  const found = await measureCounters(bench, counted, progress)
+  progress('')
+  console.log(`${machine()}\n\n${countersTable(found)}`)
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(found, null, 1)}\n`)
 }
 
 async function fairness(seconds: number): Promise<void> {
