@@ -135,7 +135,10 @@ export default definePlugin({
         exchange.note(skipped)
         return next()
       }
-      const question: Question = { ...exchange.chat, modelId: exchange.model.id, owner: ownerOf(exchange, settings) }
+      const { id, dated } = exchange.model
+      // Names with a day behind them are other models under one id.
+      const modelId = dated ? exchange.chat.body.model : id
+      const question: Question = { ...exchange.chat, modelId, owner: ownerOf(exchange, settings) }
       const key = keyOf(question)
       const found = control.noCache ? null : fresh(await answers.get(key), clock, settings, control)
       if (found) {

@@ -13,7 +13,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_options',
   'prompt_cache_retention',
-  // Told by the catalog's name of the model, the cap that goes upstream, and the number of choices.
+  // In the name of the model, the cap that goes upstream, and the number of choices.
   'model',
   'max_tokens',
   'max_completion_tokens',

@@ -122,9 +122,8 @@ function findModel(catalog: Catalog, id: string, key: Key | undefined): Model {
   const wildcard = catalog
     .list()
     .find(each => each.wildcard && fitsPattern(each.wildcard, id) && mayUse(each, key))?.wildcard
-  const message = wildcard
-    ? `The model ${shortJson(id)} does not exist: no price list has a model of ${shortJson(wildcard)} with this name.`
-    : `The model ${shortJson(id)} does not exist, or this key may not use it.`
+  const hint = wildcard ? ` The models of ${shortJson(wildcard)} are those of the price list.` : ''
+  const message = `The model ${shortJson(id)} does not exist, or this key may not use it.${hint}`
   throw refuse('model_not_found', { message, param: 'model' })
 }
 

@@ -79,6 +79,7 @@ function findIn(genai: Genai, provider: string, name: string, today: Date): List
     price: hasTokens(price) ? price : null,
     changes: changeAfter(model, today),
     hourly: prices.length > 1,
+    dated: isDated(genai, provider, name, model),
     context: model.context_window ?? null,
     maxOutput: null,
     reasoning: null,
@@ -114,6 +115,14 @@ function namesOf({ id, match }: ModelInfo): string[] {
   }
   walk(match)
   return [...new Set([id, ...equals])]
+}
+
+/** Whether the list finds the model by how its name begins, with any day behind it. */
+function isDated(genai: Genai, provider: string, name: string, model: ModelInfo): boolean {
+  if ('equals' in model.match || ('or' in model.match && model.match.or.every(each => 'equals' in each))) return false
+  return ['-20260101', '-2026-01-01', '@20260101'].some(
+    day => genai.calcPrice({}, name + day, { providerId: provider })?.model.id === model.id,
+  )
 }
 
 const isHourly = ({ prices }: ModelInfo): boolean =>

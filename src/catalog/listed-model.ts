@@ -33,6 +33,8 @@ export interface ListedModel {
   readonly context: number | null
   readonly maxOutput: number | null
   readonly reasoning: boolean | null
+  /** Whether the list has the same price for each name with a day behind this one. */
+  readonly dated: boolean
   /** Whether it answers chats. */
   readonly chat: boolean
   readonly deprecation: Deprecation | null

@@ -97,6 +97,7 @@ function modelOf(key: string, id: string, row: Members, provider: string): Liste
     price: has('input') && has('output') ? rules : null,
     changes: null,
     hourly: false,
+    dated: false,
     context: contextOf(row),
     maxOutput: tokensOf(row['max_output_tokens'] ?? row['max_tokens']),
     reasoning: chat ? row['supports_reasoning'] === true : null,

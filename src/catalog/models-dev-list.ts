@@ -69,6 +69,7 @@ function modelOf(provider: string, id: string, row: Members): ListedModel {
     price: has('input') && has('output') ? rules : null,
     changes: null,
     hourly: false,
+    dated: false,
     context: tokensOf(limit['context']),
     maxOutput: tokensOf(limit['output']),
     reasoning: typeof row['reasoning'] === 'boolean' ? row['reasoning'] : null,

@@ -28,6 +28,7 @@ export interface CatalogModel {
   readonly date: string | null
   readonly changes: string | null
   readonly hourly: boolean
+  readonly dated: boolean
   readonly uncounted: readonly string[]
   /** Tokens of prompt and answer together. */
   readonly context: Sourced<number>
@@ -147,6 +148,7 @@ function combined(
     date,
     changes: priced.changes,
     hourly: priced.hourly,
+    dated: priced.dated,
     uncounted: priced.uncounted,
     context,
     // Lists have windows that are smaller than the longest answer, where the window is of the prompt alone.

@@ -65,7 +65,7 @@ export function valuesOf(
   })
   const built = costs.map((cost, index): Price | null => {
     if (cost === undefined) return null
-    return cost === 'auto' ? (found[index]?.price ?? null) : (priceFrom(cost) ?? [])
+    return cost === 'auto' ? askable(found[index]?.price ?? null, shape) : (priceFrom(cost) ?? [])
   })
   const known = found.flatMap(model => (model === null ? [] : [model]))
   const least = (of: (model: CatalogModel) => Sourced<number>): Sourced<number> =>
@@ -76,7 +76,17 @@ export function valuesOf(
     reasoning === 'auto'
       ? (known.find(model => model.reasoning.value)?.reasoning ??
         known[0]?.reasoning ?? { value: false, source: 'default' })
-      : written(reasoning)
+      : { value: reasoning, source: shape.reasoning === undefined ? 'default' : 'gateway.yaml' }
+  for (const [key, size] of [
+    ['context', wants.context],
+    ['max_output', wants.maxOutput],
+  ] as const) {
+    if (size !== 'auto' || known.length > 0 || !parts.source.sound(at)) continue
+    parts.source.report(at, `no price list has the ${key} of a target of this model`, {
+      rule: 'unknown-model',
+      suggestion: `write ${key}`,
+    })
+  }
   const price =
     shape.price === 'auto' ? dearest(built.flatMap(cost => (cost === null ? [] : [cost]))) : priceFrom(shape.price)
   return {
@@ -99,11 +109,20 @@ export function valuesOf(
 const written = <T>(value: T): Sourced<T> => ({ value, source: 'gateway.yaml' })
 
 function deprecationOf(shape: ModelShape, known: readonly CatalogModel[]): ModelValues['deprecation'] {
-  if (shape.deprecation) return { date: shape.deprecation.date ?? null, successor: shape.deprecation.successor ?? null }
   // A model ends with its last target.
   const ends = known.map(({ deprecation }) => deprecation)
-  if (ends.length === 0 || ends.includes(null)) return null
-  return ends.toSorted((a, b) => (b!.date ?? '').localeCompare(a!.date ?? ''))[0]!
+  const isListed = ends.length > 0 && !ends.includes(null)
+  const listed = isListed ? ends.toSorted((a, b) => (b!.date ?? '').localeCompare(a!.date ?? ''))[0]! : null
+  if (!shape.deprecation) return listed
+  return {
+    date: shape.deprecation.date ?? listed?.date ?? null,
+    successor: shape.deprecation.successor ?? listed?.successor ?? null,
+  }
+}
+
+/** Without the classes of service that clients cannot ask for: they would only make holds larger. */
+function askable(price: Price | null, { allow }: ModelShape): Price | null {
+  return price === null || allow.includes('service_tier') ? price : price.filter(({ tier }) => tier === undefined)
 }
 
 interface Wanted {

@@ -295,8 +295,8 @@ function modelNames(shapes: GatewayShape['models'], models: Configuration['model
     Array.isArray(shape?.aliases) ? shape.aliases.map(alias => [alias, id] as const) : [],
   )
   const names = namesOf(shapes)
-  const ids = [...new Set([...names, ...models.keys()])]
   const found = new Set([...models.values()].map(({ id, wildcard }) => wildcard ?? id))
+  const ids = [...new Set([...names.filter(name => !isWildcard(name) || !found.has(name)), ...models.keys()])]
   const named = { ids, aliases: new Map(aliases) }
   // While a model is not known, it may be as large as any.
   return names.some(name => !found.has(name)) ? named : { ...named, sizes: offeredOf(models) }

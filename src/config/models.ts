@@ -166,7 +166,7 @@ function build(
     ownedBy: shape.owned_by,
     description: shape.description ?? null,
     ...(values.deprecation === null ? {} : { deprecation: values.deprecation }),
-    ...(id === pattern ? {} : { wildcard: pattern }),
+    ...(id === pattern ? {} : { wildcard: pattern, ...(values.origin.price?.dated ? { dated: true } : {}) }),
   }
 }
 

@@ -56,6 +56,8 @@ export interface Model {
   readonly deprecation?: ModelEnd
   /** The id with a `*` in gateway.yaml that the model comes from; left out: its own id is there. */
   readonly wildcard?: string
+  /** Whether its price list has the price for each name with a day behind it, such as `claude-opus-5-20260101`. */
+  readonly dated?: true
 }
 
 /** When a model ends, and the model that takes its place. */
@@ -70,7 +72,10 @@ export interface ModelEnd {
  * the answer, because a model that is refused here must not be shown there.
  */
 export function mayUse(model: Model, key: Key | undefined): boolean {
-  return model.enabled && (key?.models == null ? model.public : isInModels(key.models, model.id))
+  if (!model.enabled) return false
+  if (key?.models == null) return model.public
+  // Holders of keys may write patterns: a model that is not public has to be named.
+  return model.public ? isInModels(key.models, model.id) : key.models.includes(model.id)
 }
 
 /** Whether a list of ids has this one. An entry with a `*`, such as `openai/*`, has each id that fits. */

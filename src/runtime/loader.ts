@@ -1,6 +1,7 @@
 /** Loads the configuration, and keeps the texts that it was read from for the threads that serve with it. */
 import { hash } from 'node:crypto'
 import { dirname, relative, resolve } from 'node:path'
+import { systemClock } from '../common/clock.ts'
 import type { PluginRegistry } from '../config/configuration.ts'
 import { type LoadResult, loadConfiguration } from '../config/load.ts'
 import type { Reads } from '../config/yaml/reads.ts'
@@ -15,10 +16,14 @@ export interface Loader {
   textsOf(loaded: { readonly reads: Reads }): Texts
 }
 
+/** The key of the day whose prices count, beside the paths: all threads load with the same. */
+export const TODAY = ''
+
 /** The same for the same files, wherever their folder is: replicas with one hash have one configuration. */
 export function hashOf(texts: Texts, configFile: string): string {
   const folder = dirname(resolve(configFile))
-  const files = [...texts].map(([path, text]) => [relative(folder, path), text]).sort(([a], [b]) => (a! < b! ? -1 : 1))
+  const read = [...texts].filter(([path]) => path !== TODAY)
+  const files = read.map(([path, text]) => [relative(folder, path), text]).sort(([a], [b]) => (a! < b! ? -1 : 1))
   return hash('sha256', JSON.stringify(files), 'hex').slice(0, 12)
 }
 
@@ -30,8 +35,10 @@ export function createLoader(
   const texts = new WeakMap<Reads, Texts>()
   return {
     async load() {
-      const read = new Map<string, string>()
+      const today = new Date(systemClock.now())
+      const read = new Map<string, string>([[TODAY, today.toISOString()]])
       const loaded = await loadConfiguration(configFile, {
+        today,
         env,
         registry,
         async readFile(path, most) {

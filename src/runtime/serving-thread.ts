@@ -26,7 +26,7 @@ import { laneOf } from '../store/ids.ts'
 import type { StoreHandle } from '../store/served-store.ts'
 import type { Store } from '../store/store.ts'
 import { closeNow } from './close-server.ts'
-import type { Texts } from './loader.ts'
+import { type Texts, TODAY } from './loader.ts'
 import { ownSources } from './metric-sources.ts'
 import { createReloads, type Loaded, type Reloads } from './reload.ts'
 import { createServing, type Serving } from './serving.ts'
@@ -109,6 +109,7 @@ async function load(texts: Texts): Promise<Loaded> {
   const loaded = await loadConfiguration(parts.configFile, {
     env: parts.env,
     registry: builtinRegistry(),
+    today: new Date(texts.get(TODAY)!),
     async readFile(path) {
       const text = texts.get(path)
       if (text === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: 'ENOENT' })

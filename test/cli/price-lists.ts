@@ -36,7 +36,7 @@ routes:
 `
 
 /** A wildcard, a model with two targets, and a price by hand. */
-export const MODELS = `  infra/*: { targets: [ { provider: infra, model: "*" } ], price: auto }
+export const MODELS = `  infra/*: { targets: [ { provider: infra, model: "*" } ], price: auto, allow: [ service_tier ] }
   both:
     targets: [ { provider: infra, model: acme/small }, { provider: openai, model: gpt-5 } ]
     price: auto

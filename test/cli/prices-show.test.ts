@@ -65,7 +65,7 @@ describe('the models of the configuration', () => {
         id: 'hand',
         price_from: 'gateway.yaml',
         context: { value: 64000, from: 'gateway.yaml' },
-        reasoning: { value: false, from: 'gateway.yaml' },
+        reasoning: { value: false, from: 'default' },
         targets: [
           expect.objectContaining({
             id: 'infra/acme/small',

@@ -148,6 +148,14 @@ export const CATALOG: Row[] = [
     'the price list nowhere.json cannot be read',
   ],
   [
+    'a cost by hand of an unknown model, without sizes',
+    model(
+      'small',
+      '▸targets: [ { provider: openai, model: zeppelin, cost: { per: 1M tokens, input: 1, output: 1 } } ], price: auto',
+    ),
+    'no price list has the context of a target of this model; write context',
+  ],
+  [
     'an id with two stars',
     model('"a/*/*"', '▸targets: [ { provider: openai, model: "*" } ], price: auto'),
     'the id "a/*/*" has more than one *; write one',

@@ -94,7 +94,7 @@ test('an entry of its own has its own price', async () => {
 test('a name that the list does not have is a 404 that names the wildcard', async () => {
   const refusal = await expectRefusal(await chat('openai/gpt-99'), 'model_not_found')
   expect(refusal.message).toBe(
-    'The model "openai/gpt-99" does not exist: no price list has a model of "openai/*" with this name.',
+    'The model "openai/gpt-99" does not exist, or this key may not use it. The models of "openai/*" are those of the price list.',
   )
   const other = await expectRefusal(await chat('anthropic/claude'), 'model_not_found')
   expect(other.message).toBe('The model "anthropic/claude" does not exist, or this key may not use it.')
@@ -102,29 +102,37 @@ test('a name that the list does not have is a 404 that names the wildcard', asyn
   expect(star.message).toContain('"openai/*" does not exist')
 })
 
-test.each(['-2026-02-02', '-20260202', '-latest'])(
-  'a name with a day behind it (%s) is asked of the provider, and billed as its model',
-  async day => {
-    const answer = await chat(`openai/gpt-5-mini${day}`)
-    expect(answer.status).toBe(200)
-    expect(provider.requests.at(-1)!.body!['model']).toBe(`gpt-5-mini${day}`)
-    expect(gateway.receipt(answer)!.model).toBe('openai/gpt-5-mini')
-    expect((await chat(`old${day}`)).status).toBe(404)
-    expect((await chat(`openai/gpt-99${day}`)).status).toBe(404)
-  },
-)
+test('a name with a day behind it is asked of the provider, and billed as its model, where the list knows such names', async () => {
+  const answer = await chat('openai/gpt-5.6-luna-20260202')
+  expect(answer.status).toBe(200)
+  expect(provider.requests.at(-1)!.body!['model']).toBe('gpt-5.6-luna-20260202')
+  expect(gateway.receipt(answer)!.model).toBe('openai/gpt-5.6-luna')
+  for (const model of [
+    'old-2026-02-02',
+    'openai/gpt-99-2026-02-02',
+    'openai/gpt-5.6-luna-latest',
+    'openai/gpt-5-20260202',
+  ]) {
+    expect((await chat(model)).status, model).toBe(404)
+  }
+})
 
-test('a key for a pattern reaches what fits it, and nothing else', async () => {
-  const key = await keyFor(['openai/o*', 'old'])
+test('a key for a pattern reaches the public models that fit it, and nothing else', async () => {
+  const key = await keyFor(['openai/gpt-4*', 'openai/o*', 'openai/o3', 'old'])
   const found = await ids(key)
-  expect(found).toContain('openai/o3')
+  expect(found).toContain('openai/gpt-4.1')
   expect(found).toContain('old')
-  expect(found.every(id => id === 'old' || id.startsWith('openai/o'))).toBe(true)
+  // A model that is not public has to be named: a pattern is also written by members.
+  expect(found).toContain('openai/o3')
+  expect(found).not.toContain('openai/o1')
+  expect(found.every(id => id === 'old' || id === 'openai/o3' || id.startsWith('openai/gpt-4'))).toBe(true)
+  expect((await chat('openai/gpt-4.1', key)).status).toBe(200)
   expect((await chat('openai/o3', key)).status).toBe(200)
+  expect((await chat('openai/o1', key)).status).toBe(404)
   expect((await chat('openai/gpt-5', key)).status).toBe(404)
-  const hidden = await expectRefusal(await chat('openai/gpt-99', key), 'model_not_found')
   // A key that may use no model of the wildcard does not learn of it.
-  expect(hidden.message).toContain('or this key may not use it')
+  const hidden = await expectRefusal(await chat('openai/gpt-99', await keyFor(['old'])), 'model_not_found')
+  expect(hidden.message).toMatch(/or this key may not use it\.$/)
 })
 
 test('answers of a model that ends say when, and what takes its place', async () => {

@@ -1,6 +1,9 @@
 /** Every key of gateway.yaml: a reload carries it over, which is shown, or refuses its change. A new key fails here. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { definePlugin } from '#contract'
 import { GATEWAY_SCHEMA } from '../../src/config/schema.ts'
 import { THREAD_WORK } from '../../src/request/http/owners.ts'
@@ -51,6 +54,18 @@ const status = async (answer: Promise<Response>) => {
 }
 const about = async (gateway: InProcess) =>
   (await fetch(`${gateway.running.dashboardUrl}/api/about`)).json() as Promise<Record<string, unknown>>
+
+/** A list with another longest answer for the model than its family has. */
+const FOLDER = mkdtempSync(join(tmpdir(), 'tollgate-prices-'))
+const PRICES = join(FOLDER, 'prices.json')
+const GPT_5 = {
+  litellm_provider: 'openai',
+  max_output_tokens: 1000,
+  input_cost_per_token: 1e-6,
+  output_cost_per_token: 1e-5,
+}
+writeFileSync(PRICES, JSON.stringify({ 'gpt-5': GPT_5 }))
+afterAll(() => rmSync(FOLDER, { recursive: true }))
 
 let people = 0
 async function register(gateway: InProcess) {
@@ -332,6 +347,19 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
     before: false,
     after: true,
+  },
+  catalog: {
+    yaml: {
+      providers: { far: { dialect: 'openai', base_url: 'https://api.openai.com/v1' } },
+      models: { m: { targets: [{ provider: 'far', model: 'gpt-5' }], price: 'auto' } },
+    },
+    change: SET('catalog', PRICES),
+    async sees({ url, key }) {
+      const answer = await fetch(`${url}/v1/models/m`, { headers: { authorization: `Bearer ${key}` } })
+      return ((await answer.json()) as { max_output: number }).max_output
+    },
+    before: 128_000,
+    after: 1000,
   },
   'cors.origins': {
     change: SET('cors', { origins: ['https://app.example.com'] }),

@@ -66,7 +66,7 @@ function checkModel(
 ): void {
   if (ids.includes(text) || (field === 'chat.model' && aliases.has(text))) return
   // The models of a wildcard whose provider is not sound are not known.
-  if (ids.some(id => fitsPattern(id, text) && !ids.some(each => each !== id && fitsPattern(id, each)))) return
+  if (ids.some(id => fitsPattern(id, text))) return
   if (source.substituted(at)) {
     const message = 'the condition names a model that there is not, with its ${…} filled in'
     source.report(at, message, { rule: 'unknown-model' })
@@ -77,7 +77,11 @@ function checkModel(
     id === undefined
       ? `there is no model ${JSON.stringify(text)}`
       : `${JSON.stringify(text)} is an alias, and ${field} is the id of a model`
-  const near = id === undefined ? didYouMean(text, ids) : `write ${JSON.stringify(id)}, or chat.model`
+  const near = text.endsWith('*')
+    ? `write ${field}.startsWith(${JSON.stringify(text.slice(0, -1))})`
+    : id === undefined
+      ? didYouMean(text, ids)
+      : `write ${JSON.stringify(id)}, or chat.model`
   const suggestion =
     near ??
     (ids.length === 0 ? undefined : `there are ${listed(ids.length > 20 ? [...ids.slice(0, 20), '…'] : ids, 'and')}`)
