@@ -96,7 +96,7 @@ const NOT_SOLD: Readonly<Record<string, RegExp>> = {
   openai: /gpt-oss|:|^gpt-\d-\d(?!\d{3})|^gpt-35|-(high|extended)$/,
   anthropic: /\.|claude-v/,
   google: /:|\/|^gemini-(flash|pro)/,
-  aws: /^regional\./,
+  aws: /^regional\.|^[^.]*$/,
 }
 
 /** Names of models with prices for tokens that answer no chats. */

@@ -1,6 +1,6 @@
 /** Ids with a `*`: which models of the price catalog they are. */
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
-import { vendorOf } from '../providers/dialects/vendors.ts'
+import { type Vendor, vendorOf } from '../providers/dialects/vendors.ts'
 import type { Provider } from './configuration.ts'
 import type { ModelShape, TargetShape } from './file-shapes.ts'
 import type { Source } from './yaml/source.ts'
@@ -102,7 +102,28 @@ function namesAt(provider: Provider, pattern: string, catalog: PriceCatalog): st
   const vendor = vendorOf(provider)
   if (vendor === undefined || provider.dialect === 'demo') return null
   const ids = catalog.ids(vendor, provider.dialect)
-  return ids.length === 0 ? null : ids.filter(name => starIn(pattern, name) !== null)
+  if (ids.length === 0) return null
+  const all = vendor.name === 'bedrock' ? [...new Set([...ids, ...inArea(ids, vendor, provider, catalog)])] : ids
+  return all.filter(name => starIn(pattern, name) !== null)
+}
+
+/** The prefixes of Bedrock's inference profiles, by how the name of a region begins. */
+const AREAS: readonly (readonly [region: string, area: string])[] = [
+  ['us-gov-', 'us-gov'],
+  ['us-', 'us'],
+  ['eu-', 'eu'],
+  ['ap-', 'apac'],
+]
+/** Makers whose models have profiles for areas. */
+const WITH_PROFILES = /^(amazon|anthropic|deepseek|meta|mistral|writer)\./
+
+/** Most models of Bedrock are sold under a name for the area of the region: lists have the prices of some areas only. */
+function inArea(ids: readonly string[], vendor: Vendor, provider: Provider, catalog: PriceCatalog): string[] {
+  const region = /^https?:\/\/bedrock-runtime[^.]*\.([a-z0-9-]+)\./.exec(provider.baseUrl)?.[1] ?? ''
+  const area = AREAS.find(([start]) => region.startsWith(start))?.[1]
+  if (area === undefined) return []
+  const makers = ids.map(id => id.replace(/^global\./, '')).filter(id => WITH_PROFILES.test(id))
+  return [...new Set(makers)].map(id => `${area}.${id}`).filter(id => catalog.find(vendor, id)?.price != null)
 }
 
 /** The wildcard that a model comes from, where several fit: the one with the most text. */

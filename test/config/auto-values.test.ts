@@ -16,6 +16,7 @@ const PROVIDERS = `providers:
   openai: { dialect: openai, base_url: https://api.openai.com/v1, api_key: "\${FAR_KEY}" }
   azure: { dialect: azure, base_url: https://acme.openai.azure.com/openai/v1, api_key: "\${FAR_KEY}" }
   anthropic: { dialect: anthropic, base_url: https://api.anthropic.com/v1, api_key: "\${FAR_KEY}" }
+  bedrock: { dialect: bedrock, base_url: https://bedrock-runtime.eu-central-1.amazonaws.com, api_key: "\${FAR_KEY}" }
   gemini: { dialect: gemini, base_url: https://generativelanguage.googleapis.com/v1beta, api_key: "\${FAR_KEY}" }
   proxy: { dialect: openai, profile: openrouter, base_url: https://models.example.com/v1, api_key: "\${FAR_KEY}" }`
 
@@ -98,6 +99,15 @@ describe('wildcards', () => {
     expect([...models.keys()].filter(id => id.includes('*'))).toEqual([])
   })
 
+  test('at Bedrock have the names for the area of the region, at their own prices', async () => {
+    const { models, model } = await modelsOf('  "*": { targets: [ { provider: bedrock, model: "*" } ], price: auto }')
+    const sonnet = 'anthropic.claude-sonnet-4-5-20250929-v1:0'
+    expect([dollars(model(`global.${sonnet}`), 'input'), dollars(model(`eu.${sonnet}`), 'input')]).toEqual([3, 3.3])
+    expect(models.has(`us.${sonnet}`)).toBe(false)
+    expect(models.has('eu.amazon.nova-pro-v1:0')).toBe(true)
+    expect([...models.keys()].filter(id => !id.includes('.'))).toEqual([])
+  })
+
   test('of two targets are the models of either, with those targets that have them', async () => {
     const { model } = await modelsOf(`  "x/*":
     targets: [ { provider: openai, model: "*" }, { provider: proxy, model: openai/*, priority: 2 } ]
@@ -141,7 +151,7 @@ describe('warnings', () => {
   test('a model that ends within 90 days, with its successor', async () => {
     const ends = auto('openai, model: gpt-5', ', deprecation: { date: 2027-02-26, successor: m }')
     expect(await warnings(ends, '2026-11-28')).toEqual([
-      '11 model-ends the provider turns off m on 2027-02-26 (its successor is m); move its clients to another model',
+      '12 model-ends the provider turns off m on 2027-02-26 (its successor is m); move its clients to another model',
     ])
     expect(await warnings(ends, '2026-11-27')).toEqual([])
   })
@@ -156,11 +166,11 @@ describe('warnings', () => {
     const wildcard = '  "gpt-5*": { targets: [ { provider: openai, model: "gpt-5*" } ], price: auto }'
     expect(await warnings(wildcard, '2026-11-28', 'catalog: prices.json', list)).toEqual([
       '2 old-prices the price list is 119 days old (2026-08-01); tollgate prices update --from FILE|URL writes a newer one',
-      '11 model-ends the provider turns off gpt-5 on 2026-12-24; move its clients to another model',
+      '12 model-ends the provider turns off gpt-5 on 2026-12-24; move its clients to another model',
     ])
     const gemini = '  "gemini-3*": { targets: [ { provider: gemini, model: "gemini-3*" } ], price: auto }'
     expect(await warnings(gemini, '2026-11-28')).toEqual([
-      '11 old-prices another price is in the price list for gemini-3.6-flash on 2027-01-01, gemini-3.7-flash on 2027-01-01 and gemini-3.8-flash on 2027-01-01; reload Tollgate on that day',
+      '12 old-prices another price is in the price list for gemini-3.6-flash on 2027-01-01, gemini-3.7-flash on 2027-01-01 and gemini-3.8-flash on 2027-01-01; reload Tollgate on that day',
     ])
   })
 
@@ -186,7 +196,7 @@ describe('warnings', () => {
   test('the built-in list after a year', async () => {
     expect(await warnings(auto('openai, model: gpt-5'), '2027-09-20')).toEqual([])
     expect(await warnings(auto('openai, model: gpt-5'), '2027-09-25')).toEqual([
-      '11 old-prices the built-in price list is from 2026-09-23; update Tollgate, or write a list with tollgate prices update',
+      '12 old-prices the built-in price list is from 2026-09-23; update Tollgate, or write a list with tollgate prices update',
     ])
   })
 
@@ -194,11 +204,11 @@ describe('warnings', () => {
     const hand = (target: string) =>
       `  m: { targets: [ { provider: openai, model: gpt-5${target} } ], price: { per: 1M tokens, input: $1, output: $20 }, context: 8Ki, max_output: 1Ki }`
     expect(await warnings(hand(''), '2026-11-28')).toEqual([
-      '11 odd-price the price is below that of openai/gpt-5 in the price list (input; genai-prices 0.1.8 of 2026-09-23); raise it, or write at target 1 what you pay (cost)',
+      '12 odd-price the price is below that of openai/gpt-5 in the price list (input; genai-prices 0.1.8 of 2026-09-23); raise it, or write at target 1 what you pay (cost)',
     ])
     expect(await warnings(hand(', cost: { per: 1M tokens, input: $0.50, output: $2 }'), '2026-11-28')).toEqual([])
     expect(await warnings(hand(', cost: auto'), '2026-11-28')).toEqual([
-      "11 odd-price the cost is above the model's price (input), so the operator pays a part of such answers; raise the price, or remove this target",
+      "12 odd-price the cost is above the model's price (input), so the operator pays a part of such answers; raise the price, or remove this target",
     ])
   })
 })
