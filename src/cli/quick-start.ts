@@ -25,6 +25,11 @@ export interface Running {
 }
 
 /** Credit of the account that the first start makes. */
+/** Small models of large providers: a first request to one of them costs next to nothing. */
+const EXAMPLES: readonly string[] = [
+  ...['gpt-5-mini', 'claude-haiku-4-5', 'gemini-2.5-flash', 'mistral-small-latest', 'llama-3.1-8b-instant'],
+  ...['deepseek-chat', 'openai/gpt-5-mini'],
+]
 const FIRST_CREDIT = '5'
 /** How long the link for the first operator works. */
 const FIRST_LINK_MS = 24 * 3_600_000
@@ -61,8 +66,9 @@ export async function quickStart(
   const link = dashboardUrl === null ? '' : await firstLink(store, account.id, dashboardUrl, nowMs)
   const base = baseUrl(running)
   const isOne = models.length === 1
+  const example = isOne ? models[0] : models.find(({ targets }) => EXAMPLES.includes(targets[0]!.model))
   const body = {
-    model: isOne ? models[0]!.id : 'MODEL',
+    model: example?.id ?? 'MODEL',
     stream: true,
     messages: [{ role: 'user', content: 'Say hello in one sentence.' }],
   }
@@ -75,7 +81,7 @@ This is its first start: it made the account "${name}" with $${FIRST_CREDIT} of 
   export OPENAI_BASE_URL=${base}
   export OPENAI_API_KEY=${token}
 
-${list}Paste this to see an answer stream in${isOne ? '' : ', with a model in the place of MODEL'}:
+${list}Paste this to see an answer stream in${example ? '' : ', with a model in the place of MODEL'}:
 
   curl -N ${running.url}${path} ${key} -H 'content-type: application/json' -d ${quoted(JSON.stringify(body))}
 ${link}

@@ -121,10 +121,16 @@ describe('without a demo model, at a terminal', () => {
     expect(store.keys.find(token!, clock.now())).toMatchObject({ found: 'live', account: { name: 'first' } })
   })
 
-  test('of several models none is chosen: the text says how to list them', async () => {
-    const text = (await quickStart(running(real('gpt-5', 'gpt-5-mini')), { onTerminal: true }))!
+  test.each([
+    ['a small one of a large provider is the example', 'gpt-5-mini', '"model":"gpt-5-mini"'],
+    ['none is the example, where none is known to be small', 'gpt-5-pro', '"model":"MODEL"'],
+  ])('of several models %s, and the text says how to list them', async (_, other, example) => {
+    const one = model('gpt-5', ['openai'])
+    const small = { ...one, id: other, targets: one.targets.map(target => ({ ...target, model: other })) }
+    const two = byId([one, small])
+    const text = (await quickStart(running({ ...real('gpt-5'), models: two }), { onTerminal: true }))!
     expect(text).toContain('The list of its 2 models:\n\n  curl http://127.0.0.1:8080/v1/models -H ')
-    expect(text).toContain('"model":"MODEL"')
+    expect(text).toContain(example)
   })
 
   test.each<[string, Partial<Offer>]>([
