@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -104,6 +104,14 @@ Review prices.json, run tollgate check, and reload the gateway. No price changes
   })
 })
 
+test('a list that is replaced keeps its mode', async () => {
+  chmodSync(join(place.folder, 'prices.json'), 0o664)
+  writeList(place, ROWS)
+  expect((await update('new.json')).code).toBe(0)
+  expect(written()).toContain('"date": "2026-02-03"')
+  expect(statSync(join(place.folder, 'prices.json')).mode & 0o777).toBe(0o664)
+})
+
 describe('a configuration', () => {
   test('without a catalog gets prices.json, and a line to add', async () => {
     place.write('gateway.yaml', gateway('  m: { targets: [ { provider: openai, model: gpt-5 } ], price: auto }', ''))
@@ -152,6 +160,10 @@ describe('a configuration', () => {
       const { code, err } = await update('new.json')
       expect(code).toBe(1)
       expect(err).toContain('A gateway runs with ./gateway.yaml, and would use prices.json at once.')
+      symlinkSync('prices.json', join(place.folder, 'link.json'))
+      const linked = await update('new.json', '--out', 'link.json')
+      expect(linked.code).toBe(1)
+      expect(linked.err).toContain('and would use link.json at once.')
       expect(written()).toBe(before)
       expect((await update('new.json', '--out', 'next.json')).code).toBe(0)
     } finally {
@@ -182,6 +194,23 @@ describe('nothing is written', () => {
     expect(code).toBe(1)
     expect(err).toContain(says)
     expect(written()).toBe(before)
+  })
+
+  test.each<[name: string, out: string, says: string]>([
+    ['the configuration', 'gateway.yaml', 'gateway.yaml is not replaced: this price list is not JSON ('],
+    ['other JSON', 'other.json', 'other.json is not replaced: this price list has no model. Remove the file, or write'],
+    ['a link to one of them', 'link.json', 'link.json is not replaced: this price list has no model.'],
+    ['a folder', 'policies', 'policies cannot be read, so it is not replaced: '],
+  ])('in the place of %s', async (_name, out, says) => {
+    place.write('other.json', '{ "name": "app" }')
+    symlinkSync('other.json', join(place.folder, 'link.json'))
+    const configuration = written('gateway.yaml')
+    writeList(place, ROWS)
+    const { code, err } = await update('new.json', '--out', out)
+    expect(code).toBe(1)
+    expect(err).toContain(`error: ${says}`)
+    expect(written('gateway.yaml')).toBe(configuration)
+    expect(written('other.json')).toBe('{ "name": "app" }')
   })
 
   test('of a file that was last changed before the list in use', async () => {
@@ -276,7 +305,8 @@ describe('a list on the web', () => {
 
   test.each([
     ['http://prices.example/list.json', 'http://prices.example/list.json is not https: others could change the prices'],
-    ['ftp://prices.example/list.json', 'ftp://prices.example/list.json is not https'],
+    ['ftp://prices.example/list.json', 'ftp://prices.example/list.json is not an https address.'],
+    ['file:///srv/list.json', 'file:///srv/list.json is not an https address. Write a file as its path.'],
     ['https://me:secret@prices.example/list.json', 'The address at prices.example has a password in it. Leave it out.'],
     ['https://me:secret@', 'The address of the price list is malformed.'],
   ])('%s is not asked for', async (from, says) => {

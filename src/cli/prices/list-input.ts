@@ -76,11 +76,14 @@ async function download(address: string, { ms, bytes }: InputLimits): Promise<In
   // Not shown: it may have a password in it.
   if (url === null) throw new CommandError('The address of the price list is malformed.')
   // A query may hold a token.
-  const from = `${url.origin}${url.pathname}`
+  const from = `${url.protocol}//${url.host}${url.pathname}`
   if (url.username !== '' || url.password !== '') {
     throw new CommandError(`The address at ${url.host} has a password in it. Leave it out.`)
   }
-  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw new CommandError(`${from} is not an https address. Write a file as its path.`)
+  }
+  if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
     throw new CommandError(`${from} is not https: others could change the prices on the way.`)
   }
   const signal = AbortSignal.timeout(ms)

@@ -1,8 +1,19 @@
 /** Writes a price list: the models of some vendors, one on each line, so that a review shows what has changed. */
-import { closeSync, fsyncSync, openSync, realpathSync, renameSync, rmSync, writeSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import {
+  closeSync,
+  fchmodSync,
+  fsyncSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { isMap, type ListProblem, MARK, type Members } from '../../catalog/listed-model.ts'
-import type { PriceList } from '../../catalog/price-list.ts'
+import { type PriceList, readPriceList } from '../../catalog/price-list.ts'
+import { MAX_LIST_BYTES, readTextFile } from '../../config/yaml/text-file.ts'
 import type { Vendor } from '../../providers/dialects/vendors.ts'
 import { CommandError } from '../terminal.ts'
 
@@ -78,15 +89,38 @@ const inOrder = (rows: Rows): [string, Members][] => Object.entries(rows).sort((
 const inLine = (value: object): string => JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ')
 
 /**
- * Replaces a file at once: a reader finds the old text or the new one. A link stays a link.
+ * Checks that writing to a path destroys nothing but a price list: it has one, or no file.
+ * Throws a `CommandError` that names the file.
+ * @param shown the path, for people
+ */
+export async function checkReplaceable(path: string, shown: string): Promise<void> {
+  let text: string
+  try {
+    text = await readTextFile(path, MAX_LIST_BYTES)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return
+    throw new CommandError(`${shown} cannot be read, so it is not replaced: ${code ?? message}`)
+  }
+  const mistake = readPriceList(basename(path), text).problems.find(problem => problem.path.length === 0)
+  if (mistake === undefined) return
+  throw new CommandError(
+    `${shown} is not replaced: ${mistake.message}. Remove the file, or write another one with --out.`,
+  )
+}
+
+/**
+ * Replaces a file at once: a reader finds the old text or the new one. A link stays a link, and the file keeps its mode.
  * Throws a `CommandError` where the folder cannot be written to.
  */
 export function replaceFile(path: string, text: string): void {
   const real = realPathOf(path)
   const aside = join(dirname(real), `.tollgate-prices-${process.pid}`)
   try {
+    const mode = statSync(real, { throwIfNoEntry: false })?.mode
     const file = openSync(aside, 'w', 0o644)
     try {
+      if (mode !== undefined) fchmodSync(file, mode & 0o7777)
       writeSync(file, text)
       fsyncSync(file)
     } finally {
@@ -98,6 +132,9 @@ export function replaceFile(path: string, text: string): void {
     throw new CommandError(`${path} cannot be written: ${(error as NodeJS.ErrnoException).code}`)
   }
 }
+
+/** Whether two paths lead to one file, through links too. */
+export const isSameFile = (one: string, other: string): boolean => realPathOf(one) === realPathOf(other)
 
 function realPathOf(path: string): string {
   try {

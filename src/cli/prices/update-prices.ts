@@ -12,7 +12,16 @@ import { CommandError, type ExitCode, type Terminal } from '../terminal.ts'
 import { diffText } from './changes-text.ts'
 import { refusals } from './diff-prices.ts'
 import { dateProblems, type ListInput, listProblemText, readListInput } from './list-input.ts'
-import { countOf, keptRows, listText, problemsIn, type Rows, replaceFile } from './list-output.ts'
+import {
+  checkReplaceable,
+  countOf,
+  isSameFile,
+  keptRows,
+  listText,
+  problemsIn,
+  type Rows,
+  replaceFile,
+} from './list-output.ts'
 import { diffJson, diffOf } from './price-changes.ts'
 import { vendorsOf } from './used-vendors.ts'
 
@@ -50,6 +59,7 @@ export async function updatePrices(terminal: Terminal, from: string, options: Up
     )
   }
   const file = outOf(terminal, given, options)
+  await checkReplaceable(file, shownPath(terminal, file))
   const text = listText(rows, input.list.format, { date: input.date, from: input.from })
   const after = await loadWithStandIns(terminal, config, { today, priceList: { file, text, accept, anyPrice: true } })
   if ('problems' in after) return refused(terminal, await problemText(terminal, after))
@@ -111,7 +121,7 @@ async function checkNotServed(
   { configuration }: Loaded,
   { config }: UpdateOptions,
 ): Promise<void> {
-  if (configuration.priceList?.file !== file) return
+  if (configuration.priceList === null || !isSameFile(configuration.priceList.file, file)) return
   const place = await findStore(terminal, config).catch((error: unknown) => {
     // The store may be in a variable that this shell does not have.
     if (error instanceof CommandError) return null
@@ -147,7 +157,7 @@ async function nextSteps(terminal: Terminal, { file, given, after, options }: Wr
   const name = relative(dirname(configFile), file)
   const line =
     accepted.length === 0 ? `catalog: ${name}` : `catalog: { file: ${name}, accept: [${accepted.join(', ')}] }`
-  const isNamed = priceList?.file === file && accepted.length === own.length
+  const isNamed = priceList !== null && isSameFile(priceList.file, file) && accepted.length === own.length
   return [
     ...(isNamed ? [] : [`Add to ${config}:  ${line}`]),
     `Review ${shown}, run ${terminal.self} check, and reload the gateway. No price changes before that.`,
