@@ -253,16 +253,14 @@ describe('recorded traffic', () => {
   test('would have cost more: by model, and by account', async () => {
     const { code, out } = await diff('--log', 'usage.jsonl')
     expect(code).toBe(0)
-    expect(out).toContain('4 charged exchanges of the log, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC. $5.80 was')
+    expect(out).toContain('4 exchanges with usage in the log, 2026-11-20 08:00 UTC to 2026-11-20 08:00 UTC. $5.80 was')
     expect(out).toMatch(/^all +\$5\.80 +\$6\.90 +\+\$1\.10 +\+18\.96 %$/m)
     expect(out).toMatch(/^model infra\/acme\/small +\$3\.20 +\$4\.40 +\+\$1\.20 +\+37\.5 %$/m)
     expect(out).toMatch(/^model infra\/acme\/large +\$1 +\$0\.90 +-\$0\.10 +-10 %$/m)
     expect(out).toMatch(/^account acme +\$4 +\$4\.90 +\+\$0\.90 +\+22\.5 %$/m)
     expect(out).toMatch(/^account zenith +\$1\.80 +\$2 +\+\$0\.20 +\+11\.11 %$/m)
     expect(out).not.toContain('model hand')
-    expect(out).toContain(
-      '1 line without a charge left out.\n1 charged line of models without a price here left out.\n',
-    )
+    expect(out).toContain('1 line without usage left out.\n1 line of models that are not here left out.\n')
     expect(out).toMatch(/1 line skipped:\n {2}.*usage\.jsonl:7: it is not JSON/)
   })
 
@@ -276,7 +274,7 @@ describe('recorded traffic', () => {
         { id: 'acc_acme', name: 'acme', difference: '0.900000000' },
         { id: 'acc_zenith', name: 'zenith', difference: '0.200000000' },
       ],
-      without_charge: 1,
+      without_usage: 1,
       unknown_models: 1,
       skipped: 1,
     })
@@ -287,6 +285,29 @@ describe('recorded traffic', () => {
       difference: '0.000000000',
       percent: 0,
     })
+  })
+
+  test('of a free model that gets a price counts; an answer from a cache keeps its charge', async () => {
+    place.write('gateway.yaml', gateway(MODELS, 'catalog: { file: prices.json, accept: [deepinfra/acme/old] }'))
+    place.write('prices.json', JSON.stringify({ ...LIST, 'deepinfra/acme/old': row(0, 0) }))
+    const cached = { ...used(1_000_000, 0), source: 'cached' }
+    const lines = [
+      line('acme', 'infra/acme/old', used(1_000_000, 0), null),
+      line('acme', 'infra/acme/small', cached, '0.030000000'),
+      line('acme', 'infra/acme/small', cached, null),
+    ]
+    place.write('usage.jsonl', lines.map(each => `${JSON.stringify(each)}\n`).join(''))
+    const { log } = await diffJson('--log', 'usage.jsonl')
+    expect(log).toMatchObject({
+      lines: 3,
+      charged: '0.030000000',
+      cost: { before: '0.030000000', after: '3.030000000', difference: '3.000000000' },
+      without_usage: 0,
+    })
+    expect(log.models).toEqual([
+      expect.objectContaining({ id: 'infra/acme/old', before: '0.000000000', after: '3.000000000', percent: null }),
+      expect.objectContaining({ id: 'infra/acme/small', before: '0.030000000', after: '0.030000000', percent: 0 }),
+    ])
   })
 
   test('in a log that is not there', async () => {

@@ -9,18 +9,18 @@ import type { Terminal } from '../terminal.ts'
 
 /** The charges of a log. */
 export interface TrafficCost {
-  /** Lines that were charged, with the cost of their usage at both prices. */
+  /** Lines with usage, at both prices. Answers from a cache have their recorded charge at both. */
   readonly compared: Comparison
   /** The recorded charges of the same lines, in nano-dollars. */
   readonly charged: bigint
-  /** Lines without usage or without a charge. */
-  readonly free: number
-  /** Charged lines whose model one of the configurations does not have. */
+  /** How many lines have no usage. */
+  readonly unused: number
+  /** Lines with usage whose model one of the configurations does not have. */
   readonly unknown: number
   /** Lines that cannot be read, with the reason of each of the first. */
   readonly skipped: readonly { readonly file: string; readonly number: number; readonly reason: string }[]
   readonly skippedCount: number
-  /** Milliseconds since the epoch of the first and the last line that was charged; null: the log has no such line. */
+  /** Milliseconds since the epoch of the first and the last line that is compared; null: the log has no such line. */
   readonly span: { readonly from: number; readonly to: number } | null
 }
 
@@ -38,7 +38,7 @@ export async function trafficCost(
   const files = logs.map(file => logFile(terminal, file))
   const compared = emptyComparison()
   const skipped: TrafficCost['skipped'][number][] = []
-  let [charged, free, unknown, skippedCount] = [0n, 0, 0, 0]
+  let [charged, unused, unknown, skippedCount] = [0n, 0, 0, 0]
   let span = null as TrafficCost['span']
   for await (const batch of readLogs(files, { parse: parseLine, input: process.stdin, read() {} })) {
     for (const each of batch) {
@@ -48,8 +48,10 @@ export async function trafficCost(
         continue
       }
       const { line } = each
-      if (line.usage === null || line.charged === 0n) {
-        free++
+      const { usage } = line
+      // A free model has usage without a charge, and another list may give it a price.
+      if (usage === null) {
+        unused++
         continue
       }
       const [was, is] = [before.models.get(line.model ?? ''), after.models.get(line.model ?? '')]
@@ -59,9 +61,13 @@ export async function trafficCost(
       }
       charged += line.charged
       span = { from: Math.min(span?.from ?? line.at, line.at), to: Math.max(span?.to ?? line.at, line.at) }
-      const at = (price: typeof was.price) => ({ ...recorded(line), charged: cost(line.usage!, price ?? []).total })
+      const at = (price: typeof was.price) => ({
+        ...recorded(line),
+        // An answer from a cache has a price of its own, in the settings of a policy.
+        charged: usage.source === 'cached' ? line.charged : cost(usage, price ?? []).total,
+      })
       compare(compared, line, at(was.price), at(is.price))
     }
   }
-  return { compared, charged, free, unknown, skipped, skippedCount, span }
+  return { compared, charged, unused, unknown, skipped, skippedCount, span }
 }

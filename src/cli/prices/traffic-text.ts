@@ -10,7 +10,7 @@ import type { TrafficCost } from './traffic-cost.ts'
 const MOST = 10
 
 /** A table of the models and accounts that change, the largest change first. */
-export function trafficText({ compared, charged, free, unknown, skipped, skippedCount, span }: TrafficCost): string {
+export function trafficText({ compared, charged, unused, unknown, skipped, skippedCount, span }: TrafficCost): string {
   const when = span === null ? '' : `, ${timeText(span.from)} to ${timeText(span.to)}`
   const row = (what: string, { before, after }: Cost) => [
     what,
@@ -36,11 +36,11 @@ export function trafficText({ compared, charged, free, unknown, skipped, skipped
     ...accounts.slice(0, MOST).map(([id, cost]) => row(`account ${cost.name || id || '(none)'}`, cost)),
   ]
   return [
-    `${count(compared.lines, 'charged exchange')} of the log${when}. ${showNano(charged)} was charged for them.\n`,
+    `${count(compared.lines, 'exchange')} with usage in the log${when}. ${showNano(charged)} was charged for them.\n`,
     table(columns, rows),
     more > 0 ? `and ${more} more (--json has all)\n` : '',
-    free > 0 ? `${count(free, 'line')} without a charge left out.\n` : '',
-    unknown > 0 ? `${count(unknown, 'charged line')} of models without a price here left out.\n` : '',
+    unused > 0 ? `${count(unused, 'line')} without usage left out.\n` : '',
+    unknown > 0 ? `${count(unknown, 'line')} of models that are not here left out.\n` : '',
     skippedCount > 0 ? `${count(skippedCount, 'line')} skipped:\n` : '',
     ...skipped.map(({ file, number, reason }) => `  ${file}:${number}: ${reason}\n`),
     skippedCount > skipped.length ? `  and ${skippedCount - skipped.length} more\n` : '',
@@ -50,7 +50,7 @@ export function trafficText({ compared, charged, free, unknown, skipped, skipped
 const timeText = (ms: number): string => showTime(new Date(ms).toISOString())
 
 /** The same as JSON. */
-export function trafficJson({ compared, charged, free, unknown, skipped, skippedCount, span }: TrafficCost): object {
+export function trafficJson({ compared, charged, unused, unknown, skipped, skippedCount, span }: TrafficCost): object {
   return {
     lines: compared.lines,
     from: span && new Date(span.from).toISOString(),
@@ -59,7 +59,7 @@ export function trafficJson({ compared, charged, free, unknown, skipped, skipped
     cost: costJson(compared.cost),
     models: costsOf(compared.models).map(([id, cost]) => ({ id, ...costJson(cost) })),
     accounts: costsOf(compared.accounts).map(([id, cost]) => ({ id, name: cost.name, ...costJson(cost) })),
-    without_charge: free,
+    without_usage: unused,
     unknown_models: unknown,
     skipped: skippedCount,
     skipped_lines: skipped,
