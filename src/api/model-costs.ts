@@ -1,5 +1,5 @@
 /** Models as operators see them: beside the price the cost of each target, and the margin between them. */
-import { type Model, type Price, type PriceRule, ruleFor, type Tier, type Unit } from '#contract'
+import { type Model, marginOf, type Price, type PriceRule, ruleFor, type Tier, type Unit } from '#contract'
 import { showMaybe, showModel, showPrice } from './show.ts'
 import type { OperatorModelView } from './views.ts'
 
@@ -7,7 +7,8 @@ import type { OperatorModelView } from './views.ts'
 export function showModelToOperators(model: Model, aliases: readonly string[]): OperatorModelView {
   const price = model.price ?? []
   const costs = model.targets.flatMap(({ id, cost }) => (cost === null ? [] : [{ target: id, cost }]))
-  const margin = (unit: Unit) => smallest(costs.flatMap(({ cost }) => marginOf(unit, price, cost) ?? []))
+  const margin = (unit: Unit) =>
+    smallest(costs.flatMap(({ cost }) => marginOf(ruleFor(price, unit), ruleFor(cost, unit)) ?? []))
   return {
     id: model.id,
     model: showModel(model, aliases),
@@ -25,17 +26,6 @@ export function showModelToOperators(model: Model, aliases: readonly string[]): 
 }
 
 const FREE = { nanos: 0n, per: 1 }
-
-/** By how many percent of the cost the price of a unit is above it, rounded down to a tenth; null: the cost is 0. */
-function marginOf(unit: Unit, price: Price, cost: Price): number | null {
-  const [ours, theirs] = [ruleFor(price, unit) ?? FREE, ruleFor(cost, unit) ?? FREE]
-  const whole = theirs.nanos * BigInt(ours.per)
-  if (whole === 0n) return null
-  const part = (ours.nanos * BigInt(theirs.per) - whole) * 1000n
-  // A division of bigint rounds towards 0, and a loss must not look like none.
-  const tenths = part / whole - (part % whole < 0n ? 1n : 0n)
-  return Number(tenths) / 10
-}
 
 const smallest = (margins: readonly number[]): number | null => (margins.length === 0 ? null : Math.min(...margins))
 

@@ -38,7 +38,7 @@ export const MODEL_VIEWS = {
     ),
     margin: says(
       shape({ input: maybe(tenths), output: maybe(tenths) }),
-      'By how many percent of the cost the price is above it, in ordinary requests; of several targets the smallest. Null: no cost is known, or it is 0.',
+      '(price − cost) / price in percent, rounded down to a tenth, in ordinary requests; of several targets the smallest. Null: no cost is known, or there is no price.',
     ),
     below_cost: says(
       list(shape({ target: text, ...ruleOf })),

@@ -345,6 +345,19 @@ export function rateOf(price: Price, unit: Unit): NanoUsd {
   return ruleFor(price, unit)?.nanos ?? 0n
 }
 
+/**
+ * The margin between the price and the cost of a unit in percent of the price, rounded down to a tenth: no loss is 0.
+ * Null: there is no price.
+ * @param price its rule, as of `ruleFor`; undefined: it is free
+ */
+export function marginOf(price: PriceRule | undefined, cost: PriceRule | undefined): number | null {
+  const [ours, theirs] = [price, cost].map(rule => (rule === undefined ? 0n : scaledRate(rule))) as [bigint, bigint]
+  if (ours === 0n) return null
+  const part = (ours - theirs) * 1000n
+  // A division of bigint rounds towards 0.
+  return Number(part / ours - (part % ours < 0n ? 1n : 0n)) / 10
+}
+
 /** Whether any rule gives one of these units, or a part of it, a price above 0. */
 export function paysFor(price: Price, ...units: readonly Unit[]): boolean {
   return price.some(

@@ -53,6 +53,7 @@ export const {
   isPlugin,
   isRefusal,
   isToken,
+  marginOf,
   mayUse,
   mistakeText,
   mostOutput,

@@ -15,16 +15,16 @@ const seen = (price: Price | null, costs: readonly (Price | null)[], more: Parti
 
 test.each<[name: string, price: Price | null, costs: readonly (Price | null)[], input: number | null, output: unknown]>(
   [
-    ['the price over the cost', usd('1.25', '3'), [usd('1', '2')], 25, 50],
+    ['the price over the cost', usd('1.25', '3'), [usd('1', '2')], 20, 33.3],
     ['the same price', usd('1', '2'), [usd('1', '2')], 0, 0],
-    ['rounded down', usd('1', '2'), [usd('0.75', '2.000000001')], 33.3, -0.1],
+    ['rounded down', usd('1', '2'), [usd('0.7501', '2.000000001')], 24.9, -0.1],
     ['of two targets the smaller', usd('2', '4'), [usd('1', '4'), usd('2', '1'), null], 0, 0],
-    ['a loss', usd('1', '2'), [usd('4', '1')], -75, 100],
-    ['a free model', null, [usd('1', '2')], -100, -100],
+    ['a loss', usd('1', '2'), [usd('4', '1')], -300, 50],
+    ['a free model', null, [usd('1', '2')], null, null],
     ['no known cost', usd('1', '2'), [null], null, null],
-    ['a cost of 0', usd('1', '2'), [usd('0', '0')], null, null],
-    ['an output without a cost', usd('1', '2'), [plainPrice({ input: parseMoney('1') })], 0, null],
-    ['prices for another number', [{ unit: 'input', nanos: 2_000_000n, per: 1000 }], [usd('1', '0')], 100, null],
+    ['a cost of 0', usd('1', '2'), [usd('0', '0')], 100, 100],
+    ['an output without a cost', usd('1', '2'), [plainPrice({ input: parseMoney('1') })], 0, 100],
+    ['prices for another number', [{ unit: 'input', nanos: 2_000_000n, per: 1000 }], [usd('1', '0')], 50, null],
   ],
 )('margin: %s', (_, price, costs, input, output) => {
   expect(seen(price, costs).margin).toEqual({ input, output })
@@ -117,7 +117,7 @@ test('operators see the costs of all models', async () => {
   expect(body.items[0]).toMatchObject({
     model: { id: 'listed' },
     targets: [{ target: 'maker/m0', cost: { input: '0.123456789', output: '0.987654321', rules: null } }],
-    margin: { input: 710, output: 102.4 },
+    margin: { input: 87.6, output: 50.6 },
     below_cost: [],
   })
 })

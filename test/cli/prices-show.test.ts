@@ -120,14 +120,14 @@ describe('the models of the configuration', () => {
     expect((await show()).out).toContain('Other rates for long prompts or classes of service: infra/acme/small, both.')
   })
 
-  test('a price below the cost is a loss', async () => {
+  test('what costs and is free has no price', async () => {
     place.write(
       'gateway.yaml',
       gateway(
         '  gift: { targets: [ { provider: infra, model: acme/small, cost: auto } ], price: free, context: 8k, max_output: 1k }',
       ),
     )
-    expect((await show()).out).toMatch(/^gift +free +free +8000 +1000 +loss +gateway\.yaml$/m)
+    expect((await show()).out).toMatch(/^gift +free +free +8000 +1000 +no price +gateway\.yaml$/m)
   })
 })
 

@@ -90,7 +90,7 @@ browserTests('models', browser => {
     await open('/models?sort=margin')
     const rows = page.locator('.table tbody tr')
     const first = await rows.first().innerText()
-    for (const text of ['fast', 'Ends 2027-03-01', 'Below cost', '100% input', '\u221210% output'])
+    for (const text of ['fast', 'Ends 2027-03-01', 'Below cost', '50% input', '\u221211% output'])
       expect(first).toContain(text)
     await page.getByLabel('Group').selectOption('others')
     await expect.poll(() => rows.filter({ hasText: 'secret' }).innerText()).toContain('Not public')

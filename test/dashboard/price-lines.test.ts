@@ -109,11 +109,21 @@ test('the lists of a price, each once', () => {
   expect(listsOf([{ ...rule, source: 'a' }, rule, { ...rule, source: 'a' }])).toEqual(['a', 'set by the operator'])
 })
 
-test.each([
-  [25, 25, '25%'],
-  [25, -1.1, '25% input, \u22121.1% output'],
-  [null, 1000, '1,000% output'],
-  [null, null, 'not known'],
-])('a margin: %s and %s is %s', (input, output, text) => {
-  expect(marginText({ input, output })).toBe(text)
+test.each<[input: number | null, output: number | null, below: string[], text: string]>([
+  [25, 25, [], '25%'],
+  [25, -1.1, ['output'], '25% input, \u22121.1% output'],
+  [null, -1000, ['output'], '\u22121,000% output'],
+  [null, null, [], 'not known'],
+  [null, null, ['input', 'output'], 'no price'],
+  [null, 20, ['input'], 'no price for input, 20% output'],
+  [null, null, ['output', 'cached_input'], 'no price for output'],
+])('a margin: %s and %s, with %j below the cost, is %s', (input, output, below, text) => {
+  const below_cost = below.map(unit => ({ target: 'p/m', unit: unit as Rule['unit'] }))
+  expect(marginText({ margin: { input, output }, below_cost })).toBe(text)
+})
+
+test('a loss on long prompts alone says nothing of ordinary ones', () => {
+  const margin = { input: null, output: 20 }
+  const below_cost = [{ target: 'p/m', unit: 'input' as const, above: 1000 }]
+  expect(marginText({ margin, below_cost })).toBe('20% output')
 })

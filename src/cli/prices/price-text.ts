@@ -2,7 +2,7 @@
 import { type ModelEnd, rateOf } from '#contract'
 import type { Sourced } from '../../catalog/price-catalog.ts'
 import { pairs, showNano, table } from '../format.ts'
-import { type Margin, type PricedModel, type PricedTarget, shareOf, smallestMargin } from './price-view.ts'
+import { type Margin, type PricedModel, type PricedTarget, smallestMargin } from './price-view.ts'
 import { conditionsOf, nameOf, perOf, rateText, rateUnder } from './rates.ts'
 
 /** A table with a line for each model, and below it each remark with its models. */
@@ -85,14 +85,14 @@ const marginRow = (margin: Margin): string[] => [
   nameOf(margin),
   showNano(margin.cost),
   showNano(margin.price - margin.cost),
-  marginText(shareOf(margin)),
+  marginText(margin),
   perOf(margin.unit),
 ]
 
-/** `12.5 %`; `loss` where something that costs has no price, `-` where no cost is known. */
-function marginText(share: number | null): string {
-  if (share === null) return '-'
-  return Number.isFinite(share) ? `${share} %` : 'loss'
+/** `12.5 %`; `no price` where something that costs is free, `-` where no cost is known or nothing costs anything. */
+function marginText(margin: Margin | null): string {
+  if (margin === null || (margin.price === 0n && margin.cost === 0n)) return '-'
+  return margin.percent === null ? 'no price' : `${margin.percent} %`
 }
 
 /** Sizes that no list has are marked. */

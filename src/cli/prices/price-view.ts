@@ -1,9 +1,9 @@
 /** Prices of models with all that is known of them: `tollgate prices show` prints it, and scripts get it as JSON. */
-import { formatMoney, type Model, type ModelEnd, type NanoUsd, type Price, priceFields } from '#contract'
+import { formatMoney, type Model, type ModelEnd, marginOf, type NanoUsd, type Price, priceFields } from '#contract'
 import type { CatalogModel, Sourced } from '../../catalog/price-catalog.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import { vendorOf } from '../../providers/dialects/vendors.ts'
-import { type Condition, conditionsOf, rateUnder } from './rates.ts'
+import { type Condition, conditionsOf, rateUnder, ruleUnder } from './rates.ts'
 
 /** A model of the configuration, or of the price catalog: that one has no targets. */
 export interface PricedModel {
@@ -46,6 +46,8 @@ export interface PricedTarget {
 export interface Margin extends Condition {
   readonly price: NanoUsd
   readonly cost: NanoUsd
+  /** Of the price; null: there is none. */
+  readonly percent: number | null
 }
 
 /** Where the values of gateway.yaml come from. */
@@ -112,27 +114,24 @@ function sourcesOf(price: Price, otherwise: string): string {
 }
 
 /** A search is left out where the model takes none. */
-function marginsOf({ price, allow }: Pick<Model, 'price' | 'allow'>, cost: Price): Margin[] {
-  const conditions = conditionsOf(price ?? [], cost)
+function marginsOf({ price: ours, allow }: Pick<Model, 'price' | 'allow'>, cost: Price): Margin[] {
+  const price = ours ?? []
+  const conditions = conditionsOf(price, cost)
   return conditions
     .filter(({ unit }) => unit !== 'search' || allow.includes('web_search'))
     .map(condition => ({
       ...condition,
-      price: rateUnder(price ?? [], condition) ?? 0n,
+      price: rateUnder(price, condition) ?? 0n,
       cost: rateUnder(cost, condition) ?? 0n,
+      percent: marginOf(ruleUnder(price, condition), ruleUnder(cost, condition)),
     }))
 }
 
-/** The smallest margin of all targets in percent of the price; null: no cost is known, or nothing costs anything. */
-export function smallestMargin({ targets }: PricedModel): number | null {
-  const shares = targets.flatMap(({ margins }) => margins.flatMap(margin => shareOf(margin) ?? []))
-  return shares.length === 0 ? null : Math.min(...shares)
-}
-
-/** In percent of the price; null: it costs nothing. What is given away is a loss without end. */
-export function shareOf({ price, cost }: Margin): number | null {
-  if (price === 0n) return cost === 0n ? null : Number.NEGATIVE_INFINITY
-  return Number(((price - cost) * 10_000n) / price) / 100
+/** The smallest margin of all targets; null: no cost is known, or nothing costs anything. */
+export function smallestMargin({ targets }: PricedModel): Margin | null {
+  const margins = targets.flatMap(target => target.margins).filter(({ price, cost }) => price > 0n || cost > 0n)
+  const least = ({ percent }: Margin) => percent ?? Number.NEGATIVE_INFINITY
+  return margins.toSorted((a, b) => (least(a) < least(b) ? -1 : 1))[0] ?? null
 }
 
 /** A model as JSON. */
@@ -158,7 +157,7 @@ export function modelJson(model: PricedModel): object {
         price: formatMoney(margin.price),
         cost: formatMoney(margin.cost),
         margin: formatMoney(margin.price - margin.cost),
-        percent: Number.isFinite(shareOf(margin)) ? shareOf(margin) : null,
+        percent: margin.percent,
       })),
     })),
     uncounted,

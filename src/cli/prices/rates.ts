@@ -19,10 +19,14 @@ export interface Condition {
   readonly tier?: Tier
 }
 
+/** The rule that charges a unit under a condition; undefined: the price has none. */
+export const ruleUnder = (price: Price, { unit, above, tier }: Condition): PriceRule | undefined =>
+  ruleFor(price, unit, (above ?? -1) + 1, tier)
+
 /** The price of `UNITS[unit].per` units under a condition; null: the price has no rule for them. */
-export function rateUnder(price: Price, { unit, above, tier }: Condition): NanoUsd | null {
-  const rule = ruleFor(price, unit, (above ?? -1) + 1, tier)
-  return rule === undefined ? null : (rule.nanos * BigInt(UNITS[unit].per)) / BigInt(rule.per)
+export function rateUnder(price: Price, condition: Condition): NanoUsd | null {
+  const rule = ruleUnder(price, condition)
+  return rule === undefined ? null : (rule.nanos * BigInt(UNITS[condition.unit].per)) / BigInt(rule.per)
 }
 
 /** All conditions of several prices, each once, in the order of the units. */

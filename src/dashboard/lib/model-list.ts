@@ -1,6 +1,7 @@
 /** The list of models as people narrow and sort it: hundreds of them come from one wildcard. */
 import type { ModelView, OperatorModelView } from '../../api/views.ts'
 import { nano } from './format.ts'
+import { hasNoPrice } from './price-lines.ts'
 
 /** A model, and for operators what only they see of it. */
 export interface ModelRow {
@@ -43,8 +44,13 @@ const byMoney =
     const [one, other] = [nano(of(a.model) ?? '0'), nano(of(b.model) ?? '0')]
     return one < other ? -1 : one > other ? 1 : 0
   }
-const leastMargin = ({ costs }: ModelRow): number =>
-  Math.min(costs?.margin.input ?? Number.MAX_VALUE, costs?.margin.output ?? Number.MAX_VALUE)
+/** What has no price is below any loss, and what has no known cost above any gain. */
+const leastMargin = ({ costs }: ModelRow): number => {
+  if (costs === null) return Number.MAX_VALUE
+  const of = (unit: 'input' | 'output') =>
+    hasNoPrice(costs, unit) ? -Number.MAX_VALUE : (costs.margin[unit] ?? Number.MAX_VALUE)
+  return Math.min(of('input'), of('output'))
+}
 
 /** How a list can be sorted. */
 export const SORTS: Readonly<Record<string, { readonly label: string; readonly order: Order }>> = {

@@ -104,10 +104,22 @@ export function listsOf(rules: readonly Rule[]): string[] {
   return [...new Set(rules.map(({ source }) => source ?? 'set by the operator'))]
 }
 
-/** `25%`, or `25% input, 30% output`. */
-export function marginText({ input, output }: OperatorModelView['margin']): string {
-  if (input === output) return input === null ? 'not known' : percentText(input)
-  const of = (margin: number | null, unit: string) => margin !== null && `${percentText(margin)} ${unit}`
+/** What operators see of a model's margins. */
+export type Margins = Pick<OperatorModelView, 'margin' | 'below_cost'>
+
+/** Whether ordinary requests cost the operator something of a unit that is free. */
+export function hasNoPrice({ margin, below_cost }: Margins, of: 'input' | 'output'): boolean {
+  return margin[of] === null && below_cost.some(({ unit, above, tier }) => unit === of && !above && !tier)
+}
+
+/** `25%`, `25% input, 30% output`, `no price`, or `no price for input, 30% output`. */
+export function marginText(costs: Margins): string {
+  const { input, output } = costs.margin
+  const free = (['input', 'output'] as const).filter(unit => hasNoPrice(costs, unit))
+  if (free.length === 2) return 'no price'
+  if (free.length === 0 && input === output) return input === null ? 'not known' : percentText(input)
+  const of = (margin: number | null, unit: 'input' | 'output') =>
+    free.includes(unit) ? `no price for ${unit}` : margin !== null && `${percentText(margin)} ${unit}`
   return [of(input, 'input'), of(output, 'output')].filter(Boolean).join(', ')
 }
 

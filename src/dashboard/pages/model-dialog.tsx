@@ -46,7 +46,7 @@ export function ModelDialog({ row: { model, costs }, has, onClose }: ModelDialog
             ['Max output tokens', count(max_output)],
             model.deprecation !== null && ['End', <End model={model} has={has} />],
             ['Price list', price === null ? 'none: the model is free' : listsOf(rules).join(', ')],
-            costs !== null && ['Margin over the cost', marginText(costs.margin)],
+            costs !== null && ['Margin, of the price', marginText(costs)],
           ]}
         />
         {below > 0 && (

@@ -174,7 +174,7 @@ const MARGIN: Column<ModelRow> = {
   cell: ({ costs }) => (
     <span class="stack-tight">
       {costs !== null &&
-        marginText(costs.margin)
+        marginText(costs)
           .split(', ')
           .map(text => <span key={text}>{text}</span>)}
     </span>
