@@ -2,6 +2,7 @@
 
 import type { ModelInfo, ModelPrice } from '@pydantic/genai-prices'
 import { type Price, type PriceRule, rateOf, type Unit } from '#contract'
+import { DAY_MS } from '../common/clock.ts'
 import type { Vendor } from '../providers/dialects/vendors.ts'
 import { type ListedModel, ruleOf, sourceOf } from './listed-model.ts'
 
@@ -136,8 +137,6 @@ function pricesOn(genai: Genai, provider: string, name: string, today: Date): Mo
     ...new Set(every.map(timestamp => genai.calcPrice({}, name, { providerId: provider, timestamp })!.model_price)),
   ]
 }
-
-const DAY_MS = 86_400_000
 
 const dearer = (a: Price, b: Price): Price => (sumOf(b) > sumOf(a) ? b : a)
 const sumOf = (price: Price): bigint => rateOf(price, 'input') + rateOf(price, 'output')

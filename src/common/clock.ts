@@ -7,6 +7,9 @@
 import type { Clock } from '#contract'
 import { Chain } from './chain.ts'
 
+/** A day in milliseconds, in UTC. */
+export const DAY_MS = 86_400_000
+
 export const systemClock: Clock = { now: () => Date.now() }
 
 /** Called on every round with the monotonic time in milliseconds. Must not throw. */

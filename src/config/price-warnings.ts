@@ -1,13 +1,15 @@
 /** Warnings about prices from price lists: old lists, prices that change, models that end, prices below what a list has. */
-import { type Model, type Price, ruleFor, UNIT_NAMES, UNITS } from '#contract'
+import { type Model, type Price, UNITS } from '#contract'
 import { BUILT_IN } from '../catalog/built-in-list.ts'
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
+import { unitsBelow } from '../common/below-cost.ts'
+import { DAY_MS } from '../common/clock.ts'
 import { vendorOf } from '../providers/dialects/vendors.ts'
 import type { Configuration } from './configuration.ts'
+import type { GatewayShape } from './file-shapes.ts'
 import { listed } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
-const DAY_MS = 86_400_000
 /** A model that ends, or a price that changes, is worth a warning for so long before. */
 const AHEAD_DAYS = 90
 /** Prices of a list change every few weeks. */
@@ -37,6 +39,7 @@ export function warnOfLists(
   }
   // A wildcard is one place: its models share one warning of a kind.
   const ends = new Map<string, string[]>()
+  const ended = new Map<string, string[]>()
   const changes = new Map<string, string[]>()
   for (const model of models.values()) {
     const at = pointer('models', model.wildcard ?? model.id)
@@ -44,7 +47,8 @@ export function warnOfLists(
     // Of a wildcard, models that the list only calls old are not worth a line: their clients are not known.
     const isSoon = end?.date == null ? model.wildcard === undefined : daysUntil(end.date, today) <= AHEAD_DAYS
     if (end !== undefined && isSoon) {
-      add(ends, at, endOf(model, origins.get(model.id)?.price?.deprecation?.successor))
+      const isPast = end.date !== null && daysUntil(end.date, today) < 0
+      add(isPast ? ended : ends, at, endOf(model, origins.get(model.id)?.price?.deprecation?.successor))
     }
     const change = origins.get(model.id)?.price?.changes
     if (change != null && daysUntil(change, today) <= AHEAD_DAYS) add(changes, at, `${model.id} on ${change}`)
@@ -52,12 +56,14 @@ export function warnOfLists(
   }
   // Of the models of a wildcard the operator has chosen none: a note.
   const levelAt = (at: string) => (at.includes('*') ? ({ level: 'note' } as const) : {})
-  for (const [at, texts] of ends) {
-    source.warn(at, `the provider turns off ${short(texts)}`, {
-      rule: 'model-ends',
-      ...levelAt(at),
-      suggestion: 'move its clients to another model',
-    })
+  for (const [verb, places] of [['turned', ended] as const, ['turns', ends] as const]) {
+    for (const [at, texts] of places) {
+      source.warn(at, `the provider ${verb} off ${short(texts)}`, {
+        rule: 'model-ends',
+        ...levelAt(at),
+        suggestion: 'move its clients to another model',
+      })
+    }
   }
   for (const [at, texts] of changes) {
     source.warn(at, `another price is in the price list for ${short(texts)}`, {
@@ -87,33 +93,33 @@ function endOf({ id, deprecation }: Model, theirs: string | null | undefined): s
 function warnOfListPrice(
   source: Source,
   at: string,
-  { price, targets }: Model,
+  model: Model,
   providers: Configuration['providers'],
   catalog: PriceCatalog,
 ): void {
-  if (price === null || !source.has(`${at}/price/input`)) return
-  for (const [index, { provider: name, model, cost }] of targets.entries()) {
-    const provider = providers.get(name)!
-    const vendor = cost === null ? vendorOf(provider) : undefined
-    const found = vendor === undefined ? null : catalog.find(vendor, model)
-    if (found?.price == null) continue
-    const below = unitsBelow(price, found.price)
-    if (below.length === 0) continue
+  if (model.price === null || !source.has(`${at}/price/input`)) return
+  const { targets } = (source.value as GatewayShape).models[model.id]!
+  for (const [index, { provider: name, cost }] of model.targets.entries()) {
+    const { base_model: base, model: own } = targets[index]!
+    const vendor = cost === null ? vendorOf(providers.get(name)!) : undefined
+    const found = vendor === undefined ? null : catalog.find(vendor, base ?? own)
+    const below = found?.price == null ? null : belowText(model, found.price)
+    if (below === null) continue
     source.warn(
       `${at}/price`,
-      `the price is below that of ${name}/${model} in the price list (${listed(below, 'and')}; ${found.source})`,
+      `the price is below that of ${name}/${base ?? own} in the price list (${below}; ${found!.source})`,
       { rule: 'odd-price', suggestion: `raise it, or write at target ${index + 1} what you pay (cost)` },
     )
   }
 }
 
-/** The units of an ordinary short request that cost less than in the list. */
-function unitsBelow(price: Price, list: Price): string[] {
-  return UNIT_NAMES.filter(unit => {
-    const [own, other] = [ruleFor(price, unit), ruleFor(list, unit)]
-    if (other === undefined || !list.some(rule => rule.unit === unit) || unit === 'search') return false
-    return (own?.nanos ?? 0n) * BigInt(other.per) < other.nanos * BigInt(own?.per ?? 1)
-  }).map(unit => UNITS[unit].key)
+/** `input, and output above 200000 tokens in tier flex`: the cases in which a price is below a cost; null: there are none. */
+export function belowText(model: Model, cost: Price): string | null {
+  const cases = unitsBelow(model, cost).map(({ unit, above, tier }) => {
+    const when = `${above === undefined ? '' : ` above ${above} tokens`}${tier === undefined ? '' : ` in tier ${tier}`}`
+    return UNITS[unit].key + when
+  })
+  return cases.length === 0 ? null : listed(cases, 'and')
 }
 
 function daysUntil(date: string, today: Date): number {

@@ -7,11 +7,11 @@ import {
   asksModel,
   formatMoney,
   isToken,
+  type Model,
   type NanoUsd,
   type Price,
   paysFor,
   rateOf,
-  ruleFor,
   type Target,
   UNITS,
   type Unit,
@@ -23,7 +23,7 @@ import type { Configuration, Provider } from './configuration.ts'
 import { warnOfLimits } from './policy/limit-warnings.ts'
 import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { comparedIn } from './policy/when-models.ts'
-import { warnOfLists } from './price-warnings.ts'
+import { belowText, warnOfLists } from './price-warnings.ts'
 import { PRICE_KEYS } from './prices.ts'
 import { SECRET_HEADER } from './providers.ts'
 import type { PlannedRoute } from './routes.ts'
@@ -54,7 +54,8 @@ export function warnAbout(
   const { providers, models, limits, store, telemetry } = configuration
   for (const provider of providers.values()) warnOfHost(source, provider)
   warnOfLists(source, configuration, catalog, today)
-  for (const { id, price, allow, targets, wildcard } of models.values()) {
+  for (const model of models.values()) {
+    const { id, price, allow, targets, wildcard } = model
     if (wildcard !== undefined) continue
     const at = pointer('models', id)
     warnOfPrice(source, `${at}/price`, price)
@@ -62,7 +63,7 @@ export function warnAbout(
     for (const [index, { provider, capField, cost }] of targets.entries()) {
       warnOfCap(source, `${at}/targets/${index}/cap_field`, capField, providers.get(provider)!)
       warnOfPrice(source, `${at}/targets/${index}/cost`, cost)
-      warnOfCost(source, `${at}/targets/${index}/cost`, cost, price)
+      warnOfCost(source, `${at}/targets/${index}/cost`, cost, model)
     }
   }
   for (const { address, price } of routes) if (address !== null) warnOfPrice(source, `${address}/price`, price)
@@ -203,30 +204,12 @@ function warnOfSearch(source: Source, at: string, price: Price | null): void {
   })
 }
 
-/** The cases in which a cost is above a price: those that either of them has a rule for. */
-function dearerCases(cost: Price, price: Price, isWritten: (key: string) => boolean): readonly string[] {
-  const cases = [...cost, ...price].flatMap(({ unit, above, tier }) => {
-    const { key } = UNITS[unit]
-    // A part that is not written out follows from another, which is named.
-    if (above === undefined && tier === undefined && !isWritten(key)) return []
-    const [paid, asked] = [cost, price].map(each => ruleFor(each, unit, above === undefined ? 0 : above + 1, tier))
-    const isDearer = (paid?.nanos ?? 0n) * BigInt(asked?.per ?? 1) > (asked?.nanos ?? 0n) * BigInt(paid?.per ?? 1)
-    const when = `${above === undefined ? '' : ` above ${above} tokens`}${tier === undefined ? '' : ` in tier ${tier}`}`
-    return isDearer ? [key + when] : []
-  })
-  return [...new Set(cases)]
-}
-
 /** A model that is free is meant to cost the operator. */
-function warnOfCost(source: Source, at: string, cost: Price | null, price: Price | null): void {
-  if (cost === null || price === null) return
-  // A list has searches also for models that may not search.
-  const fromList = new Set(
-    cost.filter(rule => rule.source && rule.unit !== 'search').map(({ unit }) => UNITS[unit].key),
-  )
-  const dearer = dearerCases(cost, price, key => fromList.has(key) || source.has(`${at}/${key}`))
-  if (dearer.length === 0) return
-  const message = `the cost is above the model's price (${listed(dearer, 'and')}), so the operator pays a part of such answers`
+function warnOfCost(source: Source, at: string, cost: Price | null, model: Model): void {
+  if (cost === null || model.price === null) return
+  const below = belowText(model, cost)
+  if (below === null) return
+  const message = `the cost is above the model's price (${below}), so the operator pays a part of such answers`
   source.warn(at, message, { rule: 'odd-price', suggestion: 'raise the price, or remove this target' })
 }
 

@@ -347,7 +347,7 @@ export function rateOf(price: Price, unit: Unit): NanoUsd {
 
 /**
  * The margin between the price and the cost of a unit in percent of the price, rounded down to a tenth: no loss is 0.
- * Null: there is no price.
+ * Null: the price is 0.
  * @param price its rule, as of `ruleFor`; undefined: it is free
  */
 export function marginOf(price: PriceRule | undefined, cost: PriceRule | undefined): number | null {

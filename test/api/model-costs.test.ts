@@ -60,6 +60,32 @@ test.each<[name: string, price: Price, cost: Price, below: object[], more?: Part
     [{ unit: 'output', tier: 'priority' }],
   ],
   ['a step that both have', [rule('input', '1'), rule('input', '2', { above: 9 })], [rule('input', '1')], []],
+  [
+    'a part on long prompts, which cost as much as the part',
+    [...usd('4', '2'), rule('cached_input', '1')],
+    [rule('input', '1'), rule('input', '2', { above: 1000 })],
+    [{ unit: 'cached_input', above: 1000 }],
+  ],
+  [
+    'a step of a tier',
+    usd('1', '2'),
+    [...usd('1', '2'), rule('input', '1', { tier: 'flex' }), rule('input', '2', { tier: 'flex', above: 9 })],
+    [{ unit: 'input', above: 9, tier: 'flex' }],
+  ],
+  [
+    'prompts that are longer than the context',
+    usd('1', '2'),
+    [...usd('1', '2'), rule('input', '2', { above: 1000 })],
+    [],
+    { context: 1000 },
+  ],
+  [
+    'the same with searches, each of which reads the prompt again',
+    usd('1', '2'),
+    [...usd('1', '2'), rule('input', '2', { above: 1000 })],
+    [{ unit: 'input', above: 1000 }],
+    { context: 1000, allow: ['web_search'] },
+  ],
   ['searches that the model may not make', usd('1', '2'), [rule('search', '0.01')], []],
   [
     'searches that it may make',

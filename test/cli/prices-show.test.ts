@@ -120,7 +120,7 @@ describe('the models of the configuration', () => {
     expect((await show()).out).toContain('Other rates for long prompts or classes of service: infra/acme/small, both.')
   })
 
-  test('what costs and is free has no price', async () => {
+  test('a free model with a cost has no price', async () => {
     place.write(
       'gateway.yaml',
       gateway(

@@ -181,6 +181,16 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'odd-price',
     says: "the cost is above the model's price (output)",
   },
+  'a part with a price below the cost of its whole': {
+    file: gateway({
+      model: MODEL.replace('input: $2', 'input: $2, cached_input: $0.10').replace(
+        'model: big',
+        'model: big, cost: { per: 1M tokens, input: $1, output: $1 }',
+      ),
+    }),
+    rule: 'odd-price',
+    says: "the cost is above the model's price (cached_input)",
+  },
   'searches without a price': {
     file: gateway({ model: MODEL.replace('max_output', 'allow: [ web_search ]\n    max_output') }),
     rule: 'odd-price',

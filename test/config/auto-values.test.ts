@@ -154,6 +154,8 @@ describe('warnings', () => {
       '12 model-ends the provider turns off m on 2027-02-26 (its successor is m); move its clients to another model',
     ])
     expect(await warnings(ends, '2026-11-27')).toEqual([])
+    expect((await warnings(ends, '2027-02-26'))[0]).toContain('the provider turns off m on 2027-02-26')
+    expect((await warnings(ends, '2027-02-27'))[0]).toContain('the provider turned off m on 2027-02-26')
   })
 
   test('models of a wildcard that end, and prices that change, are one note each; an old list is a warning', async () => {
@@ -210,5 +212,28 @@ describe('warnings', () => {
     expect(await warnings(hand(', cost: auto'), '2026-11-28')).toEqual([
       "12 odd-price the cost is above the model's price (input), so the operator pays a part of such answers; raise the price, or remove this target",
     ])
+  })
+
+  test.each([
+    [
+      'a deployment with a name of its own',
+      'azure, model: acme-1, base_model: gpt-5',
+      '{ per: 1M tokens, input: $1, output: $20 }',
+      'azure/gpt-5 in the price list (input; ',
+    ],
+    [
+      'long prompts',
+      'gemini, model: gemini-2.5-pro',
+      '{ per: 1M tokens, input: $1.25, output: $10 }',
+      'gemini/gemini-2.5-pro in the price list (input above 200000 tokens and output above 200000 tokens; ',
+    ],
+  ])('the same for %s', async (_, target, price, says) => {
+    const hand = (context: string) =>
+      `  m: { targets: [ { provider: ${target} } ], price: ${price}, context: ${context}, max_output: 1Ki }`
+    expect(await warnings(hand('1Mi'), '2026-11-28')).toEqual([
+      expect.stringContaining(`11 odd-price the price is below that of ${says}`),
+    ])
+    // No prompt is longer than the context.
+    expect(await warnings(hand('200000'), '2026-11-28')).toHaveLength(says.includes('above') ? 0 : 1)
   })
 })

@@ -40,7 +40,7 @@ test.each<[name: string, wanted: Partial<Wanted>, ids: string[]]>([
   expect(narrowed(MEMBER, all).map(({ id }) => id)).toEqual(wanted.sort === 'margin' ? MODELS.map(({ id }) => id) : ids)
 })
 
-test('what has no price has the smallest margin', () => {
+test('a model without a price has the smallest margin', () => {
   const gift = showModelToOperators(aModel('gift', { price: null, ...target(price('1', '0')) }), [])
   const rows = [...OPERATOR, ...rowsOf([gift])]
   expect(narrowed(rows, { search: '', group: '', sort: 'margin' })[0]!.id).toBe('gift')

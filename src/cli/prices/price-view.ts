@@ -46,7 +46,7 @@ export interface PricedTarget {
 export interface Margin extends Condition {
   readonly price: NanoUsd
   readonly cost: NanoUsd
-  /** Of the price; null: there is none. */
+  /** Of the price; null: the price is 0. */
   readonly percent: number | null
 }
 

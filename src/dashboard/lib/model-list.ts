@@ -44,7 +44,7 @@ const byMoney =
     const [one, other] = [nano(of(a.model) ?? '0'), nano(of(b.model) ?? '0')]
     return one < other ? -1 : one > other ? 1 : 0
   }
-/** What has no price is below any loss, and what has no known cost above any gain. */
+/** The smaller margin. A missing price comes before any loss, and an unknown cost after any gain. */
 const leastMargin = ({ costs }: ModelRow): number => {
   if (costs === null) return Number.MAX_VALUE
   const of = (unit: 'input' | 'output') =>

@@ -104,7 +104,7 @@ export function listsOf(rules: readonly Rule[]): string[] {
   return [...new Set(rules.map(({ source }) => source ?? 'set by the operator'))]
 }
 
-/** What operators see of a model's margins. */
+/** The margins of a model, and where its price is below a cost. */
 export type Margins = Pick<OperatorModelView, 'margin' | 'below_cost'>
 
 /** Whether ordinary requests cost the operator something of a unit that is free. */

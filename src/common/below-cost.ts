@@ -1,0 +1,36 @@
+/** Prices below what the operator pays, for every length of the prompt and every tier. */
+import { MAX_PASSES, type Model, marginOf, type Price, type PriceRule, ruleFor, TIERS, UNIT_NAMES } from '#contract'
+
+/** A unit, and the requests in which its price is the lower one. */
+export type Case = Pick<PriceRule, 'unit' | 'above' | 'tier'>
+
+/**
+ * The cases in which a price is below a cost, in the order of the units; those in which the same two rules count are one. A
+ * unit that neither has a rule for is charged with its whole, which is named. Left out: searches that the model may not
+ * make, and prompts that are longer than any request can be billed: its context, which a search reads several times.
+ */
+export function unitsBelow(
+  { price, allow, context }: Pick<Model, 'price' | 'allow' | 'context'>,
+  cost: Price,
+): readonly Case[] {
+  const [asked, all] = [price ?? [], [...(price ?? []), ...cost]]
+  const units = UNIT_NAMES.filter(
+    unit => all.some(rule => rule.unit === unit) && (unit !== 'search' || allow.includes('web_search')),
+  )
+  const longest = context * (allow.includes('web_search') ? MAX_PASSES : 1)
+  const steps = new Set(all.flatMap(({ above }) => (above !== undefined && above < longest ? above : [])))
+  const lengths = [undefined, ...[...steps].sort((a, b) => a - b)]
+  const tiers = [undefined, ...TIERS.filter(tier => all.some(rule => rule.tier === tier))]
+  return units.flatMap(unit => {
+    const seen: (readonly (PriceRule | undefined)[])[] = []
+    const cases = tiers.flatMap(tier => lengths.map(above => ({ above, tier })))
+    return cases.flatMap(({ above, tier }): Case[] => {
+      const [ours, theirs] = [asked, cost].map(rules => ruleFor(rules, unit, above === undefined ? 0 : above + 1, tier))
+      if (seen.some(pair => pair[0] === ours && pair[1] === theirs)) return []
+      seen.push([ours, theirs])
+      const margin = marginOf(ours, theirs)
+      if (margin === null ? !theirs?.nanos : margin >= 0) return []
+      return [{ unit, ...(above === undefined ? {} : { above }), ...(tier === undefined ? {} : { tier }) }]
+    })
+  })
+}
