@@ -2,45 +2,110 @@
 
 /** A member of an object, at any depth. */
 export interface MemberPlace {
-  readonly path: readonly string[]
+  readonly name: string
   /** The index of its key, and of the first character of its value. */
   readonly key: number
   readonly value: number
   /** Whether the object has an earlier member of this name, which `JSON.parse` drops. */
   readonly isRepeated: boolean
+  /** The names from the outermost object to this one; only while the member is visited. */
+  path(): string[]
 }
 
-const TOKEN = /"((?:[^"\\]|\\.)*)"(\s*:\s*)?|[{}[\]]/gs
+/** Objects and lists in one another. Price lists have 6. */
+export const MAX_DEPTH = 64
 
-/** All members, in the order of the text. The text must be JSON. */
-export function* membersIn(text: string): Generator<MemberPlace> {
+/**
+ * Visits all members, in the order of the text, in one pass. The text must be JSON.
+ * Answers whether it saw the whole text: it stops where the nesting is deeper than `MAX_DEPTH`.
+ */
+export function eachMember(text: string, visit: (member: MemberPlace) => void): boolean {
   const open: { names: Set<string> | null; name: string }[] = []
-  for (const { 0: token, 1: name, 2: colon, index } of text.matchAll(TOKEN)) {
-    if (token === '{') open.push({ names: new Set(), name: '' })
-    else if (token === '[') open.push({ names: null, name: '' })
-    else if (token === '}' || token === ']') open.pop()
-    else if (colon !== undefined && name !== undefined) {
+  const path = () => open.flatMap(({ names, name }) => (names === null ? [] : name))
+  for (let index = 0; index < text.length; index++) {
+    const character = text[index]
+    if (character === '{' || character === '[') {
+      if (open.length === MAX_DEPTH) return false
+      open.push({ names: character === '{' ? new Set() : null, name: '' })
+    } else if (character === '}' || character === ']') open.pop()
+    else if (character === '"') {
+      const key = index
+      index = endOfString(text, key)
+      const colon = afterBlanks(text, index + 1)
+      if (text[colon] !== ':') continue
       const level = open.at(-1)!
+      const written = text.slice(key, index + 1)
+      const name = written.includes('\\') ? (JSON.parse(written) as string) : written.slice(1, -1)
+      const isRepeated = level.names!.has(name)
       level.name = name
-      const isRepeated = level.names?.has(name) === true
-      level.names?.add(name)
-      yield {
-        path: open.filter(each => each.names !== null).map(each => each.name),
-        key: index,
-        value: index + token.length,
-        isRepeated,
-      }
+      level.names!.add(name)
+      visit({ name, key, value: afterBlanks(text, colon + 1), isRepeated, path })
+      index = colon
     }
   }
+  return true
 }
 
-/** The index of the value at each path, by its parts with `\0` between them; a path that the text does not have is missing. */
+/** The index of the quote that ends a string. */
+function endOfString(text: string, start: number): number {
+  let index = start + 1
+  while (index < text.length && text[index] !== '"') index += text[index] === '\\' ? 2 : 1
+  return index
+}
+
+function afterBlanks(text: string, start: number): number {
+  let index = start
+  while (index < text.length && ' \t\n\r'.includes(text[index]!)) index++
+  return index
+}
+
+/**
+ * The index of the value at each path, by its parts with `\0` between them; a path that the text does not have is missing.
+ * The text must be JSON, unless all paths are empty.
+ */
 export function valuesAt(text: string, paths: readonly (readonly string[])[]): Map<string, number> {
-  const wanted = new Set(paths.map(path => path.join('\0')))
   const found = new Map<string, number>()
-  for (const { path, value } of membersIn(text)) {
-    const name = path.join('\0')
-    if (wanted.has(name) && !found.has(name)) found.set(name, value)
-  }
+  const long = paths.filter(path => path.length > 0)
+  const wanted = new Set(long.map(path => path.join('\0')))
+  const last = new Set(long.map(path => path.at(-1)!))
+  if (wanted.size === 0) return found
+  eachMember(text, ({ name, value, path }) => {
+    if (!last.has(name)) return
+    const whole = path().join('\0')
+    if (wanted.has(whole) && !found.has(whole)) found.set(whole, value)
+  })
   return found
+}
+
+/** The line and the column, from 1, at which a text stops being JSON; null: it is JSON. */
+export function brokenAt(text: string): { readonly line: number; readonly column: number } | null {
+  const whole = failureOf(text)
+  if (whole === null) return null
+  let at = whole
+  if (Number.isNaN(at)) {
+    // An unexpected token has no position in the error: it is the last character of the shortest start that has the error.
+    let [sound, broken] = [0, text.length]
+    while (broken - sound > 1) {
+      const middle = Math.floor((sound + broken) / 2)
+      const failure = failureOf(text.slice(0, middle))
+      if (failure === null || failure >= middle) sound = middle
+      else broken = middle
+    }
+    at = broken - 1
+  }
+  const before = text.slice(0, at).split('\n')
+  return { line: before.length, column: before.at(-1)!.length + 1 }
+}
+
+/** The index at which a text is not JSON; NaN: at an unexpected token; null: it is JSON. */
+function failureOf(text: string): number | null {
+  try {
+    JSON.parse(text)
+    return null
+  } catch (error) {
+    const { message } = error as Error
+    const position = / at position (\d+)/.exec(message)?.[1]
+    if (position !== undefined) return Number(position)
+    return message.startsWith('Unexpected end') ? text.length : Number.NaN
+  }
 }

@@ -9,6 +9,8 @@ export interface ListProblem {
   readonly offset?: number
   readonly message: string
   readonly suggestion?: string
+  /** The text is perhaps not a price list, so no line of it is shown. */
+  readonly concealed?: boolean
 }
 
 /** When a model stops, and the provider's name of the model that takes its place. */

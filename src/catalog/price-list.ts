@@ -1,7 +1,7 @@
 /** A price list in a file: LiteLLM's `model_prices_and_context_window.json`, or models.dev's `api.json`. */
 import { hash } from 'node:crypto'
 import type { Vendor } from '../providers/dialects/vendors.ts'
-import { membersIn } from './json-places.ts'
+import { brokenAt, eachMember, MAX_DEPTH } from './json-places.ts'
 import { DAY, isMap, type ListedModel, type ListProblem, MARK, sourceOf } from './listed-model.ts'
 import { litellmModels } from './litellm-list.ts'
 import { modelsDevModels } from './models-dev-list.ts'
@@ -28,15 +28,21 @@ export interface PriceList {
 export function readPriceList(name: string, text: string): PriceList {
   const digest = hash('sha256', text, 'hex').slice(0, 8)
   const empty = { name, date: null, source: `${name} (${digest})`, format: 'LiteLLM', providers: new Map() } as const
-  const failed = (message: string): PriceList => ({ ...empty, problems: [{ path: [], message, suggestion: FORMATS }] })
+  // It may be another file, with secrets.
+  const failed = (message: string): PriceList => ({
+    ...empty,
+    problems: [{ path: [], message, suggestion: FORMATS, concealed: true }],
+  })
   let value: unknown
   try {
     value = JSON.parse(text)
-  } catch (error) {
-    return failed(`this price list is not JSON (${(error as Error).message})`)
+  } catch {
+    const { line, column } = brokenAt(text)!
+    return failed(`this price list is not JSON (line ${line}, column ${column})`)
   }
   if (!isMap(value)) return failed('this price list is not a JSON object')
   const problems = repeatedKeys(text)
+  if (problems === null) return failed(`this price list has more than ${MAX_DEPTH} objects and lists in one another`)
   const rows = Object.values(value)
   const mark = value[MARK]
   const date = isMap(mark) && typeof mark['date'] === 'string' && DAY.test(mark['date']) ? mark['date'] : null
@@ -72,13 +78,14 @@ function namesIn(format: PriceList['format'], vendor: Vendor): readonly string[]
   return format === 'LiteLLM' ? vendor.litellm : [vendor.modelsDev ?? vendor.name]
 }
 
-/** Keys that an object has twice: `JSON.parse` takes the last one without a word. */
-function repeatedKeys(text: string): ListProblem[] {
-  const repeated = [...membersIn(text)].filter(({ isRepeated }) => isRepeated)
-  return repeated.map(({ path, key }) => ({
-    path,
-    offset: key,
-    message: `"${path.join('.')}" is in the price list twice`,
-    suggestion: 'remove one of them',
-  }))
+/** Keys that an object has twice: `JSON.parse` takes the last one without a word. Null: the text is nested too deeply. */
+function repeatedKeys(text: string): ListProblem[] | null {
+  const problems: ListProblem[] = []
+  const isWhole = eachMember(text, ({ path, key, isRepeated }) => {
+    if (!isRepeated) return
+    const at = path()
+    const message = `"${at.join('.')}" is in the price list twice`
+    problems.push({ path: at, offset: key, message, suggestion: 'remove one of them' })
+  })
+  return isWhole ? problems : null
 }

@@ -100,8 +100,9 @@ export function listSource(file: string, text: string, faults: ReadonlySet<ListP
     text,
     [...faults].map(({ path }) => path),
   )
-  for (const { path, offset, message, suggestion } of faults) {
-    source.reportAt(offset ?? places.get(path.join('\0')) ?? 0, 'price-list', message, suggestion)
+  for (const { path, offset, message, suggestion, concealed } of faults) {
+    if (concealed) source.report('', message, { rule: 'price-list', suggestion, concealed })
+    else source.reportAt(offset ?? places.get(path.join('\0')) ?? 0, 'price-list', message, suggestion)
   }
   return source
 }

@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { ruleFor, type Unit } from '#contract'
 import { loadPriceCatalog } from '../../src/catalog/price-catalog.ts'
 import { readPriceList } from '../../src/catalog/price-list.ts'
+import { listSource } from '../../src/config/price-lists.ts'
+import { formatProblem } from '../../src/config/yaml/problem.ts'
 import { vendorNamed, vendorOf } from '../../src/providers/dialects/vendors.ts'
 
 const TODAY = new Date('2026-11-28T12:00:00Z')
@@ -80,6 +82,19 @@ const MODELS_DEV = {
     },
   },
 }
+
+test.each(['KEY=sk-secret-of-a-file', '{ "private_key": "sk-secret-of-a-file" }', '["sk-secret-of-a-file", x]'])(
+  'of a text that is not a price list, no line is shown: %s',
+  text => {
+    const { problems } = readPriceList('keys.env', text)
+    expect(problems).toHaveLength(1)
+    expect(JSON.stringify(problems)).not.toContain('secret')
+    const source = listSource('keys.env', text, new Set(problems))!
+    const shown = source.problems.map(problem => formatProblem(problem, text)).join('')
+    expect(shown).toMatch(/^keys\.env:1:1: this price list /)
+    expect(shown).not.toContain('secret')
+  },
+)
 
 async function catalogOf(list: object | null, accept: readonly string[] = []) {
   return loadPriceCatalog(list === null ? null : readPriceList('prices.json', JSON.stringify(list)), accept, TODAY)

@@ -23,7 +23,12 @@ const listed = (list: string, catalog = 'prices.json', target = 'provider: opena
 const row = (text: string) => `{ "gpt-5": { "litellm_provider": "openai", "mode": "chat", ${text} } }`
 
 const LISTS: readonly (readonly [name: string, list: string, says: string, catalog?: string, target?: string])[] = [
-  ['that is not JSON', '▸nothing', 'this price list is not JSON'],
+  ['that is not JSON', '▸nothing', 'this price list is not JSON (line 1, column 2); write a file'],
+  [
+    'nested too deeply',
+    `▸{ "a": ${'['.repeat(64)}${']'.repeat(64)} }`,
+    'more than 64 objects and lists in one another',
+  ],
   ['that is a list', '▸[]', 'this price list is not a JSON object'],
   ['of nothing', '▸{}', 'this price list has no model; write a file in the format of LiteLLM'],
   [
