@@ -8,7 +8,7 @@ export interface MemberPlace {
   readonly value: number
   /** Whether the object has an earlier member of this name, which `JSON.parse` drops. */
   readonly isRepeated: boolean
-  /** The names from the outermost object to this one; only while the member is visited. */
+  /** The names, and the indexes in lists, from the outermost object to this member; only while it is visited. */
   path(): string[]
 }
 
@@ -20,13 +20,16 @@ export const MAX_DEPTH = 64
  * Answers whether it saw the whole text: it stops where the nesting is deeper than `MAX_DEPTH`.
  */
 export function eachMember(text: string, visit: (member: MemberPlace) => void): boolean {
-  const open: { names: Set<string> | null; name: string }[] = []
-  const path = () => open.flatMap(({ names, name }) => (names === null ? [] : name))
+  const open: { readonly names: Set<string> | null; name: string | number }[] = []
+  const path = () => open.map(({ name }) => String(name))
   for (let index = 0; index < text.length; index++) {
     const character = text[index]
     if (character === '{' || character === '[') {
       if (open.length === MAX_DEPTH) return false
-      open.push({ names: character === '{' ? new Set() : null, name: '' })
+      open.push(character === '{' ? { names: new Set(), name: '' } : { names: null, name: 0 })
+    } else if (character === ',') {
+      const level = open.at(-1)!
+      if (typeof level.name === 'number') level.name++
     } else if (character === '}' || character === ']') open.pop()
     else if (character === '"') {
       const key = index

@@ -87,18 +87,70 @@ export type Members = Readonly<Record<string, unknown>>
 export const isMap = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** YYYY-MM-DD. */
-export const DAY = /^\d{4}-\d\d-\d\d$/
+/** Whether a text is a day of the calendar, as YYYY-MM-DD. */
+export function isDay(text: unknown): text is string {
+  if (typeof text !== 'string') return false
+  const day = new Date(`${text}T00:00:00Z`)
+  return !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text
+}
+
+/** Whether a provider's model can be named so: 1 to 200 printable characters without blanks. */
+export const isModelName = (name: string): boolean => /^[!-~]{1,200}$/.test(name)
 
 /** A whole number of tokens; null: the list has none that makes sense. */
 export function tokensOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 100_000_000 ? value : null
 }
 
+/** The mistake in the day on which a model ends, the member `key` of a row at `path`; null: it is a day, or left out. */
+export function endFault(row: Members, key: string, path: readonly string[]): ListProblem | null {
+  const date = row[key] ?? null
+  if (date === null || date === '' || isDay(date)) return null
+  const message = `${path.at(-1)}: ${key}: ${JSON.stringify(date)} is not a day of the calendar`
+  return { path: [...path, key], message, suggestion: 'write it as YYYY-MM-DD' }
+}
+
 /** The end of a model on a day of a list; null: the list has no such day. */
 export function deprecationOf(date: unknown, successor: string | null = null): Deprecation | null {
-  return typeof date === 'string' && DAY.test(date) ? { date, successor } : null
+  return isDay(date) ? { date, successor } : null
 }
+
+/** Whether a rule holds for ordinary requests of any length. */
+export const isOrdinary = ({ above, tier }: PriceRule): boolean => above === undefined && tier === undefined
+
+/** One rule for each unit and condition: lists have some prices under two names, of which the dearer counts. */
+export function merged(rules: readonly PriceRule[]): PriceRule[] {
+  const found = new Map<string, PriceRule>()
+  for (const rule of rules) {
+    const key = `${rule.unit} ${rule.above} ${rule.tier}`
+    const other = found.get(key)
+    if (other === undefined || rule.nanos > other.nanos) found.set(key, rule)
+  }
+  return [...found.values()]
+}
+
+/** Adds a model under its name in lower case. A second row of one name with another price is a mistake of the model. */
+export function addModel(models: Map<string, ListedModel>, model: ListedModel): void {
+  const key = model.id.toLowerCase()
+  const other = models.get(key)
+  if (other === undefined) {
+    models.set(key, model)
+    return
+  }
+  const problems = [...other.problems, ...model.problems]
+  if (other.price !== null && model.price !== null && priceKey(other.price) !== priceKey(model.price)) {
+    const message = `"${model.path.join('.')}" has another price than "${other.path.join('.')}", which is the same model`
+    problems.push({ path: model.path, message, suggestion: 'remove one of them' })
+  }
+  models.set(key, { ...(model.price === null ? other : model), problems })
+}
+
+/** The same for the same rules, in any order. */
+const priceKey = (price: Price): string =>
+  price
+    .map(({ unit, nanos, above, tier }) => `${unit} ${nanos} ${above} ${tier}`)
+    .sort()
+    .join()
 
 /** The member of a list in which `tollgate prices update` writes its day and where it comes from. */
 export const MARK = '_tollgate'

@@ -2,13 +2,17 @@
 import { type PriceRule, TIERS, type Tier, type Unit } from '#contract'
 import { NO_CHATS } from './built-in-list.ts'
 import {
+  addModel,
   deprecationOf,
+  endFault,
   faultOf,
   isMap,
+  isOrdinary,
   type ListedModel,
   type ListProblem,
   MARK,
   type Members,
+  merged,
   ruleOf,
   tokensOf,
 } from './listed-model.ts'
@@ -52,7 +56,7 @@ export function litellmModels(list: Members): Map<string, Map<string, ListedMode
     const id = withoutPrefix(key, provider)
     const models = providers.get(provider) ?? new Map<string, ListedModel>()
     providers.set(provider, models)
-    models.set(id.toLowerCase(), modelOf(key, id, row, provider))
+    addModel(models, modelOf(key, id, row, provider))
   }
   return providers
 }
@@ -67,30 +71,43 @@ function withoutPrefix(key: string, provider: string): string {
 function modelOf(key: string, id: string, row: Members, provider: string): ListedModel {
   const problems: ListProblem[] = []
   const uncounted: string[] = []
-  const rules = Object.entries(row).flatMap(([name, value]): PriceRule[] => {
-    if (!/cost/.test(name) || value === null) return []
-    // An older name for the same price.
-    if (name === 'input_cost_per_token_cache_hit' && 'cache_read_input_token_cost' in row) return []
-    const priced = unitOf(name)
-    if (priced === null) {
-      if (name === 'search_context_cost_per_query') return searchRule(value)
-      if (value !== 0 && !NOT_OF_CHATS.test(name)) uncounted.push(name)
-      return []
-    }
-    const fault = faultOf(value, priced.unit, 1)
-    if (fault !== null) {
-      problems.push({ path: [key, name], message: `${key}: ${name}: ${fault}` })
-      return []
-    }
-    return [ruleOf(priced.unit, value as number, 1, priced.condition)]
-  })
+  const rulesOf = (members: Members, path: readonly string[], least = 0): PriceRule[] =>
+    Object.entries(members).flatMap(([name, value]): PriceRule[] => {
+      if (!/cost|pricing/.test(name) || value === null) return []
+      // An older name for the same price.
+      if (name === 'input_cost_per_token_cache_hit' && 'cache_read_input_token_cost' in members) return []
+      const priced = unitOf(name)
+      if (priced === null) {
+        if (name === 'search_context_cost_per_query') return searchRule(value)
+        const tiers = name === 'tiered_pricing' && path.length === 1 ? tiersIn(value) : null
+        if (tiers !== null) {
+          return tiers.flatMap(({ from, costs }, index) => rulesOf(costs, [...path, name, String(index)], from))
+        }
+        if (value !== 0 && !isEmpty(value) && !NOT_OF_CHATS.test(name)) uncounted.push(name)
+        return []
+      }
+      const fault = faultOf(value, priced.unit, 1)
+      if (fault !== null) {
+        problems.push({ path: [...path, name], message: `${key}: ${name}: ${fault}` })
+        return []
+      }
+      const above = Math.max(priced.condition.above ?? 0, least)
+      return [ruleOf(priced.unit, value as number, 1, { ...priced.condition, ...(above > 0 ? { above } : {}) })]
+    })
+  const rules = merged(rulesOf(row, [key]))
   const mode = row['mode']
-  const has = (unit: Unit) => rules.some(rule => rule.unit === unit)
+  const has = (unit: Unit) => rules.some(rule => rule.unit === unit && isOrdinary(rule))
   const chat = mode === undefined ? !NO_CHATS.test(id) : mode === 'chat' || mode === 'responses'
   if (chat && has('input') !== has('output') && problems.length === 0) {
-    const missing = has('input') ? 'output_cost_per_token' : 'input_cost_per_token'
-    problems.push({ path: [key], message: `${key} has no ${missing}`, suggestion: 'a price has both' })
+    const missing = has('input') ? 'output_cost' : 'input_cost'
+    // Models for videos have a price of a second in its place.
+    if (!Object.entries(row).some(([name, value]) => name.startsWith(`${missing}_per_`) && Number(value) > 0)) {
+      problems.push({ path: [key], message: `${key} has no ${missing}_per_token`, suggestion: 'a price has both' })
+    }
   }
+  const end = endFault(row, 'deprecation_date', [key])
+  if (end !== null) problems.push(end)
+  const thinks = row['supports_reasoning']
   return {
     id,
     aliases: [id],
@@ -100,13 +117,26 @@ function modelOf(key: string, id: string, row: Members, provider: string): Liste
     dated: false,
     context: contextOf(row),
     maxOutput: tokensOf(row['max_output_tokens'] ?? row['max_tokens']),
-    reasoning: chat ? row['supports_reasoning'] === true : null,
+    reasoning: chat && typeof thinks === 'boolean' ? thinks : null,
     chat,
     deprecation: deprecationOf(row['deprecation_date'], successorIn(row['successor_model'], provider)),
     uncounted,
     path: [key],
     problems,
   }
+}
+
+const isEmpty = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && Object.keys(value).length === 0
+
+/** `tiered_pricing`: prices by the length of the prompt, each for a `range` of tokens; null: they depend on something else. */
+function tiersIn(value: unknown): { readonly from: number; readonly costs: Members }[] | null {
+  if (!Array.isArray(value)) return null
+  const tiers = value.map(tier => {
+    const from = isMap(tier) && Array.isArray(tier['range']) ? tier['range'][0] : null
+    return from === 0 || tokensOf(from) !== null ? { from: from as number, costs: tier as Members } : null
+  })
+  return tiers.includes(null) ? null : (tiers as { from: number; costs: Members }[])
 }
 
 interface Priced {
@@ -124,7 +154,9 @@ function unitOf(name: string): Priced | null {
   }
   const above = ABOVE.exec(rest)
   if (above) {
-    condition.above = Number(above[1]) * 1000
+    const tokens = tokensOf(Number(above[1]) * 1000)
+    if (tokens === null) return null
+    condition.above = tokens
     rest = rest.replace(above[0], '')
   }
   const late = TIER.exec(rest)

@@ -2,12 +2,16 @@
 import type { PriceRule, Unit } from '#contract'
 import { NO_CHATS } from './built-in-list.ts'
 import {
+  addModel,
   deprecationOf,
+  endFault,
   faultOf,
   isMap,
+  isOrdinary,
   type ListedModel,
   type ListProblem,
   type Members,
+  merged,
   ruleOf,
   tokensOf,
 } from './listed-model.ts'
@@ -21,7 +25,7 @@ const KEYS: Readonly<Record<string, Unit>> = {
   reasoning: 'reasoning',
   output_audio: 'output_audio',
 }
-/** Prices for prompts above a length are maps, such as `context_over_200k`. */
+/** Prices for prompts above a length are maps, such as `context_over_200k`, or entries of the list `tiers`. */
 const STEP = /^context_over_(\d+)k$/
 const PER = 1_000_000
 
@@ -30,10 +34,11 @@ export function modelsDevModels(list: Members): Map<string, Map<string, ListedMo
   const providers = new Map<string, Map<string, ListedModel>>()
   for (const [provider, row] of Object.entries(list)) {
     if (!isMap(row) || !isMap(row['models'])) continue
-    const models = Object.entries(row['models']).flatMap(([id, model]) =>
-      isMap(model) ? [[id.toLowerCase(), modelOf(provider, id, model)] as const] : [],
-    )
-    providers.set(provider, new Map(models))
+    const models = new Map<string, ListedModel>()
+    for (const [id, model] of Object.entries(row['models'])) {
+      if (isMap(model)) addModel(models, modelOf(provider, id, model))
+    }
+    providers.set(provider, models)
   }
   return providers
 }
@@ -44,10 +49,13 @@ function modelOf(provider: string, id: string, row: Members): ListedModel {
   const at = [provider, 'models', id, 'cost']
   const rulesOf = (cost: Members, path: readonly string[], condition: Pick<PriceRule, 'above'>): PriceRule[] =>
     Object.entries(cost).flatMap(([key, value]) => {
-      const step = STEP.exec(key)
-      if (step && isMap(value)) return rulesOf(value, [...path, key], { above: Number(step[1]) * 1000 })
+      const tiers = condition.above === undefined ? tiersIn(key, value) : null
+      if (tiers !== null) {
+        return tiers.flatMap(({ above, costs, at }) => rulesOf(costs, [...path, key, ...at], { above }))
+      }
       if (!Object.hasOwn(KEYS, key)) {
-        if (typeof value === 'number' && value > 0) uncounted.push(key)
+        const isCost = typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Number(value) > 0
+        if (isCost) uncounted.push(key)
         return []
       }
       const fault = faultOf(value, KEYS[key]!, PER)
@@ -55,11 +63,15 @@ function modelOf(provider: string, id: string, row: Members): ListedModel {
       problems.push({ path: [...path, key], message: `${id}: ${key}: ${fault}` })
       return []
     })
-  const rules = isMap(row['cost']) ? rulesOf(row['cost'], at, {}) : []
-  const has = (unit: Unit) => rules.some(rule => rule.unit === unit)
+  const rules = merged(isMap(row['cost']) ? rulesOf(row['cost'], at, {}) : [])
+  const has = (unit: Unit) => rules.some(rule => rule.unit === unit && isOrdinary(rule))
   if (has('input') !== has('output') && problems.length === 0) {
     const missing = has('input') ? 'output' : 'input'
     problems.push({ path: at, message: `${id} has no price for ${missing}`, suggestion: 'a price has both' })
+  }
+  for (const key of ['shutdown_date', 'deprecation_date']) {
+    const end = endFault(row, key, [provider, 'models', id])
+    if (end !== null) problems.push(end)
   }
   const limit = isMap(row['limit']) ? row['limit'] : {}
   const modalities = isMap(row['modalities']) ? row['modalities']['output'] : undefined
@@ -81,4 +93,28 @@ function modelOf(provider: string, id: string, row: Members): ListedModel {
     path: [provider, 'models', id],
     problems,
   }
+}
+
+interface Tier {
+  readonly above: number
+  readonly costs: Members
+  /** Its index, in a list. */
+  readonly at: readonly string[]
+}
+
+/** The prices above lengths of the prompt in a member of `cost`; null: it is something else. */
+function tiersIn(key: string, value: unknown): Tier[] | null {
+  const step = STEP.exec(key)
+  if (step) {
+    const above = tokensOf(Number(step[1]) * 1000)
+    return above === null || !isMap(value) ? null : [{ above, costs: value, at: [] }]
+  }
+  if (key !== 'tiers' || !Array.isArray(value)) return null
+  const tiers = value.map((entry, index): Tier | null => {
+    if (!isMap(entry) || !isMap(entry['tier']) || entry['tier']['type'] !== 'context') return null
+    const { tier, ...costs } = entry
+    const above = tokensOf((tier as Members)['size'])
+    return above === null ? null : { above, costs, at: [String(index)] }
+  })
+  return tiers.includes(null) ? null : (tiers as Tier[])
 }

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Vendor } from '../providers/dialects/vendors.ts'
 import { brokenAt, eachMember, MAX_DEPTH } from './json-places.ts'
-import { DAY, isMap, type ListedModel, type ListProblem, MARK, sourceOf } from './listed-model.ts'
+import { isDay, isMap, type ListedModel, type ListProblem, MARK, sourceOf } from './listed-model.ts'
 import { litellmModels } from './litellm-list.ts'
 import { modelsDevModels } from './models-dev-list.ts'
 
@@ -45,7 +45,12 @@ export function readPriceList(name: string, text: string): PriceList {
   if (problems === null) return failed(`this price list has more than ${MAX_DEPTH} objects and lists in one another`)
   const rows = Object.values(value)
   const mark = value[MARK]
-  const date = isMap(mark) && typeof mark['date'] === 'string' && DAY.test(mark['date']) ? mark['date'] : null
+  const written = isMap(mark) ? mark['date'] : undefined
+  const date = isDay(written) ? written : null
+  if (written !== undefined && date === null) {
+    const message = `the date of the price list is ${JSON.stringify(written)}, which is not a day of the calendar`
+    problems.push({ path: [MARK, 'date'], message, suggestion: 'write it as YYYY-MM-DD' })
+  }
   const list = { ...empty, ...(date === null ? {} : { date, source: sourceOf(name, date) }), problems }
   if (rows.some(row => isMap(row) && isMap(row['models']))) {
     return { ...list, format: 'models.dev', providers: modelsDevModels(value) }

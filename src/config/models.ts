@@ -1,5 +1,6 @@
 /** `models`: the catalog, its prices in nano-dollars per million tokens, and its aliases. */
 import { MAX_CHOICES, type Modality, type Model, type SearchForm, type Target } from '#contract'
+import { isDay } from '../catalog/listed-model.ts'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 import { type AutoParts, type ModelValues, valuesOf } from './auto-values.ts'
 import type { Configuration, ModelOrigin } from './configuration.ts'
@@ -257,11 +258,8 @@ function checkSizes(source: Source, at: string, shape: Partial<ModelShape>): voi
 }
 
 function checkDay(source: Source, at: string, key: string, text: string | undefined): void {
-  if (text === undefined) return
-  const day = new Date(`${text}T00:00:00Z`)
-  if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== text) {
-    source.report(at, `${key}: ${source.show(at, text)} is not a day of the calendar`)
-  }
+  if (text === undefined || isDay(text)) return
+  source.report(at, `${key}: ${source.show(at, text)} is not a day of the calendar`)
 }
 
 const namesOf = (shapes: GatewayShape['models']) => entriesOf(shapes).map(([id]) => id)

@@ -15,8 +15,8 @@ test('members, their values, and those that are there twice', () => {
   expect(found).toEqual([
     ['a"}', '{', false],
     ['a"}/b', '[', false],
-    ['a"}/b/c', '"', false],
-    ['a"}/b/c', '1', false],
+    ['a"}/b/0/c', '"', false],
+    ['a"}/b/1/c', '1', false],
     ['a"}/d', '"', false],
     ['e', '{', false],
     ['e/b', 't', false],

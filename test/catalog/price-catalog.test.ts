@@ -230,3 +230,101 @@ test.each([
 ] as const)('%o buys from %s', (provider, name) => {
   expect(vendorOf(provider)?.name).toBe(name)
 })
+
+describe('prices by the length of the prompt', () => {
+  const tier = (input: number, output: number) => ({ input_cost_per_token: input, output_cost_per_token: output })
+  test.each([
+    [
+      'tiered_pricing of LiteLLM',
+      {
+        'gpt-5': {
+          litellm_provider: 'openai',
+          mode: 'chat',
+          tiered_pricing: [
+            { ...tier(1e-6, 8e-6), range: [0, 256_000] },
+            { ...tier(2e-6, 16e-6), range: [256_000, 1_000_000], odd_cost: 1 },
+          ],
+          off_peak_pricing: { input_cost_per_token: 1e-7 },
+          empty_pricing: {},
+        },
+      },
+      ['odd_cost', 'off_peak_pricing'],
+    ],
+    [
+      'tiers of models.dev',
+      {
+        openai: {
+          models: {
+            'gpt-5': {
+              cost: {
+                input: 1,
+                output: 8,
+                tiers: [{ input: 2, output: 16, tier: { type: 'context', size: 256_000 } }],
+                odd: { input: 3 },
+                none: {},
+              },
+            },
+          },
+        },
+      },
+      ['odd'],
+    ],
+  ])('%s', async (_, list, uncounted) => {
+    const model = (await catalogOf(list)).find(OPENAI, 'gpt-5')!
+    expect(model).toMatchObject({ uncounted, problems: [] })
+    const rates = [0, 256_000, 256_001].map(input =>
+      (['input', 'output'] as const).map(unit => Number(ruleFor(model.price!, unit, input)!.nanos) / 1e9),
+    )
+    expect(rates).toEqual([
+      [1, 8],
+      [1, 8],
+      [2, 16],
+    ])
+  })
+
+  test.each([
+    ['by results', { tiered_pricing: [{ ...tier(1e-6, 1e-6), max_results_range: [0, 25] }] }, 'tiered_pricing'],
+    ['as a map', { tiered_pricing: { input: 1 } }, 'tiered_pricing'],
+  ])('tiers of another form are not counted: %s', async (_, more, name) => {
+    const list = { 'gpt-5': { litellm_provider: 'openai', mode: 'chat', ...tier(1.25e-6, 1e-5), ...more } }
+    const model = (await catalogOf(list)).find(OPENAI, 'gpt-5')!
+    expect(model).toMatchObject({ uncounted: [name], problems: [] })
+    expect(model.price).toHaveLength(2)
+  })
+
+  test('tiers of models.dev by the hour are not counted', async () => {
+    const cost = { input: 1, output: 8, tiers: [{ input: 2, tier: { type: 'hour', size: 12 } }] }
+    const model = (await catalogOf({ openai: { models: { 'gpt-5': { cost } } } })).find(OPENAI, 'gpt-5')!
+    expect(model).toMatchObject({ uncounted: ['tiers'] })
+    expect(model.price).toHaveLength(2)
+  })
+
+  test('prices for long prompts alone are not a price', async () => {
+    const list = {
+      'gpt-new': {
+        litellm_provider: 'openai',
+        input_cost_per_token_above_200k_tokens: 1e-6,
+        output_cost_per_token_above_200k_tokens: 1e-6,
+      },
+    }
+    expect((await catalogOf(list)).find(OPENAI, 'gpt-new')!.price).toBeNull()
+  })
+})
+
+test('a model for videos, with a price of a second in place of one of a token, is not a mistake', async () => {
+  const list = {
+    'video-1': {
+      litellm_provider: 'openai',
+      mode: 'chat',
+      output_cost_per_token: 1e-6,
+      input_cost_per_video_per_second: 1,
+    },
+  }
+  expect((await catalogOf(list)).find(OPENAI, 'video-1')).toMatchObject({ price: null, problems: [] })
+})
+
+test('rows of one model with one price are not a mistake', async () => {
+  const row = { litellm_provider: 'openai', mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 }
+  const catalog = await catalogOf({ 'gpt-new': row, 'openai/GPT-new': { ...row, max_output_tokens: 77 } })
+  expect(catalog.find(OPENAI, 'gpt-new')).toMatchObject({ problems: [], maxOutput: { value: 77 } })
+})

@@ -74,6 +74,38 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
     '"gpt-5" is in the price list twice; remove one of them',
   ],
   [
+    'with another price under the name with its provider',
+    `{ "gpt-5": ${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001').slice(11, -2)}, "openai/gpt-5": ▸${row('"input_cost_per_token": 0.000002, "output_cost_per_token": 0.00001').slice(11, -2)} }`,
+    '"openai/gpt-5" has another price than "gpt-5", which is the same model; remove one of them',
+  ],
+  [
+    'with another price under the name in capitals',
+    '{ "openai": { "models": { "gpt-5": { "cost": { "input": 1, "output": 10 } }, "GPT-5": ▸{ "cost": { "input": 2, "output": 10 } } } } }',
+    '"openai.models.GPT-5" has another price than "openai.models.gpt-5"',
+  ],
+  [
+    'with an end that is not a day',
+    row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001, "deprecation_date": ▸"2026-13-45"'),
+    'gpt-5: deprecation_date: "2026-13-45" is not a day of the calendar; write it as YYYY-MM-DD',
+  ],
+  [
+    'of models.dev with an end that is not a day',
+    '{ "openai": { "models": { "gpt-5": { "shutdown_date": ▸"soon", "cost": { "input": 1, "output": 10 } } } } }',
+    'gpt-5: shutdown_date: "soon" is not a day of the calendar',
+  ],
+  [
+    'of a day that is not in the calendar',
+    `{ "_tollgate": { "date": ▸"2026-99-99" }, ${row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001').slice(2)}`,
+    'the date of the price list is "2026-99-99", which is not a day of the calendar',
+  ],
+  [
+    'with a negative price in the second of its tiers',
+    row(
+      '"tiered_pricing": [ { "range": [0, 1000], "input_cost_per_token": 0.000001, "output_cost_per_token": 0.00001 }, { "range": [1000, 2000], "input_cost_per_token": ▸-1 } ]',
+    ),
+    'gpt-5: input_cost_per_token: -1 is not a price',
+  ],
+  [
     'of models.dev with a negative price',
     '{ "openai": { "models": { "gpt-5": { "cost": { "input": ▸-1, "output": 10 } } } } }',
     'gpt-5: input: -1 is not a price',
