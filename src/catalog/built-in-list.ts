@@ -1,9 +1,10 @@
 /** The built-in price list: `@pydantic/genai-prices`, which comes with its data. */
 
 import type { ModelInfo, ModelPrice } from '@pydantic/genai-prices'
-import { type Price, type PriceRule, rateOf, type Unit } from '#contract'
+import type { Price, PriceRule, Unit } from '#contract'
 import { DAY_MS } from '../common/clock.ts'
 import type { Vendor } from '../providers/dialects/vendors.ts'
+import { dearest } from './dearest.ts'
 import { type ListedModel, ruleOf, sourceOf } from './listed-model.ts'
 
 /** The version in package.json and the day of its release. */
@@ -72,7 +73,7 @@ function findIn(genai: Genai, provider: string, name: string, today: Date): List
   if (result === null) return null
   const { model } = result
   const prices = isHourly(model) ? pricesOn(genai, provider, name, today) : [result.model_price]
-  const price = prices.map(priceFrom).reduce(dearer)
+  const price = dearest(prices.map(priceFrom))
   const uncounted = Object.keys(result.model_price).filter(key => !(key in KEYS))
   return {
     id: model.id,
@@ -138,8 +139,6 @@ function pricesOn(genai: Genai, provider: string, name: string, today: Date): Mo
   ]
 }
 
-const dearer = (a: Price, b: Price): Price => (sumOf(b) > sumOf(a) ? b : a)
-const sumOf = (price: Price): bigint => rateOf(price, 'input') + rateOf(price, 'output')
 
 function priceFrom(prices: ModelPrice): Price {
   const source = SOURCE

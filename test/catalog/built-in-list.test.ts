@@ -100,6 +100,31 @@ test('prices of a day: those that hold on it, the dearest of its hours, and the 
   expect(night.hourly).toBe(true)
 })
 
+test('a price that depends on the hour is the dearest of the day in each unit', async () => {
+  const today = new Date('2026-11-28T12:00:00Z')
+  const list = await loadBuiltInList(today)
+  const hourly = VENDORS.flatMap(vendor => list.ids(vendor).map(model => [vendor, model] as const)).filter(
+    ([vendor, model]) => list.find(vendor, model)!.hourly,
+  )
+  expect(hourly.length).toBeGreaterThan(0)
+  const usages = [{ input: 1_000_000 }, { input: 1_000_000, cached_input: 1_000_000 }, { output: 1_000_000 }]
+  for (const [vendor, model] of hourly) {
+    for (const usage of usages) {
+      const theirs = {
+        input_tokens: usage.input ?? 0,
+        cache_read_tokens: usage.cached_input ?? 0,
+        output_tokens: usage.output ?? 0,
+      }
+      const byHour = Array.from({ length: 24 }, (_, hour) => {
+        const timestamp = new Date(Date.UTC(2026, 10, 28, hour, 30))
+        return calcPrice(theirs, model, { providerId: vendor.genai!, timestamp })!.total_price
+      })
+      const most = BigInt(Math.ceil(Number((Math.max(...byHour) * 1e9).toFixed(4))))
+      expect(cost(usage, list.find(vendor, model)!.price!).total).toBe(most)
+    }
+  }
+})
+
 test('every name of a vendor in the table is one of the list, and has models for chats', async () => {
   const list = await loadBuiltInList(new Date('2026-11-28'))
   const named = VENDORS.filter(({ genai }) => genai !== undefined)
