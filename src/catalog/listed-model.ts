@@ -129,7 +129,7 @@ export function merged(rules: readonly PriceRule[]): PriceRule[] {
   return [...found.values()]
 }
 
-/** Adds a model under its name in lower case. A second row of one name with another price is a mistake of the model. */
+/** Adds a model under its name in lower case. A second row of one name with another price of chats is a mistake of the model. */
 export function addModel(models: Map<string, ListedModel>, model: ListedModel): void {
   const key = model.id.toLowerCase()
   const other = models.get(key)
@@ -138,16 +138,21 @@ export function addModel(models: Map<string, ListedModel>, model: ListedModel): 
     return
   }
   const problems = [...other.problems, ...model.problems]
-  if (other.price !== null && model.price !== null && priceKey(other.price) !== priceKey(model.price)) {
+  const isChat = other.chat || model.chat
+  if (isChat && other.price !== null && model.price !== null && priceKey(other.price) !== priceKey(model.price)) {
     const message = `"${model.path.join('.')}" has another price than "${other.path.join('.')}", which is the same model`
     problems.push({ path: model.path, message, suggestion: 'remove one of them' })
   }
   models.set(key, { ...(model.price === null ? other : model), problems })
 }
 
+/** Units for which lists have 0 where a provider bills nothing of the kind. */
+export const CACHES: readonly Unit[] = ['cached_input', 'cache_write', 'cache_write_1h', 'cached_audio']
+
 /** The same for the same rules, in any order. */
 const priceKey = (price: Price): string =>
   price
+    .filter(({ unit, nanos }) => nanos > 0n || !CACHES.includes(unit))
     .map(({ unit, nanos, above, tier }) => `${unit} ${nanos} ${above} ${tier}`)
     .sort()
     .join()

@@ -3,13 +3,14 @@
  * the built-in one, then the family of the model's name, then a default.
  */
 
-import { formatMoney, type Price, rateOf } from '#contract'
+import { isToken, type Price } from '#contract'
 import { nearest } from '../common/nearest.ts'
 import type { DialectName } from '../providers/dialects/dialect-names.ts'
 import type { Vendor } from '../providers/dialects/vendors.ts'
 import { BUILT_IN, type BuiltInList, loadBuiltInList } from './built-in-list.ts'
 import { familyOf } from './families.ts'
-import { type Deprecation, type ListedModel, type ListProblem, sourceOf } from './listed-model.ts'
+import { type Deprecation, isModelName, type ListedModel, type ListProblem, sourceOf } from './listed-model.ts'
+import { jumpsBetween } from './price-jumps.ts'
 import { allListedIn, listedIn, type PriceList } from './price-list.ts'
 
 /** A value, and the list that has it, or `family` or `default`. */
@@ -104,16 +105,24 @@ function allIds(
   builtIn: BuiltInList,
   today: Date,
 ): readonly string[] {
-  const listed = list === null ? [] : allListedIn(list, vendor).filter(({ chat, price }) => chat && price !== null)
-  // Only models with a name of their own in gateway.yaml ask the operator whether they are free.
-  const own = listed.filter(model => !isFree(model.price!) || accept.includes(`${vendor.name}/${model.id}`))
+  const listed = list === null ? [] : allListedIn(list, vendor)
+  const offered = listed.filter(({ id, chat, price, problems }) => {
+    if (!chat || isRegional(vendor, id)) return false
+    // A model with a mistake is kept, so that a wildcard reports it.
+    if (price === null) return problems.length > 0
+    // Only models with a name of their own in gateway.yaml ask the operator whether they are free.
+    return !isFree(price) || problems.length > 0 || accept.includes(`${vendor.name}/${id}`)
+  })
   const day = today.toISOString().slice(0, 10)
   const ended = new Set(listed.filter(({ deprecation }) => (deprecation?.date ?? day) < day).map(({ id }) => id))
-  return [...new Set([...own.map(model => model.id), ...builtIn.ids(vendor)])].filter(
+  return [...new Set([...offered.map(({ id }) => id), ...builtIn.ids(vendor)])].filter(
     // A fine-tuned model has the operator's own name behind these.
-    id => !ended.has(id) && !id.startsWith('ft:'),
+    id => isModelName(id) && !ended.has(id) && !id.startsWith('ft:'),
   )
 }
+
+/** LiteLLM's names for regions and contracts, such as `eu/gpt-4o`: no provider answers to them. */
+const isRegional = ({ name }: Vendor, id: string): boolean => /^(azure|bedrock)/.test(name) && id.includes('/')
 
 function combined(
   name: string,
@@ -127,20 +136,19 @@ function combined(
   const priced = own?.price != null ? own : (other ?? own)!
   const { source, date } = priced === own ? listed : builtIn
   const family = familyOf(name)
+  const ofFamily = <T>(value: T | undefined, rest: T): Sourced<T> =>
+    value === undefined ? { value: rest, source: 'default' } : { value, source: 'family' }
   const sourced = <T>(of: (model: ListedModel) => T | null, rest: Sourced<T>): Sourced<T> => {
     const first = own === null ? null : of(own)
     if (first !== null) return { value: first, source: listed.name }
     const second = other === null ? null : of(other)
     return second === null ? rest : { value: second, source: BUILT_IN.name }
   }
-  const first = sourced(model => model.context, { value: DEFAULT.context, source: 'default' })
+  const first = sourced(model => model.context, ofFamily(family?.context, DEFAULT.context))
   // LiteLLM has the longest prompt, which is less than the window: a longer one in the built-in list is the window.
   const context =
     other?.context != null && other.context > first.value ? { value: other.context, source: BUILT_IN.name } : first
-  const maxOutput = sourced(
-    model => model.maxOutput,
-    family ? { value: family.maxOutput, source: 'family' } : { value: DEFAULT.maxOutput, source: 'default' },
-  )
+  const maxOutput = sourced(model => model.maxOutput, ofFamily(family?.maxOutput, DEFAULT.maxOutput))
   return {
     id: priced.id,
     price: priced.price?.map(rule => ({ ...rule, source })) ?? null,
@@ -153,17 +161,14 @@ function combined(
     context,
     // Lists have windows that are smaller than the longest answer, where the window is of the prompt alone.
     maxOutput: { ...maxOutput, value: Math.min(maxOutput.value, context.value) },
-    reasoning: sourced(model => model.reasoning, {
-      value: family?.reasoning ?? false,
-      source: family ? 'family' : 'default',
-    }),
+    reasoning: sourced(model => model.reasoning, ofFamily(family?.reasoning, false)),
     chat: priced.chat,
     deprecation: own?.deprecation ?? other?.deprecation ?? null,
     problems: [...(own?.problems ?? []), ...jumps],
   }
 }
 
-const isFree = (price: Price): boolean => rateOf(price, 'input') === 0n && rateOf(price, 'output') === 0n
+const isFree = (price: Price): boolean => price.every(({ unit, nanos }) => nanos === 0n || !isToken(unit))
 
 /** A price of 0, or ten times another, is taken for a mistake until the operator accepts it. */
 function jumpsOf(
@@ -173,17 +178,11 @@ function jumpsOf(
   accept: readonly string[],
 ): ListProblem[] {
   const name = `${vendor.name}/${own.id}`
-  const [price, before] = [own.price, other?.price]
-  if (price === null || accept.includes(name)) return []
+  if (own.price === null || accept.includes(name)) return []
   const suggestion = `where that is right, write "accept: [${name}]" below catalog`
-  if (before == null) {
-    return isFree(price) ? [{ path: own.path, message: `${name} is free in the price list`, suggestion }] : []
+  const before = other?.price ?? null
+  if (before === null && isFree(own.price)) {
+    return [{ path: own.path, message: `${name} is free in the price list`, suggestion }]
   }
-  return (['input', 'output'] as const).flatMap(unit => {
-    const [now, then] = [rateOf(price, unit), rateOf(before, unit)]
-    if (then === 0n || (now > 0n && now <= then * 10n && then <= now * 10n)) return []
-    const what = now === 0n ? 'is free in the price list' : `costs $${formatMoney(now)} for 1M tokens in the price list`
-    const message = `${unit} of ${name} ${what}, and $${formatMoney(then)} in the built-in one`
-    return [{ path: own.path, message, suggestion }]
-  })
+  return jumpsBetween(own.price, before, name).map(message => ({ path: own.path, message, suggestion }))
 }

@@ -328,3 +328,89 @@ test('rows of one model with one price are not a mistake', async () => {
   const catalog = await catalogOf({ 'gpt-new': row, 'openai/GPT-new': { ...row, max_output_tokens: 77 } })
   expect(catalog.find(OPENAI, 'gpt-new')).toMatchObject({ problems: [], maxOutput: { value: 77 } })
 })
+
+describe('a price of 0 or tenfold, under any condition', () => {
+  const ordinary = { input_cost_per_token: 1.25e-6, output_cost_per_token: 1e-5 }
+  test.each([
+    ['gpt-5', { input_cost_per_token_above_200k_tokens: 0 }, 'input above 200000 tokens of openai/gpt-5 is free'],
+    ['gpt-5', { output_cost_per_token_priority: 0 }, 'output (priority) of openai/gpt-5 is free'],
+    ['gpt-5', { output_cost_per_reasoning_token: 0 }, 'reasoning of openai/gpt-5 is free'],
+    ['gpt-5', { cache_read_input_token_cost: 0 }, 'cached_input of openai/gpt-5 is free in the price list, and $0.125'],
+    ['gpt-5', { cache_read_input_token_cost: 1e-8 }, 'cached_input of openai/gpt-5 costs $0.010000000 for 1M tokens'],
+    ['gpt-5', { output_cost_per_token_flex: 2e-4 }, 'output (flex) of openai/gpt-5 costs $200.000000000 for 1M tokens'],
+    ['gpt-new', { output_cost_per_token: 0 }, 'output of openai/gpt-new is free in the price list'],
+    ['gpt-new', { output_cost_per_reasoning_token: 0 }, 'reasoning of openai/gpt-new is free in the price list'],
+    // Zeros for what a provider does not sell.
+    ['gpt-5', { cache_creation_input_token_cost: 0 }, null],
+    ['gpt-new', { cache_read_input_token_cost: 0, cache_creation_input_token_cost: 0 }, null],
+    ['gpt-5', { input_cost_per_token_flex: 6.25e-7, cache_read_input_token_cost: 1.25e-7 }, null],
+  ])('%s with %o: %s', async (name, more, says) => {
+    const list = { [name]: { litellm_provider: 'openai', mode: 'chat', ...ordinary, ...more } }
+    const messages = (await catalogOf(list)).find(OPENAI, name)!.problems.map(({ message }) => message)
+    if (says === null) expect(messages).toEqual([])
+    else expect(messages).toEqual([expect.stringContaining(says)])
+    expect((await catalogOf(list, [`openai/${name}`])).find(OPENAI, name)!.problems).toEqual([])
+  })
+
+  test('a price without a step where the built-in list has a far dearer one', async () => {
+    const list = {
+      gemini: { models: {} },
+      google: { models: { 'gemini-2.5-pro': { cost: { input: 0.2, output: 10 } } } },
+    }
+    const messages = (await catalogOf(list)).find(vendorNamed('gemini')!, 'gemini-2.5-pro')!.problems
+    expect(messages.map(({ message }) => message)).toEqual([
+      'input of gemini/gemini-2.5-pro costs $0.200000000 for 1M tokens in the price list, and $2.500000000 in the built-in one',
+    ])
+  })
+})
+
+test('the models of wildcards: those with mistakes too, without names of regions and names that no request can have', async () => {
+  const row = (provider: string, more: object = {}) => ({
+    litellm_provider: provider,
+    mode: 'chat',
+    input_cost_per_token: 1e-6,
+    output_cost_per_token: 2e-6,
+    ...more,
+  })
+  const long = 'x'.repeat(201)
+  const catalog = await catalogOf({
+    'gpt-broken': row('openai', { output_cost_per_token: -1 }),
+    'gpt-free': row('openai', { input_cost_per_token: 0, output_cost_per_token: 0 }),
+    'gpt with blanks': row('openai'),
+    [long]: row('openai'),
+    'azure/eu/gpt-next': row('azure'),
+    'azure/gpt-next': row('azure'),
+    'bedrock/eu-west-1/meta.llama-9': row('bedrock'),
+    'bedrock/*/1-month-commitment/meta.llama-9': row('bedrock'),
+    'openrouter/meta/llama-9': row('openrouter'),
+  })
+  const own = (vendor: string, dialect: 'openai' | 'azure' | 'bedrock') =>
+    catalog.ids(vendorNamed(vendor)!, dialect).filter(id => /^gpt-(broken|free)|blanks|xx|gpt-next|llama-9/.test(id))
+  expect(own('openai', 'openai')).toEqual(['gpt-broken'])
+  expect(own('azure', 'azure')).toEqual(['gpt-next'])
+  expect(own('bedrock', 'bedrock')).toEqual([])
+  expect(own('openrouter', 'openai')).toEqual(['meta/llama-9'])
+  expect(catalog.find(vendorNamed('bedrock')!, 'eu-west-1/meta.llama-9')!.price).toHaveLength(2)
+  expect(catalog.find(OPENAI, long)!.maxOutput.source).toBe('default')
+})
+
+test.each([
+  [{}, { value: true, source: 'family' }],
+  [{ supports_reasoning: false }, { value: false, source: 'prices.json' }],
+  [{ supports_reasoning: true }, { value: true, source: 'prices.json' }],
+])('reasoning of a row with %o is %o', async (more, reasoning) => {
+  const row = { litellm_provider: 'openai', mode: 'chat', input_cost_per_token: 1e-6, output_cost_per_token: 1e-5 }
+  expect((await catalogOf({ 'gpt-5': { ...row, ...more } })).find(OPENAI, 'gpt-5')!.reasoning).toEqual(reasoning)
+})
+
+test.each([
+  ['gemini', 'gemini-2.5-pro', 1_048_576],
+  ['groq', 'llama-3.3-70b-versatile', 131_072],
+  ['openai', 'gpt-4.5-preview', 128_000],
+])(
+  'the context of %s/%s, which the built-in list does not have, is that of its family',
+  async (vendor, model, value) => {
+    const found = (await catalogOf(null)).find(vendorNamed(vendor)!, model)!
+    expect(found.context).toEqual({ value, source: 'family' })
+  },
+)
