@@ -4,6 +4,7 @@ import { valuesAt } from '../catalog/json-places.ts'
 import type { ListProblem } from '../catalog/listed-model.ts'
 import { loadPriceCatalog, type PriceCatalog } from '../catalog/price-catalog.ts'
 import { readPriceList } from '../catalog/price-list.ts'
+import { vendorNamed } from '../providers/dialects/vendors.ts'
 import { needsCatalog } from './auto-values.ts'
 import type { NamedList } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -58,11 +59,29 @@ export async function loadPrices(
   const read = readPriceList(basename(list.file), list.text)
   for (const problem of read.problems) faults.add(problem)
   const accept = [...(named?.accept ?? []), ...list.accept]
+  const prices = await loadPriceCatalog(read, accept, today, list)
+  // Without a list that can be read no entry fits.
+  if (read.providers.size > 0) checkAccepted(source, named?.accept ?? [], prices)
   return {
-    catalog: await loadPriceCatalog(read, accept, today, list),
+    catalog: prices,
     named,
     faults,
     sourceOf: () => listSource(list.file, list.text, faults),
+  }
+}
+
+/** Reports entries of `accept` that name no model of a list, mostly misspelt ones. */
+function checkAccepted(source: Source, accept: readonly string[], catalog: PriceCatalog): void {
+  for (const [index, entry] of accept.entries()) {
+    const slash = entry.indexOf('/')
+    const [name, model] = [entry.slice(0, slash), entry.slice(slash + 1)]
+    const vendor = vendorNamed(name)
+    if (vendor !== undefined && catalog.find(vendor, model) !== null) continue
+    const at = `/catalog/accept/${index}`
+    const near = vendor === undefined ? undefined : catalog.nearest(vendor, model)
+    const suggestion =
+      near === undefined ? 'write VENDOR/MODEL, as the error about the price has it' : `did you mean "${name}/${near}"?`
+    source.report(at, `no price list has ${source.show(at, entry)}`, { rule: 'unknown-model', suggestion })
   }
 }
 

@@ -62,6 +62,18 @@ const LISTS: readonly (readonly [name: string, list: string, says: string, catal
     'output of openai/gpt-5 costs $101.000000000 for 1M tokens in the price list, and $10.000000000',
   ],
   [
+    'that accepts a model that no list has',
+    row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001'),
+    'no price list has "openai/gtp-5-mini"; did you mean "openai/gpt-5-mini"?',
+    '{ file: prices.json, accept: [ openai/gpt-5, ▸openai/gtp-5-mini ] }',
+  ],
+  [
+    'that accepts a vendor that is not in the table',
+    row('"input_cost_per_token": 0.00000125, "output_cost_per_token": 0.00001'),
+    'no price list has "open-ai/gpt-5"; write VENDOR/MODEL',
+    '{ file: prices.json, accept: [ ▸open-ai/gpt-5 ] }',
+  ],
+  [
     'with a free model that the built-in list does not have',
     '{ "gpt-free": ▸{ "litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 0 } }',
     'openai/gpt-free is free in the price list; where that is right, write "accept: [openai/gpt-free]" below catalog',
