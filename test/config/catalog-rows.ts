@@ -254,6 +254,15 @@ export const CATALOG: Row[] = [
     auto('provider: openai, model: gpt-5', ', deprecation: { date: ▸2026-02-30 }'),
     'date: "2026-02-30" is not a day of the calendar',
   ],
+  [
+    'a wildcard with a model of a list that has a negative price',
+    { ...wild('openai/*', 'provider: openai, model: "*"'), more: 'catalog: prices.json' },
+    'gpt-new: output_cost_per_token: -1 is not a price',
+    {
+      'prices.json':
+        '{ "gpt-new": { "litellm_provider": "openai", "input_cost_per_token": 0.000001, "output_cost_per_token": ▸-1 } }',
+    },
+  ],
   ...LISTS.map(([name, list, says, catalog, target]): Row => {
     const [gateway, files] = listed(list, catalog, target)
     return [`a price list ${name}`, gateway, says, files]
