@@ -139,7 +139,6 @@ function pricesOn(genai: Genai, provider: string, name: string, today: Date): Mo
   ]
 }
 
-
 function priceFrom(prices: ModelPrice): Price {
   const source = SOURCE
   return Object.entries(prices).flatMap(([key, value]): PriceRule[] => {

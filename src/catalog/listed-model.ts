@@ -7,6 +7,8 @@ export interface ListProblem {
   readonly path: readonly string[]
   /** Its index in the text, where that is not the value at `path`. */
   readonly offset?: number
+  /** Whether the operator can accept it for the model. */
+  readonly isAcceptable?: true
   readonly message: string
   readonly suggestion?: string
   /** The text is perhaps not a price list, so no line of it is shown. */
@@ -141,7 +143,8 @@ export function addModel(models: Map<string, ListedModel>, model: ListedModel): 
   const isChat = other.chat || model.chat
   if (isChat && other.price !== null && model.price !== null && priceKey(other.price) !== priceKey(model.price)) {
     const message = `"${model.path.join('.')}" has another price than "${other.path.join('.')}", which is the same model`
-    problems.push({ path: model.path, message, suggestion: 'remove one of them' })
+    const suggestion = 'remove one of them, or accept the model: the later one then counts'
+    problems.push({ path: model.path, message, suggestion, isAcceptable: true })
   }
   models.set(key, { ...(model.price === null ? other : model), problems })
 }

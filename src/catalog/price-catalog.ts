@@ -55,7 +55,7 @@ export interface PriceCatalog {
 }
 
 /** Without a list that says more. */
-const DEFAULT = { context: 128 * 1024, maxOutput: 8192 }
+const DEFAULT = { context: 128 * 1024, longContext: 1024 * 1024, maxOutput: 8192 }
 
 /** The models that a dialect can ask for, at vendors with models of several makers. */
 const ASKED_BY: Readonly<Partial<Record<DialectName, RegExp>>> = {
@@ -91,7 +91,9 @@ export async function loadPriceCatalog(
       const other = builtIn.find(vendor, model)
       if (own === null && other === null) return null
       const jumps = own === null || anyPrice ? [] : jumpsOf(vendor, own, other, accept)
-      return combined(model, list, own, other, jumps)
+      const isAccepted = accept.includes(`${vendor.name}/${own?.id}`)
+      const mistakes = (own?.problems ?? []).filter(({ isAcceptable }) => !(isAcceptable && isAccepted))
+      return combined(model, list, own, other, [...mistakes, ...jumps])
     },
     ids: (vendor, dialect) => idsOf(vendor).filter(id => ASKED_BY[dialect]?.test(id) ?? true),
     nearest: (vendor, model) => nearest(model, idsOf(vendor)),
@@ -129,7 +131,7 @@ function combined(
   list: PriceList | null,
   own: ListedModel | null,
   other: ListedModel | null,
-  jumps: readonly ListProblem[],
+  problems: readonly ListProblem[],
 ): CatalogModel {
   const builtIn = { ...BUILT_IN, source: sourceOf(BUILT_IN.name, BUILT_IN.date) }
   const listed = own !== null && list !== null ? list : builtIn
@@ -144,7 +146,10 @@ function combined(
     const second = other === null ? null : of(other)
     return second === null ? rest : { value: second, source: BUILT_IN.name }
   }
-  const first = sourced(model => model.context, ofFamily(family?.context, DEFAULT.context))
+  // A price for long prompts means that they fit.
+  const hasSteps = priced.price?.some(({ above = 0 }) => above >= DEFAULT.context) === true
+  const otherwise = hasSteps ? DEFAULT.longContext : DEFAULT.context
+  const first = sourced(model => model.context, ofFamily(family?.context, otherwise))
   // LiteLLM has the longest prompt, which is less than the window: a longer one in the built-in list is the window.
   const context =
     other?.context != null && other.context > first.value ? { value: other.context, source: BUILT_IN.name } : first
@@ -164,7 +169,7 @@ function combined(
     reasoning: sourced(model => model.reasoning, ofFamily(family?.reasoning, false)),
     chat: priced.chat,
     deprecation: own?.deprecation ?? other?.deprecation ?? null,
-    problems: [...(own?.problems ?? []), ...jumps],
+    problems,
   }
 }
 

@@ -7,7 +7,7 @@ export type Case = Pick<PriceRule, 'unit' | 'above' | 'tier'>
 /**
  * The cases in which a price is below a cost, in the order of the units; those in which the same two rules count are one. A
  * unit that neither has a rule for is charged with its whole, which is named. Left out: searches that the model may not
- * make, and prompts that are longer than any request can be billed: its context, which a search reads several times.
+ * make, classes of service that it does not allow, and prompts that are longer than any request can be billed: its context, which a search reads several times.
  */
 export function unitsBelow(
   { price, allow, context }: Pick<Model, 'price' | 'allow' | 'context'>,
@@ -20,7 +20,9 @@ export function unitsBelow(
   const longest = context * (allow.includes('web_search') ? MAX_PASSES : 1)
   const steps = new Set(all.flatMap(({ above }) => (above !== undefined && above < longest ? above : [])))
   const lengths = [undefined, ...[...steps].sort((a, b) => a - b)]
-  const tiers = [undefined, ...TIERS.filter(tier => all.some(rule => rule.tier === tier))]
+  // Clients ask for a class of service only where the model allows it.
+  const offered = allow.includes('service_tier') ? TIERS : []
+  const tiers = [undefined, ...offered.filter(tier => all.some(rule => rule.tier === tier))]
   return units.flatMap(unit => {
     const seen: (readonly (PriceRule | undefined)[])[] = []
     const cases = tiers.flatMap(tier => lengths.map(above => ({ above, tier })))

@@ -58,6 +58,13 @@ test.each<[name: string, price: Price, cost: Price, below: object[], more?: Part
     usd('1', '2'),
     [...usd('1', '2'), rule('output', '4', { tier: 'priority' })],
     [{ unit: 'output', tier: 'priority' }],
+    { allow: ['service_tier'] },
+  ],
+  [
+    'a tier that clients cannot ask for',
+    usd('1', '2'),
+    [...usd('1', '2'), rule('output', '4', { tier: 'priority' })],
+    [],
   ],
   ['a step that both have', [rule('input', '1'), rule('input', '2', { above: 9 })], [rule('input', '1')], []],
   [
@@ -71,6 +78,7 @@ test.each<[name: string, price: Price, cost: Price, below: object[], more?: Part
     usd('1', '2'),
     [...usd('1', '2'), rule('input', '1', { tier: 'flex' }), rule('input', '2', { tier: 'flex', above: 9 })],
     [{ unit: 'input', above: 9, tier: 'flex' }],
+    { allow: ['service_tier'] },
   ],
   [
     'prompts that are longer than the context',

@@ -231,7 +231,7 @@ describe('warnings', () => {
     const hand = (context: string) =>
       `  m: { targets: [ { provider: ${target} } ], price: ${price}, context: ${context}, max_output: 1Ki }`
     expect(await warnings(hand('1Mi'), '2026-11-28')).toEqual([
-      expect.stringContaining(`11 odd-price the price is below that of ${says}`),
+      expect.stringContaining(`12 odd-price the price is below that of ${says}`),
     ])
     // No prompt is longer than the context.
     expect(await warnings(hand('200000'), '2026-11-28')).toHaveLength(says.includes('above') ? 0 : 1)

@@ -256,7 +256,7 @@ export const CATALOG: Row[] = [
   ],
   [
     'a wildcard with a model of a list that has a negative price',
-    { ...wild('openai/*', 'provider: openai, model: "*"'), more: 'catalog: prices.json' },
+    model('openai/*', 'targets: [ { provider: openai, model: "*" } ], price: auto', 'catalog: prices.json'),
     'gpt-new: output_cost_per_token: -1 is not a price',
     {
       'prices.json':

@@ -23,7 +23,7 @@ export type Rows = Readonly<Record<string, Members>>
 /** The members of a row that Tollgate reads. Others would only make the changes harder to review. */
 const READ = {
   LiteLLM:
-    /cost|^(litellm_provider|mode|max_tokens|max_input_tokens|max_output_tokens|supports_reasoning|deprecation_date|successor_model)$/,
+    /cost|^tiered_pricing$|^(litellm_provider|mode|max_tokens|max_input_tokens|max_output_tokens|supports_reasoning|deprecation_date|successor_model)$/,
   'models.dev': /^(cost|limit|modalities|reasoning|status|shutdown_date|deprecation_date)$/,
 }
 
