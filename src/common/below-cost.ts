@@ -7,7 +7,8 @@ export type Case = Pick<PriceRule, 'unit' | 'above' | 'tier'>
 /**
  * The cases in which a price is below a cost, in the order of the units; those in which the same two rules count are one. A
  * unit that neither has a rule for is charged with its whole, which is named. Left out: searches that the model may not
- * make, classes of service that it does not allow, and prompts that are longer than any request can be billed: its context, which a search reads several times.
+ * make, classes of service that it does not allow, and prompts that are longer than any request can be billed: its context,
+ * which a search reads several times.
  */
 export function unitsBelow(
   { price, allow, context }: Pick<Model, 'price' | 'allow' | 'context'>,
