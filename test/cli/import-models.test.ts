@@ -209,18 +209,90 @@ test.each<[orders: (number | null)[], priorities: string[]]>([
   expect(targetsOf(`model_list:\n${rows.join('')}`)).toEqual({ a: priorities })
 })
 
-test('a price for cached tokens that only some deployments have is dropped, and that is said', () => {
+test('without a price for cached tokens at one deployment they cost what its input costs, and a remark says so', () => {
   const rows = ['', ', cache_read_input_token_cost: 1e-7'].map(
     (cached, index) => `  - { model_name: a, litellm_params: { model: openai/m${index}, ${ROW}${cached} } }\n`,
   )
   const { gateway, remarks } = importText(`model_list:\n${rows.join('')}`)
-  expect(gateway['models']).toMatchObject({ a: { price: { per: '1M tokens', input: '$1', output: '$1' } } })
+  expect(gateway['models']).toMatchObject({ a: { price: { input: '$1', cached_input: '$1', output: '$1' } } })
   expect(remarks).toContainEqual(
     expect.objectContaining({
       kind: 'changed',
-      why: 'cached tokens cost as much as others: not every target has a price for them',
+      why: 'cached tokens cost as much as at the target without a price for them',
     }),
   )
+})
+
+test('a row with prices of all units keeps them', () => {
+  const keys = {
+    input_cost_per_token: 1e-6,
+    cache_read_input_token_cost: 1e-7,
+    cache_creation_input_token_cost: 2e-6,
+    cache_creation_input_token_cost_above_1hr: 3e-6,
+    input_cost_per_audio_token: 4e-6,
+    cache_read_input_audio_token_cost: 5e-6,
+    input_cost_per_image_token: 6e-6,
+    output_cost_per_token: 7e-6,
+    output_cost_per_reasoning_token: 8e-6,
+    output_cost_per_audio_token: 9e-6,
+    output_cost_per_image_token: 1e-5,
+    input_cost_per_request: 0.5,
+    search_context_cost_per_query: { search_context_size_low: 0.01, search_context_size_high: 0.02 },
+  }
+  const row = { model_name: 'a', litellm_params: { model: 'openai/a' }, model_info: keys }
+  const { gateway, remarks } = importText(JSON.stringify({ model_list: [row] }))
+  expect((gateway['models'] as Record<string, { price: object }>)['a']!.price).toEqual({
+    per: '1M tokens',
+    input: '$1',
+    cached_input: '$0.10',
+    cache_write: '$2',
+    cache_write_1h: '$3',
+    input_audio: '$4',
+    cached_audio: '$5',
+    input_image: '$6',
+    output: '$7',
+    reasoning: '$8',
+    output_audio: '$9',
+    output_image: '$10',
+    web_search: '$0.02',
+    request: '$0.50',
+  })
+  expect(remarks.filter(({ path }) => path.includes('cost'))).toEqual([])
+})
+
+test.each<[by: string, params: string]>([
+  ['the vendor that LiteLLM names', 'model: openai/gpt-4.1, api_base: "https://proxy.acme.example"'],
+  ['another vendor', 'model: custom/claude-sonnet-4-5, api_base: "https://proxy.acme.example"'],
+])('a price of %s has units beside tokens', (_by, params) => {
+  const { gateway } = importText(`model_list: [{ model_name: a, litellm_params: { ${params} } }]\n`)
+  expect((gateway['models'] as Record<string, object>)['a']).toMatchObject({ price: { web_search: '$0.01' } })
+})
+
+test.each<[key: string, value: string, why: string]>([
+  ['input_cost_per_token', '1', 'a price is dollars for one token, from 0 to 0.1'],
+  ['input_cost_per_token', '-1', 'a price is dollars for one token, from 0 to 0.1'],
+  ['output_cost_per_token', '1e-6', 'a raw route has the price of the input alone'],
+])('the price of a model for embeddings: %s is %s', (key, value, why) => {
+  const row = `{ model_name: a, litellm_params: { model: openai/text-embedding-3-small, ${key}: ${value} } }`
+  const { gateway, remarks } = importText(`model_list: [${row}]\n`)
+  expect(remarks).toContainEqual(expect.objectContaining({ kind: 'lost', why }))
+  expect(JSON.stringify(gateway['routes'])).not.toContain('1000000')
+})
+
+test('a price in both places: that of litellm_params counts, and a remark says so', () => {
+  const prices = (input: string) => `input_cost_per_token: ${input}, output_cost_per_token: 2e-6`
+  const row = `{ model_name: a, litellm_params: { model: openai/a, ${prices('1e-6')} }, model_info: { ${prices('3e-6')} } }`
+  const { gateway, remarks } = importText(`model_list: [${row}]\n`)
+  expect(gateway['models']).toMatchObject({ a: { price: { input: '$1', output: '$2' } } })
+  expect(remarks.filter(({ path }) => path.includes('cost')).map(({ path, why }) => `${path}: ${why}`)).toEqual([
+    'model_list[0].model_info.input_cost_per_token: the price in litellm_params counts in its place',
+  ])
+})
+
+test('a name of a hundred thousand endings of open models is read', () => {
+  const name = `${'-it'.repeat(100_000)}-x`
+  const { gateway } = importText(`model_list: [{ model_name: a, litellm_params: { model: "groq/${name}" } }]\n`)
+  expect(gateway['models']).toMatchObject({ a: { targets: [{ model: name }], enabled: false } })
 })
 
 test.each(['litellm_params', 'model_info'])('base_model of %s finds the price', place => {

@@ -163,7 +163,7 @@ describe('prices', () => {
 
   test('of several deployments customers pay the dearest part of each, and each target keeps its cost', async () => {
     const { models } = (await imported('teams')).gateway
-    expect(models.chat.price).toEqual({ per: '1M tokens', input: '$2.75', output: '$11' })
+    expect(models.chat.price).toEqual({ per: '1M tokens', input: '$2.75', cached_input: '$2.50', output: '$11' })
     expect(models.chat.targets[0].cost).toEqual({ per: '1M tokens', input: '$2.50', output: '$10' })
     expect(models.chat.targets[1].cost).toEqual({
       per: '1M tokens',

@@ -1,14 +1,14 @@
 /** What a deployment costs and how large it is: by the file, else by the price catalog. */
-import { formatMoney, type Price, UNITS } from '#contract'
-import { perMillion, wholeOf } from '../../catalog/decimal.ts'
+import { type Price, rateOf } from '#contract'
+import { wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
 import type { CatalogModel, PriceCatalog } from '../../catalog/price-catalog.ts'
 import type { DialectName, ProfileName } from '../../providers/dialects/dialect-names.ts'
 import { VENDORS, type Vendor, vendorNamed, vendorOf } from '../../providers/dialects/vendors.ts'
-import { showMoney } from '../format.ts'
 import type { Deployment } from './deployments.ts'
 import { type Fields, isTrue } from './read.ts'
 import type { Remarks } from './remarks.ts'
+import { plain, priceYaml, rowPrices, ruleIn } from './row-prices.ts'
 import type { DeploymentParts } from './row-providers.ts'
 
 export interface ModelParts {
@@ -18,10 +18,6 @@ export interface ModelParts {
   /** What happens to a model at a paid provider without a known price. */
   readonly unpriced: 'disable' | 'free'
 }
-
-/** The keys of a price that the import writes, in nano-dollars for a million tokens. */
-export type Prices = Readonly<Record<'input' | 'output', bigint>> &
-  Readonly<Record<'cached_input' | 'cache_write', bigint | null>>
 
 /** What is known of a deployment. A size is null where nothing has it. */
 export interface Known {
@@ -35,7 +31,7 @@ export interface Known {
   readonly isForeign: boolean
   /** The vendor of the price, where it is another than the provider. */
   readonly vendor: string | null
-  readonly price: Prices | null
+  readonly price: Price | null
   /** Whether the gateway finds the model in the catalog itself. */
   readonly isListed: boolean
   /** The catalog's name, where the provider's name for the model is another. */
@@ -67,7 +63,7 @@ export function knownOf(deployment: Deployment, parts: ModelParts): Known {
   const isOwn = isOwnServer(provider, vendor, maker)
   const isForeign = vendor === undefined && String(provider['base_url']).startsWith('https:') && !isPrivate(provider)
   // A host that is not in the table of vendors may be one that sells models of others.
-  const elsewhere = listed || counted || (isOwn && !isForeign) ? null : dearestElsewhere(said ?? name, catalog)
+  const elsewhere = listed || counted || (isOwn && !isForeign) ? null : modelElsewhere(said ?? name, catalog)
   const entry = listed?.model ?? counted ?? elsewhere?.model ?? null
   const written = pricesIn(params, info, remarks)
   const by = written ? 'file' : listed ? 'catalog' : counted ? 'maker' : elsewhere ? 'elsewhere' : isOwn ? 'own' : null
@@ -124,15 +120,15 @@ function pricedIn(catalog: ModelParts['catalog'], vendor: Vendor, name: string |
   return found !== null && found.problems.length === 0 && pricesOf(found.price) !== null ? found : null
 }
 
-/** The dearest of the same model at other vendors: a vendor without a price list sells models of others. */
-function dearestElsewhere(name: string, catalog: ModelParts['catalog']): Elsewhere | null {
-  const cost = ({ price }: CatalogModel) => pricesOf(price)!.input + pricesOf(price)!.output
-  let dearest: Elsewhere | null = null
+/** The same model at the vendor that takes the most for it: a vendor without a price list sells models of others. */
+function modelElsewhere(name: string, catalog: ModelParts['catalog']): Elsewhere | null {
+  const both = ({ price }: CatalogModel) => rateOf(pricesOf(price)!, 'input') + rateOf(pricesOf(price)!, 'output')
+  let most: Elsewhere | null = null
   for (const { vendor, id } of idsByBareName(catalog).get(bareName(name)) ?? []) {
     const model = pricedIn(catalog, vendor, id)
-    if (model && (dearest === null || cost(model) > cost(dearest.model))) dearest = { model, vendor }
+    if (model && (most === null || both(model) > both(most.model))) most = { model, vendor }
   }
-  return dearest
+  return most
 }
 
 interface VendorsId {
@@ -157,10 +153,17 @@ interface Elsewhere {
   readonly vendor: Vendor
 }
 
+const ENDINGS = ['-maas', '-instruct', '-it', '-fp8', '-turbo', ':free', ':latest']
+
 /** Without its maker, and without endings that vendors add to the name of an open model. */
 function bareName(name: string): string {
-  const last = name.toLowerCase().split('/').pop()!
-  return last.replace(/^meta-(?=llama)/, '').replace(/(-maas|-instruct|-it|-fp8|-turbo|:free|:latest)+$/, '')
+  let bare = name
+    .slice(name.lastIndexOf('/') + 1)
+    .toLowerCase()
+    .replace(/^meta-(?=llama)/, '')
+  let ending: string | undefined
+  while ((ending = ENDINGS.find(each => bare.endsWith(each))) !== undefined) bare = bare.slice(0, -ending.length)
+  return bare
 }
 
 function isIn(id: string, name: string): boolean {
@@ -186,73 +189,20 @@ function isPrivate({ base_url: url }: Record<string, unknown>): boolean {
   return isLocal || (host !== '' && !host.includes('.'))
 }
 
-const KEYS = {
-  input: 'input_cost_per_token',
-  output: 'output_cost_per_token',
-  cached_input: 'cache_read_input_token_cost',
-  cache_write: 'cache_creation_input_token_cost',
-} as const
-
-/** Nano-dollars for a million tokens that a configuration may say at most. */
-const MOST = 100_000n * 10n ** 9n
-
 /** The price of the row itself or of its model_info; null: it has none, or half of one. */
-export function pricesIn(params: Fields, info: Fields, remarks: Remarks): Prices | null {
-  const read = (key: string): bigint | null => {
-    const value = params.text(key) ?? info.text(key)
-    const price = value && perMillion(value.text)
-    if (value && (!price || price.value > MOST))
-      remarks.wrongNumber(value, 'a price is dollars for one token, from 0 to 0.1')
-    else if (price && !price.exact) remarks.add('changed', value!, 'the price is rounded up to nine decimals')
-    return price && price.value <= MOST ? price.value : null
-  }
-  const [input, output] = [read(KEYS.input), read(KEYS.output)]
-  const [cached, write] = [read(KEYS.cached_input), read(KEYS.cache_write)]
-  if (input === null || output === null) {
-    if (input !== null || output !== null) remarks.add('lost', params, 'a price has one for input and one for output')
-    return null
-  }
-  return { input, output, cached_input: cached, cache_write: write }
+function pricesIn(params: Fields, info: Fields, remarks: Remarks): Price | null {
+  const price = rowPrices(params, info, remarks)
+  if (price.length === 0 || isWhole(price)) return price.length === 0 ? null : price
+  remarks.add('lost', params, 'a price has one for input and one for output')
+  return null
 }
 
-/** The dearest of each part, whatever the length of the prompt. */
-function pricesOf(price: Price | null): Prices | null {
-  if (price === null) return null
-  const most = (unit: 'input' | 'output' | 'cached_input' | 'cache_write'): bigint | null => {
-    const rules = price.filter(rule => rule.unit === unit && rule.tier === undefined)
-    const nanos = rules.map(rule => (rule.nanos * BigInt(UNITS.input.per)) / BigInt(rule.per))
-    return nanos.length === 0 ? null : nanos.reduce((a, b) => (a > b ? a : b))
-  }
-  const [input, output] = [most('input'), most('output')]
-  if (input === null || output === null) return null
-  return { input, output, cached_input: most('cached_input'), cache_write: most('cache_write') }
+/** A price from the catalog as the import writes it; null: it has none for chats. */
+function pricesOf(price: Price | null): Price | null {
+  return price !== null && isWhole(price) ? plain(price) : null
 }
 
-/** The dearest of each part, whichever target answers. A price for cached tokens counts where every deployment has one. */
-export function dearest(prices: readonly Prices[]): Prices {
-  const most = (of: (price: Prices) => bigint | null): bigint | null => {
-    const values = prices.map(of)
-    return values.some(value => value === null) ? null : values.reduce((a, b) => (a! > b! ? a : b))!
-  }
-  return {
-    input: most(price => price.input)!,
-    output: most(price => price.output)!,
-    cached_input: most(price => price.cached_input),
-    cache_write: most(price => price.cache_write),
-  }
-}
-
-/** As gateway.yaml has it. */
-export function priceYaml({ input, output, cached_input, cache_write }: Prices): object {
-  const dollars = (nano: bigint) => showMoney(formatMoney(nano))
-  return {
-    per: '1M tokens',
-    input: dollars(input),
-    ...(cached_input === null ? {} : { cached_input: dollars(cached_input) }),
-    ...(cache_write === null ? {} : { cache_write: dollars(cache_write) }),
-    output: dollars(output),
-  }
-}
+const isWhole = (price: Price): boolean => ruleIn(price, 'input') !== undefined && ruleIn(price, 'output') !== undefined
 
 /** The price of a raw route; null: it is not known. Embeddings cost by their input; the catalog has no other price of raw routes. */
 export function rawPriceOf(
@@ -260,17 +210,16 @@ export function rawPriceOf(
   { remarks, catalog, providers }: ModelParts,
 ): object | 'free' | null {
   const { params, info, maker, name, use } = deployment
-  const value = params.text(KEYS.input) ?? info.text(KEYS.input)
-  params.take(KEYS.output)
-  info.take(KEYS.output)
-  const written = value && perMillion(value.text)
-  if (value && !written) remarks.wrongNumber(value, 'a price is dollars for one token, from 0 to 0.1')
-  if (written) return { per: '1M tokens', input: showMoney(formatMoney(written.value)) }
+  const prices = rowPrices(params, info, remarks)
+  const written = ruleIn(prices, 'input')
+  if (prices.some(({ unit, nanos }) => unit !== 'input' && nanos > 0n))
+    remarks.add('lost', params, 'a raw route has the price of the input alone', 'write others and hold at the route')
+  if (written) return priceYaml([written])
   const provider = providers.get(deployment.provider)!
   const vendor = vendorOfProvider(provider)
   for (const each of use === 'embedding' ? [vendor, maker] : []) {
-    const rule = each && catalog.find(each, name)?.price?.find(({ unit }) => unit === 'input')
-    if (rule) return { per: '1M tokens', input: showMoney(formatMoney(rule.nanos)) }
+    const rule = each && ruleIn(plain(catalog.find(each, name)?.price ?? []), 'input')
+    if (rule) return priceYaml([rule])
   }
   return isOwnServer(provider, vendor, maker) ? 'free' : null
 }

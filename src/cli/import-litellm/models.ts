@@ -1,19 +1,14 @@
 /** Deployments of one name to a model: its targets, price, sizes, and the targets of its fallbacks. */
+import type { Price } from '#contract'
+import { dearest } from '../../catalog/dearest.ts'
 import { scaled, wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
 import type { DialectName } from '../../providers/dialects/dialect-names.ts'
 import type { Deployment } from './deployments.ts'
-import {
-  dearest,
-  type Known,
-  knownOf,
-  type ModelParts,
-  type Prices,
-  priceYaml,
-  vendorOfProvider,
-} from './known-prices.ts'
+import { type Known, knownOf, type ModelParts, vendorOfProvider } from './known-prices.ts'
 import { literal } from './references.ts'
 import type { Remarks } from './remarks.ts'
+import { priceYaml, ruleIn } from './row-prices.ts'
 
 /** A model as gateway.yaml has it. */
 export type ModelYaml = Record<string, unknown> & { targets: TargetYaml[] }
@@ -46,9 +41,9 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   const all = choices.map(each => each.known.by)
   const isAuto = all.includes('catalog') && all.every(by => by !== null) && known.some(({ by }) => by !== 'own')
   const price = isAuto ? 'auto' : priceOf(known)
-  const isCachedLost = typeof price === 'object' && price?.cached_input === null
-  if (isCachedLost && known.some(each => each.price?.cached_input != null))
-    remarks.add('changed', first.params, 'cached tokens cost as much as others: not every target has a price for them')
+  const cached = known.flatMap(each => (each.price ? [ruleIn(each.price, 'cached_input') !== undefined] : []))
+  if (!isAuto && cached.includes(true) && cached.includes(false))
+    remarks.add('changed', first.params, 'cached tokens cost as much as at the target without a price for them')
   const isOff = price === null && parts.unpriced === 'disable'
   sayPrice(first, known, { isAuto, isOff }, parts)
   // A target that the catalog does not have needs a cost of its own.
@@ -142,7 +137,7 @@ function targetOf({ deployment, known, weight, priority }: Choice, price: ModelP
 }
 
 /** Null: no target has a known price. */
-type ModelPrice = Prices | 'auto' | 'free' | null
+type ModelPrice = Price | 'auto' | 'free' | null
 
 /** What customers pay, whichever target of the model's own answers. */
 function priceOf(known: readonly Known[]): ModelPrice {

@@ -1,0 +1,90 @@
+/** Prices of a row, in LiteLLM's keys, and prices as gateway.yaml has them. */
+import { formatMoney, isToken, type Price, type PriceRule, UNIT_NAMES, UNITS, type Unit } from '#contract'
+import { scaled } from '../../catalog/decimal.ts'
+import { showMoney } from '../format.ts'
+import type { Fields, TextValue } from './read.ts'
+import type { Remarks } from './remarks.ts'
+
+/** LiteLLM's keys of prices, in dollars for one. */
+const KEYS: Readonly<Partial<Record<Unit, string>>> = {
+  input: 'input_cost_per_token',
+  cached_input: 'cache_read_input_token_cost',
+  cache_write: 'cache_creation_input_token_cost',
+  cache_write_1h: 'cache_creation_input_token_cost_above_1hr',
+  input_audio: 'input_cost_per_audio_token',
+  cached_audio: 'cache_read_input_audio_token_cost',
+  input_image: 'input_cost_per_image_token',
+  output: 'output_cost_per_token',
+  reasoning: 'output_cost_per_reasoning_token',
+  output_audio: 'output_cost_per_audio_token',
+  output_image: 'output_cost_per_image_token',
+  request: 'input_cost_per_request',
+}
+
+/** A map of prices by the size of a search. */
+const SEARCH = 'search_context_cost_per_query'
+
+/** Nano-dollars that a configuration may say at most: for a million tokens, or for one of another unit. */
+const MOST = 100_000n * 10n ** 9n
+
+/** The prices of a row or of its model_info, with a remark on each that is wrong. */
+export function rowPrices(params: Fields, info: Fields, remarks: Remarks): Price {
+  const rules = UNIT_NAMES.flatMap(unit => {
+    const key = KEYS[unit]
+    if (key === undefined) return []
+    const [own, other] = [params.text(key), info.text(key)]
+    if (own && other && own.text !== other.text)
+      remarks.add('changed', other, 'the price in litellm_params counts in its place')
+    const value = own ?? other
+    return value ? (ruleOf(unit, value, remarks) ?? []) : []
+  })
+  const searches = params.map(SEARCH) ?? info.map(SEARCH)
+  // An answer does not report the size of its searches: the dearest counts.
+  const sizes = (searches?.keys() ?? []).flatMap(size => {
+    const value = searches!.text(size)
+    return value ? (ruleOf('search', value, remarks) ?? []) : []
+  })
+  return [...rules, ...plain(sizes)]
+}
+
+function ruleOf(unit: Unit, value: TextValue, remarks: Remarks): PriceRule | null {
+  const { per } = UNITS[unit]
+  // Nine decimals of nano-dollars, and six of a million tokens.
+  const price = scaled(value.text, isToken(unit) ? 15 : 9)
+  if (price === null || price.value > MOST) {
+    const most = isToken(unit) ? 'token, from 0 to 0.1' : `${unit}, from 0 to 100000`
+    remarks.wrongNumber(value, `a price is dollars for one ${most}`)
+    return null
+  }
+  if (!price.exact) remarks.add('changed', value, 'the price is rounded up to nine decimals')
+  return { unit, nanos: price.value, per }
+}
+
+/** The prices of a row where it has none of its own: each gets a remark. */
+export function refusePrices(params: Fields, info: Fields, remarks: Remarks): void {
+  const instead = 'give a model with a price of its own a row of its own, and import again'
+  for (const fields of [params, info])
+    for (const key of fields.keys().filter(each => /cost/.test(each)))
+      remarks.add('lost', fields.take(key)!, 'models of a wildcard have the prices of the price list', instead, key)
+}
+
+/** The dearest of each unit, whatever the length of the prompt, in the ordinary class of service. */
+export function plain(price: Price): Price {
+  return UNIT_NAMES.flatMap(unit => {
+    const per = UNITS[unit].per
+    const rules = price.filter(rule => rule.unit === unit && rule.tier === undefined)
+    const rates = rules.map(rule => (rule.nanos * BigInt(per)) / BigInt(rule.per))
+    return rates.length === 0 ? [] : [{ unit, nanos: rates.reduce((a, b) => (a > b ? a : b)), per }]
+  })
+}
+
+/** The rule of a unit; undefined: the price has none. */
+export const ruleIn = (price: Price, unit: Unit): PriceRule | undefined => price.find(rule => rule.unit === unit)
+
+/** As gateway.yaml has it. @param price without steps and classes of service */
+export function priceYaml(price: Price): object {
+  return {
+    per: '1M tokens',
+    ...Object.fromEntries(price.map(({ unit, nanos }) => [UNITS[unit].key, showMoney(formatMoney(nanos))])),
+  }
+}
