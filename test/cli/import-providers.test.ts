@@ -197,9 +197,115 @@ describe('a wildcard', () => {
     expect((await imported(listOf(...rows))).models).toMatchObject(models)
   })
 
+  test.each<[what: string, rows: readonly string[], targets: Record<string, string[]>]>([
+    [
+      'and one for all vendors',
+      [row('openai/*', 'model: "openai/*"'), row('*', 'model: "*"')],
+      { 'openai/*': ['openai *'], '*': ['openai *', 'anthropic *', 'gemini *'] },
+    ],
+    ['for all vendors twice', [row('*', 'model: "*"'), row('*', 'model: "*"')], { 'openai/*': ['openai *'] }],
+    ['twice', [row('a/*', 'model: "groq/*"'), row('a/*', 'model: "groq/*"')], { 'a/*': ['groq *'] }],
+    [
+      'with another key, beside one for all vendors',
+      [row('*', 'model: "*"'), row('openai/*', 'model: "openai/*", api_key: os.environ/OTHER')],
+      { 'openai/*': ['openai-2 *'] },
+    ],
+  ])('%s has each target once', async (_what, rows, targets) => {
+    const { models } = await imported(listOf(...rows))
+    for (const [id, expected] of Object.entries(targets))
+      expect(models[id]!.targets.map(({ provider, model }) => `${provider} ${model}`)).toEqual(expected)
+  })
+
+  test('has the weight, the order and the limit of each row', async () => {
+    const { models } = await imported(
+      listOf(
+        row('a/*', 'model: "openai/*", weight: 3, order: 1, max_parallel_requests: 7'),
+        row('a/*', 'model: "groq/*", weight: 1, order: 2'),
+      ),
+    )
+    expect(models['a/*']!.targets).toEqual([
+      { provider: 'openai', model: '*', weight: 3, max_inflight: 7 },
+      { provider: 'groq', model: '*', priority: 2 },
+    ])
+  })
+
+  test('has no price of its own, and a remark says what to do', async () => {
+    const prices = ', model_info: { input_cost_per_token: 1e-6, output_cost_per_token_above_200k_tokens: 2e-6 }'
+    const { remarks } = await imported(listOf(row('openai/*', 'model: "openai/*"', prices)))
+    const of = remarks.filter(({ path }) => path.includes('model_info'))
+    expect(of.map(({ what }) => what)).toEqual(['input_cost_per_token', 'output_cost_per_token_above_200k_tokens'])
+    for (const { why, instead } of of)
+      expect(`${why}; ${instead}`).toBe(
+        'models of a wildcard have the prices of the price list; give a model with a price of its own a row of its own, and import again',
+      )
+  })
+
+  test('has models that fallbacks, aliases and keys name', async () => {
+    const { models, commands, remarks } = await imported(
+      `${listOf(row('openai/*', 'model: "openai/*"'), row('b', 'model: anthropic/claude-haiku-4-5'))}router_settings:
+  fallbacks: [{ openai/gpt-5: [b] }, { b: [openai/gpt-4o] }]
+  model_group_alias: { best: openai/gpt-5, small: openai/gpt-5-mini, none: openai/gpt-99 }
+litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, openai/gpt-99, "openai/*"] } }
+`,
+    )
+    expect(models).toMatchObject({
+      'openai/gpt-5': { price: 'auto', aliases: ['best'], targets: [{ model: 'gpt-5' }, { provider: 'anthropic' }] },
+      'openai/gpt-5-mini': { aliases: ['small'], targets: [{ provider: 'openai', model: 'gpt-5-mini' }] },
+      b: { targets: [{ provider: 'anthropic' }, { provider: 'openai', model: 'gpt-4o', priority: 2 }] },
+    })
+    expect(commands[1]).toContain(" --models 'openai/gpt-4.1,openai/*'")
+    const lost = remarks.filter(({ kind }) => kind === 'lost').map(({ what, why }) => `${what}: ${why}`)
+    expect(lost).toEqual(['none: an alias has no model', 'openai/gpt-99: a key is for a model that is not carried'])
+  })
+
+  test.each<[settings: string, why: string]>([
+    ['fallbacks: [{ "openai/*": [b] }]', 'a wildcard has no fallbacks'],
+    ['default_fallbacks: [b]', 'a wildcard has no fallbacks'],
+    ['fallbacks: [{ b: ["openai/*"] }]', 'a fallback is one model, and a wildcard is many'],
+  ])('with %s: %s', async (settings, why) => {
+    const rows = listOf(row('openai/*', 'model: "openai/*"'), row('b', 'model: anthropic/claude-haiku-4-5'))
+    const { remarks } = await imported(`${rows}litellm_settings: { ${settings} }\n`)
+    expect(remarks.filter(({ kind }) => kind === 'lost')).toEqual([
+      expect.objectContaining({ why, what: 'openai/*', instead: 'name one of its models' }),
+    ])
+  })
+
+  const limited = ', rpm: 5'
+  test.each<[what: string, rows: readonly string[], when: string | undefined]>([
+    ['of a vendor', [row('openai/*', `model: "openai/*"${limited}`)], 'model.id.startsWith("openai/")'],
+    [
+      'with an end',
+      [row('o/*-x', `model: "openai/*"${limited}`)],
+      'model.id.startsWith("o/") && model.id.endsWith("-x")',
+    ],
+    ['for all', [row('*', `model: "groq/*"${limited}`)], undefined],
+    [
+      'beside a model of its own and a longer one',
+      [
+        row('*', `model: "groq/*"${limited}`),
+        row('openai/*', 'model: "openai/*"'),
+        row('mine', 'model: openai/gpt-4o'),
+      ],
+      '!(model.id == "mine") && !(model.id.startsWith("openai/"))',
+    ],
+    [
+      'beside one with the same limit',
+      [row('groq/*', `model: "groq/*"${limited}`), row('mine', `model: openai/gpt-4o${limited}`)],
+      '(model.id == "mine") || (model.id.startsWith("groq/"))',
+    ],
+    ['that is an id with blanks', [row('my model', `model: openai/gpt-4o${limited}`)], 'model.id == "my-model"'],
+  ])('%s: the limit holds for its models', async (_what, rows, when) => {
+    const { policies } = await imported(listOf(...rows))
+    const { steps } = policies['standard'] as { steps: { use: string; when?: string }[] }
+    const limits = steps.filter(({ use }) => use === 'rate-limit')
+    expect(limits).toEqual([expect.objectContaining({ with: { per: 'model', requests: '5 per minute' } })])
+    expect(limits[0]!.when).toBe(when)
+  })
+
   test.each([
     ['of a server of its own', 'ollama/*', 'ollama/*', /has no such vendor/],
     ['with a * on one side', 'a', 'openai/*', /one \* in its name/],
+    ['that no model fits', 'a/*', 'openai/unheard-*', /no model of the catalog fits/],
   ])('%s is not carried', async (_name, id, model, why) => {
     const { models, remarks } = await imported(listOf(row(id, `model: "${model}"`), row('b', 'model: openai/gpt-4o')))
     expect(Object.keys(models)).toEqual(['b'])

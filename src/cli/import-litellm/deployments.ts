@@ -33,6 +33,8 @@ export interface Deployment {
   readonly rpm: number | null
   readonly tpm: number | null
   readonly maxInflight: number | null
+  /** Whether a row `*` is the reason for it: a row with its name takes its place. */
+  readonly isImplied: boolean
   /** Both hold prices and limits of tokens, which models read there. */
   readonly params: Fields
   readonly info: Fields
@@ -50,7 +52,10 @@ export function readDeployments(row: Fields, parts: DeploymentParts): Deployment
   parts.remarks.add('yours', source, why, 'remove those that you have no key for', VENDORS_OF_ALL.join(', '))
   // Clients send the names of models with the vendor, and without it.
   const all = VENDORS_OF_ALL.flatMap(deployment)
-  return [...all, ...all.map(each => ({ ...each, group: each.group.replace('*', `${each.maker!.name}/*`) }))]
+  return [
+    ...all,
+    ...all.map(each => ({ ...each, group: each.group.replace('*', `${each.maker!.name}/*`), isImplied: true })),
+  ]
 }
 
 /** Null: it cannot be carried, and a remark says why. @param ofAll the vendor of a model `*` */
@@ -106,6 +111,7 @@ function readDeployment(row: Fields, ofAll: string | null, parts: DeploymentPart
     name: found.model,
     cap: vendor === undefined ? 'max_tokens' : (vendor.cap ?? null),
     ...readLimits(params, remarks),
+    isImplied: false,
     params,
     info,
   }

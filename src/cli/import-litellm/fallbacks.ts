@@ -1,18 +1,26 @@
 /** Fallbacks and aliases: what LiteLLM keeps beside the list of models, and the gateway in the models themselves. */
+import { isWildcard } from '../../config/wildcards.ts'
 import type { ModelYaml } from './models.ts'
 import { type Fields, isTrue, type ListValue, type Value } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
-/** `fallbacks: [{chat: [other]}]` and `default_fallbacks: [other]`: the models that each falls back on, by id. */
+/**
+ * `fallbacks: [{chat: [other]}]` and `default_fallbacks: [other]`: the models that each falls back on, by id.
+ * @param groups the names of models, with those of wildcards
+ */
 export function fallbacksOf(
-  ids: ReadonlySet<string>,
+  groups: readonly string[],
   sources: readonly (Fields | null)[],
   remarks: Remarks,
 ): Map<string, string[]> {
+  const ids = new Set(groups.filter(id => idOf(id) !== null && !isWildcard(id)))
+  const wildcards = groups.filter(isWildcard)
   const found = new Map<string, string[]>([...ids].map(id => [id, []]))
   const later = (id: string, to: Value): void => {
     const own = found.get(id)!
     if (to.kind !== 'text') remarks.add('lost', to, 'a fallback is the name of a model', 'name the model only')
+    else if (wildcards.includes(to.text))
+      remarks.add('lost', to, 'a fallback is one model, and a wildcard is many', 'name one of its models', to.text)
     else if (!ids.has(to.text)) remarks.add('lost', to, 'a fallback has no model', 'add it as a later target', to.text)
     else if (id !== to.text && !own.includes(to.text)) own.push(to.text)
   }
@@ -20,6 +28,7 @@ export function fallbacksOf(
   const named = chains.filter(({ from }) => from !== ANY)
   for (const { from, at, to } of named) {
     if (ids.has(from)) for (const each of to) later(from, each)
+    else if (wildcards.includes(from)) remarks.add('lost', at, NO_FALLBACKS, 'name one of its models', from)
     else remarks.add('lost', at, 'fallbacks are for a model that is not carried', null, from)
   }
   // LiteLLM's router looks there only for a model without a chain of its own, and takes the last that there is.
@@ -31,8 +40,10 @@ export function fallbacksOf(
     }),
   ]
   for (const { at } of defaults.slice(0, -1)) remarks.add('lost', at, 'later fallbacks for all models take its place')
+  const last = defaults.at(-1)
+  for (const id of last ? wildcards : []) remarks.add('lost', last!.at, NO_FALLBACKS, 'name one of its models', id)
   const own = new Set(named.map(({ from }) => from))
-  for (const to of defaults.at(-1)?.to ?? []) for (const id of ids) if (!own.has(id)) later(id, to)
+  for (const to of last?.to ?? []) for (const id of ids) if (!own.has(id)) later(id, to)
   const [first] = [...named, ...defaults.slice(-1)]
   if (first && [...found.values()].some(each => each.length > 0))
     remarks.add('changed', first.at, 'fallbacks are later targets: customers pay the price of the model for them')
@@ -40,6 +51,7 @@ export function fallbacksOf(
 }
 
 const ANY = '*'
+const NO_FALLBACKS = 'a wildcard has no fallbacks'
 
 interface Chain {
   readonly from: string

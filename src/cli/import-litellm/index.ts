@@ -16,8 +16,8 @@ import { hasReference } from './references.ts'
 import { type Remark, Remarks } from './remarks.ts'
 import type { Credential, DeploymentParts } from './row-providers.ts'
 import { Variables } from './secrets.ts'
-import type { Section } from './settings.ts'
 import { timeoutsOf } from './timeouts.ts'
+import { deploymentsOfWildcard, textsIn, withModelsNamed } from './wildcard-rows.ts'
 
 export interface ImportOptions extends Pick<ModelParts, 'catalog' | 'unpriced'> {
   /** The price list that gateway.yaml names; null: none. */
@@ -82,15 +82,13 @@ function importWith(
   sayBeaten(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
   const credentials = credentialsOf(top, remarks)
   const deployments = deploymentsOf(top, { variables, remarks, providers, timeouts, credentials, asksUnknown })
-  const groups = Map.groupBy(
-    deployments.filter(({ use }) => use === 'chat'),
-    ({ group }) => group,
-  )
   const modelParts: ModelParts = { ...options, remarks, providers }
+  const aliases = router?.map('model_group_alias') ?? null
+  const groups = groupsOf(deployments, namesIn(aliases, [router, settings]), modelParts)
   const raw = rawRoutes(deployments, modelParts)
   const models = modelsOf(groups, [router, settings], modelParts)
   sayCredentials(credentials, remarks)
-  addAliases(models, router?.map('model_group_alias') ?? null, remarks)
+  addAliases(models, aliases, remarks)
   const limits = limitsOf(general, remarks)
   const defaults = settings?.map('default_key_generate_params') ?? null
   const standard = policyOf({
@@ -102,16 +100,17 @@ function importWith(
     dropsParams: dropsParams(settings, remarks),
     remarks,
   })
-  const commands = keyCommands(defaults, models, remarks)
+  const isOfWildcard = (name: string) => deploymentsOfWildcard(name, groups, modelParts).length > 0
+  const commands = keyCommands(defaults, { models, isOfWildcard }, remarks)
   sayGeneral(general, remarks)
   sayAddress(top, remarks)
-  const sections: readonly [Fields | null, Section][] = [
+  for (const [fields, section] of [
     [router, 'router'],
     [settings, 'litellm'],
     [general, 'general'],
     [top, 'top'],
-  ]
-  for (const [fields, section] of sections) if (fields) remarks.rest(fields, section)
+  ] as const)
+    if (fields) remarks.rest(fields, section)
   const used = new Set(
     [...[...models.values()].flatMap(({ targets }) => targets), ...raw].map(({ provider }) => provider),
   )
@@ -138,11 +137,31 @@ function importWith(
 }
 
 function deploymentsOf(top: Fields, parts: DeploymentParts): Deployment[] {
-  return (top.list('model_list')?.items ?? []).flatMap(item => {
+  const all = (top.list('model_list')?.items ?? []).flatMap(item => {
     if (item.kind === 'map') return readDeployments(item, parts)
     parts.remarks.add('lost', item, 'a row of model_list is a map')
     return []
   })
+  const written = new Set(all.filter(({ isImplied }) => !isImplied).map(({ group }) => group))
+  return all.filter(({ group, isImplied }) => !isImplied || !written.has(group))
+}
+
+/** The deployments for chats by the model that each is of. @param names those that may be of a wildcard */
+function groupsOf(all: readonly Deployment[], names: readonly string[], parts: ModelParts) {
+  const chats = all.filter(({ use }) => use === 'chat')
+  return withModelsNamed(
+    names,
+    Map.groupBy(chats, ({ group }) => group),
+    parts,
+  )
+}
+
+/** The models that aliases and fallbacks name. */
+function namesIn(aliases: Fields | null, sources: readonly (Fields | null)[]): string[] {
+  return [
+    ...(aliases?.keys() ?? []).flatMap(name => textsIn(aliases!.peek(name))),
+    ...sources.flatMap(source => ['fallbacks', 'default_fallbacks'].flatMap(key => textsIn(source?.peek(key)))),
+  ]
 }
 
 /** What no row has named is not carried. */
@@ -222,8 +241,7 @@ function modelsOf(
   parts: ModelParts,
 ): Map<string, ModelYaml> {
   const models = new Map<string, ModelYaml>()
-  const ids = new Set([...groups.keys()].filter(id => idOf(id) !== null && !id.includes('*')))
-  const fallbacks = fallbacksOf(ids, fallbackSources, parts.remarks)
+  const fallbacks = fallbacksOf([...groups.keys()], fallbackSources, parts.remarks)
   for (const [id, own] of groups) {
     const name = idOf(id)
     if (name === null || (name !== id && groups.has(name)) || models.has(name)) {

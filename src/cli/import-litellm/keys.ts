@@ -8,16 +8,18 @@ import type { ModelYaml } from './models.ts'
 import type { Fields, ListValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
+interface Models {
+  /** Those that the import has made. */
+  readonly models: ReadonlyMap<string, ModelYaml>
+  /** Whether one of them is a wildcard that serves a model of this name. */
+  readonly isOfWildcard: (name: string) => boolean
+}
+
 /**
  * For a POSIX shell: what stands in the file is quoted.
  * @param defaults `litellm_settings.default_key_generate_params`
- * @param models those that the import has made
  */
-export function keyCommands(
-  defaults: Fields | null,
-  models: ReadonlyMap<string, ModelYaml>,
-  remarks: Remarks,
-): string[] {
+export function keyCommands(defaults: Fields | null, models: Models, remarks: Remarks): string[] {
   const only = modelsOf(defaults?.list('models') ?? null, models, remarks)
   const budget = defaults?.text('max_budget') ?? null
   const cap = budget && scaled(budget.text, 9)
@@ -46,7 +48,7 @@ const WORDS: Readonly<Record<string, string>> = {
 /** Null: all models. None: there were some, and no key may have more than those, so somebody has to say which. */
 function modelsOf(
   list: ListValue | null,
-  models: ReadonlyMap<string, ModelYaml>,
+  { models, isOfWildcard }: Models,
   remarks: Remarks,
 ): readonly string[] | null {
   if (list === null || list.items.length === 0) return null
@@ -60,7 +62,7 @@ function modelsOf(
       remarks.add('changed', item, 'a key without --models may use every public model')
     } else if (name === null) remarks.add('lost', item, 'it is no name of a model', 'key create --models')
     else if (Object.hasOwn(WORDS, name)) remarks.add('lost', item, WORDS[name]!, 'key create --models')
-    else if ((!models.has(name) && !aliases.has(name)) || name.includes(','))
+    else if (name.includes(',') || !(models.has(name) || aliases.has(name) || isOfWildcard(name)))
       remarks.add('lost', item, 'a key is for a model that is not carried', 'key create --models', name)
     else known.push(name)
   }

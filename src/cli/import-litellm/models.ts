@@ -3,12 +3,13 @@ import type { Price } from '#contract'
 import { dearest } from '../../catalog/dearest.ts'
 import { scaled, wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
-import type { DialectName } from '../../providers/dialects/dialect-names.ts'
+import { starIn } from '../../config/wildcards.ts'
 import type { Deployment } from './deployments.ts'
-import { type Known, knownOf, type ModelParts, vendorOfProvider } from './known-prices.ts'
+import { type Known, knownOf, type ModelParts } from './known-prices.ts'
 import { literal } from './references.ts'
 import type { Remarks } from './remarks.ts'
-import { priceYaml, ruleIn } from './row-prices.ts'
+import { priceYaml, refusePrices, ruleIn } from './row-prices.ts'
+import { hasStar, idsAt } from './wildcard-rows.ts'
 
 /** A model as gateway.yaml has it. */
 export type ModelYaml = Record<string, unknown> & { targets: TargetYaml[] }
@@ -20,12 +21,15 @@ export interface Group {
   readonly fallbacks: readonly (readonly Deployment[])[]
 }
 
-interface Choice {
+interface Placed {
   readonly deployment: Deployment
-  readonly known: Known
   readonly weight: number
   readonly priority: number
   readonly isFallback: boolean
+}
+
+interface Choice extends Placed {
+  readonly known: Known
 }
 
 /** Priorities that gateway.yaml has. */
@@ -36,7 +40,8 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
   const { remarks } = parts
   const [first] = own as [Deployment]
   if (`${id}${first.name}`.includes('*')) return wildcardOf(id, own, parts)
-  const choices = choicesOf(id, { own, fallbacks }, parts)
+  const placed = placedOf(id, { own, fallbacks }, remarks)
+  const choices = placed.map((each): Choice => ({ ...each, known: knownOf(each.deployment, parts) }))
   const known = choices.filter(({ isFallback }) => !isFallback).map(each => each.known)
   const all = choices.map(each => each.known.by)
   const isAuto = all.includes('catalog') && all.every(by => by !== null) && known.some(({ by }) => by !== 'own')
@@ -66,24 +71,26 @@ export function modelOf(id: string, { own, fallbacks }: Group, parts: ModelParts
 }
 
 /** `openai/*`: all models that the catalog has for the provider. */
-function wildcardOf(
-  id: string,
-  own: readonly Deployment[],
-  { remarks, catalog, providers }: ModelParts,
-): ModelYaml | null {
-  const hasStar = (text: string) => text.split('*').length === 2
-  const targets = own.flatMap(({ name, model, source, provider: at, params, info }): TargetYaml[] => {
-    const provider = providers.get(at) as { dialect: DialectName }
-    const vendor = vendorOfProvider(provider)
-    const isKnown = vendor !== undefined && catalog.ids(vendor, provider.dialect).length > 0
+function wildcardOf(id: string, own: readonly Deployment[], parts: ModelParts): ModelYaml | null {
+  const { remarks } = parts
+  const usable = own.filter(deployment => {
+    const { name, source, params, info } = deployment
+    const ids = idsAt(deployment, parts)
+    const isOne = hasStar(id) && hasStar(name)
+    refusePrices(params, info, remarks)
     remarks.rest(params, 'params')
     remarks.rest(info, 'info')
-    if (hasStar(id) && hasStar(name) && isKnown) return [{ provider: at, model }]
-    const why = isKnown ? 'a wildcard has one * in its name and one in its model' : 'the catalog has no such vendor'
+    if (isOne && ids?.some(each => starIn(name, each) !== null)) return true
+    const why =
+      ids === null
+        ? 'the catalog has no such vendor'
+        : isOne
+          ? 'no model of the catalog fits the wildcard'
+          : 'a wildcard has one * in its name and one in its model'
     remarks.add('lost', params, why, 'list the models of the wildcard one by one', `${id}: ${source}`)
-    return []
+    return false
   })
-  if (targets.length === 0) return null
+  if (usable.length === 0) return null
   remarks.add(
     'changed',
     own[0]!.params,
@@ -91,48 +98,55 @@ function wildcardOf(
     'add others one by one',
     id,
   )
-  return { targets, price: 'auto' }
+  const placed = placedOf(id, { own: usable, fallbacks: [] }, remarks)
+  return { targets: placed.map(each => ({ ...placeYaml(each), ...limitsYaml(each) })), price: 'auto' }
 }
 
 /** Each target once: those of the model by LiteLLM's `order`, then those of its fallbacks. */
-function choicesOf(id: string, { own, fallbacks }: Group, parts: ModelParts): Choice[] {
-  const weights = weightsOf(id, own, parts.remarks)
-  const choices: Choice[] = []
+function placedOf(id: string, { own, fallbacks }: Group, remarks: Remarks): Placed[] {
+  const weights = weightsOf(id, own, remarks)
+  const placed: Placed[] = []
   let last = 0
   const add = (group: readonly Deployment[], isFallback: boolean): void => {
     const orders = [...new Set(group.map(({ order }) => order ?? Number.POSITIVE_INFINITY))].sort((a, b) => a - b)
     for (const [index, deployment] of group.entries()) {
       const { provider, model } = deployment
-      if (choices.some(each => each.deployment.provider === provider && each.deployment.model === model)) {
+      if (placed.some(each => each.deployment.provider === provider && each.deployment.model === model)) {
         const why = 'the same provider and model twice are one target'
-        if (!isFallback) parts.remarks.add('changed', deployment.params, why, 'give the other one more weight')
+        if (!isFallback) remarks.add('changed', deployment.params, why, 'give the other one more weight')
         continue
       }
       const priority = Math.min(MAX_PRIORITY, last + orders.indexOf(deployment.order ?? Number.POSITIVE_INFINITY) + 1)
       const weight = isFallback ? 1 : weights[index]!
-      choices.push({ deployment, known: knownOf(deployment, parts), weight, priority, isFallback })
+      placed.push({ deployment, weight, priority, isFallback })
     }
     last += orders.length
   }
   add(own, false)
   for (const group of fallbacks) add(group, true)
-  return choices
+  return placed
 }
 
-function targetOf({ deployment, known, weight, priority }: Choice, price: ModelPrice, many: number): TargetYaml {
-  const { provider, model, cap, maxInflight } = deployment
-  const { by, price: own, baseModel } = known
+function targetOf(choice: Choice, price: ModelPrice, many: number): TargetYaml {
+  const { by, price: own, baseModel } = choice.known
   const written = by === 'own' ? 'free' : own && priceYaml(own)
   const cost = by === 'catalog' ? (price === 'auto' ? null : 'auto') : written
   return {
-    provider,
-    model,
+    ...placeYaml(choice),
     ...(baseModel === null ? {} : { base_model: baseModel }),
+    ...limitsYaml(choice),
+    ...(cost !== null && many > 1 ? { cost } : {}),
+  }
+}
+
+const placeYaml = ({ deployment: { provider, model } }: Placed) => ({ provider, model })
+
+function limitsYaml({ deployment: { cap, maxInflight }, weight, priority }: Placed): object {
+  return {
     ...(weight === 1 ? {} : { weight }),
     ...(priority === 1 ? {} : { priority }),
     ...(cap === null ? {} : { cap_field: cap }),
     ...(maxInflight === null ? {} : { max_inflight: maxInflight }),
-    ...(cost !== null && many > 1 ? { cost } : {}),
   }
 }
 

@@ -1,6 +1,8 @@
 /** The policy: limits of accounts and of models, credit, and how the targets are tried. */
 import { wholeOf } from '../../catalog/decimal.ts'
+import { isWildcard, starIn } from '../../config/wildcards.ts'
 import type { Deployment } from './deployments.ts'
+import { idOf } from './fallbacks.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
@@ -61,9 +63,11 @@ function rate(kind: 'requests' | 'tokens', value: TextValue | null, remarks: Rem
 }
 
 /** One step for each pair of limits: `per: model` gives every model that it is for a bucket of its own. */
-function modelLimits({ groups, remarks }: PolicyParts): Step[] {
+function modelLimits({ groups, models, remarks }: PolicyParts): Step[] {
   const steps = new Map<string, { ids: string[]; rates: Record<string, string> }>()
-  for (const [id, group] of groups) {
+  for (const [name, group] of groups) {
+    const id = idOf(name)
+    if (id === null || !models.has(id)) continue
     const rates: Record<string, string> = {}
     for (const [key, kind] of [
       ['rpm', 'requests'],
@@ -96,9 +100,48 @@ function modelLimits({ groups, remarks }: PolicyParts): Step[] {
   return [...steps.values()].map(({ ids, rates }, index) => ({
     use: 'rate-limit',
     id: `models-${index + 1}`,
-    when: ids.length === 1 ? `model.id == ${JSON.stringify(ids[0])}` : `model.id in ${JSON.stringify(ids)}`,
+    ...whenOf(ids, [...models.keys()]),
     with: { per: 'model', ...rates },
   }))
+}
+
+/** The condition of a step for these models; without one it is for all. */
+function whenOf(ids: readonly string[], all: readonly string[]): { readonly when?: string } {
+  const own = ids.filter(id => !isWildcard(id))
+  const wildcards = ids.filter(isWildcard).map(id => ofWildcard(id, all))
+  if (wildcards.some(terms => terms.length === 0)) return {}
+  const terms = wildcards.map(each => each.join(' && '))
+  const when = own.length === 0 ? terms : [isOne(own), ...terms]
+  return { when: when.length === 1 ? when[0]! : when.map(each => `(${each})`).join(' || ') }
+}
+
+const isOne = (ids: readonly string[]): string =>
+  ids.length === 1 ? `model.id == ${JSON.stringify(ids[0])}` : `model.id in ${JSON.stringify(ids)}`
+
+/** All of these hold for a model of the wildcard, and not for one with a row of its own or of a wildcard with more text. */
+function ofWildcard(id: string, all: readonly string[]): string[] {
+  const others = all.filter(each => !isWildcard(each) && starIn(id, each) !== null)
+  const longer = all.filter(each => isWildcard(each) && each.length > id.length && areNested(id, each))
+  return [
+    ...fits(id),
+    ...(others.length === 0 ? [] : [`!(${isOne(others)})`]),
+    ...longer.map(each => `!(${fits(each).join(' && ')})`),
+  ]
+}
+
+function fits(id: string): string[] {
+  const [before, after] = id.split('*') as [string, string]
+  return [
+    ...(before === '' ? [] : [`model.id.startsWith(${JSON.stringify(before)})`]),
+    ...(after === '' ? [] : [`model.id.endsWith(${JSON.stringify(after)})`]),
+  ]
+}
+
+/** Whether a name can fit both wildcards. */
+function areNested(a: string, b: string): boolean {
+  const [[before, after], [start, end]] = [a.split('*'), b.split('*')] as [[string, string], [string, string]]
+  const areStarts = before.startsWith(start) || start.startsWith(before)
+  return areStarts && (after.endsWith(end) || end.endsWith(after))
 }
 
 const STRATEGIES: Readonly<Record<string, string | null>> = {
