@@ -168,6 +168,76 @@ describe('a price', () => {
   })
 })
 
+describe('a model without a price at a host', () => {
+  const known = row('known', 'model: openai/gpt-4o')
+  const at = (base: string) => row('a', `model: openai/unheard-of, api_base: "${base}"`)
+
+  test.each([
+    ['http://203.0.113.5/v1'],
+    ['http://vllm:8000/v1'],
+    ['https://vllm:8000/v1'],
+    ['https://localhost:8000/v1'],
+    ['https://127.0.0.1/v1'],
+    ['https://[::1]/v1'],
+    ['https://[fd00::5]/v1'],
+    ['https://10.1.2.3/v1'],
+    ['https://172.16.0.1/v1'],
+    ['https://192.168.1.1/v1'],
+    ['https://llm.corp.internal/v1'],
+    ['https://box.local/v1'],
+    ['os.environ/BASE'],
+    ['https://${HOST}/v1'],
+  ])('of the operator is free: %s', async base => {
+    const { models } = await imported(listOf(known, at(base)))
+    expect(models['a']).toMatchObject({ price: 'free' })
+    expect(models['a']).not.toHaveProperty('enabled')
+  })
+
+  test.each([
+    ['https://llm.acme.example/v1'],
+    ['https://172.32.0.1/v1'],
+    ['https://203.0.113.5/v1'],
+    ['https://10.acme.example/v1'],
+    ['https://[2001:db8::1]/v1'],
+    ['https://${TENANT}.acme.example/v1'],
+  ])('of an unknown vendor is off, or free with --unpriced free: %s', async base => {
+    const text = listOf(known, at(base))
+    const { models, remarks } = await imported(text)
+    expect(models['a']).toMatchObject({ price: 'free', enabled: false })
+    expect(remarks).toContainEqual(
+      expect.objectContaining({
+        kind: 'yours',
+        what: 'a',
+        why: 'the model is off: its host is of an unknown vendor, and no list has its price',
+      }),
+    )
+    const free = importLitellm(text, 'x.yaml', { catalog, list: null, unpriced: 'free' })
+    expect((free.gateway['models'] as Record<string, object>)['a']).not.toHaveProperty('enabled')
+  })
+
+  test('of an unknown vendor is free if no other model serves, and a remark asks for its price', async () => {
+    const { models, remarks } = await imported(listOf(at('https://llm.acme.example/v1'), row('b', 'model: groq/x')))
+    expect(models).toMatchObject({ a: { price: 'free' }, b: { enabled: false } })
+    expect(models['a']).not.toHaveProperty('enabled')
+    expect(remarks).toContainEqual(
+      expect.objectContaining({ kind: 'yours', why: 'the model is free: its server is not a known vendor' }),
+    )
+  })
+
+  test('of an unknown vendor has no raw route, and one of the operator has', async () => {
+    const embed = (name: string, base: string) => row(name, `model: openai/embed-x, api_base: "${base}"`)
+    const { gateway, remarks } = await imported(
+      listOf(known, embed('a', 'https://llm.acme.example/v1'), embed('b', 'http://tei:80/v1')),
+    )
+    expect((gateway['routes'] as object[]).slice(3)).toEqual([
+      expect.objectContaining({ price: 'free', models: ['embed-x'] }),
+    ])
+    expect(remarks).toContainEqual(
+      expect.objectContaining({ what: 'a: /v1/embeddings', why: 'a model has no raw route: its price is not known' }),
+    )
+  })
+})
+
 describe('a wildcard', () => {
   test.each<[name: string, rows: readonly string[], models: object]>([
     [

@@ -37,28 +37,33 @@ export interface Imported {
 
 /** @param file its name, for errors */
 export function importLitellm(text: string, file: string, options: ImportOptions): Imported {
-  const first = importWith(text, file, options, FIRST)
-  // A file of unknown providers alone would leave nothing to start: they are asked in OpenAI's format.
-  const round = { ...FIRST, asksUnknown: Object.keys(first.gateway['models'] as object).length === 0 }
-  const imported = round.asksUnknown ? importWith(text, file, options, round) : first
+  let round: Round = { reserved: new Set(), asksUnknown: false, isForeignFree: false }
+  let imported = importWith(text, file, options, round)
+  const again = (change: Partial<Round>): void => {
+    round = { ...round, ...change }
+    imported = importWith(text, file, options, round)
+  }
+  const isOff = () => Object.values(imported.gateway['models'] as object).map(({ enabled }) => enabled === false)
+  // A file of unknown providers alone would leave nothing to start: they are asked in OpenAI's format, free if need be.
+  if (isOff().length === 0) again({ asksUnknown: true })
+  if (isOff().length > 0 && !isOff().includes(false)) again({ isForeignFree: true })
   // A row may refer to a variable after another one has its secret in the file. Had both the same name, the key of one
   // provider would go to another; the names are known at the end only, so the file is read once more.
-  return imported.areNamesMixed ? importWith(text, file, options, { ...round, reserved: imported.referred }) : imported
+  if (imported.areNamesMixed) again({ reserved: imported.referred })
+  return imported
 }
 
-interface Round {
+interface Round extends Pick<ModelParts, 'isForeignFree'> {
   /** Names that no secret of the file may get. */
   readonly reserved: ReadonlySet<string>
   readonly asksUnknown: boolean
 }
 
-const FIRST: Round = { reserved: new Set(), asksUnknown: false }
-
 function importWith(
   text: string,
   file: string,
   options: ImportOptions,
-  { reserved, asksUnknown }: Round,
+  { reserved, asksUnknown, isForeignFree }: Round,
 ): Imported & { readonly referred: ReadonlySet<string>; readonly areNamesMixed: boolean } {
   const whole = readYaml(text, file)
   // Values of LiteLLM's Helm chart have the file below proxy_config.
@@ -82,7 +87,7 @@ function importWith(
   sayBeaten(settings, 'stream_timeout', router?.peek('stream_timeout'), remarks)
   const credentials = credentialsOf(top, remarks)
   const deployments = deploymentsOf(top, { variables, remarks, providers, timeouts, credentials, asksUnknown })
-  const modelParts: ModelParts = { ...options, remarks, providers }
+  const modelParts: ModelParts = { ...options, remarks, providers, isForeignFree }
   const aliases = router?.map('model_group_alias') ?? null
   const groups = groupsOf(deployments, namesIn(aliases, [router, settings]), modelParts)
   const raw = rawRoutes(deployments, modelParts)

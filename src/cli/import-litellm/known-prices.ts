@@ -17,6 +17,8 @@ export interface ModelParts {
   readonly providers: DeploymentParts['providers']
   /** What happens to a model at a paid provider without a known price. */
   readonly unpriced: 'disable' | 'free'
+  /** Whether a server at a public address that no vendor has is free, as the operator's own are: else nothing would serve. */
+  readonly isForeignFree: boolean
 }
 
 /** What is known of a deployment. A size is null where nothing has it. */
@@ -60,8 +62,8 @@ export function knownOf(deployment: Deployment, parts: ModelParts): Known {
   const listed = vendor ? listedAs(deployment, vendor, parts) : null
   const said = baseModelOf(deployment)
   const counted = !listed && maker ? (pricedIn(catalog, maker, said) ?? pricedIn(catalog, maker, name)) : null
-  const isOwn = isOwnServer(provider, vendor, maker)
-  const isForeign = vendor === undefined && String(provider['base_url']).startsWith('https:') && !isPrivate(provider)
+  const isOwn = isOwnServer(provider, vendor, maker, parts)
+  const isForeign = isForeignHost(provider, vendor)
   // A host that is not in the table of vendors may be one that sells models of others.
   const elsewhere = listed || counted || (isOwn && !isForeign) ? null : modelElsewhere(said ?? name, catalog)
   const entry = listed?.model ?? counted ?? elsewhere?.model ?? null
@@ -171,22 +173,33 @@ function isIn(id: string, name: string): boolean {
   return at >= 0 && !/[a-z0-9.]/i.test(name[at + id.length] ?? '') && !/[a-z0-9]/i.test(name[at - 1] ?? '')
 }
 
-/** Servers of vendors without a key (Ollama, vLLM, LM Studio), and hosts that are not a vendor's, where LiteLLM names none. */
+/** Servers of vendors without a key (Ollama, vLLM, LM Studio), and others that can be the operator's own, where LiteLLM names no vendor. */
 function isOwnServer(
   provider: Record<string, unknown>,
   vendor: Vendor | undefined,
   maker: Vendor | undefined,
+  { isForeignFree }: Pick<ModelParts, 'isForeignFree'>,
 ): boolean {
+  if (!isForeignFree && isForeignHost(provider, vendor)) return false
   if (vendor !== undefined) return (vendor.key === null && vendor.hosts === undefined) || isPrivate(provider)
   const isPaid = maker !== undefined && maker.key !== null && !/^(openai|litellm-proxy)$/.test(maker.name)
   return !isPaid || isPrivate(provider)
 }
 
+/** Whether the server has a public address that no vendor of the table has: it may be one that is paid. */
+function isForeignHost(provider: Record<string, unknown>, vendor: Vendor | undefined): boolean {
+  return vendor === undefined && String(provider['base_url']).startsWith('https:') && !isPrivate(provider)
+}
+
+/** Loopback, RFC 1918, 169.254 and 100.64/10, and the same of IPv6. */
+const PRIVATE_ADDRESS =
+  /^((127|10|192\.168|169\.254|172\.(1[6-9]|2\d|3[01])|100\.(6[4-9]|[789]\d|1[01]\d|12[0-7]))\.[\d.]+|\[(::1|f[cd][\da-f]{2}:.*|fe[89ab][\da-f]:.*)\])$/
+
 /** Whether the host can be of the operator's network alone. */
 function isPrivate({ base_url: url }: Record<string, unknown>): boolean {
   const host = URL.parse(String(url))?.hostname ?? ''
-  const isLocal = /^(127|10|192\.168|172\.(1[6-9]|2\d|3[01]))\.|\.(local|internal|lan)$/.test(host)
-  return isLocal || (host !== '' && !host.includes('.'))
+  const isNamed = /\.(local|internal|lan|localhost)$/.test(host) || (host !== '' && !/[.:]/.test(host))
+  return isNamed || PRIVATE_ADDRESS.test(host)
 }
 
 /** The price of the row itself or of its model_info; null: it has none, or half of one. */
@@ -205,10 +218,8 @@ function pricesOf(price: Price | null): Price | null {
 const isWhole = (price: Price): boolean => ruleIn(price, 'input') !== undefined && ruleIn(price, 'output') !== undefined
 
 /** The price of a raw route; null: it is not known. Embeddings cost by their input; the catalog has no other price of raw routes. */
-export function rawPriceOf(
-  deployment: Deployment,
-  { remarks, catalog, providers }: ModelParts,
-): object | 'free' | null {
+export function rawPriceOf(deployment: Deployment, parts: ModelParts): object | 'free' | null {
+  const { remarks, catalog, providers } = parts
   const { params, info, maker, name, use } = deployment
   const prices = rowPrices(params, info, remarks)
   const written = ruleIn(prices, 'input')
@@ -221,7 +232,7 @@ export function rawPriceOf(
     const rule = each && ruleIn(plain(catalog.find(each, name)?.price ?? []), 'input')
     if (rule) return priceYaml([rule])
   }
-  return isOwnServer(provider, vendor, maker) ? 'free' : null
+  return isOwnServer(provider, vendor, maker, parts) ? 'free' : null
 }
 
 /** Tokens that a configuration may say at most. */

@@ -160,6 +160,8 @@ function priceOf(known: readonly Known[]): ModelPrice {
   return known.every(({ by }) => by === 'own') ? 'free' : null
 }
 
+const OFF = 'the model is off: its price is not known'
+
 function sayPrice(
   { params, group }: Deployment,
   known: readonly Known[],
@@ -170,15 +172,17 @@ function sayPrice(
   const has = (by: Known['by']) => known.some(each => each.by === by)
   if (isAuto)
     remarks.add('changed', params, 'price, context and longest answer are from the price catalog', null, group)
-  else if (isOff)
+  else if (isOff) {
+    const isForeign = known.some(each => each.by === null && each.isForeign)
+    const why = isForeign ? 'the model is off: its host is of an unknown vendor, and no list has its price' : OFF
     remarks.add(
       'yours',
       params,
-      'the model is off: its price is not known',
-      'write its price, and take enabled: false away',
+      why,
+      'write its price (free on a server of your own), and take enabled: false away',
       group,
     )
-  else if (known.every(({ by }) => by === 'own') && known.some(({ isForeign }) => isForeign))
+  } else if (known.every(({ by }) => by === 'own') && known.some(({ isForeign }) => isForeign))
     remarks.add('yours', params, 'the model is free: its server is not a known vendor', 'write its price', group)
   else if (known.every(({ by }) => by === 'own'))
     remarks.add('changed', params, 'a model on a server of your own is free', 'write a price to charge for it', group)
