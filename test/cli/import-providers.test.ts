@@ -363,6 +363,11 @@ litellm_settings: { default_key_generate_params: { models: [openai/gpt-4.1, open
       [row('groq/*', `model: "groq/*"${limited}`), row('mine', `model: openai/gpt-4o${limited}`)],
       '(model.id == "mine") || (model.id.startsWith("groq/"))',
     ],
+    [
+      'with a model of its own with the same limit',
+      [row('groq/*', `model: "groq/*"${limited}`), row('groq/mine', `model: openai/gpt-4o${limited}`)],
+      '(model.id == "groq/mine") || (model.id.startsWith("groq/"))',
+    ],
     ['that is an id with blanks', [row('my model', `model: openai/gpt-4o${limited}`)], 'model.id == "my-model"'],
   ])('%s: the limit holds for its models', async (_what, rows, when) => {
     const { policies } = await imported(listOf(...rows))

@@ -108,7 +108,8 @@ function modelLimits({ groups, models, remarks }: PolicyParts): Step[] {
 /** The condition of a step for these models; without one it is for all. */
 function whenOf(ids: readonly string[], all: readonly string[]): { readonly when?: string } {
   const own = ids.filter(id => !isWildcard(id))
-  const wildcards = ids.filter(isWildcard).map(id => ofWildcard(id, all))
+  const others = all.filter(id => !ids.includes(id))
+  const wildcards = ids.filter(isWildcard).map(id => ofWildcard(id, others))
   if (wildcards.some(terms => terms.length === 0)) return {}
   const terms = wildcards.map(each => each.join(' && '))
   const when = own.length === 0 ? terms : [isOne(own), ...terms]
