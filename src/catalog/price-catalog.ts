@@ -6,7 +6,7 @@
 import { isToken, type Price } from '#contract'
 import { nearest } from '../common/nearest.ts'
 import type { DialectName } from '../providers/dialects/dialect-names.ts'
-import type { Vendor } from '../providers/dialects/vendors.ts'
+import { type Vendor, vendorNamed } from '../providers/dialects/vendors.ts'
 import { BUILT_IN, type BuiltInList, loadBuiltInList } from './built-in-list.ts'
 import { familyOf } from './families.ts'
 import { type Deprecation, isModelName, type ListedModel, type ListProblem, sourceOf } from './listed-model.ts'
@@ -55,6 +55,9 @@ export interface PriceCatalog {
 }
 
 /** Without a list that says more. */
+/** Its models are sold at Azure, whose list has few of them. */
+const OPENAI = vendorNamed('openai')!
+
 const DEFAULT = { context: 128 * 1024, longContext: 1024 * 1024, maxOutput: 8192 }
 
 /** The models that a dialect can ask for, at vendors with models of several makers. */
@@ -96,7 +99,8 @@ export async function loadPriceCatalog(
       return combined(model, list, own, other, [...mistakes, ...jumps])
     },
     ids: (vendor, dialect) => idsOf(vendor).filter(id => ASKED_BY[dialect]?.test(id) ?? true),
-    nearest: (vendor, model) => nearest(model, idsOf(vendor)),
+    nearest: (vendor, model) =>
+      nearest(model, [...idsOf(vendor), ...(vendor.dialect === 'azure' ? idsOf(OPENAI) : [])]),
   }
 }
 

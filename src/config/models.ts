@@ -268,6 +268,10 @@ function checkSuccessors(source: Source, shapes: GatewayShape['models'], known: 
   for (const [id, shape] of entriesOf(shapes)) {
     const at = `${pointer('models', id)}/deprecation/successor`
     const successor = shape?.deprecation?.successor
+    if (successor === id && source.sound(at)) {
+      source.report(at, 'a model is not its own successor', { suggestion: 'write the id of another model' })
+      continue
+    }
     if (successor === undefined || !source.sound(at) || known.has(successor)) continue
     source.report(at, `the successor ${source.show(at, successor)} is not a model of this file`, {
       rule: 'unknown-model',

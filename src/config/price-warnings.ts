@@ -41,6 +41,7 @@ export function warnOfLists(
   const ends = new Map<string, string[]>()
   const ended = new Map<string, string[]>()
   const changes = new Map<string, string[]>()
+  const below = new Map<string, string[]>()
   for (const model of models.values()) {
     const at = pointer('models', model.wildcard ?? model.id)
     const end = model.deprecation
@@ -53,6 +54,13 @@ export function warnOfLists(
     const change = origins.get(model.id)?.price?.changes
     if (change != null && daysUntil(change, today) <= AHEAD_DAYS) add(changes, at, `${model.id} on ${change}`)
     if (model.wildcard === undefined) warnOfListPrice(source, at, model, providers, catalog)
+    else if (source.has(`${at}/price/input`) && isBelow(model, providers, catalog)) add(below, `${at}/price`, model.id)
+  }
+  for (const [at, ids] of below) {
+    source.warn(at, `the price is below the cost, or below the price list, of ${short(ids)}`, {
+      rule: 'odd-price',
+      suggestion: 'raise it, write price: auto, or give these models entries of their own',
+    })
   }
   // Of the models of a wildcard the operator has chosen none: a note.
   const levelAt = (at: string) => (at.includes('*') ? ({ level: 'note' } as const) : {})
@@ -111,6 +119,15 @@ function warnOfListPrice(
       { rule: 'odd-price', suggestion: `raise it, or write at target ${index + 1} what you pay (cost)` },
     )
   }
+}
+
+/** Whether a target of a wildcard's model costs more than the price by hand. */
+function isBelow(model: Model, providers: Configuration['providers'], catalog: PriceCatalog): boolean {
+  return model.targets.some(({ provider, model: name, cost }) => {
+    const vendor = vendorOf(providers.get(provider)!)
+    const paid = cost ?? (vendor === undefined ? null : catalog.find(vendor, name)?.price)
+    return paid != null && unitsBelow(model, paid).length > 0
+  })
 }
 
 /** `input, and output above 200000 tokens in tier flex`: the cases in which a price is below a cost; null: there are none. */

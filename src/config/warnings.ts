@@ -60,6 +60,7 @@ export function warnAbout(
     const at = pointer('models', id)
     warnOfPrice(source, `${at}/price`, price)
     if (allow.includes('web_search')) warnOfSearch(source, `${at}/allow`, price)
+    if (allow.includes('audio')) warnOfSound(source, `${at}/allow`, price)
     for (const [index, { provider, capField, cost }] of targets.entries()) {
       warnOfCap(source, `${at}/targets/${index}/cap_field`, capField, providers.get(provider)!)
       warnOfPrice(source, `${at}/targets/${index}/cost`, cost)
@@ -201,6 +202,17 @@ function warnOfSearch(source: Source, at: string, price: Price | null): void {
   source.warn(at, 'web_search is allowed, but the price has no web_search, so the operator pays for each search', {
     rule: 'odd-price',
     suggestion: 'write what a search costs under price, or web_search: $0 to keep it so',
+  })
+}
+
+/** Tokens of sound cost several times those of text. */
+function warnOfSound(source: Source, at: string, price: Price | null): void {
+  if (price === null) return
+  const missing = (['input_audio', 'output_audio'] as const).filter(unit => !price.some(rule => rule.unit === unit))
+  if (missing.length === 0) return
+  source.warn(at, `audio is allowed, but the price has no ${listed(missing, 'and')}: sound costs what text costs`, {
+    rule: 'odd-price',
+    suggestion: 'write what sound costs under price, or the price of text to keep it so',
   })
 }
 

@@ -144,14 +144,15 @@ describe('warnings', () => {
     const shown = result.warnings.filter(({ rule }) => rule !== 'missing-finish' && rule !== 'late-limit')
     return shown.map(warning => `${warning.line} ${warning.rule} ${sentence(warning)}`)
   }
+  const OTHER = '\n  n: { targets: [ { provider: demo, model: tiny } ], price: free, context: 8Ki, max_output: 1Ki }'
   const auto = (model: string, more = '') => `  m: { targets: [ { provider: ${model} } ], price: auto${more} }`
   const listOf = (row: object) =>
     JSON.stringify({ _tollgate: { date: '2026-08-01' }, 'gpt-5': { litellm_provider: 'openai', ...row } })
 
   test('a model that ends within 90 days, with its successor', async () => {
-    const ends = auto('openai, model: gpt-5', ', deprecation: { date: 2027-02-26, successor: m }')
+    const ends = auto('openai, model: gpt-5', ', deprecation: { date: 2027-02-26, successor: n }') + OTHER
     expect(await warnings(ends, '2026-11-28')).toEqual([
-      '12 model-ends the provider turns off m on 2027-02-26 (its successor is m); move its clients to another model',
+      '12 model-ends the provider turns off m on 2027-02-26 (its successor is n); move its clients to another model',
     ])
     expect(await warnings(ends, '2026-11-27')).toEqual([])
     expect((await warnings(ends, '2027-02-26'))[0]).toContain('the provider turns off m on 2027-02-26')
@@ -173,6 +174,28 @@ describe('warnings', () => {
     const gemini = '  "gemini-3*": { targets: [ { provider: gemini, model: "gemini-3*" } ], price: auto }'
     expect(await warnings(gemini, '2026-11-28')).toEqual([
       '12 old-prices another price is in the price list for gemini-3.6-flash on 2027-01-01, gemini-3.7-flash on 2027-01-01 and gemini-3.8-flash on 2027-01-01; reload Tollgate on that day',
+    ])
+  })
+
+  test('a price by hand of a wildcard below the list, or below the cost, in one sentence', async () => {
+    const wildcard = (more: string) =>
+      `  "x/gpt-4*": { targets: [ { provider: openai, model: "gpt-4*"${more} } ], price: { per: 1M tokens, input: $1, output: $5 }, context: auto, max_output: auto }`
+    for (const more of ['', ', cost: auto']) {
+      expect(await warnings(wildcard(more), '2026-11-28')).toEqual([
+        expect.stringMatching(
+          /^12 odd-price the price is below the cost, or below the price list, of x\/gpt-4, x\/gpt-4-\S+, x\/gpt-4-\S+ and \d+ more; raise it/,
+        ),
+      ])
+    }
+  })
+
+  test('sound at the price of text', async () => {
+    const sound = (model: string) => warnings(auto(`openai, model: ${model}`, ', allow: [ audio ]'), '2026-11-28')
+    expect(await sound('gpt-audio')).toEqual([])
+    expect(await sound('gpt-4o')).toEqual([
+      expect.stringContaining(
+        'audio is allowed, but the price has no input_audio and output_audio: sound costs what text costs',
+      ),
     ])
   })
 

@@ -250,6 +250,11 @@ export const CATALOG: Row[] = [
     'the successor "othre" is not a model of this file; did you mean "other"?',
   ],
   [
+    'a successor that is the model itself',
+    auto('provider: openai, model: gpt-5', ', deprecation: { date: 2099-01-01, successor: ▸small }'),
+    'a model is not its own successor',
+  ],
+  [
     'an end that is not a day',
     auto('provider: openai, model: gpt-5', ', deprecation: { date: ▸2026-02-30 }'),
     'date: "2026-02-30" is not a day of the calendar',

@@ -135,7 +135,7 @@ models:
     reasoning: false
     deprecation:
       date: 2099-12-31
-      successor: small
+      successor: tiny
     input_overhead: 100
     allow: [ audio ]
     public: true

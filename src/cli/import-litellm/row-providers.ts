@@ -102,7 +102,10 @@ function plainProvider(
   const profile = hosts === undefined ? ofVendor : undefined
   const said = fields.text('api_base') ?? fields.text('base_url') ?? addressIn(prefix, name, fields)
   const upper = prefix.toUpperCase().replace(/\W/g, '_')
-  const sample = baseUrl ?? 'https://sample.invalid/v1'
+  // Where the path is added to what the variable holds, its example is without it.
+  const added = fittedBase(prefix, '$', { dialect, baseUrl }).slice(1)
+  const whole = baseUrl ?? 'https://sample.invalid/v1'
+  const sample = whole.endsWith(added) ? whole.slice(0, whole.length - added.length) : whole
   const base = said ? variables.plain(rightHost(said, remarks), sample) : (baseUrl ?? missingBase())
   const key = fields.text('api_key')
   const provider: Record<string, unknown> = {
