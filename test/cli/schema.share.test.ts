@@ -222,9 +222,9 @@ describe('refuses what has the wrong shape', () => {
     'PROVIDERS: a header name with a blank',
     'PROVIDERS: Azure without a version',
     'PROVIDERS: Foundry without a version',
+    'CATALOG: a price by hand without sizes',
     'ROUTES: a raw route without provider',
     'ROUTES: a raw route without price',
-    'CATALOG: a price by hand without sizes',
   ]
 
   test('every broken row of that kind', async () => {
