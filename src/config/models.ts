@@ -265,6 +265,7 @@ function checkDay(source: Source, at: string, key: string, text: string | undefi
 const namesOf = (shapes: GatewayShape['models']) => entriesOf(shapes).map(([id]) => id)
 
 function checkSuccessors(source: Source, shapes: GatewayShape['models'], known: ReadonlySet<string>): void {
+  const hasAllAliases = namesOf(shapes).every(id => source.sound(pointer('models', id, 'aliases')))
   for (const [id, shape] of entriesOf(shapes)) {
     const at = `${pointer('models', id)}/deprecation/successor`
     const successor = shape?.deprecation?.successor
@@ -272,7 +273,7 @@ function checkSuccessors(source: Source, shapes: GatewayShape['models'], known: 
       source.report(at, 'a model is not its own successor', { suggestion: 'write the id of another model' })
       continue
     }
-    if (successor === undefined || !source.sound(at) || known.has(successor)) continue
+    if (successor === undefined || !source.sound(at) || known.has(successor) || !hasAllAliases) continue
     source.report(at, `the successor ${source.show(at, successor)} is not a model of this file`, {
       rule: 'unknown-model',
       suggestion: didYouMean(successor, known) ?? 'write the id of a model of this file',
