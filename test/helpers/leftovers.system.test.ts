@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { endLeftovers } from './leftovers.ts'
+import { until } from './until.ts'
 
 /** No process has this number: Linux has 4 million at most. */
 const NO_RUN = 999_999_999
@@ -20,7 +22,9 @@ test('a process of the run’s group is ended and named', async () => {
   const child = spawn('sh', ['-c', 'sleep 600 & exec sleep 601'], { detached: true, env, stdio: 'ignore' })
   await once(child, 'spawn')
   const ended = once(child, 'exit')
-  await expect.poll(() => endLeftovers({ pid: child.pid!, isGroup: true }, 0)).toContain('sleep 601')
+  // Before that it is the shell.
+  await until(() => readFileSync(`/proc/${child.pid}/cmdline`, 'utf8') === 'sleep\x00601\x00')
+  expect(await endLeftovers({ pid: child.pid!, isGroup: true }, 0)).toContain('sleep 601')
   expect(await ended).toEqual([null, 'SIGKILL'])
 })
 
