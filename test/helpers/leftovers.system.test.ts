@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { endLeftovers } from './leftovers.ts'
-import { until } from './until.ts'
+import { untilTruthy } from './until.ts'
 
 /** No process has this number: Linux has 4 million at most. */
 const NO_RUN = 999_999_999
@@ -23,7 +23,7 @@ test('a process of the run’s group is ended and named', async () => {
   await once(child, 'spawn')
   const ended = once(child, 'exit')
   // Before that it is the shell.
-  await until(() => readFileSync(`/proc/${child.pid}/cmdline`, 'utf8') === 'sleep\x00601\x00')
+  await untilTruthy(() => readFileSync(`/proc/${child.pid}/cmdline`, 'utf8') === 'sleep\x00601\x00')
   expect(await endLeftovers({ pid: child.pid!, isGroup: true }, 0)).toContain('sleep 601')
   expect(await ended).toEqual([null, 'SIGKILL'])
 })
