@@ -77,7 +77,6 @@ function findIn(genai: Genai, provider: string, name: string, today: Date): List
   const uncounted = Object.keys(result.model_price).filter(key => !(key in KEYS))
   return {
     id: model.id,
-    aliases: namesOf(model),
     price: hasTokens(price) ? price : null,
     changes: changeAfter(model, today),
     hourly: prices.length > 1,

@@ -1,5 +1,6 @@
 /** One price that covers several. */
 import { type Price, type PriceRule, ruleFor, TIERS, UNIT_NAMES, UNITS, type Unit } from '#contract'
+import { nanosFor } from './listed-model.ts'
 
 /** The dearest of several prices in each unit, for every length of prompt and class of service. No usage costs less than at one of them. */
 export function dearest(prices: readonly Price[]): Price {
@@ -21,11 +22,11 @@ export function dearest(prices: readonly Price[]): Price {
         const whole = UNITS[unit].wholes.map(each => best.get(each)).find(each => each !== undefined)
         // A part that costs what its whole costs needs no rule of its own, unless it has one under another condition.
         if (most === undefined || (!own.has(unit) && whole !== undefined && compare(most, whole) === 0)) continue
-        const { nanos, per, source } = most
+        const { source } = most
         own.add(unit)
         best.set(unit, {
           unit,
-          nanos: (nanos * BigInt(UNITS[unit].per)) / BigInt(per),
+          nanos: nanosFor(most, unit),
           per: UNITS[unit].per,
           ...(above === undefined ? {} : { above }),
           ...(tier === undefined ? {} : { tier }),

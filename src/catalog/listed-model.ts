@@ -1,5 +1,5 @@
 /** A model as a price list has it. */
-import { type Price, type PriceRule, UNITS, type Unit } from '#contract'
+import { type NanoUsd, type Price, type PriceRule, UNITS, type Unit } from '#contract'
 import { decimalOf } from './decimal.ts'
 
 /** A mistake in a price list, at a path of its JSON. */
@@ -26,8 +26,6 @@ export interface Deprecation {
 export interface ListedModel {
   /** The provider's name for it. */
   readonly id: string
-  /** Other names for it, of the same provider. */
-  readonly aliases: readonly string[]
   /** In nano-dollars; null: the list has no price for the tokens of a chat. */
   readonly price: Price | null
   /** The next day on which the list has another price, as YYYY-MM-DD. */
@@ -48,6 +46,13 @@ export interface ListedModel {
   readonly path: readonly string[]
   readonly problems: readonly ListProblem[]
 }
+
+/** A list in a file has the prices of one day, and each name in full. */
+export const WITHOUT_TIME = { changes: null, hourly: false, dated: false } as const
+
+/** The price of as many units as YAML has a price for. @param unit the rule's own, or a part of it */
+export const nanosFor = ({ nanos, per, unit: own }: PriceRule, unit: Unit = own): NanoUsd =>
+  (nanos * BigInt(UNITS[unit].per)) / BigInt(per)
 
 /** Dollars for one `per` of tokens, or for one of another unit: more is a slip of the pen. */
 export const MAX_DOLLARS = 100_000

@@ -15,10 +15,11 @@ import {
   merged,
   ruleOf,
   tokensOf,
+  WITHOUT_TIME,
 } from './listed-model.ts'
 
-/** Its keys of prices, without their endings. */
-const KEYS: Readonly<Record<string, Unit>> = {
+/** Its keys of prices, without their endings. Of two for a unit the second one is older. */
+export const LITELLM_KEYS: Readonly<Record<string, Unit>> = {
   input_cost_per_token: 'input',
   cache_read_input_token_cost: 'cached_input',
   input_cost_per_token_cache_hit: 'cached_input',
@@ -110,11 +111,8 @@ function modelOf(key: string, id: string, row: Members, provider: string): Liste
   const thinks = row['supports_reasoning']
   return {
     id,
-    aliases: [id],
     price: has('input') && has('output') ? rules : null,
-    changes: null,
-    hourly: false,
-    dated: false,
+    ...WITHOUT_TIME,
     context: contextOf(row),
     maxOutput: tokensOf(row['max_output_tokens'] ?? row['max_tokens']),
     reasoning: chat && typeof thinks === 'boolean' ? thinks : null,
@@ -164,7 +162,7 @@ function unitOf(name: string): Priced | null {
     condition.tier = TIER_OF[late[1]!]!
     rest = rest.slice(0, late.index)
   }
-  return Object.hasOwn(KEYS, rest) ? { unit: KEYS[rest]!, condition } : null
+  return Object.hasOwn(LITELLM_KEYS, rest) ? { unit: LITELLM_KEYS[rest]!, condition } : null
 }
 
 /** A search has prices by its size, which answers do not report: the dearest. */

@@ -14,6 +14,7 @@ import {
   merged,
   ruleOf,
   tokensOf,
+  WITHOUT_TIME,
 } from './listed-model.ts'
 
 const KEYS: Readonly<Record<string, Unit>> = {
@@ -77,11 +78,8 @@ function modelOf(provider: string, id: string, row: Members): ListedModel {
   const modalities = isMap(row['modalities']) ? row['modalities']['output'] : undefined
   return {
     id,
-    aliases: [id],
     price: has('input') && has('output') ? rules : null,
-    changes: null,
-    hourly: false,
-    dated: false,
+    ...WITHOUT_TIME,
     context: tokensOf(limit['context']),
     maxOutput: tokensOf(limit['output']),
     reasoning: typeof row['reasoning'] === 'boolean' ? row['reasoning'] : null,

@@ -54,10 +54,10 @@ export interface PriceCatalog {
   nearest(vendor: Vendor, model: string): string | undefined
 }
 
-/** Without a list that says more. */
 /** Its models are sold at Azure, whose list has few of them. */
 const OPENAI = vendorNamed('openai')!
 
+/** Sizes where no list and no family has them, in tokens. */
 const DEFAULT = { context: 128 * 1024, longContext: 1024 * 1024, maxOutput: 8192 }
 
 /** The models that a dialect can ask for, at vendors with models of several makers. */

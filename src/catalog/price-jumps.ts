@@ -1,6 +1,6 @@
 /** Prices of a list that are probably mistakes: 0, or far from those of the built-in list. */
 import { formatMoney, isToken, type NanoUsd, type Price, type PriceRule, ruleFor, UNITS, type Unit } from '#contract'
-import { CACHES } from './listed-model.ts'
+import { CACHES, nanosFor } from './listed-model.ts'
 
 /**
  * The prices of a model that are 0, or more than ten times higher or lower than in the built-in list, for any length of prompt
@@ -15,9 +15,9 @@ export function jumpsBetween(price: Price, before: Price | null, name: string): 
     const rule = ruleFor(price, unit, input, tier)
     // The price of a whole is compared as that of the whole.
     if (rule === undefined || rule.unit !== unit || found.has(rule)) continue
-    const now = rateOf(rule)
+    const now = nanosFor(rule)
     const known = before === null ? undefined : ruleFor(before, unit, input, tier)
-    const then = known === undefined ? null : rateOf(known)
+    const then = known === undefined ? null : nanosFor(known)
     const isOwn = known?.unit === unit
     if (now === 0n ? isWrongZero(price, unit, then, isOwn) : isOwn && isFar(now, then!)) {
       found.set(rule, `${labelOf(rule)} of ${name} ${sentenceOf(unit, now, then)}`)
@@ -35,8 +35,6 @@ function isWrongZero(price: Price, unit: Unit, then: NanoUsd | null, isOwn: bool
 }
 
 const isFar = (now: NanoUsd, then: NanoUsd): boolean => then > 0n && (now > then * 10n || then > now * 10n)
-
-const rateOf = ({ unit, nanos, per }: PriceRule): NanoUsd => (nanos * BigInt(UNITS[unit].per)) / BigInt(per)
 
 /** `input`, `output above 200000 tokens (priority)`. */
 function labelOf({ unit, above, tier }: PriceRule): string {

@@ -79,7 +79,8 @@ export function allListedIn({ format, providers }: PriceList, vendor: Vendor): L
   return namesIn(format, vendor).flatMap(provider => [...(providers.get(provider)?.values() ?? [])])
 }
 
-function namesIn(format: PriceList['format'], vendor: Vendor): readonly string[] {
+/** The names of a vendor in a list of this format. */
+export function namesIn(format: PriceList['format'], vendor: Vendor): readonly string[] {
   return format === 'LiteLLM' ? vendor.litellm : [vendor.modelsDev ?? vendor.name]
 }
 

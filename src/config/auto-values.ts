@@ -7,6 +7,7 @@ import { vendorOf } from '../providers/dialects/vendors.ts'
 import type { ModelOrigin, Provider } from './configuration.ts'
 import type { ModelShape, TargetShape } from './file-shapes.ts'
 import { priceFrom } from './prices.ts'
+import { isWildcard } from './wildcards.ts'
 import type { Source } from './yaml/source.ts'
 
 /** The values of a model, in place of each `auto`. */
@@ -25,7 +26,7 @@ export interface ModelValues {
 export function needsCatalog(models: Readonly<Record<string, Partial<ModelShape> | null>>): boolean {
   return Object.entries(models).some(
     ([id, shape]) =>
-      id.includes('*') ||
+      isWildcard(id) ||
       [shape?.price, shape?.context, shape?.max_output, shape?.reasoning].includes('auto') ||
       (Array.isArray(shape?.targets) && shape.targets.some(target => target?.cost === 'auto')),
   )
@@ -58,10 +59,10 @@ export function valuesOf(
   const needed = isAuto || wants.context === 'auto' || wants.maxOutput === 'auto' || reasoning === 'auto'
   const costs = targets.map(({ cost }) => (cost === undefined ? (isAuto ? 'auto' : undefined) : cost))
   const found = targets.map((target, index) => {
-    const written = costs[index] !== undefined && costs[index] !== 'auto'
+    const isWritten = costs[index] !== undefined && costs[index] !== 'auto'
     if (!needed && costs[index] !== 'auto') return null
     // A target with a cost of its own may be unknown to the catalog.
-    return findIn(`${at}/targets/${places[index]}`, target, parts, { mayMiss: written, wantsPrice: !written })
+    return findIn(`${at}/targets/${places[index]}`, target, parts, { mayMiss: isWritten, wantsPrice: !isWritten })
   })
   const built = costs.map((cost, index): Price | null => {
     if (cost === undefined) return null

@@ -7,6 +7,7 @@ import { DAY_MS } from '../common/clock.ts'
 import { vendorOf } from '../providers/dialects/vendors.ts'
 import type { Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
+import { isWildcard } from './wildcards.ts'
 import { listed } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
 
@@ -63,7 +64,7 @@ export function warnOfLists(
     })
   }
   // Of the models of a wildcard the operator has chosen none: a note.
-  const levelAt = (at: string) => (at.includes('*') ? ({ level: 'note' } as const) : {})
+  const levelAt = (at: string) => (isWildcard(at) ? ({ level: 'note' } as const) : {})
   for (const [verb, places] of [['turned', ended] as const, ['turns', ends] as const]) {
     for (const [at, texts] of places) {
       source.warn(at, `the provider ${verb} off ${short(texts)}`, {

@@ -10,11 +10,12 @@ import {
   UNITS,
   type Unit,
 } from '#contract'
+import { MAX_DOLLARS } from '../catalog/listed-model.ts'
 import type { PriceKey, PriceParts, PriceShape, RouteShape } from './file-shapes.ts'
 import type { Source } from './yaml/source.ts'
 
 /** For one `per` of tokens, or for one of another unit. Far above any price there is, and far below where 64-bit sums would overflow. */
-const MAX_PRICE: NanoUsd = 100_000n * 1_000_000_000n
+export const MAX_PRICE: NanoUsd = BigInt(MAX_DOLLARS) * 1_000_000_000n
 
 /** Each key of a price with its unit; `minute` is of the unit `second`. */
 export const PRICE_KEYS: readonly (readonly [key: PriceKey, unit: Unit])[] = [

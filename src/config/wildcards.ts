@@ -1,4 +1,5 @@
 /** Ids with a `*`: which models of the price catalog they are. */
+import { fitsPattern } from '#contract'
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { type Vendor, vendorOf } from '../providers/dialects/vendors.ts'
 import type { Provider } from './configuration.ts'
@@ -18,9 +19,9 @@ export const isWildcard = (id: string): boolean => id.includes('*')
 
 /** The text of a name in place of the `*` of a pattern; null: the name does not fit. */
 export function starIn(pattern: string, name: string): string | null {
-  const [before, after] = pattern.split('*') as [string, string]
-  if (!name.startsWith(before) || !name.endsWith(after) || name.length < before.length + after.length) return null
-  return name.slice(before.length, name.length - after.length)
+  if (!fitsPattern(pattern, name)) return null
+  const star = pattern.indexOf('*')
+  return name.slice(star, name.length - (pattern.length - star - 1))
 }
 
 /** Reports a wildcard that cannot work. */
@@ -104,7 +105,7 @@ function namesAt(provider: Provider, pattern: string, catalog: PriceCatalog): st
   const ids = catalog.ids(vendor, provider.dialect)
   if (ids.length === 0) return null
   const all = vendor.name === 'bedrock' ? [...new Set([...ids, ...inArea(ids, vendor, provider, catalog)])] : ids
-  return all.filter(name => starIn(pattern, name) !== null)
+  return all.filter(name => fitsPattern(pattern, name))
 }
 
 /** The prefixes of Bedrock's inference profiles, by how the name of a region begins. */

@@ -1,9 +1,10 @@
 /** Deployments of one name to a model: its targets, price, sizes, and the targets of its fallbacks. */
+
 import type { Price } from '#contract'
+import { fitsPattern } from '#contract'
 import { dearest } from '../../catalog/dearest.ts'
 import { scaled, wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
-import { starIn } from '../../config/wildcards.ts'
 import type { Deployment } from './deployments.ts'
 import { type Known, knownOf, type ModelParts } from './known-prices.ts'
 import { literal } from './references.ts'
@@ -80,7 +81,7 @@ function wildcardOf(id: string, own: readonly Deployment[], parts: ModelParts): 
     refusePrices(params, info, remarks)
     remarks.rest(params, 'params')
     remarks.rest(info, 'info')
-    if (isOne && ids?.some(each => starIn(name, each) !== null)) return true
+    if (isOne && ids?.some(each => fitsPattern(name, each))) return true
     const why =
       ids === null
         ? 'the catalog has no such vendor'

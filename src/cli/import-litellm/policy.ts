@@ -1,6 +1,7 @@
 /** The policy: limits of accounts and of models, credit, and how the targets are tried. */
+import { fitsPattern } from '#contract'
 import { wholeOf } from '../../catalog/decimal.ts'
-import { isWildcard, starIn } from '../../config/wildcards.ts'
+import { isWildcard } from '../../config/wildcards.ts'
 import type { Deployment } from './deployments.ts'
 import { idOf } from './fallbacks.ts'
 import type { ModelYaml } from './models.ts'
@@ -121,7 +122,7 @@ const isOne = (ids: readonly string[]): string =>
 
 /** All of these hold for a model of the wildcard, and not for one with a row of its own or of a wildcard with more text. */
 function ofWildcard(id: string, all: readonly string[]): string[] {
-  const others = all.filter(each => !isWildcard(each) && starIn(id, each) !== null)
+  const others = all.filter(each => !isWildcard(each) && fitsPattern(id, each))
   const longer = all.filter(each => isWildcard(each) && each.length > id.length && areNested(id, each))
   return [
     ...fits(id),

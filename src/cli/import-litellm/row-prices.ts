@@ -1,31 +1,21 @@
 /** Prices of a row, in LiteLLM's keys, and prices as gateway.yaml has them. */
 import { formatMoney, isToken, type Price, type PriceRule, UNIT_NAMES, UNITS, type Unit } from '#contract'
 import { scaled } from '../../catalog/decimal.ts'
+import { LITELLM_KEYS } from '../../catalog/litellm-list.ts'
+import { MAX_PRICE } from '../../config/prices.ts'
 import { showMoney } from '../format.ts'
 import type { Fields, TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
-/** LiteLLM's keys of prices, in dollars for one. */
-const KEYS: Readonly<Partial<Record<Unit, string>>> = {
-  input: 'input_cost_per_token',
-  cached_input: 'cache_read_input_token_cost',
-  cache_write: 'cache_creation_input_token_cost',
-  cache_write_1h: 'cache_creation_input_token_cost_above_1hr',
-  input_audio: 'input_cost_per_audio_token',
-  cached_audio: 'cache_read_input_audio_token_cost',
-  input_image: 'input_cost_per_image_token',
-  output: 'output_cost_per_token',
-  reasoning: 'output_cost_per_reasoning_token',
-  output_audio: 'output_cost_per_audio_token',
-  output_image: 'output_cost_per_image_token',
-  request: 'input_cost_per_request',
-}
+/** By unit, LiteLLM's key of its price, in dollars for one. */
+const KEYS: Readonly<Partial<Record<Unit, string>>> = Object.fromEntries(
+  Object.entries(LITELLM_KEYS)
+    .toReversed()
+    .map(([key, unit]) => [unit, key]),
+)
 
 /** A map of prices by the size of a search. */
 const SEARCH = 'search_context_cost_per_query'
-
-/** Nano-dollars that a configuration may say at most: for a million tokens, or for one of another unit. */
-const MOST = 100_000n * 10n ** 9n
 
 /** The prices of a row or of its model_info, with a remark on each that is wrong. */
 export function rowPrices(params: Fields, info: Fields, remarks: Remarks): Price {
@@ -51,7 +41,7 @@ function ruleOf(unit: Unit, value: TextValue, remarks: Remarks): PriceRule | nul
   const { per } = UNITS[unit]
   // Nine decimals of nano-dollars, and six of a million tokens.
   const price = scaled(value.text, isToken(unit) ? 15 : 9)
-  if (price === null || price.value > MOST) {
+  if (price === null || price.value > MAX_PRICE) {
     const most = isToken(unit) ? 'token, from 0 to 0.1' : `${unit}, from 0 to 100000`
     remarks.wrongNumber(value, `a price is dollars for one ${most}`)
     return null

@@ -1,4 +1,5 @@
 /** Rows of a wildcard, such as `openai/*`: the models of the price catalog that they are for. */
+import { fitsPattern } from '#contract'
 import { bySpecificity, isWildcard, starIn } from '../../config/wildcards.ts'
 import type { DialectName } from '../../providers/dialects/dialect-names.ts'
 import type { Deployment } from './deployments.ts'
@@ -21,7 +22,7 @@ export function idsAt({ provider: at }: Deployment, { catalog, providers }: Part
 
 /** The deployments of a model that a wildcard serves, as if each had a row of its own. None: no wildcard serves it. */
 export function deploymentsOfWildcard(name: string, groups: Groups, parts: Parts): Deployment[] {
-  const patterns = [...groups.keys()].filter(id => hasStar(id) && starIn(id, name) !== null).toSorted(bySpecificity)
+  const patterns = [...groups.keys()].filter(id => hasStar(id) && fitsPattern(id, name)).toSorted(bySpecificity)
   for (const pattern of patterns) {
     const star = starIn(pattern, name)!
     const filled = (text: string) => text.replace('*', () => star)

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { type ListProblem, MARK } from '../../catalog/listed-model.ts'
 import { type PriceList, readPriceList } from '../../catalog/price-list.ts'
+import { isLoopback } from '../../config/listen-address.ts'
 import { listSource } from '../../config/price-lists.ts'
 import { formatProblem } from '../../config/yaml/problem.ts'
 import { decodeUtf8, MAX_LIST_BYTES, readTextFile } from '../../config/yaml/text-file.ts'
@@ -104,9 +105,6 @@ async function download(address: string, { ms, bytes }: InputLimits): Promise<In
     throw new CommandError(`${from} cannot be read: ${cause?.message || message}.`)
   }
 }
-
-const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host)
 
 async function bounded(response: Response, from: string, most: number): Promise<Buffer> {
   const pieces: Uint8Array[] = []

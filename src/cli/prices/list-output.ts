@@ -8,11 +8,11 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { isMap, type ListProblem, MARK, type Members } from '../../catalog/listed-model.ts'
-import { type PriceList, readPriceList } from '../../catalog/price-list.ts'
+import { namesIn, type PriceList, readPriceList } from '../../catalog/price-list.ts'
 import { MAX_LIST_BYTES, readTextFile } from '../../config/yaml/text-file.ts'
 import type { Vendor } from '../../providers/dialects/vendors.ts'
 import { CommandError } from '../terminal.ts'
@@ -47,9 +47,6 @@ export function keptRows(text: string, { format }: PriceList, vendors: readonly 
     }),
   )
 }
-
-const namesIn = (format: PriceList['format'], { name, litellm, modelsDev }: Vendor): readonly string[] =>
-  format === 'LiteLLM' ? litellm : [modelsDev ?? name]
 
 const readOf = (row: Members, format: PriceList['format']): Members =>
   Object.fromEntries(Object.entries(row).filter(([key, value]) => READ[format].test(key) && value !== null))
@@ -121,7 +118,7 @@ export function replaceFile(path: string, text: string): void {
     const file = openSync(aside, 'w', 0o644)
     try {
       if (mode !== undefined) fchmodSync(file, mode & 0o7777)
-      writeSync(file, text)
+      writeFileSync(file, text)
       fsyncSync(file)
     } finally {
       closeSync(file)

@@ -10,6 +10,7 @@ import {
   UNITS,
   type Unit,
 } from '#contract'
+import { nanosFor } from '../../catalog/listed-model.ts'
 import { showNano } from '../format.ts'
 
 /** When a rate holds: for prompts of more tokens than `above`, and in a class of service. */
@@ -26,7 +27,7 @@ export const ruleUnder = (price: Price, { unit, above, tier }: Condition): Price
 /** The price of `UNITS[unit].per` units under a condition; null: the price has no rule for them. */
 export function rateUnder(price: Price, condition: Condition): NanoUsd | null {
   const rule = ruleUnder(price, condition)
-  return rule === undefined ? null : (rule.nanos * BigInt(UNITS[condition.unit].per)) / BigInt(rule.per)
+  return rule === undefined ? null : nanosFor(rule, condition.unit)
 }
 
 /** All conditions of several prices, each once, in the order of the units. */

@@ -1,7 +1,8 @@
 /** `tollgate prices show`: prices of the configuration's models, or of any model that a price list has. */
+
 import { existsSync } from 'node:fs'
+import { fitsPattern } from '#contract'
 import { loadPriceCatalog, type PriceCatalog } from '../../catalog/price-catalog.ts'
-import { starIn } from '../../config/wildcards.ts'
 import { didYouMean } from '../../config/yaml/problem.ts'
 import { VENDORS, type Vendor, vendorNamed } from '../../providers/dialects/vendors.ts'
 import { pathOf } from '../commands.ts'
@@ -63,7 +64,7 @@ async function load(terminal: Terminal, name: string | null, options: ShowOption
 function ownModels(models: readonly PricedModel[], name: string): PricedModel[] {
   const exact = models.filter(({ id, aliases }) => id === name || aliases.includes(name))
   if (exact.length > 0 || name.split('*').length !== 2) return exact
-  return models.filter(({ id, wildcard }) => wildcard === name || starIn(name, id) !== null)
+  return models.filter(({ id, wildcard }) => wildcard === name || fitsPattern(name, id))
 }
 
 function listedModels({ models, catalog }: Shown, name: string): PricedModel[] {
@@ -83,7 +84,7 @@ function listedModels({ models, catalog }: Shown, name: string): PricedModel[] {
 }
 
 const idsOf = (catalog: PriceCatalog, vendor: Vendor, pattern: string): string[] =>
-  catalog.ids(vendor, vendor.dialect).filter(id => pattern === '*' || starIn(pattern, id) !== null)
+  catalog.ids(vendor, vendor.dialect).filter(id => pattern === '*' || fitsPattern(pattern, id))
 
 function notFound(models: readonly PricedModel[], name: string): string {
   const known = [...models.map(({ id }) => id), ...VENDORS.map(vendor => vendor.name)]
