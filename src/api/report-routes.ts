@@ -158,7 +158,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/models',
-    summary: 'The models that everybody may use: prices by unit with their price lists, sizes, and the end of a model.',
+    summary: 'The public models: prices by unit with their price lists, sizes, and the end of a model.',
     audience: 'person',
     answers: 'ModelPage',
     handle: ({ parts }) => ({

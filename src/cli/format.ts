@@ -31,7 +31,7 @@ export interface Column {
   readonly right?: boolean
 }
 
-/** Rows under titles, aligned; each line ends without spaces. Columns of which none has a title have no line of titles. */
+/** Rows under titles, aligned; each line ends without spaces. Without any title there is no line of titles. */
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
   const titles = columns.map(({ title }) => title)
   const lines = [...(titles.some(Boolean) ? [titles] : []), ...rows.map(row => row.map(visible))]

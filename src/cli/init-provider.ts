@@ -17,7 +17,7 @@ export interface Variable {
 /** A file with a credential, beside gateway.yaml. */
 export const SERVICE_ACCOUNT = 'service-account.json'
 
-/** What a vendor's provider needs beside the fields of `VENDORS`. */
+/** Parts of a vendor's provider that `VENDORS` does not have. */
 interface Needs {
   readonly baseUrl?: string
   readonly variables?: readonly Variable[]

@@ -44,7 +44,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
   Timeout: 'timers',
   Immediate: 'immediates',
 }
-/** Allocations are sampled once in so many bytes. */
+/** The bytes between two samples of allocations. */
 const SAMPLE_BYTES = 2048
 
 const url = new URL(import.meta.url)

@@ -1,4 +1,4 @@
-/** What a deployment costs and how large it is: by the file, else by the price catalog. */
+/** The cost and the sizes of a deployment: by the file, else by the price catalog. */
 import { type Price, rateOf } from '#contract'
 import { wholeOf } from '../../catalog/decimal.ts'
 import { familyOf } from '../../catalog/families.ts'
@@ -15,13 +15,13 @@ export interface ModelParts {
   readonly remarks: Remarks
   readonly catalog: Pick<PriceCatalog, 'find' | 'ids'>
   readonly providers: DeploymentParts['providers']
-  /** What happens to a model at a paid provider without a known price. */
+  /** The treatment of a model at a paid provider without a known price. */
   readonly unpriced: 'disable' | 'free'
   /** Whether a server at a public address that no vendor has is free, as the operator's own are: else nothing would serve. */
   readonly isForeignFree: boolean
 }
 
-/** What is known of a deployment. A size is null where nothing has it. */
+/** Prices and sizes of a deployment. A size is null where nothing has it. */
 export interface Known {
   /**
    * Where its price is from: the file; the catalog, for the provider that is asked; the catalog, for the vendor that LiteLLM

@@ -9,7 +9,7 @@ export const MAKERS: ReadonlyMap<string, Vendor> = new Map(
 export interface ModelName {
   readonly prefix: string
   readonly name: string
-  /** What was before the name and only says how LiteLLM asks. */
+  /** The part before the name by which LiteLLM chooses an endpoint. */
   readonly route?: string | undefined
 }
 

@@ -154,7 +154,7 @@ function limitsYaml({ deployment: { cap, maxInflight }, weight, priority }: Plac
 /** Null: no target has a known price. */
 type ModelPrice = Price | 'auto' | 'free' | null
 
-/** What customers pay, whichever target of the model's own answers. */
+/** The price for customers, whichever target of the model's own answers. */
 function priceOf(known: readonly Known[]): ModelPrice {
   const prices = known.flatMap(({ price }) => (price === null ? [] : [price]))
   if (prices.length > 0) return dearest(prices)

@@ -9,7 +9,7 @@ import type { Remarks } from './remarks.ts'
 /** Words that people write where a server wants no key. */
 const NO_KEY =
   /^(none|null|empty|na|n\/a|-|x|anything|unused|placeholder|ollama|vllm|lm[-_]studio|(sk-)?(dummy|fake|no|not)([-_]?(api)?[-_]?(key|needed|used|required|key[-_]required))?)$/i
-/** What may be beside the references of a secret without being one. */
+/** Texts that may be beside the references in a secret's place, and are not secret. */
 const BESIDE_SECRET = /^(Bearer |Basic |Token )?$/i
 
 /** For a reference in the middle of an address. */

@@ -15,7 +15,7 @@ import { parseYaml } from './yaml-text.ts'
 
 export interface Reading {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Reads a text file of at most so many bytes (default: 1 MiB); rejects as `fs.readFile` does. */
+  /** Reads a text file of at most `most` bytes (default: 1 MiB); rejects as `fs.readFile` does. */
   readonly readFile: (path: string, most?: number) => Promise<string>
 }
 

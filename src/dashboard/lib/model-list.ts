@@ -10,7 +10,7 @@ export interface ModelRow {
   readonly costs: OperatorModelView | null
 }
 
-/** What a list is narrowed and sorted by: empty text is all of it, as the gateway lists it. */
+/** The search, the group and the order of a list. Empty text: all of it, in the order of the gateway. */
 export interface Wanted {
   readonly search: string
   /** A wildcard, or `OTHERS`. */
