@@ -75,7 +75,8 @@ const WITHOUT_SCRIPT = NOT_ON_LINUX ?? without('script', 'bsdutils')
 
 /** Runs a command that has a terminal for stdin and stdout. */
 function atTerminal(command: string) {
-  const line = `'${process.execPath}' '${join(ROOT, 'src/cli/tollgate.js')}' ${command}`
+  // A shell that stays would get Ctrl-C too: dash then ends with 130 whatever the command answers.
+  const line = `exec '${process.execPath}' '${join(ROOT, 'src/cli/tollgate.js')}' ${command}`
   const env = { ...process.env, OPENAI_API_KEY: undefined }
   const child = spawn('script', ['-qefc', line, '/dev/null'], { cwd: folder, env })
   const code = once(child, 'close').then(([status]: (number | null)[]) => status)

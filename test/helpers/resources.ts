@@ -2,7 +2,7 @@
  * The command `tollgate`, with an ear for SIGUSR2: it collects garbage and logs what the process still holds. For tests of
  * leaks; run as `entry` of `startGateway`, and asked by `resourcesOf`.
  */
-import { writeSync } from 'node:fs'
+import { readFileSync, writeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Gateway } from './gateway.ts'
@@ -36,6 +36,13 @@ function isResources(line: Readonly<Record<string, unknown>>): boolean {
   return line['msg'] === 'resources'
 }
 
+/** Bytes. Linux counts the process that started this one into `maxRSS` (getrusage(2)), and not into `VmHWM` (proc(5)). */
+function highWater(): number {
+  const [, own] =
+    process.platform === 'linux' ? (/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []) : []
+  return 1024 * (own === undefined ? process.resourceUsage().maxRSS : Number(own))
+}
+
 if (process.argv[1] === import.meta.filename) {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
@@ -45,7 +52,7 @@ if (process.argv[1] === import.meta.filename) {
       [...Map.groupBy(process.getActiveResourcesInfo(), kind => kind)].map(([kind, all]) => [kind, all.length]),
     )
     const { heapUsed: heap, rss: resident, arrayBuffers: buffers } = process.memoryUsage()
-    const peak = process.resourceUsage().maxRSS * 1024
+    const peak = highWater()
     writeSync(1, `${JSON.stringify({ msg: 'resources', heap, buffers, resident, peak, active })}\n`)
   })
   await import(new URL('../../src/cli/tollgate.js', import.meta.url).href)
