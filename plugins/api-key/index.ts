@@ -5,7 +5,15 @@
  * place for every rule about keys, and queries end up in logs. The one exception is the header of Anthropic's own
  * clients, `x-api-key`, on a messages route and where they list models: they have no other when they are given a key.
  */
-import { definePlugin, type ErrorCode, type RefusalOptions, type RouteKind, refuse } from '#contract'
+import {
+  definePlugin,
+  type ErrorCode,
+  type Exchange,
+  type KeyLookup,
+  type RefusalOptions,
+  type RouteKind,
+  refuse,
+} from '#contract'
 
 export default definePlugin({
   name: 'api-key',
@@ -17,22 +25,28 @@ export default definePlugin({
   uses: ['keys', 'clock'],
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create(_settings: Record<string, never>, { keys, clock }) {
-    return async (ctx, next) => {
-      const secret = presented(ctx.req.rawHeaders, TAKE_API_KEY.includes(ctx.exchange.route.kind))
-      const found = keys.find(secret, clock.now())
-      const lookup = found instanceof Promise ? await found : found
-      if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
-        throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
-      }
-      if (lookup.found !== 'live')
-        throw unauthorized(REFUSED[lookup.found], lookup.found === 'rotated' ? ROTATED : undefined)
-      if (lookup.account.frozen) throw refuse('account_frozen')
-      ctx.exchange.give('key', lookup.key)
-      ctx.exchange.give('account', lookup.account)
-      await next()
+    return {
+      decide({ exchange, req }) {
+        const secret = presented(req.rawHeaders, TAKE_API_KEY.includes(exchange.route.kind))
+        const found = keys.find(secret, clock.now())
+        if (found instanceof Promise) return found.then(lookup => letIn(exchange, secret, lookup))
+        letIn(exchange, secret, found)
+      },
     }
   },
 })
+
+function letIn(exchange: Exchange, secret: string, lookup: KeyLookup): void {
+  if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
+    throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
+  }
+  if (lookup.found !== 'live') {
+    throw unauthorized(REFUSED[lookup.found], lookup.found === 'rotated' ? ROTATED : undefined)
+  }
+  if (lookup.account.frozen) throw refuse('account_frozen')
+  exchange.give('key', lookup.key)
+  exchange.give('account', lookup.account)
+}
 
 /** Where Anthropic's clients ask. */
 const TAKE_API_KEY: readonly RouteKind[] = ['messages', 'models', 'model']

@@ -2,7 +2,17 @@
  * How many at once: at most so many exchanges of a key, an account, a model, an address, or everybody. A slot is held
  * until the answer is over, so a stream holds its own for as long as it flows; it is freed once, on every ending.
  */
-import { type Clock, definePlugin, formatSpan, type Queue, refuse, type Slot, type Slots, unit } from '#contract'
+import {
+  type Clock,
+  definePlugin,
+  formatSpan,
+  type Queue,
+  refuse,
+  type Slot,
+  type Slots,
+  type StepContext,
+  unit,
+} from '#contract'
 import { type Per, WHO, whoIs } from './who.ts'
 
 interface Settings {
@@ -48,22 +58,33 @@ export default definePlugin({
   create({ per, limit, queue }: Settings, { clock, slots }, { policy, id, mode }) {
     // A step's own, and found again after a reload: the exchanges of the generation before are still inside.
     const prefix = `${policy}/${id}/`
-    return async (ctx, next) => {
-      const { exchange } = ctx
-      const name = prefix + whoIs(exchange, per)
-      const waiting = { limit, queue, clock, exchange }
-      const entered = slots.enter(name, limit)
+    const enter = (ctx: Headers, slot: Slot): Slot => {
+      try {
+        showLimit(ctx, limit, slot.inside)
+      } catch (error) {
+        slot.free()
+        throw error
+      }
+      return slot
+    }
+    const wait = async (ctx: StepContext, name: string, entered: Slot | null | Promise<Slot | null>) => {
+      const waiting = { limit, queue, clock, exchange: ctx.exchange }
       const slot =
         (entered instanceof Promise ? await entered : entered) ??
         (await (mode === 'shadow' ? queuedInShadow(slots, name, waiting) : waitedFor(slots, name, waiting)))
-      if (slot === 'left') return next()
+      if (slot === 'left') return null
       if (slot === null) throw refused(per, limit, queue)
-      try {
-        showLimit(ctx, limit, slot.inside)
-        await next()
-      } finally {
-        slot.free()
-      }
+      return enter(ctx, slot)
+    }
+    return {
+      decide(ctx) {
+        const name = prefix + whoIs(ctx.exchange, per)
+        const entered = slots.enter(name, limit)
+        return entered === null || entered instanceof Promise ? wait(ctx, name, entered) : enter(ctx, entered)
+      },
+      after(_ctx, _outcome, slot: Slot | null) {
+        slot?.free()
+      },
     }
   },
 })

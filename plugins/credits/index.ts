@@ -75,41 +75,55 @@ export default definePlugin({
   create(settings: Settings, books) {
     const checkpoints = startCheckpoints(books.ledger, books.log)
     return {
-      async handle(ctx, next) {
+      async decide(ctx): Promise<Held | null> {
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
         if (exchange.route.counts) await takeCount(books.buckets, exchange.account)
         const price = priceOf(exchange)
         if (price === null) {
           exchange.note('free')
           exchange.give('hold', 0n)
-          return next()
+          return null
         }
         const bill =
           exchange.chat && exchange.model ? chatBill(exchange.chat, exchange.model, price) : rawBill(exchange, price)
-        const held = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
-        exchange.give('hold', held)
+        const amount = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
+        try {
+          exchange.give('hold', amount)
+        } catch (error) {
+          // The gateway has given the step up meanwhile.
+          books.ledger.abandon(nothingFor(exchange))
+          throw error
+        }
         const wish = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
         exchange.onDisconnect = wish === 'drain' ? 'drain' : 'cancel'
-        const end = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, held) : () => {}
-        let told: ErrorCode | null = null
-        try {
-          await next()
-        } catch (error) {
-          // What the client is told is what its receipt says; of an attempt that failed the trail knows more.
-          if (isRefusal(error)) told = error.code
-          throw error
-        } finally {
-          end()
-          const charge = chargeFor(endingOf(exchange, wish === 'cancel_free'), price, bill.bounds(held))
-          const isCertain = await settle(books, settlement(exchange, charge, told))
-          exchange.charge = charge
-          if (exchange.outcome === 'answered' && isCertain) ctx.set('x-tollgate-cost', formatMoney(charge.amount))
-        }
+        const unwatch = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, amount) : null
+        return { amount, bill, forgivesPrompt: wish === 'cancel_free', unwatch }
+      },
+      async after(ctx, outcome, held: Held | null, error) {
+        if (held === null) return
+        const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
+        const { amount, bill, forgivesPrompt, unwatch } = held
+        unwatch?.()
+        const charge = chargeFor(endingOf(exchange, forgivesPrompt), bill.price, bill.bounds(amount))
+        // What the client gets is what its receipt says; of an attempt that failed the trail knows more.
+        const code = isRefusal(error) ? error.code : null
+        const isCertain = await settle(books, settlement(exchange, charge, code))
+        exchange.charge = charge
+        if (outcome === 'answered' && isCertain) ctx.set('x-tollgate-cost', formatMoney(charge.amount))
       },
       dispose: () => checkpoints.stop(),
     }
   },
 })
+
+/** What was set aside for an exchange. */
+interface Held {
+  readonly amount: NanoUsd
+  readonly bill: Bill
+  readonly forgivesPrompt: boolean
+  /** Ends the checkpoints of a stream. */
+  readonly unwatch: (() => void) | null
+}
 
 /** A count costs the account nothing, so no balance ends them; the provider that counts has limits of its own. */
 const COUNTS: BucketShape = { capacity: 600, refillPerMs: 600 / 60_000 }
@@ -184,11 +198,12 @@ interface HoldParts {
 /** Commits the hold, with a lowered cap where the policy allows it, or refuses. Returns what is held. */
 async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): Promise<NanoUsd> {
   const { account, key, chat, model, id, idempotencyKey } = { ...exchangeFacts(exchange) }
-  const tryHold = async (): Promise<{ amount: NanoUsd; result: HoldResult }> => {
+  let amount = 0n
+  const tryHold = (): Promise<HoldResult> => {
     const bound = bill.bound()
     const needed = bill.hold(bound)
-    const amount = needed < LARGEST ? needed : LARGEST
-    const request = {
+    amount = needed < LARGEST ? needed : LARGEST
+    return books.ledger.hold({
       exchange: id,
       accountId: account.id,
       keyId: key.id,
@@ -197,32 +212,34 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
       price: bill.price,
       bound,
       idempotencyKey,
-    }
-    try {
-      return { amount, result: await books.ledger.hold(request) }
-    } catch (cause) {
-      // What the ledger refuses as a mistake is a mistake the next time too, and nothing was written.
-      if (!isUnavailable(cause)) throw cause
-      // A hold whose commit failed may have been written all the same. Nothing is sent for it, so it is given back.
-      if (cause.written !== 'not_written') books.ledger.abandon(nothingFor(exchange))
-      throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
-    }
+    })
   }
-  let { amount, result } = await tryHold()
   const asked = chat?.cap ?? 0
   // The account is short of credit, or the key of what it may spend; then perhaps the other of them too.
-  const short = new Set<ShortHold['of']>()
-  while (isShort(result) && !short.has(result.of) && chat && model && clamps(settings)) {
-    short.add(result.of)
-    const before = chat.cap
-    chat.cap = affordableCap(chat, model, bill.price, result.available)
-    if (chat.cap < before) ({ amount, result } = await tryHold())
+  const short: ShortHold['of'][] = []
+  let result: HoldResult
+  try {
+    result = await tryHold()
+    while (isShort(result) && !short.includes(result.of) && chat && model && clamps(settings)) {
+      short.push(result.of)
+      const before = chat.cap
+      chat.cap = affordableCap(chat, model, bill.price, result.available)
+      if (chat.cap < before) result = await tryHold()
+    }
+  } catch (cause) {
+    // What the ledger refuses as a mistake is a mistake the next time too, and nothing was written.
+    if (!isUnavailable(cause)) throw cause
+    // A hold whose commit failed may have been written all the same. Nothing is sent for it, so it is given back.
+    if (cause.written !== 'not_written') books.ledger.abandon(nothingFor(exchange))
+    throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
   }
   if (!result.held) throw refusalFor(result, bill, leastHold(bill, settings), account)
   if (chat && chat.cap < asked) {
     setHeader(CAP_HEADER, String(chat.cap))
-    const what = [...short].map(of => (of === 'key' ? "the key's spending cap" : 'the balance')).join(' and ')
-    exchange.note(`output capped at ${chat.cap} tokens: ${what} ${short.size > 1 ? 'do' : 'does'} not pay for ${asked}`)
+    const what = short.map(of => (of === 'key' ? "the key's spending cap" : 'the balance')).join(' and ')
+    exchange.note(
+      `output capped at ${chat.cap} tokens: ${what} ${short.length > 1 ? 'do' : 'does'} not pay for ${asked}`,
+    )
   }
   return amount
 }

@@ -3,7 +3,7 @@
  * addresses, card numbers, keys). What is found is replaced, or refused, or only noted. In a stream nothing leaves that may
  * still become a match. What was found stands nowhere: not in the trail, the log or an error.
  */
-import { addressGroup, type Chat, type Chunk, definePlugin, slices } from '#contract'
+import { addressGroup, type Chat, type Chunk, definePlugin, type Exchange, type ExchangeWith, slices } from '#contract'
 import { AnswerGuard } from './answer.ts'
 import { DETECTORS } from './detectors.ts'
 import { changesWith, guardTexts, textsOf } from './request.ts'
@@ -84,32 +84,9 @@ export default definePlugin({
     const onRequest = rules.filter(({ on }) => on !== 'answer')
     const onRequestTexts = texts.filter(({ on }) => on !== 'answer')
     const onAnswer = rules.filter(({ on }) => on !== 'request')
-    return async (ctx, next) => {
-      const { exchange } = ctx
-      const findings = new Findings()
-      const tell = (side: 'request' | 'answer') => {
-        const said = findings.tell(side)
-        if (said !== null) exchange.note(said)
-      }
-      try {
-        const texts = textsOf(exchange.chat)
-        const length = texts.reduce((sum, { text }) => sum + text.length, 0)
-        const guarding =
-          costOf(length, onRequest) < THREAD_FROM
-            ? slices.run(guardTexts(texts, onRequest, findings), exchange.signal)
-            : guardThread.guard(
-                { texts, rules: onRequestTexts },
-                exchange.account?.id ?? addressGroup(exchange.address),
-                findings,
-                exchange.signal,
-              )
-        const guarded = guarding instanceof Promise ? await guarding : guarding
-        // Undefined: the client has gone. Such a request goes on: nothing is sent for it any more.
-        if (guarded) exchange.rewrite(changesWith(exchange.chat, guarded))
-      } finally {
-        tell('request')
-      }
-      if (onAnswer.length === 0) return next()
+    const watch = (exchange: ExchangeWith<'chat'>, findings: Findings): Findings | null => {
+      note(exchange, findings, 'request')
+      if (onAnswer.length === 0) return null
       const guard = new AnswerGuard(onAnswer, findings, wantsJson(exchange.chat))
       exchange.edit(chunk => {
         if (!guard.isLong(chunk)) return guard.chunk(chunk)
@@ -117,14 +94,44 @@ export default definePlugin({
         // Without a result the client has gone.
         return guarded instanceof Promise ? guarded.then(orNone) : orNone(guarded)
       })
-      try {
-        await next()
-      } finally {
-        tell('answer')
-      }
+      return findings
+    }
+    return {
+      async decide({ exchange }) {
+        const findings = new Findings()
+        try {
+          const texts = textsOf(exchange.chat)
+          const length = texts.reduce((sum, { text }) => sum + text.length, 0)
+          const guarding =
+            costOf(length, onRequest) < THREAD_FROM
+              ? slices.run(guardTexts(texts, onRequest, findings), exchange.signal)
+              : guardThread.guard(
+                  { texts, rules: onRequestTexts },
+                  exchange.account?.id ?? addressGroup(exchange.address),
+                  findings,
+                  exchange.signal,
+                )
+          const guarded = guarding instanceof Promise ? await guarding : guarding
+          // Undefined: the client has gone. Such a request goes on: nothing is sent for it any more.
+          if (guarded) exchange.rewrite(changesWith(exchange.chat, guarded))
+        } catch (error) {
+          note(exchange, findings, 'request')
+          throw error
+        }
+        return watch(exchange, findings)
+      },
+      after({ exchange }, _outcome, findings: Findings | null) {
+        if (findings !== null) note(exchange, findings, 'answer')
+      },
     }
   },
 })
+
+/** Says in the trail how often each rule has found something. */
+function note(exchange: Exchange, findings: Findings, side: 'request' | 'answer'): void {
+  const text = findings.tell(side)
+  if (text !== null) exchange.note(text)
+}
 
 function orNone(chunks: readonly Chunk[] | undefined): readonly Chunk[] {
   return chunks ?? []

@@ -129,12 +129,11 @@ export default definePlugin({
       read: createReader(settings),
     })
     return {
-      async handle(ctx, next) {
+      async decide(ctx) {
         const identity = await verify(bearerToken(ctx.req.rawHeaders))
         const account = await payer(accounts, identity)
         ctx.exchange.give('key', keyOf(identity, account))
         ctx.exchange.give('account', account)
-        await next()
       },
       dispose: () => keys.close(),
     }

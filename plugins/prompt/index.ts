@@ -2,7 +2,7 @@
  * The operator's own words to the model: puts a system message before or after what the client sends, or in the place of
  * the client's. What is added is paid for like the rest, so it is there before credit is held.
  */
-import { definePlugin, type FactName } from '#contract'
+import { definePlugin, type FactName, type StepContext } from '#contract'
 import { isInstruction } from './messages.ts'
 import { compileText, placesIn, TEXT } from './text.ts'
 
@@ -66,13 +66,12 @@ export default definePlugin({
   },
   create({ system, position, only_if_missing }: Settings, { clock }) {
     const text = compileText(system)
-    return async (ctx, next) => {
-      const { exchange } = ctx
+    const decide = ({ exchange }: StepContext) => {
       // The loader has made sure of it, and of whatever the text names.
       const { messages } = exchange.chat!.body
       if (only_if_missing && messages.some(isInstruction)) {
         exchange.note('the client brought instructions of its own')
-        return next()
+        return
       }
       const content = text({
         date: new Date(clock.now()).toISOString().slice(0, 10),
@@ -82,7 +81,7 @@ export default definePlugin({
       const ours = { role: 'system', content }
       const theirs = position === 'replace' ? messages.filter(message => !isInstruction(message)) : messages
       exchange.rewrite({ messages: position === 'after' ? [...theirs, ours] : [ours, ...theirs] }, [ours])
-      await next()
     }
+    return { decide }
   },
 })

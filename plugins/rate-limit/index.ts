@@ -7,7 +7,6 @@
  */
 import {
   addressGroup,
-  type Buckets,
   type Chat,
   definePlugin,
   type Exchange,
@@ -15,6 +14,7 @@ import {
   type MeteredUsage,
   type Rate,
   refuse,
+  type StepContext,
   unit,
 } from '#contract'
 import { createLimit, type Limit, limitHeaders, limitSentence, showLimit } from './limit.ts'
@@ -58,42 +58,71 @@ export default definePlugin({
     const prefix = `${policy}/${id}`
     const requests = settings.requests && createLimit('requests', settings.requests, settings.burst, prefix)
     const tokens = settings.tokens && createLimit('tokens', settings.tokens, undefined, prefix)
-    return async (ctx, next) => {
-      const { exchange } = ctx
-      const who = identify(exchange, settings.per)
-      const asked = requests && buckets.take(requests.prefix + who, requests.shape, 1)
-      // Counted tokens reach no model.
-      const counted = exchange.route.counts ? undefined : tokens
-      // The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
-      const estimate = counted ? Math.min(counted.shape.capacity, estimateTokens(exchange.chat!)) : 0
-      // A state server is asked for both in one round trip.
-      const together =
-        counted && asked instanceof Promise ? buckets.take(counted.prefix + who, counted.shape, estimate) : undefined
-      const granted = await asked
-      if (requests && granted && !granted.taken) {
-        if (counted && (await together)?.taken) await buckets.give(counted.prefix + who, counted.shape, estimate)
-        throw refused(requests, settings.per, granted)
-      }
-      if (!counted) {
-        if (requests && granted) showLimit(ctx, requests, granted)
-        return next()
-      }
-      const lent = await (together ?? buckets.take(counted.prefix + who, counted.shape, estimate))
-      if (!lent.taken) {
-        // A request that was not let through is none.
-        if (requests) await buckets.give(requests.prefix + who, requests.shape, 1)
-        throw refused(counted, settings.per, lent, estimate)
-      }
+    const show = (ctx: StepContext, granted: Grant | undefined) => {
       if (requests && granted) showLimit(ctx, requests, granted)
-      showLimit(ctx, counted, lent)
-      try {
-        await next()
-      } finally {
-        await correct(buckets, counted, who, estimate, exchange.usage)
+    }
+    /** Takes what a state server grants: it is asked for both limits in one round trip. */
+    const overNetwork = async (ctx: StepContext, lending: Lending | null, asking: Promise<Grant>) => {
+      const together = lending && take(lending)
+      const granted = await asking
+      if (!granted.taken) {
+        if (lending && (await together)!.taken) await give(lending, lending.estimate)
+        throw refused(requests!, settings.per, granted)
       }
+      if (lending) return lend(ctx, lending, granted, await together!)
+      show(ctx, granted)
+      return null
+    }
+    const lend = (ctx: StepContext, lending: Lending, granted: Grant | undefined, lent: Grant) => {
+      if (!lent.taken) {
+        const refusal = refused(lending.limit, settings.per, lent, lending.estimate)
+        // A request that was not let through is none.
+        const given = requests && buckets.give(requests.prefix + lending.who, requests.shape, 1)
+        if (!(given instanceof Promise)) throw refusal
+        return given.then(() => Promise.reject(refusal))
+      }
+      show(ctx, granted)
+      showLimit(ctx, lending.limit, lent)
+      return lending
+    }
+    const take = ({ limit, who, estimate }: Lending) => buckets.take(limit.prefix + who, limit.shape, estimate)
+    const give = ({ limit, who }: Lending, amount: number) => buckets.give(limit.prefix + who, limit.shape, amount)
+    return {
+      decide(ctx) {
+        const { exchange } = ctx
+        const who = identify(exchange, settings.per)
+        // Counted tokens reach no model. The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
+        const lending =
+          tokens && !exchange.route.counts
+            ? { limit: tokens, who, estimate: Math.min(tokens.shape.capacity, estimateTokens(exchange.chat!)) }
+            : null
+        const granted = requests && buckets.take(requests.prefix + who, requests.shape, 1)
+        if (granted instanceof Promise) return overNetwork(ctx, lending, granted)
+        if (granted && !granted.taken) throw refused(requests!, settings.per, granted)
+        if (lending) {
+          const lent = take(lending)
+          return lent instanceof Promise
+            ? lent.then(each => lend(ctx, lending, granted, each))
+            : lend(ctx, lending, granted, lent)
+        }
+        show(ctx, granted)
+        return null
+      },
+      after({ exchange }, _outcome, lending: Lending | null) {
+        if (lending === null) return
+        const used = usedOf(lending, exchange.usage)
+        if (used !== lending.estimate) return give(lending, lending.estimate - used)
+      },
     }
   },
 })
+
+/** Tokens that an exchange has taken from its bucket before anybody knows how many it uses. */
+interface Lending {
+  readonly limit: Limit
+  readonly who: string
+  readonly estimate: number
+}
 
 /**
  * What an answer may take at most, roughly: a quarter of the request's bytes for the prompt, and every choice as long as
@@ -104,13 +133,12 @@ export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'ca
 }
 
 /**
- * Puts the real figure in the estimate's place; no usage means that nothing was used. One answer leaves a debt of one
- * whole window at most, whatever a provider reports: its mistake must not shut somebody out for days.
+ * The real figure; no usage means that nothing was used. One answer leaves a debt of one whole window at most, whatever a
+ * provider reports: its mistake must not shut somebody out for days.
  */
-async function correct(buckets: Buckets, tokens: Limit, who: string, estimate: number, usage: MeteredUsage | null) {
+function usedOf({ limit, estimate }: Lending, usage: MeteredUsage | null): number {
   const reported = usage ? count(usage.input ?? 0) + count(usage.output ?? 0) : 0
-  const used = Math.min(reported, estimate + tokens.shape.capacity)
-  if (used !== estimate) await buckets.give(tokens.prefix + who, tokens.shape, estimate - used)
+  return Math.min(reported, estimate + limit.shape.capacity)
 }
 
 /** A provider may report anything; what is no count is none. */

@@ -1,5 +1,5 @@
 /** Where to send it: orders the model's targets, gives them as the fact `targets`, best first, and says how often to try. */
-import { asksModel, definePlugin, type ExchangeWith, type Target } from '#contract'
+import { asksModel, definePlugin, type ExchangeWith, type StepContext, type Target } from '#contract'
 import { byLatency, byName, byPriority, conversationOf, drawOrder } from './order.ts'
 
 interface Settings {
@@ -54,7 +54,7 @@ export default definePlugin({
     },
   },
   create({ order, sticky, attempts, on_dropped }: Settings, { random, targets: seen }) {
-    return async (ctx, next) => {
+    const decide = (ctx: StepContext<'model'>) => {
       const exchange = ctx.exchange as ExchangeWith<'model'>
       const arrange = (group: readonly Target[]): readonly Target[] => {
         if (group.length < 2 || order === 'listed') return group
@@ -67,8 +67,8 @@ export default definePlugin({
       exchange.give('targets', byPriority(exchange.model.targets, arrange))
       exchange.attemptsAtMost = attempts
       exchange.onDropped = on_dropped
-      await next()
     }
+    return { decide }
   },
 })
 

@@ -16,6 +16,7 @@ import {
   mayUse,
   refusalOfMedia,
   refuse,
+  type StepContext,
 } from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
 import { complain } from './complaint.ts'
@@ -58,7 +59,7 @@ export default definePlugin({
   },
   create({ unknown_fields, cap_above_max }: Settings, { catalog }) {
     const validate = validatorOf(unknown_fields)
-    return async (ctx, next) => {
+    const decide = (ctx: StepContext) => {
       const { exchange } = ctx
       const request = exchange.request()
       if (!validate(request.body)) throw complain(validate.errors![0]!, request.body)
@@ -76,8 +77,8 @@ export default definePlugin({
       if (chat.requestedCap !== null && chat.cap < chat.requestedCap) ctx.set(CAP_HEADER, String(chat.cap))
       exchange.give('chat', chat)
       exchange.give('model', model)
-      await next()
     }
+    return { decide }
   },
 })
 

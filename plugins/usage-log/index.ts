@@ -83,17 +83,10 @@ export default definePlugin({
     const lines = openLines(pathOf(file, folder), { maxBytes: max_size, keep }, { clock, log })
     const options = { bodies, headers, address }
     return {
-      async handle(ctx, next) {
-        let told: unknown = null
-        try {
-          await next()
-        } catch (error) {
-          told = error
-          throw error
-        } finally {
-          const said = told === null || isRefusal(told) ? told : 'bug'
-          lines.write(() => lineOf(ctx, said, clock.now(), options))
-        }
+      decide() {},
+      after(ctx, _outcome, _kept, error) {
+        const refusal = error === undefined ? null : isRefusal(error) ? error : 'bug'
+        lines.write(() => lineOf(ctx, refusal, clock.now(), options))
       },
       dispose: () => lines.close(),
     }

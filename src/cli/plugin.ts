@@ -150,16 +150,17 @@ export default definePlugin({
   },
   // Once for each step, when the configuration is loaded.
   create({ most }: Settings) {
-    return async (ctx, next) => {
-      const { length } = ctx.exchange.chat.body.messages
-      if (length > most) {
-        throw refuse('invalid_value', {
-          message: \`The request has \${length} messages; at most \${most} are allowed here.\`,
-          param: 'messages',
-        })
-      }
-      // Returns when the answer is over, however it ended.
-      await next()
+    return {
+      // Returns, and the request goes on; or refuses it.
+      decide({ exchange }) {
+        const { length } = exchange.chat.body.messages
+        if (length > most) {
+          throw refuse('invalid_value', {
+            message: \`The request has \${length} messages; at most \${most} are allowed here.\`,
+            param: 'messages',
+          })
+        }
+      },
     }
   },
 })

@@ -1,10 +1,10 @@
 /**
- * The plugin contract. A plugin is a Koa middleware with a name, a settings schema, and a word about its place: which
- * facts it needs from earlier steps and which it gives to later ones. The loader refuses a policy in which a need has
- * no earlier giver; it never reorders.
+ * The plugin contract. A plugin makes steps: each decides about a request, or wraps the later steps as a Koa middleware. It
+ * has a name, a settings schema, and a word about its place: which facts it needs from earlier steps and which it gives to
+ * later ones. The loader refuses a policy in which a need has no earlier giver; it never reorders.
  */
 import type { ParameterizedContext } from 'koa'
-import type { Exchange, FactName, Facts, Model, RouteKind } from './exchange.ts'
+import type { Exchange, FactName, Facts, Model, Outcome, RouteKind } from './exchange.ts'
 import type { Buckets, Cache, KeyValue, Slots, Versions } from './state.ts'
 import type { Accounts, Keys, Ledger } from './store.ts'
 
@@ -88,12 +88,46 @@ export type Next = () => Promise<void>
 /** A step at work. `await next()` returns when the answer is over, never before. */
 export type StepMiddleware<Needs extends FactName = never> = (ctx: StepContext<Needs>, next: Next) => Promise<void>
 
-/** What `create` returns when the step holds something that must be let go of. */
-export interface StepInstance<Needs extends FactName = never> {
+/** What `create` returns when a middleware holds something that must be released. */
+export interface WrappingStep<Needs extends FactName = never> {
   readonly handle: StepMiddleware<Needs>
+  readonly decide?: undefined
   /** Called once, when no exchange uses this step any more. */
   dispose?(): void | Promise<void>
 }
+
+/**
+ * The result of `create` for a step that puts nothing around the others: it decides, and may act at the end. It costs a
+ * request less than a middleware does, most of all when `decide` is not `async`.
+ */
+export interface DecidingStep<Needs extends FactName = never> {
+  readonly handle?: undefined
+  /**
+   * Returns, and the request goes on. Throws `refuse(…)`, and it ends. Or answers, by `exchange.answer` or `ctx.body`. Waiting
+   * is allowed. What it returns is kept for `after`.
+   */
+  decide(ctx: StepContext<Needs>): unknown
+  /**
+   * Runs when the answer is over, in the place of what a middleware does after `next()`: once for each `decide` that has let
+   * the request go on, also when the request failed further in. What it throws ends the exchange badly, unless that has failed already.
+   *
+   * @param outcome null: nothing was sent, as in a dry run
+   * @param kept what `decide` has returned
+   * @param error what the inner steps, or the sending, failed with; undefined: nothing failed
+   */
+  after?(
+    ctx: StepContext<Needs>,
+    outcome: Outcome | null,
+    // biome-ignore lint/suspicious/noExplicitAny: the step knows what it keeps
+    kept: any,
+    error: unknown,
+  ): void | Promise<void>
+  /** Called once, when no exchange uses this step any more. */
+  dispose?(): void | Promise<void>
+}
+
+/** A step as an object. */
+export type StepInstance<Needs extends FactName = never> = WrappingStep<Needs> | DecidingStep<Needs>
 
 /** A JSON Schema (2020-12) for a step's `with`. Objects must say `additionalProperties: false`; properties, what for. */
 export interface SettingsSchema {
@@ -222,10 +256,11 @@ const PLUGIN = Symbol.for('tollgate.plugin')
  *   name: 'office-hours',
  *   uses: ['clock'],
  *   settings: { type: 'object', additionalProperties: false, properties: {} },
- *   create: (settings, { clock }) => async (ctx, next) => {
- *     if (new Date(clock.now()).getUTCHours() < 6) throw refuse('forbidden', { message: 'Closed until 06:00 UTC.' })
- *     await next()
- *   },
+ *   create: (settings, { clock }) => ({
+ *     decide() {
+ *       if (new Date(clock.now()).getUTCHours() < 6) throw refuse('forbidden', { message: 'Closed until 06:00 UTC.' })
+ *     },
+ *   }),
  * })
  */
 export function definePlugin<Settings, const Needs extends FactName = never, const Uses extends ServiceName = never>(

@@ -2,6 +2,7 @@
 import { dirname, resolve } from 'node:path'
 import {
   type AnyPlugin,
+  type DecidingStep,
   mistakeText,
   type StepInstance,
   type StepMiddleware,
@@ -10,6 +11,7 @@ import {
 } from '#contract'
 import { BUILT_IN } from './builtin.ts'
 import { disposeAll, disposeInTime } from './dispose.ts'
+import { middlewareOf } from './middleware-of.ts'
 
 /** What a plan needs to know of a configured step. */
 export interface PlannableStep {
@@ -29,7 +31,11 @@ export interface PlannedStep extends PlannableStep {
   readonly critical: boolean
   /** Its entry in the trail when it has passed and there is nothing to say: one for all exchanges. */
   readonly passed: TrailEntry
+  /** The whole step as a middleware. */
   readonly handle: StepMiddleware
+  /** Of a step that only decides; null: it wraps, or it runs in shadow, where all it does is watched. */
+  readonly decide: DecidingStep['decide'] | null
+  readonly after: Required<DecidingStep>['after'] | null
 }
 
 export interface Plan {
@@ -87,7 +93,8 @@ export function createPlan(
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
     const passed: TrailEntry = Object.freeze({ step: step.id, ...pluginOf(step), verdict: 'passed' })
-    if (step.mode === 'off') return Object.freeze({ ...step, critical, passed, handle: (_ctx, next) => next() })
+    const wraps = { ...step, critical, passed, decide: null, after: null }
+    if (step.mode === 'off') return Object.freeze({ ...wraps, handle: (_ctx, next) => next() })
     let made: StepMiddleware | StepInstance
     try {
       const folder = step.position && { folder: resolve(dirname(step.position.file)) }
@@ -98,9 +105,9 @@ export function createPlan(
     } catch (cause) {
       throw failed(step, `: ${reasonOf(step, cause)}`, cause)
     }
-    const handle = typeof made === 'function' ? made : made?.handle
-    if (typeof handle !== 'function') {
-      throw failed(step, ': create() returned neither a middleware nor { handle }')
+    const handle = middlewareOf(made)
+    if (handle === undefined) {
+      throw failed(step, ': create() returned neither a middleware nor { handle } nor { decide }')
     }
     if (typeof made !== 'function' && made.dispose) {
       const go = made.dispose.bind(made)
@@ -108,7 +115,10 @@ export function createPlan(
         disposeInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file),
       )
     }
-    return Object.freeze({ ...step, critical, passed, handle })
+    if (typeof made === 'function' || made.decide === undefined || step.mode === 'shadow') {
+      return Object.freeze({ ...wraps, handle })
+    }
+    return Object.freeze({ ...wraps, handle, decide: made.decide.bind(made), after: made.after?.bind(made) ?? null })
   })
   const first = planned.findIndex(needsBody)
   return Object.freeze({

@@ -14,6 +14,7 @@ import {
 } from '#contract'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
 import { createCatalog } from '../config/model-catalog.ts'
+import { middlewareOf } from '../loader/middleware-of.ts'
 import { standInServices } from '../simulate/services.ts'
 import { identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
 import { createBuckets } from '../state/buckets.ts'
@@ -158,7 +159,8 @@ function recordedWords(step: StepConfig, runs: Runs, readingOf: (route: string) 
     ...plugin,
     create(settings, services, place) {
       const made = create(settings, services, place)
-      const real = (typeof made === 'function' ? made : made.handle) as StepMiddleware
+      const real = middlewareOf(made) as StepMiddleware | undefined
+      if (real === undefined) return made
       const handle: StepMiddleware = async (ctx: StepContext, next) => {
         const run = runs.get(ctx.exchange.id)!
         const { line } = run
@@ -177,7 +179,7 @@ function recordedWords(step: StepConfig, runs: Runs, readingOf: (route: string) 
         if (said === null && isEnforced && reading.matters) run.unknown ??= 'words'
         await refused()
       }
-      return typeof made === 'function' ? handle : { ...made, handle }
+      return typeof made === 'function' ? handle : { handle, dispose: () => made.dispose?.() }
     },
   }
 }

@@ -7,12 +7,14 @@ import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
   type AnyPlugin,
+  type DecidingStep,
   definePlugin,
   type Exchange,
   SERVICE_NAMES,
   type ServiceName,
   type StepInstance,
   type StepMiddleware,
+  type WrappingStep,
 } from '#contract'
 import { factsWrong, seeFacts } from './kept-facts.ts'
 
@@ -73,7 +75,7 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
       const run = nexts.push(0) - 1
       let seen = seeFacts(exchange)
       const counted = () => {
-        facts.push(...factsWrong(seen, exchange), ...notGiven(exchange))
+        facts.push(...factsWrong(seen, exchange), ...notGiven(plugin, exchange))
         nexts[run]!++
         // What is further in is not the plugin's.
         const over = inside.run(false, next).finally(() => {
@@ -91,25 +93,18 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
     }
   }
 
-  function notGiven(exchange: Exchange): string[] {
-    return (plugin.gives ?? []).flatMap(name =>
-      exchange[name] === undefined ? [`it goes on without giving "${name}"`] : [],
-    )
-  }
-
   const copy = definePlugin({
     ...plugin,
     create(settings: never, services: never, place): StepInstance {
       const made = inside.run(true, () => plugin.create(settings, fallible(services, fails) as never, place))
-      const instance = typeof made === 'function' ? { handle: made } : made
+      const instance = (typeof made === 'function' ? { handle: made } : made) as WrappingStep | DecidingStep
       lives.created++
-      return {
-        handle: watched(instance.handle as unknown as Handle) as unknown as StepMiddleware,
-        async dispose() {
-          lives.disposed++
-          await inside.run(true, async () => 'dispose' in instance && instance.dispose?.())
-        },
+      const dispose = async () => {
+        lives.disposed++
+        await inside.run(true, async () => instance.dispose?.())
       }
+      if (instance.decide) return { ...watchedDecision(instance, { plugin, inside, facts, nexts }), dispose }
+      return { handle: watched(instance.handle as unknown as Handle) as unknown as StepMiddleware, dispose }
     },
   } as Parameters<typeof definePlugin>[0])
   return {
@@ -124,6 +119,67 @@ export function watchPlugin(plugin: AnyPlugin, fails: () => boolean = () => fals
     },
     stop: begun.stop,
   }
+}
+
+/** Where a watched step notes what it does. */
+interface Notes {
+  readonly plugin: AnyPlugin
+  /** Whether the plugin's own code runs. */
+  readonly inside: AsyncLocalStorage<boolean>
+  readonly facts: string[]
+  readonly nexts: number[]
+}
+
+/** A decision that lets the request go on counts as one call of `next`. */
+function watchedDecision(step: DecidingStep, notes: Notes): DecidingStep {
+  const { after } = step
+  const { facts, nexts, plugin } = notes
+  return {
+    decide(ctx) {
+      const { exchange } = ctx
+      const run = nexts.push(0) - 1
+      const passed = () => {
+        if ((exchange as { readonly answered?: boolean }).answered) return
+        facts.push(...notGiven(plugin, exchange))
+        nexts[run] = 1
+      }
+      return inTurn(notes, exchange, () => step.decide(ctx), passed)
+    },
+    ...(after && { after: (ctx, ...end) => inTurn(notes, ctx.exchange, () => after.call(step, ctx, ...end)) }),
+  }
+}
+
+/** Runs code of the plugin, then looks at the facts: at once, or when its promise settles. */
+function inTurn<Result>(
+  { inside, facts }: Notes,
+  exchange: Exchange,
+  work: () => Result | Promise<Result>,
+  passed: () => void = () => {},
+): Result | Promise<Result> {
+  const seen = seeFacts(exchange)
+  const look = () => facts.push(...factsWrong(seen, exchange))
+  const done = (result: Result) => {
+    look()
+    passed()
+    return result
+  }
+  const failed = (error: unknown): never => {
+    look()
+    throw error
+  }
+  let result: Result | Promise<Result>
+  try {
+    result = inside.run(true, work)
+  } catch (error) {
+    return failed(error)
+  }
+  return result instanceof Promise ? result.then(done, failed) : done(result)
+}
+
+function notGiven(plugin: AnyPlugin, exchange: Exchange): string[] {
+  return (plugin.gives ?? []).flatMap(name =>
+    exchange[name] === undefined ? [`it goes on without giving "${name}"`] : [],
+  )
 }
 
 /** What is begun while `inside` holds true, and does not end. */

@@ -100,11 +100,11 @@ test('its README speaks of the new plugin, and its test shows what the plugin do
   expect(page).toContain('  - use: ../plugins/office-hours/index.ts\n')
   expect(page).not.toContain('short-talks')
   const code = readFileSync(file('index.ts'), 'utf8')
-  writeFileSync(file('index.ts'), code.replace('ctx.exchange.chat.body', 'ctx.exchange.chat.nothing'))
+  writeFileSync(file('index.ts'), code.replace('exchange.chat.body', 'exchange.chat.nothing'))
   const [program, ...args] = testCommand('plugins/office-hours/index.test.ts', folder).split(' ')
   const { stdout } = await run(program!, ['--test-skip-pattern=every ending', ...args]).catch(error => error)
   expect(stdout).toMatch(/fail 2\b/)
-  expect(stdout).toMatch(/at: '.*office-hours\/index\.ts:29:\d+'/)
+  expect(stdout).toMatch(/at: '.*office-hours\/index\.ts:31:\d+'/)
   expect(stdout).toContain('TypeError: Cannot read properties of undefined')
 })
 

@@ -259,6 +259,40 @@ const ROWS: readonly BadPlugin[] = [
     },
     'it raises chat.cap, which steps may only lower',
   ],
+  [
+    'a fact that a decision does not give',
+    () => ({ decide() {} }),
+    'it goes on without giving "targets"',
+    GIVES_TARGETS,
+  ],
+  [
+    'a fact that a decision changes',
+    () => ({ decide: ({ exchange }) => void ((exchange.chat as Careless).stream = true) }),
+    'it changes the fact "chat"',
+    { needs: ['chat'] },
+  ],
+  [
+    'a fact that is changed at the end',
+    () => ({
+      decide() {},
+      async after({ exchange }) {
+        await null
+        ;(exchange.chat as Careless).stream = true
+      },
+    }),
+    'it changes the fact "chat"',
+    { needs: ['chat'] },
+  ],
+  [
+    'a timer of each end',
+    () => ({
+      decide() {},
+      after() {
+        setInterval(() => {}, 60_000).unref()
+      },
+    }),
+    'after dispose() something goes on: a timer made at test/testing/conform.system.test.ts:',
+  ],
   ['a fact that it does not give', () => (_ctx, next) => next(), 'it goes on without giving "targets"', GIVES_TARGETS],
 ]
 

@@ -23,6 +23,7 @@ import {
 } from '#contract'
 import type { CompiledWhen, Configuration, PolicyConfig, RouteConfig, StepConfig } from '../../config/configuration.ts'
 import { BUILT_IN } from '../../loader/builtin.ts'
+import { middlewareOf } from '../../loader/middleware-of.ts'
 import { identify, passOn, roleOf } from '../../simulate/steps.ts'
 import { type NamedValue, namedValues } from './when.ts'
 
@@ -120,9 +121,11 @@ function watchedStep(step: StepConfig, policyName: string, { seen, standIn }: Re
   const instead = standIn(step)
   const create: AnyPlugin['create'] = (settings, services, place) => {
     const made = instead ?? plugin.create(settings, watchedServices(services, mine) as never, place)
-    if (typeof made === 'function') return watchedHandle(made, mine, seen)
-    const dispose = () => made.dispose?.()
-    return { handle: watchedHandle(made.handle, mine, seen), dispose }
+    const handle = middlewareOf(made)
+    // The plan says what is wrong with it.
+    if (handle === undefined) return made
+    const dispose = () => (typeof made === 'function' ? undefined : made.dispose?.())
+    return { handle: watchedHandle(handle, mine, seen), dispose }
   }
   const watched = Object.create(plugin, { create: { value: create } }) as AnyPlugin
   return { ...step, plugin: watched, when: when && watchedWhen(when, mine) }

@@ -1,4 +1,6 @@
 /** `ctx.exchange`: an exchange as the code of one step has it. */
+
+import type { Context } from 'koa'
 import type {
   Account,
   Attempt,
@@ -160,6 +162,11 @@ export class StepHandle implements ExchangeOfSteps {
     this.#exchange.note(this.#step, text)
   }
 
+  /** For `middlewareOf`: whether the step has answered, so that nothing is sent. */
+  get answered(): boolean {
+    return this.#exchange.answered || answeredByKoa(this.#exchange.ctx)
+  }
+
   /** For whoever guards Koa's response: nothing may be set behind it. */
   get sealed(): boolean {
     return this.#exchange.sealed
@@ -186,4 +193,21 @@ export class StepHandle implements ExchangeOfSteps {
       throw new TypeError(`${deed}() is for a step, before it calls next()`)
     return plan.steps[step]!
   }
+}
+
+/** The code of this step runs now: `ctx.exchange` is its own. */
+export function takeTurn(
+  exchange: Exchange,
+  index: number,
+  handle: StepHandle = new StepHandle(exchange, index),
+): StepHandle {
+  exchange.step = index
+  exchange.ctx['exchange'] = handle
+  return handle
+}
+
+/** Whether a Koa middleware has answered by an explicit status or body. */
+export function answeredByKoa(ctx: Context): boolean {
+  const response = ctx.response as unknown as { _explicitStatus?: boolean; body?: unknown }
+  return response._explicitStatus === true || (response.body !== undefined && response.body !== null)
 }

@@ -8,8 +8,9 @@ import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange, ExchangeListener } from '../exchange.ts'
 import { type GraceClock, graceClock, type Patient } from './grace.ts'
 import { refusalOf } from './refusal-of.ts'
-import { StepCall, type StepRun } from './step-call.ts'
+import type { Outer, StepCall } from './step-call.ts'
 import { reportOf, type StepMistake, type StepReport } from './step-report.ts'
+import { Stretch, type StretchRun } from './stretch.ts'
 
 export interface RunOptions {
   /** How long a step may go on after the answer is over. */
@@ -27,11 +28,11 @@ export async function runPlan(exchange: Exchange, options: RunOptions): Promise<
   }
 }
 
-class Run implements ExchangeListener, Patient, StepRun {
+class Run implements ExchangeListener, Patient, StretchRun {
   readonly exchange: Exchange
   readonly options: RunOptions
-  /** The steps that have not returned yet, outermost first. */
-  readonly #open: StepCall[] = []
+  /** The steps that have not returned yet, outermost first; of those that only decide, the one that waits. */
+  readonly #open: (StepCall | Stretch)[] = []
   readonly #grace: GraceClock
   graceLink: Patient['graceLink'] = null
   graceSince = 0
@@ -55,8 +56,8 @@ class Run implements ExchangeListener, Patient, StepRun {
     this.#startGrace()
   }
 
-  from(index: number, outer: StepCall | null): Promise<void> {
-    return index === this.exchange.plan.bodyFrom ? this.#receive(index, outer) : this.#run(index, outer)
+  from(index: number, outer: Outer | null): Promise<void> {
+    return new Stretch(this, index, outer).start()
   }
 
   over(): void {
@@ -69,10 +70,20 @@ class Run implements ExchangeListener, Patient, StepRun {
   }
 
   closed(call: StepCall): void {
-    if (this.#open.at(-1) === call) this.#open.pop()
-    else this.#open.splice(this.#open.indexOf(call), 1)
+    this.#remove(call)
     // The step outside of it is the one that everybody waits for now.
     if (!this.#isSending) this.#startGrace()
+  }
+
+  waits(stretch: Stretch): void {
+    this.#open.push(stretch)
+    // No step was open when the client left, or when it was over further in.
+    if (this.#isStopped || stretch.isOver) this.#startGrace()
+  }
+
+  waited(stretch: Stretch): void {
+    this.#remove(stretch)
+    if (stretch.isOver) this.#startGrace()
   }
 
   /** The time of the innermost open step is over. */
@@ -95,33 +106,7 @@ class Run implements ExchangeListener, Patient, StepRun {
     return this.exchange.phase === 'sending' && !this.exchange.answered
   }
 
-  async #receive(index: number, outer: StepCall | null): Promise<void> {
-    const { exchange } = this
-    try {
-      exchange.phase = 'receiving'
-      await exchange.receive()
-      exchange.phase = 'deciding'
-    } catch (error) {
-      outer?.innerFailed(error)
-      throw error
-    }
-    // Before these steps wait for the first time they parse, validate and estimate.
-    return exchange.measured(() => this.#run(index, outer))
-  }
-
-  #run(index: number, outer: StepCall | null): Promise<void> {
-    const step = this.exchange.plan.steps[index]
-    if (!step) return this.#send(outer)
-    try {
-      if (!this.#runs(step, index)) return this.from(index + 1, outer)
-    } catch (error) {
-      outer?.innerFailed(error)
-      return Promise.reject(error)
-    }
-    return new StepCall(this, step, index, outer).start()
-  }
-
-  async #send(outer: StepCall | null): Promise<void> {
+  async send(): Promise<void> {
     const { exchange } = this
     exchange.phase = 'sending'
     this.#grace.delete(this)
@@ -130,13 +115,10 @@ class Run implements ExchangeListener, Patient, StepRun {
       if (reply) exchange.end(reply)
       if (reply?.refusal) throw reply.refusal
     } catch (thrown) {
+      throw refusalOf(thrown) ?? thrown
+    } finally {
       this.#sent()
-      const error = refusalOf(thrown) ?? thrown
-      outer?.innerFailed(error)
-      throw error
     }
-    this.#sent()
-    outer?.innerOver()
   }
 
   #sent(): void {
@@ -144,8 +126,7 @@ class Run implements ExchangeListener, Patient, StepRun {
     this.#startGrace()
   }
 
-  /** Whether a step takes part: it is on, and its condition holds. */
-  #runs(step: PlannedStep, index: number): boolean {
+  runs(step: PlannedStep, index: number): boolean {
     const { exchange } = this
     if (step.mode === 'off') {
       exchange.record(index, 'off')
@@ -162,6 +143,11 @@ class Run implements ExchangeListener, Patient, StepRun {
       exchange.record(index, 'failed', 'plugin_error', 'when_threw')
       throw this.failed(step, error)
     }
+  }
+
+  #remove(open: StepCall | Stretch): void {
+    if (this.#open.at(-1) === open) this.#open.pop()
+    else this.#open.splice(this.#open.indexOf(open), 1)
   }
 
   /** From when it is over, the innermost open step has its time; then the next one outward has its own. */

@@ -1,18 +1,23 @@
 /** One step of one exchange: calls it, and makes something of whatever it does. */
-import type { Context } from 'koa'
-import { isRefusal, type Refusal } from '#contract'
+import { isRefusal, type Refusal, type StepMiddleware } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange } from '../exchange.ts'
-import { StepHandle } from './handle.ts'
+import { answeredByKoa, StepHandle, takeTurn } from './handle.ts'
 import { refusalOf } from './refusal-of.ts'
 import { Shadow } from './shadow.ts'
 import { mistakeWords, type StepMistake } from './step-report.ts'
 
+/** What is outside of a step: it hears of the end before anybody who waits. */
+export interface Outer {
+  innerOver(): void
+  innerFailed(error: unknown): void
+}
+
 /** The run of an exchange through its steps, as each of them uses it. */
 export interface StepRun {
   readonly exchange: Exchange
-  /** From a step on. @param outer the step outside of it, which is told of the end before the promise settles */
-  from(index: number, outer: StepCall | null): Promise<void>
+  /** From a step on. @param outer the step outside of it, which hears of the end before the promise settles */
+  from(index: number, outer: Outer | null): Promise<void>
   opened(call: StepCall): void
   closed(call: StepCall): void
   failed(step: PlannedStep, cause: unknown): Refusal
@@ -20,14 +25,15 @@ export interface StepRun {
 }
 
 /**
- * A step of an exchange, from its call until it has returned or was given up. A step that behaves costs this object, two promises
- * and the function `next`; whatever else can happen is in methods of their own.
+ * A step that wraps the others, from its call until it has returned or was given up. One that behaves costs this object, two
+ * promises and the function `next`; whatever else can happen is in methods of their own. A deciding step that runs in shadow,
+ * has answered or has failed is called the same way.
  */
-export class StepCall {
+export class StepCall implements Outer {
   readonly #run: StepRun
   readonly #step: PlannedStep
   readonly #index: number
-  readonly #outer: StepCall | null
+  readonly #outer: Outer
   readonly #handle: StepHandle
   readonly #shadow: Shadow | null
   /** What became of its `next`. */
@@ -38,23 +44,29 @@ export class StepCall {
   #isBack = false
   /** All is done: what it still calls comes too late. */
   #closed = false
-  readonly #over: PromiseWithResolvers<void> = Promise.withResolvers<void>()
 
-  constructor(run: StepRun, step: PlannedStep, index: number, outer: StepCall | null) {
+  /** @param handle of a deciding step that has begun without this */
+  constructor(run: StepRun, step: PlannedStep, index: number, outer: Outer, handle?: StepHandle) {
     this.#run = run
     this.#step = step
     this.#index = index
     this.#outer = outer
-    this.#handle = new StepHandle(run.exchange, index)
+    this.#handle = handle ?? new StepHandle(run.exchange, index)
     this.#shadow = step.mode === 'shadow' ? new Shadow(run.exchange, this.#handle, index) : null
   }
 
-  /** Calls the step. The promise is that of its end, with all that is inside it. */
-  start(): Promise<void> {
+  /** Calls the step, or what is left of it. The outer one hears of its end, with all that is inside it. */
+  start(call: StepMiddleware = this.#step.handle): void {
     this.#run.opened(this)
     this.#runs()
-    this.#call()
-    return this.#over.promise
+    this.#call(call)
+  }
+
+  /** Calls the after-part of a deciding step. @param failure what the inner part has failed with */
+  startAfter(failure: { readonly error: unknown } | null, call: StepMiddleware): void {
+    this.#state = failure === null ? 'over' : 'failed'
+    this.#error = failure?.error
+    this.start(call)
   }
 
   /** What is inside this step is over. */
@@ -94,15 +106,13 @@ export class StepCall {
 
   /** The code of this step runs now: `ctx.exchange` is its own. */
   #runs(): void {
-    const { exchange } = this.#run
-    exchange.step = this.#index
-    exchange.ctx['exchange'] = this.#handle
+    takeTurn(this.#run.exchange, this.#index, this.#handle)
   }
 
-  #call(): void {
+  #call(call: StepMiddleware): void {
     let returned: unknown
     try {
-      returned = this.#step.handle((this.#shadow?.ctx ?? this.#run.exchange.ctx) as never, () => this.#next())
+      returned = call((this.#shadow?.ctx ?? this.#run.exchange.ctx) as never, () => this.#next())
     } catch (error) {
       this.#back(true, error)
       return
@@ -148,16 +158,13 @@ export class StepCall {
   #end(): void {
     this.#closed = true
     this.#run.closed(this)
-    this.#outer?.innerOver()
-    this.#over.resolve()
+    this.#outer.innerOver()
   }
 
   #fail(error: unknown): void {
     this.#closed = true
     this.#run.closed(this)
-    if (this.#outer) this.#outer.innerFailed(error)
-    else this.#run.exchange.broke(error)
-    this.#over.reject(error)
+    this.#outer.innerFailed(error)
   }
 
   /** Once, whatever the step does: a second call gets the first one's promise. Too late, or beside an answer: not at all. */
@@ -305,9 +312,3 @@ export class StepCall {
 }
 
 const ignore = () => {}
-
-/** Whether a Koa middleware has answered by an explicit status or body. */
-function answeredByKoa(ctx: Context): boolean {
-  const response = ctx.response as unknown as { _explicitStatus?: boolean; body?: unknown }
-  return response._explicitStatus === true || (response.body !== undefined && response.body !== null)
-}

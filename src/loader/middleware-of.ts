@@ -1,0 +1,24 @@
+/** A deciding step as the middleware that does the same: for shadow, explain and replay. */
+import type { StepInstance, StepMiddleware } from '#contract'
+
+/** Takes what `create` has returned. Undefined: it is neither a middleware nor an object with `handle` or `decide`. */
+export function middlewareOf<Needs extends never>(
+  made: StepMiddleware<Needs> | StepInstance<Needs>,
+): StepMiddleware<Needs> | undefined {
+  if (typeof made === 'function') return made
+  if (made?.handle !== undefined) return typeof made.handle === 'function' ? made.handle : undefined
+  if (typeof made?.decide !== 'function') return undefined
+  return async (ctx, next) => {
+    const { exchange } = ctx
+    const kept: unknown = await made.decide(ctx)
+    // The contract does not name it: only the gateway's own handle has it.
+    if ((exchange as { readonly answered?: boolean }).answered) return
+    try {
+      await next()
+    } catch (error) {
+      await made.after?.(ctx, exchange.outcome, kept, error)
+      throw error
+    }
+    await made.after?.(ctx, exchange.outcome, kept, undefined)
+  }
+}

@@ -1,0 +1,293 @@
+/** Steps that only decide: each exchange ends as with a middleware that does the same. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type DecidingStep, definePlugin, refuse, type StepMiddleware } from '#contract'
+import { middlewareOf } from '../../../src/loader/middleware-of.ts'
+import { exact, type FakeProvider, gated, startFakeProvider } from '../../helpers/fake-provider.ts'
+import { type Account, FIVE_STEPS, shareGateways } from '../../helpers/in-process.ts'
+import { ownAnswer } from '../../helpers/own-answer.ts'
+import { textOf } from '../../helpers/sse.ts'
+import { until } from '../../helpers/until.ts'
+
+/** In place of the 5 s of the product. */
+const GRACE_MS = 150
+
+let provider: FakeProvider
+/** The steps under test; each test sets them. */
+let deed: DecidingStep
+let inner: DecidingStep
+const pass: DecidingStep = { decide() {} }
+let events: string[] = []
+
+const settings = { type: 'object', additionalProperties: false, properties: {} } as const
+const deciding = (name: string, act: () => DecidingStep, wraps: boolean) =>
+  definePlugin({
+    name,
+    settings,
+    create() {
+      const step: DecidingStep = {
+        decide: ctx => act().decide(ctx),
+        after: (...end) => act().after?.(...end),
+      }
+      return wraps ? (middlewareOf(step) as StepMiddleware) : step
+    },
+  })
+
+/** A middleware between them. */
+const wrapper = definePlugin({
+  name: 'wrapper',
+  settings,
+  create: () => async (_ctx, next) => {
+    events.push('wrapper in')
+    await next().finally(() => events.push('wrapper out'))
+  },
+})
+
+const start = shareGateways(() => ({
+  provider: provider.baseUrl,
+  plugins: [
+    deciding('deed', () => deed, false),
+    deciding('same', () => deed, true),
+    deciding('inner', () => inner, false),
+    wrapper,
+  ],
+  stepGraceMs: GRACE_MS,
+}))
+
+beforeAll(async () => {
+  provider = await startFakeProvider({ script: exact({ tokens: 3 }) })
+})
+afterAll(() => provider.close())
+beforeEach(() => {
+  events = []
+  deed = pass
+  inner = pass
+})
+
+type Place = 'outside' | 'inside'
+
+function gatewayWith(use: string, place: Place, change: object = {}): Promise<Account> {
+  const tried = { use, id: 'tried', ...change }
+  const own = [...FIVE_STEPS.slice(0, 4), ...(place === 'inside' ? [tried] : []), FIVE_STEPS[4]!, { use: 'inner' }]
+  return start({ steps: place === 'outside' ? [tried, ...own] : own })
+}
+
+const never = () => new Promise<never>(() => {})
+const forbids = () => {
+  throw refuse('forbidden', { message: 'Not today.' })
+}
+const breaks = () => {
+  throw new Error('a bug')
+}
+
+const ROWS: readonly [name: string, step: DecidingStep, further?: DecidingStep][] = [
+  ['nothing', pass],
+  ['a promise', { async decide() {} }],
+  ['a refusal', { decide: forbids }],
+  ['a refusal that comes later', { decide: async () => forbids() }],
+  ['a bug', { decide: breaks }],
+  ['a bug that comes later', { decide: async () => breaks() }],
+  ['an answer', { decide: ({ exchange }) => exchange.answer(ownAnswer('mine')) }],
+  ['an answer that it does not wait for', { decide: ({ exchange }) => void exchange.answer(ownAnswer('mine')) }],
+  [
+    'an answer that comes later',
+    {
+      async decide({ exchange }) {
+        await null
+        await exchange.answer(ownAnswer('mine'))
+      },
+    },
+  ],
+  [
+    'two answers',
+    {
+      async decide({ exchange }) {
+        await exchange.answer(ownAnswer('mine'))
+        await exchange.answer(ownAnswer('mine'))
+      },
+    },
+  ],
+  [
+    "an answer of Koa's",
+    {
+      decide(ctx) {
+        ctx.status = 418
+        ctx.body = 'tea'
+      },
+    },
+  ],
+  ['a header', { decide: ctx => ctx.set('x-of-step', '1') }],
+  ['an edit', { decide: ({ exchange }) => exchange.edit(() => null) }],
+  ['a watch that refuses', { decide: ({ exchange }) => exchange.watch(forbids) }],
+  [
+    'notes on both ways',
+    { decide: ({ exchange }) => exchange.note('in'), after: ({ exchange }) => exchange.note('out') },
+  ],
+  ['a refusal at the end', { decide() {}, after: forbids }],
+  ['a refusal at the end that comes later', { decide() {}, after: async () => forbids() }],
+  ['a bug at the end', { decide() {}, after: breaks }],
+  ['a bug at the end that comes later', { decide() {}, after: async () => breaks() }],
+  [
+    'a refusal further in',
+    { decide() {}, after: ({ exchange }, outcome) => exchange.note(String(outcome)) },
+    { decide: forbids },
+  ],
+  [
+    'a bug further in',
+    { decide() {}, after: ({ exchange }, outcome) => exchange.note(String(outcome)) },
+    { decide: breaks },
+  ],
+  ['a bug at the end, and a refusal further in', { decide() {}, after: breaks }, { decide: forbids }],
+  [
+    'a later bug at the end, and a refusal further in',
+    { decide() {}, after: async () => breaks() },
+    { decide: forbids },
+  ],
+  [
+    'a refusal at the end, and one at the end further in',
+    { decide() {}, after: breaks },
+    { decide() {}, after: forbids },
+  ],
+  ['a fact that it may not give', { decide: ({ exchange }) => exchange.give('hold' as never, 1n as never) }],
+]
+
+const CHANGES = [{}, { onError: 'skip' }, { mode: 'shadow' }]
+const CASES = ROWS.flatMap(([name, step, further = pass]) =>
+  (['outside', 'inside'] as const).flatMap(place =>
+    CHANGES.map(change => ({ name, step, further, place, change, how: JSON.stringify(change) })),
+  ),
+)
+
+/** The view of clients and operators, without ids and times. */
+async function seenOf(gateway: Account, stream: boolean) {
+  const before = gateway.balance()
+  const answer = await gateway.chat({ stream }).catch(String)
+  const text = typeof answer === 'string' ? answer : `${answer.status} ${await textOf(answer).catch(String)}`
+  const { held, posted } = gateway.balance()
+  const receipt = typeof answer === 'string' ? undefined : gateway.receipt(answer)
+  return {
+    text: text.replaceAll(/"(id|created|request_id)":("[^"]*"|\d+)/g, ''),
+    header: typeof answer === 'string' ? null : answer.headers.get('x-of-step'),
+    held,
+    charged: before.posted - posted,
+    outcome: receipt?.outcome,
+    trail: receipt?.trail.map(({ plugin: _, ...entry }) => entry),
+  }
+}
+
+test.each(CASES)(
+  '$name, $place of the money, $how: as a middleware has it',
+  async ({ step, further, place, change }) => {
+    deed = step
+    inner = further
+    const [loop, middleware] = [await gatewayWith('deed', place, change), await gatewayWith('same', place, change)]
+    for (const stream of [false, true]) {
+      const seen = await seenOf(loop, stream)
+      expect(seen.held).toBe(0n)
+      expect(seen).toEqual(await seenOf(middleware, stream))
+    }
+  },
+)
+
+describe('after', () => {
+  test('gets what was kept, the outcome and the error; and runs from the inside out, between middlewares too', async () => {
+    const says = (name: string): DecidingStep => ({
+      decide() {
+        events.push(`${name} in`)
+        return `kept by ${name}`
+      },
+      after(_ctx, outcome, kept, error) {
+        events.push(`${name} out, ${kept}, ${outcome}, ${(error as Error | undefined)?.message}`)
+      },
+    })
+    deed = says('deed')
+    inner = {
+      decide: () => events.push('inner in'),
+      after() {
+        events.push('inner out')
+        forbids()
+      },
+    }
+    const gateway = await start({ steps: [{ use: 'deed' }, { use: 'wrapper' }, ...FIVE_STEPS, { use: 'inner' }] })
+    const answer = await gateway.chat()
+    expect([answer.status, events]).toEqual([
+      403,
+      ['deed in', 'wrapper in', 'inner in', 'inner out', 'wrapper out', 'deed out, kept by deed, refused, Not today.'],
+    ])
+  })
+
+  test.each([
+    ['that refused', { decide: forbids }],
+    ['that answered', { decide: ({ exchange }) => exchange.answer(ownAnswer('mine')) }],
+  ] satisfies [string, DecidingStep][])('does not run for a decision %s', async (_name, { decide }) => {
+    deed = { decide, after: () => void events.push('after') }
+    const answer = await (await gatewayWith('deed', 'inside')).chat()
+    await answer.text()
+    expect(events).toEqual([])
+  })
+})
+
+describe('a step that hangs', () => {
+  test('at the end: the answer gets through, and its money is charged', async () => {
+    const gateway = await gatewayWith('deed', 'outside')
+    deed = { decide() {}, after: never }
+    const before = gateway.balance().posted
+    const answer = await gateway.chat()
+    expect(answer.status).toBe(200)
+    const line = await gateway.waitForLog(({ step, what }) => step === 'tried' && /did not return/.test(String(what)))
+    expect(line['what']).toContain(`within ${GRACE_MS} ms`)
+    expect(gateway.balance()).toMatchObject({ held: 0n })
+    expect(gateway.balance().posted).toBeLessThan(before)
+  })
+
+  test('at the end, after a refusal further in: the refusal gets through', async () => {
+    deed = { decide() {}, after: never }
+    inner = { decide: forbids }
+    const answer = await (await gatewayWith('deed', 'inside')).chat()
+    expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('Not today.')])
+  })
+
+  test('before the request is sent, and the client leaves: the hold is given back, and what it held too', async () => {
+    const reached = Promise.withResolvers<void>()
+    const late = Promise.withResolvers<string>()
+    inner = {
+      decide() {
+        reached.resolve()
+        return late.promise
+      },
+      after(_ctx, outcome, kept, error) {
+        events.push(`${kept}, ${outcome}, ${error instanceof Error}`)
+        breaks()
+      },
+    }
+    const gateway = await gatewayWith('deed', 'inside')
+    const sent = provider.requests.length
+    const abort = new AbortController()
+    const left = gateway.chat({}, { signal: abort.signal }).catch(() => {})
+    await reached.promise
+    expect(gateway.balance().held).toBeGreaterThan(0n)
+    abort.abort()
+    await left
+    await until(() => expect(gateway.balance().held).toBe(0n))
+    expect(events).toEqual([])
+    late.resolve('a slot')
+    const line = await gateway.waitForLog(({ step, what }) => step === 'inner' && /threw/.test(String(what)))
+    expect(JSON.stringify(line)).toContain('a bug')
+    expect(events).toEqual(['a slot, failed, true'])
+    expect(provider.requests.length).toBe(sent)
+  })
+
+  test('at the end, when the client has left', async () => {
+    provider.script(gated({ tokens: 3 }))
+    deed = { decide() {}, after: never }
+    const gateway = await gatewayWith('deed', 'outside')
+    const abort = new AbortController()
+    const sent = provider.requests.length
+    const left = gateway.chat({ stream: true }, { signal: abort.signal }).catch(() => {})
+    await provider.waitForRequest(sent)
+    abort.abort()
+    await left
+    await gateway.waitForLog(({ step, what }) => step === 'tried' && /did not return/.test(String(what)))
+    await until(() => expect(gateway.balance().held).toBe(0n))
+    provider.script(exact({ tokens: 3 }))
+  })
+})
