@@ -172,26 +172,13 @@ export class Gateway {
   }
 
   /** The body has to come: from here on the exchange counts as one that may be sent on. */
-  async #receive(exchange: LiveExchange): Promise<void> {
-    const { config } = exchange.live
-    await this.#awaitTurn(exchange)
-    if (exchange.stopped) {
-      exchange.end({ outcome: exchange.stopped })
-      throw refuse('shutting_down', { retryAfterMs: 1000 })
-    }
-    exchange.body = await this.#read(exchange)
-    this.#checkRoom(exchange.generation)
-    exchange.bytes = exchange.body.bytes
-    if (config.kind === 'raw') noteRawModel(exchange)
-    exchange.isAdmitted = true
-    this.#admitted.add(1)
-    if (exchange.bytes.length > LONG_BODY_BYTES && config.kind !== 'raw') await parseAhead(exchange)
-    if (config.keepResponsesMs !== null) await readKeptAhead(exchange)
+  #receive(exchange: LiveExchange): Promise<void> {
+    return this.#turnOf(exchange)?.then(() => this.#read(exchange)) ?? this.#read(exchange)
   }
 
-  /** While others have work, an account that has much of it waits for its turn, or is refused. */
-  #awaitTurn(exchange: LiveExchange): unknown {
-    if (this.#work === null) return undefined
+  /** While others have work, an account that has much of it waits for its turn, or is refused. Null: its turn is now. */
+  #turnOf(exchange: LiveExchange): Promise<void> | null {
+    if (this.#work === null) return null
     const { slices } = this.#work
     const owner = this.#own(exchange, this.#work)
     if (this.#parts.overload?.refuses(exchange.ctx.req, owner)) {
@@ -200,9 +187,9 @@ export class Gateway {
     const declared = Number(exchange.ctx.req.headers['content-length'] ?? 0)
     // A longer body is not read.
     const costMs = MIN_COST_MS + Math.min(declared, exchange.generation.configuration.limits.bodyBytes) * MS_PER_BYTE
-    if (slices.isBehind(owner)) return slices.run(ownTurn(), exchange.signal, { owner, costMs })
+    if (slices.isBehind(owner)) return Promise.resolve(slices.run(ownTurn(), exchange.signal, { owner, costMs }))
     slices.spend(owner, costMs, 0)
-    return undefined
+    return null
   }
 
   /** Finds out whose work the exchange is. The first steps have let it in, so its client is known from now on. */
@@ -221,22 +208,42 @@ export class Gateway {
    * Bodies that do not come must not keep out those that do: as many as `max_inflight` may be coming beside the exchanges
    * under way. Of more, one is given up: the slowest of whoever sends the most.
    */
-  async #read(exchange: LiveExchange): Promise<ReadBody> {
+  #read(exchange: LiveExchange): Promise<void> {
+    if (exchange.stopped) {
+      exchange.end({ outcome: exchange.stopped })
+      throw refuse('shutting_down', { retryAfterMs: 1000 })
+    }
     const { ctx, generation } = exchange
     const { maxInflight, bodyBytes } = generation.configuration.limits
     if (this.#arriving.size >= maxInflight) this.#giveUpSlowest()
     const link = this.#arriving.add(exchange)
     exchange.arriving = link
-    try {
-      const limit = { bytes: bodyBytes, advice: TOO_LARGE_ADVICE }
-      return await readBody(ctx.req, ctx.res, limit, this.#host.memory.forBody(exchange))
-    } catch (error) {
-      // It broke off because its client has gone, or the gateway is going.
-      if (exchange.stopped) exchange.end({ outcome: exchange.stopped })
-      throw error
-    } finally {
-      this.#arriving.remove(link)
-    }
+    const limit = { bytes: bodyBytes, advice: TOO_LARGE_ADVICE }
+    return readBody(ctx.req, ctx.res, limit, this.#host.memory.forBody(exchange)).then(
+      body => {
+        this.#arriving.remove(link)
+        return this.#admit(exchange, body)
+      },
+      error => {
+        this.#arriving.remove(link)
+        // It broke off because its client has gone, or the gateway is going.
+        if (exchange.stopped) exchange.end({ outcome: exchange.stopped })
+        throw error
+      },
+    )
+  }
+
+  /** A promise only where something is read ahead of the steps. */
+  #admit(exchange: LiveExchange, body: ReadBody): Promise<void> | undefined {
+    const { config } = exchange.live
+    exchange.body = body
+    this.#checkRoom(exchange.generation)
+    exchange.bytes = body.bytes
+    if (config.kind === 'raw') noteRawModel(exchange)
+    exchange.isAdmitted = true
+    this.#admitted.add(1)
+    const isLong = exchange.bytes.length > LONG_BODY_BYTES && config.kind !== 'raw'
+    return isLong || config.keepResponsesMs !== null ? readAhead(exchange, isLong) : undefined
   }
 
   #giveUpSlowest(): void {
@@ -249,7 +256,7 @@ export class Gateway {
   }
 
   /** What stands behind the steps. */
-  async #send(exchange: LiveExchange): Promise<Reply> {
+  #send(exchange: LiveExchange): Promise<Reply> {
     const { ctx, live } = exchange
     if (ctx.method === 'OPTIONS') throw refuse('method_not_allowed')
     // A policy may read the body before it knows the account.
@@ -260,22 +267,28 @@ export class Gateway {
       case 'responses':
         if (live.config.counts) return sendCount(exchange)
         // A long body is written anew as it is parsed: when it is its turn.
-        if (exchange.bytes.length > LONG_BODY_BYTES) await slices.run(ownTurn(), exchange.signal)
-        // A stream waits at the provider, not here.
-        if (!exchange.chat?.stream) this.#host.memory.reserveAnswer(exchange)
-        return exchange.measured(() => sendChat(exchange))
+        if (exchange.bytes.length > LONG_BODY_BYTES) {
+          return Promise.resolve(slices.run(ownTurn(), exchange.signal)).then(() => this.#sendChat(exchange))
+        }
+        return this.#sendChat(exchange)
       case 'raw':
         this.#host.memory.reserveAnswer(exchange)
         return sendRaw(exchange)
       case 'models':
-        return sendModels(exchange)
+        return Promise.resolve(sendModels(exchange))
       case 'model':
-        return sendModel(exchange, ctx.state['id'] as string)
+        return Promise.resolve(sendModel(exchange, ctx.state['id'] as string))
       case 'receipt':
         return sendReceipt(exchange, ctx.state['id'] as string, this.#parts.findRecent)
       case 'response':
         return sendKept(exchange, ctx.state['id'] as string)
     }
+  }
+
+  #sendChat(exchange: LiveExchange): Promise<Reply> {
+    // A stream waits at the provider, not here.
+    if (!exchange.chat?.stream) this.#host.memory.reserveAnswer(exchange)
+    return exchange.measured(() => sendChat(exchange))
   }
 
   /** Tells the client, whatever it takes: silence would let it wait for ever. Returns what it was told. */
@@ -349,6 +362,11 @@ export class Gateway {
     for (const resolve of this.#waiting) resolve()
     this.#waiting = []
   }
+}
+
+async function readAhead(exchange: LiveExchange, isLong: boolean): Promise<void> {
+  if (isLong) await parseAhead(exchange)
+  if (exchange.live.config.keepResponsesMs !== null) await readKeptAhead(exchange)
 }
 
 /** Parses a long body in turns of the event loop, before the first step asks for it: others run between. */

@@ -19,16 +19,12 @@ export interface RunOptions {
 }
 
 /** Resolves when every step has returned (or was given up); rejects with what the client is to be told. */
-export async function runPlan(exchange: Exchange, options: RunOptions): Promise<void> {
+export function runPlan(exchange: Exchange, options: RunOptions): Promise<void> {
   const run = new Run(exchange, options)
-  try {
-    await run.from(0, null)
-  } finally {
-    run.over()
-  }
+  return run.from(0, run)
 }
 
-class Run implements ExchangeListener, Patient, StretchRun {
+class Run implements ExchangeListener, Patient, StretchRun, Outer {
   readonly exchange: Exchange
   readonly options: RunOptions
   /** The steps that have not returned yet, outermost first; of those that only decide, the one that waits. */
@@ -60,9 +56,13 @@ class Run implements ExchangeListener, Patient, StretchRun {
     return new Stretch(this, index, outer).start()
   }
 
-  over(): void {
+  innerOver(): void {
     this.#grace.delete(this)
     this.exchange.unlisten(this)
+  }
+
+  innerFailed(): void {
+    this.innerOver()
   }
 
   opened(call: StepCall): void {
@@ -106,18 +106,23 @@ class Run implements ExchangeListener, Patient, StretchRun {
     return this.exchange.phase === 'sending' && !this.exchange.answered
   }
 
-  async send(): Promise<void> {
+  send(outer: Outer): void {
     const { exchange } = this
     exchange.phase = 'sending'
     this.#grace.delete(this)
-    try {
-      const reply = await exchange.send()
-      if (reply) exchange.end(reply)
-      if (reply?.refusal) throw reply.refusal
-    } catch (thrown) {
-      throw refusalOf(thrown) ?? thrown
-    } finally {
+    const failed = (thrown: unknown) => {
       this.#sent()
+      outer.innerFailed(refusalOf(thrown) ?? thrown)
+    }
+    try {
+      exchange.send().then(reply => {
+        if (reply) exchange.end(reply)
+        if (reply?.refusal) return failed(reply.refusal)
+        this.#sent()
+        outer.innerOver()
+      }, failed)
+    } catch (error) {
+      failed(error)
     }
   }
 

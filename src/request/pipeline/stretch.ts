@@ -11,8 +11,8 @@ import { type Outer, StepCall, type StepRun } from './step-call.ts'
 export interface StretchRun extends StepRun {
   /** Whether a step takes part: it is on, and its condition holds. Throws where the condition does and the step is not critical. */
   runs(step: PlannedStep, index: number): boolean
-  /** Sends the request, after the last step: resolves when the answer is over, rejects with what it failed with. */
-  send(): Promise<void>
+  /** Sends the request, after the last step. `outer` hears when the answer is over. */
+  send(outer: Outer): void
   /** A step that only decides waits, or waits no more. */
   waits(stretch: Stretch): void
   waited(stretch: Stretch): void
@@ -99,7 +99,7 @@ export class Stretch implements Outer {
       }
       const step = steps[index]
       if (step === undefined) {
-        this.#send()
+        run.send(this)
         return
       }
       if (!run.runs(step, index)) continue
@@ -173,13 +173,6 @@ export class Stretch implements Outer {
         // Before these steps wait for the first time they parse, validate and estimate.
         exchange.measured(() => this.#forward())
       },
-      error => this.innerFailed(error),
-    )
-  }
-
-  #send(): void {
-    this.#run.send().then(
-      () => this.innerOver(),
       error => this.innerFailed(error),
     )
   }
