@@ -75,31 +75,35 @@ export default definePlugin({
   create(settings: Settings, books) {
     const checkpoints = startCheckpoints(books.ledger, books.log)
     return {
-      async decide(ctx): Promise<Held | null> {
+      decide(ctx): Held | null | Promise<Held | null> {
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
-        if (exchange.route.counts) await takeCount(books.buckets, exchange.account)
         const price = priceOf(exchange)
         if (price === null) {
-          exchange.note('free')
-          exchange.give('hold', 0n)
-          return null
+          const free = () => {
+            exchange.note('free')
+            exchange.give('hold', 0n)
+            return null
+          }
+          return exchange.route.counts ? takeCount(books.buckets, exchange.account).then(free) : free()
         }
         const bill =
           exchange.chat && exchange.model ? chatBill(exchange.chat, exchange.model, price) : rawBill(exchange, price)
-        const amount = await hold({ exchange, bill, settings, books, setHeader: (name, value) => ctx.set(name, value) })
-        try {
-          exchange.give('hold', amount)
-        } catch (error) {
-          // The gateway has given the step up meanwhile.
-          books.ledger.abandon(nothingFor(exchange))
-          throw error
-        }
-        const wish = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
-        exchange.onDisconnect = wish === 'drain' ? 'drain' : 'cancel'
-        const unwatch = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, amount) : null
-        return { amount, bill, forgivesPrompt: wish === 'cancel_free', unwatch }
+        const setHeader = (name: string, value: string) => ctx.set(name, value)
+        return hold({ exchange, bill, settings, books, setHeader }).then(amount => {
+          try {
+            exchange.give('hold', amount)
+          } catch (error) {
+            // The gateway has given the step up meanwhile.
+            books.ledger.abandon(nothingFor(exchange))
+            throw error
+          }
+          const wish = settings.on_disconnect ?? (exchange.model?.reasoning ? 'drain' : 'cancel')
+          exchange.onDisconnect = wish === 'drain' ? 'drain' : 'cancel'
+          const unwatch = exchange.chat?.stream ? watchProgress(checkpoints, exchange, bill, amount) : null
+          return { amount, bill, forgivesPrompt: wish === 'cancel_free', unwatch }
+        })
       },
-      async after(ctx, outcome, held: Held | null, error) {
+      after(ctx, outcome, held: Held | null, error) {
         if (held === null) return
         const exchange = ctx.exchange as ExchangeWith<'key' | 'account'>
         const { amount, bill, forgivesPrompt, unwatch } = held
@@ -107,9 +111,10 @@ export default definePlugin({
         const charge = chargeFor(endingOf(exchange, forgivesPrompt), bill.price, bill.bounds(amount))
         // What the client gets is what its receipt says; of an attempt that failed the trail knows more.
         const code = isRefusal(error) ? error.code : null
-        const isCertain = await settle(books, settlement(exchange, charge, code))
-        exchange.charge = charge
-        if (outcome === 'answered' && isCertain) ctx.set('x-tollgate-cost', formatMoney(charge.amount))
+        return settle(books, settlement(exchange, charge, code)).then(isCertain => {
+          exchange.charge = charge
+          if (outcome === 'answered' && isCertain) ctx.set('x-tollgate-cost', formatMoney(charge.amount))
+        })
       },
       dispose: () => checkpoints.stop(),
     }

@@ -1,5 +1,13 @@
 /** Writes what an exchange owes, whatever it takes. */
-import { type Clock, formatMoney, type Ledger, type Log, refuse, type SettleRequest } from '#contract'
+import {
+  type Clock,
+  formatMoney,
+  type Ledger,
+  type Log,
+  refuse,
+  type SettleRequest,
+  type SettleResult,
+} from '#contract'
 
 /** A settle is tried again for so long; the runner gives every step 5 s after an answer, and the spool needs a moment. */
 const SETTLE_FOR_MS = 4_500
@@ -21,12 +29,23 @@ export interface Books {
  *
  * @returns whether the account is charged exactly this: not if the lease of this process had ended
  */
-export async function settle(books: Books, request: SettleRequest): Promise<boolean> {
+export function settle(books: Books, request: SettleRequest): Promise<boolean> {
+  return books.ledger.settle(request).then(
+    result => isCertain(books, request, result),
+    error => settleAgain(books, request, error),
+  )
+}
+
+function isCertain({ log }: Books, { exchange }: SettleRequest, result: SettleResult): boolean {
+  if (result === 'no_hold') log.error({ exchange }, 'a settle found no hold')
+  return result !== 'corrected'
+}
+
+/** @param failure of the first try */
+async function settleAgain(books: Books, request: SettleRequest, failure: unknown): Promise<boolean> {
   const { ledger, log } = books
   try {
-    const result = await persistently(books, () => ledger.settle(request))
-    if (result === 'no_hold') log.error({ exchange: request.exchange }, 'a settle found no hold')
-    return result !== 'corrected'
+    return isCertain(books, request, await persistently(books, () => ledger.settle(request), failure))
   } catch (error) {
     const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
     const spooled = ledger.spool(request)
@@ -50,27 +69,30 @@ export function isUnavailable(error: unknown): error is { readonly written: 'not
 }
 
 /**
- * Tries for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. The pauses are
+ * Tries again for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. The pauses are
  * counted too: a clock that is set back must not keep it trying. A try that is under way when the time is over is not
  * waited for: behind an unreachable database each takes a second, and the step has no time for that.
  */
-async function persistently<Result>({ clock }: Books, attempt: () => Promise<Result>): Promise<Result> {
+async function persistently<Result>(
+  { clock }: Books,
+  attempt: () => Promise<Result>,
+  failure: unknown,
+): Promise<Result> {
   const until = clock.now() + SETTLE_FOR_MS
-  let [paused, isOver] = [0, false]
-  let run = attempt
+  let [paused, isOver, error] = [0, false, failure]
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
     paused += pause
-    try {
-      return await run()
-    } catch (error) {
-      if (isOver || paused > SETTLE_FOR_MS || clock.now() + pause > until) throw error
-      const late = () => {
-        isOver = true
-        return error
-      }
-      run = () => inTime(attempt(), Math.min(Math.max(until - clock.now(), 0), SETTLE_FOR_MS), late)
-    }
+    if (isOver || paused > SETTLE_FOR_MS || clock.now() + pause > until) throw error
     await new Promise(resolve => setTimeout(resolve, pause))
+    const late = () => {
+      isOver = true
+      return error
+    }
+    try {
+      return await inTime(attempt(), Math.min(Math.max(until - clock.now(), 0), SETTLE_FOR_MS), late)
+    } catch (again) {
+      error = again
+    }
   }
 }
 
