@@ -28,9 +28,9 @@ export function readUsage(said: unknown): WireUsage | null {
   }
   const input = fieldsAmong(said, 'prompt_tokens_details', 'input_tokens_details')
   const output = fieldsAmong(said, 'completion_tokens_details', 'output_tokens_details')
-  const cached = countAmong([input, said], CACHED)
-  const written = countAmong([input, said], WRITTEN) || writtenIn(said)
-  const reasoning = countAmong([output], ['reasoning_tokens'])
+  const cached = countAmong(input, CACHED) || countAmong(said, CACHED)
+  const written = countAmong(input, WRITTEN) || countAmong(said, WRITTEN) || writtenIn(said)
+  const reasoning = countOr0(output['reasoning_tokens'])
   const outside = perplexityIn(said)
   const all = wholePrompt(said, { prompt, completion, cached, written, reasoning })
   const hidden = hiddenIn(said, all, completion)
@@ -59,28 +59,33 @@ export function normalise(wire: WireUsage | null, source: MeteredUsage['source']
     output: read.completion_tokens,
     source,
   }
-  const put = (unit: PartUnit, count: unknown) => {
-    if (countOr0(count) > 0) usage[unit] = count as number
-  }
   const { prompt_tokens_details: input, completion_tokens_details: output } = read
   if (input) {
-    put('cached_input', input.cached_tokens)
-    put('cache_write', input.cache_write_tokens)
-    put('cache_write_1h', input['cache_write_1h_tokens'] ?? hourIn(read))
-    put('input_audio', input['audio_tokens'])
-    put('cached_audio', input['cached_audio_tokens'] ?? fieldsAmong(input, 'cached_tokens_details')['audio_tokens'])
-    put('input_image', input['image_tokens'])
+    put(usage, 'cached_input', input.cached_tokens)
+    put(usage, 'cache_write', input.cache_write_tokens)
+    put(usage, 'cache_write_1h', input['cache_write_1h_tokens'] ?? hourIn(read))
+    put(usage, 'input_audio', input['audio_tokens'])
+    put(
+      usage,
+      'cached_audio',
+      input['cached_audio_tokens'] ?? fieldsAmong(input, 'cached_tokens_details')['audio_tokens'],
+    )
+    put(usage, 'input_image', input['image_tokens'])
   }
   if (output) {
-    put('reasoning', output.reasoning_tokens)
-    put('output_audio', output['audio_tokens'])
-    put('output_image', output['image_tokens'])
+    put(usage, 'reasoning', output.reasoning_tokens)
+    put(usage, 'output_audio', output['audio_tokens'])
+    put(usage, 'output_image', output['image_tokens'])
   }
   const searches = read.server_tool_use?.web_search_requests
   if (typeof searches === 'number') usage.search = searches
   const tier = tierOf(read['service_tier'])
   if (tier !== undefined) usage.tier = tier
   return usage
+}
+
+function put(usage: { [unit in PartUnit]?: number }, unit: PartUnit, count: unknown): void {
+  if (countOr0(count) > 0) usage[unit] = count as number
 }
 
 type PartUnit =
@@ -96,7 +101,7 @@ type PartUnit =
 
 /** A class of service that may have prices of its own, by a provider's word; undefined: the ordinary one. */
 export function tierOf(said: unknown): Tier | undefined {
-  return TIERS.find(tier => tier === said)
+  return TIERS.includes(said as Tier) ? (said as Tier) : undefined
 }
 
 /** Usage as clients read it; `source` says that it is an estimate. */
@@ -225,24 +230,31 @@ function perplexityIn(said: Fields) {
 
 const NOTHING = { citations: 0, reasoning: 0, searches: undefined }
 
-/** The first of the names that is a number, or a text that is one. */
-function numberAmong(said: Fields, ...names: readonly string[]): number | undefined {
-  for (const name of names) {
-    const value = said[name]
-    if (typeof value === 'number') return value
-    if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return Number(value)
-  }
-  return undefined
+/** The first of both names that is a number, or a text that is one. */
+function numberAmong(said: Fields, name: string, other: string): number | undefined {
+  return numberOf(said[name]) ?? numberOf(said[other])
 }
 
-function fieldsAmong(said: Fields, ...names: readonly string[]): Fields {
-  for (const name of names) if (isFields(said[name])) return said[name]
-  return {}
+function numberOf(value: unknown): number | undefined {
+  if (typeof value === 'number') return value
+  return typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : undefined
 }
 
-function countAmong(places: readonly Fields[], names: readonly string[]): number {
-  for (const place of places) {
-    for (const name of names) if (countOr0(place[name]) > 0) return countOr0(place[name])
+const NO_FIELDS: Fields = {}
+
+/** The first of both names that is an object. */
+function fieldsAmong(said: Fields, name: string, other: string = name): Fields {
+  const first = said[name]
+  if (isFields(first)) return first
+  const second = said[other]
+  return isFields(second) ? second : NO_FIELDS
+}
+
+/** The first of the names that is a count above 0; by index, because this is done many times in each request. */
+function countAmong(said: Fields, names: readonly string[]): number {
+  for (let at = 0; at < names.length; at++) {
+    const count = countOr0(said[names[at]!])
+    if (count > 0) return count
   }
   return 0
 }

@@ -147,18 +147,18 @@ const TO_MILLIONTHS = DENOMINATOR / 1_000_000n
 /** The cost of usage. Its parts must fit their wholes (`fitted`). A request counts once, also where the usage has none. */
 export function cost(usage: Usage, price: Price): Cost {
   const rules = rulesFor(price, usage.input ?? 0, usage.tier)
-  const charged: Charged[] = []
-  for (const unit of UNIT_NAMES) {
-    if (usage[unit] === undefined && unit !== 'request') continue
-    const quantity = unit === 'request' ? (usage.request ?? 1) : ownCount(usage, unit)
+  const lines: Line[] = []
+  let sum = 0n
+  // By index, here and below: until V8 has optimised it, a loop with `of` makes an object in each round.
+  for (let at = 0; at < UNIT_NAMES.length; at++) {
+    const unit = UNIT_NAMES[at]!
     const rule = rules[unit]
-    if (quantity <= 0 || rule === undefined) continue
+    if (rule === undefined || (usage[unit] === undefined && unit !== 'request')) continue
+    const quantity = unit === 'request' ? (usage.request ?? 1) : ownCount(usage, unit)
     // A part without a rule of its own is charged with its whole.
-    const same = charged.find(each => each.rule === rule)
-    if (same === undefined) charged.push({ rule, unit: rule.unit, quantity })
-    else same.quantity += quantity
+    if (!(quantity <= 0)) sum += charge(lines, rule, rule.unit, quantity)
   }
-  return added(charged)
+  return added(lines, sum)
 }
 
 /**
@@ -167,27 +167,30 @@ export function cost(usage: Usage, price: Price): Cost {
  * @param bound the most of `input`, `output`, and of each other unit that is not part of one
  */
 export function ceiling(bound: Counts, price: Price): Cost {
-  const charged: Charged[] = []
-  for (const unit of WHOLES) {
+  const lines: Line[] = []
+  let sum = 0n
+  for (let at = 0; at < WHOLES.length; at++) {
+    const unit = WHOLES[at]!
     const quantity = unit === 'request' ? (bound.request ?? 1) : (bound[unit] ?? 0)
     if (quantity <= 0) continue
     const rule = dearestRule(price, unit, bound)
-    if (rule !== undefined) charged.push({ rule, unit, quantity })
+    if (rule !== undefined) sum += charge(lines, rule, unit, quantity)
   }
-  return added(charged)
+  return added(lines, sum)
 }
 
 /** The dearest rule that a whole or one of its parts can reach within the bound; undefined: it costs nothing. */
 export function dearestRule(price: Price, whole: Unit, { input = 0 }: Counts): PriceRule | undefined {
-  const ofPrice = workedOut(price)
-  if (!ofPrice.hasSteps && whole in ofPrice.dearest) return ofPrice.dearest[whole]
+  const { steps, dearest: ofSteps } = workedOut(price)
+  const ofStep = (ofSteps[stepOf(steps, input)] ??= {})
+  if (whole in ofStep) return ofStep[whole]
   let dearest: PriceRule | undefined
   for (const rule of price) {
     if (rule.unit !== whole && !UNITS[rule.unit].wholes.includes(whole)) continue
     if (rule.above !== undefined && input <= rule.above) continue
     if (dearest === undefined || scaledRate(rule) > scaledRate(dearest)) dearest = rule
   }
-  if (!ofPrice.hasSteps) ofPrice.dearest[whole] = dearest
+  ofStep[whole] = dearest
   return dearest
 }
 
@@ -199,25 +202,27 @@ export function affordable(amount: NanoUsd, price: Price, whole: Unit, bound: Co
     : Number((amount * DENOMINATOR) / scaledRate(rule))
 }
 
-/** How many units are charged by a rule, which may be that of a part. */
-interface Charged {
-  readonly rule: PriceRule
-  readonly unit: Unit
-  quantity: number
+type Line = { -readonly [Name in keyof CostLine]: CostLine[Name] }
+
+/** Adds units to the line of their rule. Returns their amount by `DENOMINATOR`. */
+function charge(lines: Line[], rule: PriceRule, unit: Unit, quantity: number): bigint {
+  const { nanos: rate, per } = rule
+  if (unit === 'request' && rate === 0n) return 0n
+  const amount = BigInt(quantity) * scaledRate(rule)
+  for (let at = 0; at < lines.length; at++) {
+    const line = lines[at]!
+    if (line.unit !== unit) continue
+    line.quantity += quantity
+    line.amount = (BigInt(line.quantity) * scaledRate(rule)) / TO_MILLIONTHS
+    return amount
+  }
+  lines.push({ unit, quantity, rate, per, amount: amount / TO_MILLIONTHS })
+  return amount
 }
 
-function added(charged: readonly Charged[]): Cost {
-  let [sum, shown] = [0n, 0n]
-  const lines: CostLine[] = []
-  for (const { rule, unit, quantity } of charged) {
-    const { nanos: rate, per } = rule
-    if (unit === 'request' && rate === 0n) continue
-    const scaled = BigInt(quantity) * scaledRate(rule)
-    const amount = scaled / TO_MILLIONTHS
-    sum += scaled
-    shown += amount
-    lines.push({ unit, quantity, rate, per, amount })
-  }
+function added(lines: readonly CostLine[], sum: bigint): Cost {
+  let shown = 0n
+  for (let at = 0; at < lines.length; at++) shown += lines[at]!.amount
   const total = (sum + DENOMINATOR - 1n) / DENOMINATOR
   return { lines, rounding: total * 1_000_000n - shown, total }
 }
@@ -236,12 +241,14 @@ function scaledRate(rule: PriceRule): bigint {
 /** The rule by which each unit is charged, of a whole or its own. */
 type Rules = { readonly [unit in Unit]?: PriceRule }
 
-/** Facts that depend on the price alone, kept because every request needs them. */
+/** Facts that depend on the price and on the steps that a prompt reaches, kept because every request needs them. */
 interface WorkedOut {
-  readonly hasSteps: boolean
-  /** Of a price without `above` and `tier`; null: they depend on the usage. */
-  readonly rules: Rules | null
-  readonly dearest: { [whole in Unit]?: PriceRule | undefined }
+  /** All `above`, the lowest first. */
+  readonly steps: readonly number[]
+  /** By `stepOf`, and by the tier. */
+  readonly rules: (Rules | undefined)[]
+  /** By `stepOf`. */
+  readonly dearest: ({ [whole in Unit]?: PriceRule | undefined } | undefined)[]
 }
 
 const known = new WeakMap<Price, WorkedOut>()
@@ -249,16 +256,24 @@ const known = new WeakMap<Price, WorkedOut>()
 function workedOut(price: Price): WorkedOut {
   let found = known.get(price)
   if (found === undefined) {
-    const hasSteps = price.some(({ above }) => above !== undefined)
-    const isPlain = !hasSteps && price.every(({ tier }) => tier === undefined)
-    found = { hasSteps, rules: isPlain ? findRules(price, 0, undefined) : null, dearest: {} }
+    const steps = new Set(price.map(({ above }) => above).filter(above => above !== undefined))
+    found = { steps: [...steps].sort((one, other) => one - other), rules: [], dearest: [] }
     known.set(price, found)
   }
   return found
 }
 
+/** How many steps a prompt reaches. */
+function stepOf(steps: readonly number[], input: number): number {
+  let reached = 0
+  while (reached < steps.length && !(input <= steps[reached]!)) reached++
+  return reached
+}
+
 function rulesFor(price: Price, input: number, tier: Tier | undefined): Rules {
-  return workedOut(price).rules ?? findRules(price, input, tier)
+  const { steps, rules } = workedOut(price)
+  const at = stepOf(steps, input) * (TIERS.length + 1) + (tier === undefined ? 0 : TIERS.indexOf(tier) + 1)
+  return (rules[at] ??= findRules(price, input, tier))
 }
 
 function findRules(price: Price, input: number, tier: Tier | undefined): Rules {
@@ -314,25 +329,32 @@ export function fitted(usage: Usage): Usage {
   const audio = Math.min(Math.max(usage.input_audio ?? 0, cachedAudio), rest + cachedAudio)
   const reasoning = Math.min(usage.reasoning ?? 0, output)
   const outputAudio = Math.min(usage.output_audio ?? 0, output - reasoning)
-  return withoutZeros({
-    ...usage,
-    cached_input: cached,
-    cache_write: written,
-    cache_write_1h: Math.min(usage.cache_write_1h ?? 0, written),
-    input_audio: audio,
-    cached_audio: cachedAudio,
-    input_image: Math.min(usage.input_image ?? 0, rest - (audio - cachedAudio)),
-    reasoning,
-    output_audio: outputAudio,
-    output_image: Math.min(usage.output_image ?? 0, output - reasoning - outputAudio),
-  })
+  const fits: Writable = { ...usage }
+  set(fits, 'cached_input', cached)
+  set(fits, 'cache_write', written)
+  set(fits, 'cache_write_1h', Math.min(usage.cache_write_1h ?? 0, written))
+  set(fits, 'input_audio', audio)
+  set(fits, 'cached_audio', cachedAudio)
+  set(fits, 'input_image', Math.min(usage.input_image ?? 0, rest - (audio - cachedAudio)))
+  set(fits, 'reasoning', reasoning)
+  set(fits, 'output_audio', outputAudio)
+  set(fits, 'output_image', Math.min(usage.output_image ?? 0, output - reasoning - outputAudio))
+  return withoutZeros(fits)
+}
+
+type Writable = { -readonly [Name in keyof Usage]: Usage[Name] }
+
+/** Most usage has few parts: what is as it was takes no room. */
+function set(usage: Writable, unit: Unit, count: number): void {
+  if ((usage[unit] ?? 0) !== count) usage[unit] = count
 }
 
 /** Without the units that were not used. */
 export function withoutZeros(usage: Usage): Usage {
-  const used: { [unit in Unit]?: number } = {}
-  for (const unit of UNIT_NAMES) if (usage[unit]) used[unit] = usage[unit]
-  return usage.tier === undefined ? used : { ...used, tier: usage.tier }
+  const used: Writable = {}
+  for (let at = 0; at < UNIT_NAMES.length; at++) set(used, UNIT_NAMES[at]!, usage[UNIT_NAMES[at]!] || 0)
+  if (usage.tier !== undefined) used.tier = usage.tier
+  return used
 }
 
 /** The rule by which a unit is charged, its own or that of a whole; undefined: it costs nothing. */
