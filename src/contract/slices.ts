@@ -141,11 +141,12 @@ export class SliceQueue {
   /**
    * Counts work outside the queue, in milliseconds.
    * @param workedMs the part of it that was measured; others rest only for that
+   * @param nowMs the queue's clock, where it has just been read
    */
-  spend(owner: WorkOwner, ms: number, workedMs: number = ms): void {
-    this.#count(owner, ms, workedMs, this.#now())
+  spend(owner: WorkOwner, ms: number, workedMs: number = ms, nowMs: number = this.#now()): void {
+    this.#count(owner, ms, workedMs, nowMs)
     this.#spentMs += ms
-    if (this.#spentMs >= TURN_MS) this.#deferTurn()
+    if (this.#spentMs >= TURN_MS) this.#deferTurn(nowMs)
   }
 
   /** How long the owner's oldest work has waited, in milliseconds. */
@@ -259,12 +260,13 @@ export class SliceQueue {
   /** Until its next turn; before, until what it waits for is there. */
   #wait(task: Task, awaited: Promise<void> | undefined): void {
     if (awaited !== undefined) return void awaited.then(() => this.#wait(task, undefined))
-    task.sinceMs = this.#now()
+    const now = this.#now()
+    task.sinceMs = now
     const tasks = this.#queued.get(task.owner)
     if (tasks === undefined) this.#queued.set(task.owner, [task])
     else tasks.push(task)
     this.#waiting++
-    this.#deferTurn()
+    this.#deferTurn(now)
   }
 
   /** Works until the end, until it has to wait, or until the turn's time is over. */
@@ -307,9 +309,8 @@ export class SliceQueue {
   }
 
   /** Asks for the next turn, where there is something to do in it. */
-  #deferTurn(): void {
+  #deferTurn(now: number = this.#now()): void {
     if (this.#waiting === 0 && this.#spentMs === 0) return
-    const now = this.#now()
     if (this.#turnAtMs <= now) return
     let restMs = this.#waiting === 0 ? 0 : Number.POSITIVE_INFINITY
     for (const owner of this.#queued.keys()) restMs = Math.min(restMs, Math.max(0, this.#readyAt(owner, now) - now))

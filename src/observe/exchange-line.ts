@@ -2,8 +2,15 @@
 import { formatMoney, visibleJson } from '#contract'
 import type { ExchangeSummary } from './summary.ts'
 
-/** Texts that were written before; in most lines every text is one of them. */
+/** Texts that were written before; most lines are made of them. */
 const MAX_KNOWN = 4096
+
+/** Where the texts of several fields are kept together: from one field's value to the next one's. */
+class Known {
+  next: Map<string | number | boolean | null, Known> | null = null
+  /** Of the fields up to this one; empty until it is needed. */
+  text = ''
+}
 
 /**
  * Writes lines of one shape, without a general serializer: this line is written for each exchange. What is null is left out.
@@ -11,8 +18,13 @@ const MAX_KNOWN = 4096
  */
 export class ExchangeLines {
   readonly #clean: (text: string) => string
+  /** What was asked, by whom, and how it ended: three pieces of a line. */
+  #asked = new Known()
+  #clients = new Known()
+  #ends = new Known()
   /** As JSON, with its quotes. */
-  readonly #known = new Map<string, string>()
+  readonly #texts = new Map<string, string>()
+  #known = 0
 
   /** @param clean takes secrets out of a text */
   constructor(clean: (text: string) => string) {
@@ -21,23 +33,19 @@ export class ExchangeLines {
 
   /** The secrets have changed. */
   forget(): void {
-    this.#known.clear()
+    this.#asked = new Known()
+    this.#clients = new Known()
+    this.#ends = new Known()
+    this.#texts.clear()
+    this.#known = 0
   }
 
   /** @param time the field with the time, with the comma before it */
   line(summary: ExchangeSummary, time: string): string {
-    const { usage, attempts, charge, code, status, stream, firstChunkMs } = summary
-    let line = `{"level":"info"${time},"id":"${summary.id}","route":${this.#text(summary.route)},"kind":"${summary.kind}"`
-    if (summary.traceId !== null) line += `,"trace_id":"${summary.traceId}"`
-    line += `,"policy":${this.#text(summary.policy)},"method":${this.#text(summary.method)}`
-    line += this.#field('model', summary.model) + this.#field('target', summary.target)
-    line += this.#field('account', summary.accountId) + this.#field('key', summary.keyId)
-    if (status !== null) line += `,"status":${status}`
-    if (summary.outcome !== null) line += `,"outcome":"${summary.outcome}"`
-    if (code !== null) line += `,"code":"${code}"`
-    line += this.#field('decided_by', summary.decidedBy)
-    if (stream !== null) line += `,"stream":${stream}`
-    line += `,"ms":${rounded(summary.ms)}`
+    const { usage, attempts, charge, firstChunkMs } = summary
+    if (this.#known >= MAX_KNOWN) this.forget()
+    let line = `{"level":"info"${time},"id":"${summary.id}"${this.#askedIn(summary)}${this.#clientIn(summary)}`
+    line += `${this.#endIn(summary)},"ms":${rounded(summary.ms)}`
     if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
     if (usage !== null) {
       line += `,"prompt_tokens":${number(usage.input ?? 0)},"completion_tokens":${number(usage.output ?? 0)}`
@@ -45,8 +53,48 @@ export class ExchangeLines {
       line += `,"usage_source":"${usage.source}"`
     }
     if (charge !== null) line += `,"charged":"${formatMoney(charge.amount)}"`
-    line += `,"attempts":${attempts.length},"address":${this.#text(summary.address)}`
-    return `${line},"bytes_in":${summary.bytesIn},"msg":"exchange"}\n`
+    return `${line},"attempts":${attempts.length},"address":${this.#text(summary.address)},"bytes_in":${summary.bytesIn},"msg":"exchange"}\n`
+  }
+
+  #askedIn({ route, kind, traceId, policy, method, model, target }: ExchangeSummary): string {
+    const ofRoute = this.#next(this.#next(this.#asked, route), kind)
+    const all = this.#next(this.#next(this.#next(this.#next(ofRoute, policy), method), model), target)
+    if (all.text === '') {
+      ofRoute.text = `,"route":${this.#text(route)},"kind":"${kind}"`
+      all.text = `,"policy":${this.#text(policy)},"method":${this.#text(method)}`
+      all.text += this.#field('model', model) + this.#field('target', target)
+    }
+    return traceId === null ? ofRoute.text + all.text : `${ofRoute.text},"trace_id":"${traceId}"${all.text}`
+  }
+
+  #clientIn({ accountId, keyId }: ExchangeSummary): string {
+    const all = this.#next(this.#next(this.#clients, accountId), keyId)
+    if (all.text === '') all.text = this.#field('account', accountId) + this.#field('key', keyId)
+    return all.text
+  }
+
+  #endIn({ status, outcome, code, decidedBy, stream }: ExchangeSummary): string {
+    const ofStatus = this.#next(this.#next(this.#next(this.#ends, status), outcome), code)
+    const all = this.#next(this.#next(ofStatus, decidedBy), stream)
+    if (all.text === '') {
+      all.text = status === null ? '' : `,"status":${status}`
+      if (outcome !== null) all.text += `,"outcome":"${outcome}"`
+      if (code !== null) all.text += `,"code":"${code}"`
+      all.text += this.#field('decided_by', decidedBy)
+      if (stream !== null) all.text += `,"stream":${stream}`
+    }
+    return all.text
+  }
+
+  #next(known: Known, value: string | number | boolean | null): Known {
+    known.next ??= new Map()
+    let next = known.next.get(value)
+    if (next === undefined) {
+      next = new Known()
+      known.next.set(value, next)
+      this.#known++
+    }
+    return next
   }
 
   #field(name: string, value: string | null): string {
@@ -54,11 +102,11 @@ export class ExchangeLines {
   }
 
   #text(value: string): string {
-    const known = this.#known.get(value)
+    const known = this.#texts.get(value)
     if (known !== undefined) return known
     const text = visibleJson(JSON.stringify(this.#clean(value.toWellFormed())))
-    if (this.#known.size >= MAX_KNOWN) this.#known.clear()
-    this.#known.set(value, text)
+    this.#texts.set(value, text)
+    this.#known++
     return text
   }
 }

@@ -25,8 +25,8 @@ interface Branch<Values> {
 }
 
 /**
- * The label sets of one metric, each with its values; bounded. Found label by label: this is done several times in each
- * exchange, and building one key of all labels would cost more than the counting.
+ * The label sets of one metric, each with its values; bounded. Found label by label: building one key of all labels would
+ * cost more than the counting.
  */
 export class LabelSets<Values> {
   readonly #definition: Named

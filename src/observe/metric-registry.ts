@@ -25,17 +25,37 @@ export interface MetricDefinition {
 /** One value of several that are asked when the page is read: the labels in the order of the definition. */
 export type Labelled<Value> = readonly [labels: readonly string[], value: Value]
 
-export interface Counter {
+/** The sum of one label set. */
+export class Sum {
+  sum = 0
+
   /**
    * Amounts that are not above 0, or beyond all whole numbers that are exact, add nothing: one would spoil the sum for good. They
    * show that there is a 0.
    */
+  add(amount: number): void {
+    if (amount > 0 && amount <= Number.MAX_SAFE_INTEGER) this.sum += amount
+  }
+}
+
+/** The same of money. */
+export class MoneySum {
+  sum = 0n
+
+  /** Nano-dollars; amounts that are not above 0 add nothing. */
+  add(amount: bigint): void {
+    if (amount > 0n) this.sum += amount
+  }
+}
+
+export interface Counter {
+  /** That of these labels: who adds in each exchange keeps it. */
+  of(...labels: readonly string[]): Sum
   add(amount: number, ...labels: readonly string[]): void
 }
 
 export interface MoneyCounter {
-  /** Nano-dollars; amounts that are not above 0 add nothing. */
-  add(amount: bigint, ...labels: readonly string[]): void
+  of(...labels: readonly string[]): MoneySum
 }
 
 /** A trace that a collector has. */
@@ -51,11 +71,7 @@ interface Exemplar extends Traced {
 }
 
 export interface Histogram {
-  /**
-   * Values below 0 (a clock was set back), or beyond all whole numbers that are exact, count as 0.
-   *
-   * @param traced the trace in which it was seen; null: none that can be looked up
-   */
+  of(...labels: readonly string[]): Series
   observe(value: number, traced: Traced | null, ...labels: readonly string[]): void
 }
 
@@ -108,41 +124,26 @@ export function createRegistry(): Registry {
   const add = (definition: MetricDefinition, shown: Shown) => void metrics.push({ definition, ...shown })
   return {
     counter(definition) {
-      const sums = new LabelSets(definition, () => ({ sum: 0 }))
+      const sums = new LabelSets(definition, () => new Sum())
       const print = ({ sum }: { sum: number }, labels: string) => sample(definition.name, labels, printNumber(sum))
       add(definition, ofSets(sums, print, plus))
       return {
-        add(amount, ...labels) {
-          const values = sums.get(labels)
-          if (amount > 0 && amount <= Number.MAX_SAFE_INTEGER) values.sum += amount
-        },
+        of: (...labels) => sums.get(labels),
+        add: (amount, ...labels) => sums.get(labels).add(amount),
       }
     },
     moneyCounter(definition, format) {
-      const sums = new LabelSets(definition, () => ({ sum: 0n }))
+      const sums = new LabelSets(definition, () => new MoneySum())
       const print = ({ sum }: { sum: bigint }, labels: string) => sample(definition.name, labels, format(sum))
       add(definition, ofSets(sums, print, plusMoney))
-      return {
-        add(amount, ...labels) {
-          const values = sums.get(labels)
-          if (amount > 0n) values.sum += amount
-        },
-      }
+      return { of: (...labels) => sums.get(labels) }
     },
     histogram(definition, buckets) {
-      const series = new LabelSets<Observed>(definition, () => ({
-        counts: buckets.map(() => 0),
-        count: 0,
-        sum: 0,
-        exemplars: [],
-      }))
+      const series = new LabelSets(definition, () => new Series(buckets))
       add(definition, ofSets(series, printHistogram(definition, buckets), plusHistogram))
       return {
-        observe(value, traced, ...labels) {
-          const values = series.get(labels)
-          const bucket = observe(values, buckets, value)
-          if (traced !== null) values.exemplars[bucket < 0 ? buckets.length : bucket] = { ...traced, value }
-        },
+        of: (...labels) => series.get(labels),
+        observe: (value, traced, ...labels) => series.get(labels).observe(value, traced),
       }
     },
     outside: (definition, read) =>
@@ -258,21 +259,33 @@ export interface HistogramValues {
 /** By bucket; the one behind the last is that of all larger values. */
 type Exemplars = readonly (Exemplar | undefined)[]
 
-interface Observed extends HistogramValues {
+/** What a histogram has of one label set. */
+export class Series implements HistogramValues {
+  readonly #buckets: readonly number[]
   readonly counts: number[]
-  count: number
-  sum: number
-  readonly exemplars: (Exemplar | undefined)[]
-}
+  count = 0
+  sum = 0
+  readonly exemplars: (Exemplar | undefined)[] = []
 
-/** Returns the index of the bucket; -1: the value is above all limits. */
-function observe(values: Observed, buckets: readonly number[], value: number): number {
-  const seen = value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0
-  const bucket = buckets.findIndex(limit => seen <= limit)
-  if (bucket >= 0) values.counts[bucket]!++
-  values.count++
-  values.sum += seen
-  return bucket
+  constructor(buckets: readonly number[]) {
+    this.#buckets = buckets
+    this.counts = buckets.map(() => 0)
+  }
+
+  /**
+   * Values below 0 (a clock was set back), or beyond all whole numbers that are exact, count as 0.
+   *
+   * @param traced the trace in which it was seen; null: none that can be looked up
+   */
+  observe(value: number, traced: Traced | null): void {
+    const seen = value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0
+    let bucket = 0
+    while (bucket < this.#buckets.length && seen > this.#buckets[bucket]!) bucket++
+    if (bucket < this.#buckets.length) this.counts[bucket]!++
+    this.count++
+    this.sum += seen
+    if (traced !== null) this.exemplars[bucket] = { ...traced, value }
+  }
 }
 
 const printHistogram =

@@ -1,5 +1,6 @@
 /** What /metrics tells: one method for each thing that happens, and sources that are asked when the page is read. */
 import { formatMoney, type NanoUsd } from '#contract'
+import { AttemptCounts, ExchangeCounts } from './exchange-counts.ts'
 import { type MetricName, metric } from './metric-list.ts'
 import {
   createRegistry,
@@ -116,7 +117,6 @@ export interface MainSources {
 const DURATION_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900]
 const FIRST_TOKEN_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120]
 const PER_TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.04, 0.06, 0.1, 0.15, 0.25, 0.5, 1, 2.5]
-const NONE = 'none'
 
 /** @param main null in serving threads */
 export function createMetrics(own: OwnSources, main: MainSources | null): Metrics {
@@ -132,7 +132,7 @@ export function createMetrics(own: OwnSources, main: MainSources | null): Metric
     ...counts,
     exchange(summary) {
       exchange(summary)
-      attempts(summary.attempts)
+      attempts.add(summary.attempts)
     },
     retire: registry.retire,
     render: registry.render,
@@ -145,18 +145,22 @@ const OPENMETRICS = 'application/openmetrics-text'
 
 type Counts = Omit<Metrics, 'retire' | 'render' | 'values' | 'close'>
 
+/** In the order of the page. */
 function createCounts(registry: Registry): Counts {
   const counter = (name: MetricName) => registry.counter(metric(name))
   const money = (name: MetricName) => registry.moneyCounter(metric(name), formatMoney)
   const exchanges = counter('tollgate_exchanges_total')
   const refused = counter('tollgate_requests_refused_total')
-  const durations = registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS)
-  const firstTokens = registry.histogram(metric('tollgate_time_to_first_token_seconds'), FIRST_TOKEN_BUCKETS)
-  const perToken = registry.histogram(metric('tollgate_time_per_output_token_seconds'), PER_TOKEN_BUCKETS)
-  const tokens = counter('tollgate_tokens_total')
-  const charged = money('tollgate_charged_dollars_total')
-  const costs = money('tollgate_cost_dollars_total')
-  const overruns = money('tollgate_overrun_dollars_total')
+  const ofExchanges = new ExchangeCounts({
+    exchanges,
+    durations: registry.histogram(metric('tollgate_exchange_duration_seconds'), DURATION_BUCKETS),
+    firstTokens: registry.histogram(metric('tollgate_time_to_first_token_seconds'), FIRST_TOKEN_BUCKETS),
+    perToken: registry.histogram(metric('tollgate_time_per_output_token_seconds'), PER_TOKEN_BUCKETS),
+    tokens: counter('tollgate_tokens_total'),
+    charged: money('tollgate_charged_dollars_total'),
+    costs: money('tollgate_cost_dollars_total'),
+    overruns: money('tollgate_overrun_dollars_total'),
+  })
   const stepsFailed = counter('tollgate_steps_failed_total')
   const shadowRuns = counter('tollgate_shadow_runs_total')
   const shadowRefusals = counter('tollgate_shadow_refusals_total')
@@ -164,29 +168,7 @@ function createCounts(registry: Registry): Counts {
   const reloads = counter('tollgate_reloads_total')
   const telemetryDropped = counter('tollgate_telemetry_dropped_total')
   return {
-    exchange(summary) {
-      const { route, code, at, ms, firstTokenMs, perTokenMs, usage, charge, cost, target, traceId, isSampled } = summary
-      const model = summary.model ?? NONE
-      const provider = target === null ? NONE : providerOf(target)
-      const outcome = summary.outcome ?? NONE
-      exchanges.add(1, route, model, provider, outcome, code ?? NONE)
-      const traced = isSampled && traceId !== null ? { traceId, at: at + ms } : null
-      durations.observe(ms / 1000, traced, route, model, provider, outcome)
-      if (firstTokenMs !== null) firstTokens.observe(firstTokenMs / 1000, traced, model, provider)
-      if (perTokenMs !== null) perToken.observe(perTokenMs / 1000, traced, model, provider)
-      if (cost !== null) costs.add(cost, route, model, provider, target!)
-      if (charge !== null) {
-        charged.add(charge.amount, route, model, provider)
-        overruns.add(charge.overrun, route, model, provider)
-      }
-      // Of a raw route nobody knows what its tokens are.
-      if (summary.model === null || usage === null) return
-      const { input = 0, cached_input = 0, cache_write = 0, output = 0 } = usage
-      tokens.add(input - cached_input - cache_write, route, model, provider, 'input')
-      tokens.add(cached_input, route, model, provider, 'cached_input')
-      tokens.add(cache_write, route, model, provider, 'cache_write')
-      tokens.add(output, route, model, provider, 'output')
-    },
+    exchange: summary => ofExchanges.add(summary),
     refused: code => refused.add(1, code),
     stepFailed: ({ policy, step }) => stepsFailed.add(1, policy, step),
     shadowRan({ policy, step, code }) {
@@ -199,22 +181,13 @@ function createCounts(registry: Registry): Counts {
   }
 }
 
-function createAttemptCounts(registry: Registry): (attempts: ExchangeMeasures['attempts']) => void {
-  const tries = registry.counter(metric('tollgate_attempts_total'))
-  const durations = registry.histogram(metric('tollgate_attempt_duration_seconds'), DURATION_BUCKETS)
-  const retries = registry.counter(metric('tollgate_retries_total'))
-  const fallbacks = registry.counter(metric('tollgate_fallbacks_total'))
-  return attempts => {
-    for (let at = 0; at < attempts.length; at++) {
-      const { target, code, ms } = attempts[at]!
-      tries.add(1, providerOf(target), target, code ?? NONE)
-      durations.observe(ms / 1000, null, providerOf(target), target)
-      if (at === 0) continue
-      const failed = attempts[at - 1]!.target
-      const again = failed === target ? retries : fallbacks
-      again.add(1, providerOf(failed), failed)
-    }
-  }
+function createAttemptCounts(registry: Registry): AttemptCounts {
+  return new AttemptCounts({
+    tries: registry.counter(metric('tollgate_attempts_total')),
+    durations: registry.histogram(metric('tollgate_attempt_duration_seconds'), DURATION_BUCKETS),
+    retries: registry.counter(metric('tollgate_retries_total')),
+    fallbacks: registry.counter(metric('tollgate_fallbacks_total')),
+  })
 }
 
 function addServing(registry: Registry, { serving }: OwnSources): void {
@@ -291,10 +264,4 @@ export function metricsPage(metrics: Pick<Metrics, 'render'>, others: readonly M
     return { type: `${OPENMETRICS}; version=1.0.0; charset=utf-8`, text: metrics.render(others, 'openmetrics') }
   }
   return { type: 'text/plain; version=0.0.4; charset=utf-8', text: metrics.render(others) }
-}
-
-/** A target is called PROVIDER/MODEL; of a raw route it is the provider. */
-export function providerOf(target: string): string {
-  const end = target.indexOf('/')
-  return end < 0 ? target : target.slice(0, end)
 }

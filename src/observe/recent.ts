@@ -6,7 +6,7 @@
  * remember one, 0.1 milliseconds to look for one that is not there. The trail and the attempts are those of the exchange itself,
  * nothing is copied; nothing else of the exchange is kept, so that requests do not live on with them.
  */
-import type { TrailDeed, TrailEntry } from '#contract'
+import type { TrailEntry } from '#contract'
 import type { ExchangeSummary } from './summary.ts'
 
 export interface Recent {
@@ -37,8 +37,6 @@ const ENTRY_BYTES = 96
 const ATTEMPT_BYTES = 56
 /** With its place in the list, and the text of a header's name, which is ASCII. */
 const DEED_BYTES = 72
-
-const NOTHING: readonly TrailDeed[] = []
 
 export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits = LIMITS): Recent {
   const ring: (ExchangeSummary | undefined)[] = new Array<ExchangeSummary | undefined>(most).fill(undefined)
@@ -78,9 +76,10 @@ export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits
 
 function bytesOf({ trail, attempts, attemptDetails }: ExchangeSummary): number {
   let bytes = EXCHANGE_BYTES + trail.length * ENTRY_BYTES + attempts.length * ATTEMPT_BYTES
-  for (const { note, would = NOTHING } of trail) {
+  for (let at = 0; at < trail.length; at++) {
+    const { note, would } = trail[at]!
     if (note !== undefined) bytes += 24 + 2 * note.length
-    for (const { header = '' } of would) bytes += DEED_BYTES + header.length
+    if (would !== undefined) for (const { header = '' } of would) bytes += DEED_BYTES + header.length
   }
   if (attemptDetails !== null) for (const detail of attemptDetails) bytes += 24 + 2 * (detail?.length ?? 0)
   return bytes

@@ -138,13 +138,14 @@ export abstract class Exchange {
   #notes: Map<number, string> | null = null
   #rewritings: Rewriting[] | null = null
   /** By the step's place; the last one is what stands behind the steps. */
-  readonly #trail: (TrailEntry | undefined)[] = []
+  readonly #trail: (TrailEntry | undefined)[]
 
   constructor({ id, startedAt, route, plan, address, idempotencyKey, progress, ctx }: ExchangeParts) {
     this.id = id
     this.startedAt = startedAt
     this.route = route
     this.plan = plan
+    this.#trail = new Array<TrailEntry | undefined>(plan.steps.length + 1)
     this.address = address
     this.idempotencyKey = idempotencyKey
     this.progress = progress
@@ -326,7 +327,15 @@ export abstract class Exchange {
 
   /** In the order of the policy; a step that has gone on and not come back yet counts as passed. */
   get trail(): TrailEntry[] {
-    return this.#trail.filter(entry => entry !== undefined)
+    let size = 0
+    for (let at = 0; at < this.#trail.length; at++) if (this.#trail[at] !== undefined) size++
+    // As long as it needs to be: it is kept with the receipt, and among the recent exchanges.
+    const trail = new Array<TrailEntry>(size)
+    for (let at = this.#trail.length, left = size; left > 0; ) {
+      const entry = this.#trail[--at]
+      if (entry !== undefined) trail[--left] = entry
+    }
+    return trail
   }
 
   /**

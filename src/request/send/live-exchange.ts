@@ -150,12 +150,15 @@ export class LiveExchange extends Exchange implements ClientOwner {
   override measured<Result>(run: () => Result): Result {
     if (this.host.work === null) return run()
     const { slices, now } = this.host.work
-    const [beganMs, countedMs] = [now(), slices.countedMs]
+    const beganMs = now()
+    const countedMs = slices.countedMs
     try {
       return run()
     } finally {
+      const nowMs = now()
       // Slices inside of it were counted by the queue.
-      if (this.owner !== null) slices.spend(this.owner, now() - beganMs - (slices.countedMs - countedMs))
+      const spentMs = nowMs - beganMs - (slices.countedMs - countedMs)
+      if (this.owner !== null) slices.spend(this.owner, spentMs, spentMs, nowMs)
     }
   }
 

@@ -1,5 +1,5 @@
 /** An exchange that is over, as the log, the metrics and the list of recent exchanges want it. */
-import { type Clock, cost, fitted, type NanoUsd, type Refusal, searchingOf, UNIT_NAMES, type Unit } from '#contract'
+import { type Clock, cost, fitted, type NanoUsd, type Refusal, searchingOf, UNIT_NAMES, type Usage } from '#contract'
 import { countOr0 } from '../../common/usage.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import { statusAfter } from '../finish.ts'
@@ -70,8 +70,11 @@ function operatorCost({ attempts, targets, usage, chat }: LiveExchange): NanoUsd
   const { target } = attempts[attempts.length - 1]!
   const price = targets?.find(({ id }) => id === target)?.cost
   if (!price) return null
-  const counts: { [unit in Unit]?: number } = {}
-  for (const unit of UNIT_NAMES) if (usage[unit] !== undefined) counts[unit] = countOr0(usage[unit])
+  const counts: { -readonly [field in keyof Usage]: Usage[field] } = { ...usage }
+  for (let at = 0; at < UNIT_NAMES.length; at++) {
+    const unit = UNIT_NAMES[at]!
+    if (counts[unit] !== undefined) counts[unit] = countOr0(counts[unit])
+  }
   counts.search ??= chat ? searchingOf(chat.body).least : 0
-  return cost(fitted({ ...usage, ...counts }), price).total
+  return cost(fitted(counts), price).total
 }

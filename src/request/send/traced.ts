@@ -1,6 +1,6 @@
 /** An exchange that is over, as OpenTelemetry wants it; made only with telemetry. */
 import type { Chat, RouteKind } from '#contract'
-import { providerOf } from '../../observe/metrics.ts'
+import { providerOf } from '../../observe/exchange-counts.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import { peerOf } from '../../observe/telemetry/peer.ts'
 import type { AttemptFacts, Attributes, TracedExchange } from '../../observe/telemetry/spans.ts'
