@@ -34,6 +34,8 @@ const MIN_KEPT_BYTES = 4096
 const SMALLEST_BLOCK_BYTES = 1024
 const LARGEST_BLOCK_BYTES = 1024 * 1024
 const NOTHING: Buffer = Buffer.alloc(0)
+/** Until there is one. The first one gets a list of its own length: most collectors never have a second. */
+const NO_PARTS: Buffer[] = []
 
 /**
  * A sequence of bytes that grows. Large pieces are kept as they are; small ones are copied into blocks, each as large as
@@ -45,7 +47,7 @@ export class ByteCollector {
   #size = 0
   #held = 0
   /** All but the last one are full. */
-  #parts: Buffer[] = []
+  #parts: Buffer[] = NO_PARTS
   /** Free bytes at the end of the last part. */
   #room = 0
 
@@ -86,7 +88,7 @@ export class ByteCollector {
     }
     const isCompact = rest.length * 2 >= rest.buffer.byteLength
     if (isCompact && (this.#parts.length === 0 || rest.length >= MIN_KEPT_BYTES)) {
-      this.#parts.push(rest)
+      this.#keep(rest)
       this.#held += rest.buffer.byteLength
     } else this.#open(rest)
   }
@@ -115,7 +117,7 @@ export class ByteCollector {
   }
 
   #forget(): void {
-    this.#parts = []
+    this.#parts = NO_PARTS
     this.#size = this.#held = this.#room = 0
   }
 
@@ -139,12 +141,17 @@ export class ByteCollector {
     this.#room = blockBytes - at
   }
 
+  #keep(part: Buffer): void {
+    if (this.#parts.length === 0) this.#parts = [part]
+    else this.#parts.push(part)
+  }
+
   #open(piece: Buffer): void {
     const wanted = Math.min(Math.max(this.#size, SMALLEST_BLOCK_BYTES), LARGEST_BLOCK_BYTES)
     // Not of Node's pool: a block may stay for long, and would keep the pool.
     const block = Buffer.allocUnsafeSlow(Math.max(wanted, piece.length))
     piece.copy(block)
-    this.#parts.push(block)
+    this.#keep(block)
     this.#held += block.length
     this.#room = block.length - piece.length
   }

@@ -75,7 +75,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
     {
       level,
       base: null,
-      timestamp,
+      timestamp: () => timestamp(),
       formatters: { level: label => ({ level: label }) },
       // Errors are plain already; pino would look at them again.
       serializers: { err: error => error },
@@ -90,7 +90,7 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
   return {
     log: createLines(root, plain),
     exchange(summary) {
-      if (hasExchanges) later(lines.line(summary, timestamp()))
+      if (hasExchanges) later(lines.line(summary, timestamp(summary.at + summary.ms)))
     },
     forStep: id => child({ step: id }),
     child,
@@ -107,11 +107,10 @@ export function createLog({ level, secrets, destination, now = Date.now }: LogOp
 }
 
 /** Lines come in bursts: one millisecond is written as a date once. */
-function timestamps(now: () => number): () => string {
+function timestamps(now: () => number): (nowMs?: number) => string {
   let atMs = Number.NaN
   let text = ''
-  return () => {
-    const nowMs = now()
+  return (nowMs = now()) => {
     if (nowMs !== atMs) {
       atMs = nowMs
       text = `,"time":"${new Date(nowMs).toISOString()}"`

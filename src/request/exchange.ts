@@ -79,6 +79,17 @@ export interface ExchangeListener {
   onAnswered?(): void
 }
 
+/** Who listens to an exchange. One or two do at a time: a list of them has room for seventeen. */
+class Listening {
+  readonly listener: ExchangeListener
+  before: Listening | null
+
+  constructor(listener: ExchangeListener, before: Listening | null) {
+    this.listener = listener
+    this.before = before
+  }
+}
+
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
 
 /** All fields are set in the constructor, in one order: every exchange has the same shape. Steps get a `StepHandle`. */
@@ -130,7 +141,8 @@ export abstract class Exchange {
   step = -1
   #controller: AbortController | null = null
   #stopReason: Error | null = null
-  readonly #listeners: ExchangeListener[] = []
+  /** The last one who has begun to listen. */
+  #listening: Listening | null = null
   #json: unknown = undefined
   #parsed = false
   #badJson: Refusal | null = null
@@ -201,17 +213,31 @@ export abstract class Exchange {
     this.stopped = why
     this.#stopReason ??= new Error(reason)
     // One of them may end what another one listens for.
-    for (const listener of [...this.#listeners]) listener.onStop(why)
+    for (const listener of this.#listeners()) listener.onStop(why)
     this.#controller?.abort(this.#stopReason)
   }
 
   listen(listener: ExchangeListener): void {
-    this.#listeners.push(listener)
+    this.#listening = new Listening(listener, this.#listening)
   }
 
   unlisten(listener: ExchangeListener): void {
-    const at = this.#listeners.indexOf(listener)
-    if (at >= 0) this.#listeners.splice(at, 1)
+    let after: Listening | null = null
+    let at = this.#listening
+    while (at !== null && at.listener !== listener) {
+      after = at
+      at = at.before
+    }
+    if (at === null) return
+    if (after === null) this.#listening = at.before
+    else after.before = at.before
+  }
+
+  /** All who listen now, the first one first. */
+  #listeners(): ExchangeListener[] {
+    const all: ExchangeListener[] = []
+    for (let at = this.#listening; at !== null; at = at.before) all.unshift(at.listener)
+    return all
   }
 
   /** The one place where an outcome is written down. A reply is the exchange's from here on. */
@@ -314,7 +340,7 @@ export abstract class Exchange {
       throw error
     } finally {
       if (this.phase === 'sending') this.phase = 'settling'
-      for (const listener of [...this.#listeners]) listener.onAnswered?.()
+      for (const listener of this.#listeners()) listener.onAnswered?.()
     }
   }
 

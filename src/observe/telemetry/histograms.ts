@@ -1,6 +1,6 @@
 /**
  * The histograms of the GenAI conventions, cumulative since the start. Not the SDK's: that one builds and sorts a set of
- * attributes for each value, at 1 µs each; here a series is found by a text that exists already.
+ * attributes for each value, at 1 µs each; here a series is found by texts that exist already.
  */
 import type { Clock } from '#contract'
 import type { MetricsExport } from './encoding.ts'
@@ -33,6 +33,20 @@ interface Series {
   max: number
 }
 
+/** The series of one operation, peer, model and error. Each is found when it is needed first: it shows from then on. */
+interface Known {
+  readonly operation: string
+  readonly error: string | null
+  duration?: Series
+  firstChunk?: Series
+  input?: Series
+  output?: Series
+}
+
+type Kind = Exclude<keyof Known, 'operation' | 'error'>
+
+const isOf = (known: Known, { operation, error }: Labels) => known.operation === operation && known.error === error
+
 class Histogram {
   readonly #descriptor: Descriptor
   readonly #bounds: readonly number[]
@@ -43,20 +57,25 @@ class Histogram {
     this.#bounds = bounds
   }
 
-  /** @param type `gen_ai.token.type`; empty: it has none */
-  observe(value: number, labels: Labels, type: string): void {
-    // An absurd one would spoil the sum for good.
-    if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) return
+  /**
+   * Null: there are too many.
+   * @param type `gen_ai.token.type`; empty: it has none
+   */
+  series(labels: Labels, type: string): Series | null {
     const { operation, peer, model, error } = labels
     // All that the attributes say, and no more: a collector takes two series with the same ones for one that contradicts itself.
     const key = `${operation} ${peer.provider} ${peer.address} ${peer.port} ${model} ${error} ${type}`
     let series = this.#series.get(key)
     if (series === undefined) {
-      if (this.#series.size >= MAX_SERIES) return
-      series = { attributes: attributesOf(labels, type), counts: [], count: 0, sum: 0, min: value, max: value }
+      if (this.#series.size >= MAX_SERIES) return null
+      series = { attributes: attributesOf(labels, type), counts: [], count: 0, sum: 0, min: Infinity, max: 0 }
       for (let bucket = 0; bucket <= this.#bounds.length; bucket++) series.counts.push(0)
       this.#series.set(key, series)
     }
+    return series
+  }
+
+  add(value: number, series: Series): void {
     let bucket = 0
     while (bucket < this.#bounds.length && value > this.#bounds[bucket]!) bucket++
     series.counts[bucket]!++
@@ -122,24 +141,50 @@ export class GenAiHistograms {
     TOKENS,
   )
 
+  /** By the peer of a provider's entry, which a reload may replace, and by the model. */
+  readonly #known = new WeakMap<Peer, Map<string | null, Known[]>>()
+
   constructor(clock: Clock) {
     this.#clock = clock
     this.#startedAt = clock.now()
   }
 
   duration(ms: number, labels: Labels): void {
-    this.#durations.observe(ms / 1000, labels, '')
+    this.#observe(ms / 1000, labels, this.#durations, 'duration')
   }
 
   firstChunk(ms: number, labels: Labels): void {
-    this.#firstChunks.observe(ms / 1000, labels, '')
+    this.#observe(ms / 1000, labels, this.#firstChunks, 'firstChunk')
   }
 
   tokens(input: number, output: number, labels: Labels): void {
-    this.#tokens.observe(input, labels, 'input')
-    this.#tokens.observe(output, labels, 'output')
+    this.#observe(input, labels, this.#tokens, 'input')
+    this.#observe(output, labels, this.#tokens, 'output')
   }
 
+  #observe(value: number, labels: Labels, histogram: Histogram, kind: Kind): void {
+    // An absurd one would spoil the sum for good.
+    if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) return
+    const known = this.#known.get(labels.peer)?.get(labels.model)
+    let at = 0
+    while (known && at < known.length && !isOf(known[at]!, labels)) at++
+    const series = known?.[at]?.[kind] ?? this.#find(labels, histogram, kind)
+    if (series !== null) histogram.add(value, series)
+  }
+
+  #find(labels: Labels, histogram: Histogram, kind: Kind): Series | null {
+    const { peer, model, operation, error } = labels
+    const series = histogram.series(labels, kind === 'input' || kind === 'output' ? kind : '')
+    // A raw route's model may be anything: of one without a series nothing is kept.
+    if (series === null) return null
+    const ofPeer = this.#known.get(peer) ?? new Map<string | null, Known[]>()
+    const ofModel = ofPeer.get(model) ?? []
+    this.#known.set(peer, ofPeer.set(model, ofModel))
+    let known = ofModel.find(each => isOf(each, labels))
+    if (known === undefined) ofModel.push((known = { operation, error }))
+    known[kind] = series
+    return series
+  }
   /** Empty where nothing was counted yet. */
   data(): Metric[] {
     const now = this.#clock.now()
