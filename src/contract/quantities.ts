@@ -99,8 +99,8 @@ export function parseMoney(text: string | number): NanoUsd {
 
 /** Nano-dollars as the string that JSON and headers carry: dollars with 9 decimals, `"0.000450000"`. */
 export function formatMoney(nano: NanoUsd): string {
-  // Less than a dollar, as nearly all charges are: two texts, not five.
-  if (nano >= 0n && nano < 1_000_000_000n) return `0.${String(Number(nano) + 1e9).slice(1)}`
+  // Less than a dollar, as nearly all charges are: three texts, not five.
+  if (nano >= 0n && nano < 1_000_000_000n) return `0.${(nano + 1_000_000_000n).toString().slice(1)}`
   const digits = (nano < 0n ? -nano : nano).toString().padStart(10, '0')
   return `${nano < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`
 }

@@ -1,6 +1,26 @@
-/** What is counted of exchanges. Each counts several times: a route, model and target has its series at hand. */
+/** Counts exchanges. Each counts several times, so a route, model and target has its series at hand. */
 import type { Counter, Histogram, MoneyCounter, MoneySum, Series, Sum, Traced } from './metric-registry.ts'
-import type { ExchangeMeasures } from './metrics.ts'
+import type { ExchangeSummary } from './summary.ts'
+
+/** The part of an exchange that is counted. */
+export type ExchangeMeasures = Pick<
+  ExchangeSummary,
+  | 'route'
+  | 'outcome'
+  | 'code'
+  | 'traceId'
+  | 'isSampled'
+  | 'at'
+  | 'ms'
+  | 'model'
+  | 'firstTokenMs'
+  | 'perTokenMs'
+  | 'usage'
+  | 'charge'
+  | 'cost'
+  | 'target'
+  | 'attempts'
+>
 
 /** The metrics of exchanges. */
 export interface ExchangeMetrics {
@@ -84,7 +104,7 @@ export class ExchangeCounts {
       group.money.charged.add(charge.amount)
       group.money.overruns.add(charge.overrun)
     }
-    // Of a raw route nobody knows what its tokens are.
+    // A raw route's tokens may be of any model.
     if (summary.model === null || usage === null) return
     group.tokens ??= {
       input: metrics.tokens.of(route, model, provider, 'input'),

@@ -5,9 +5,9 @@ import type { ExchangeSummary } from './summary.ts'
 /** Texts that were written before; most lines are made of them. */
 const MAX_KNOWN = 4096
 
-/** Where the texts of several fields are kept together: from one field's value to the next one's. */
-class Known {
-  next: Map<string | number | boolean | null, Known> | null = null
+/** The text of several fields, found from one field's value to the next one's. */
+class Piece {
+  next: Map<string | number | boolean | null, Piece> | null = null
   /** Of the fields up to this one; empty until it is needed. */
   text = ''
 }
@@ -18,13 +18,13 @@ class Known {
  */
 export class ExchangeLines {
   readonly #clean: (text: string) => string
-  /** What was asked, by whom, and how it ended: three pieces of a line. */
-  #asked = new Known()
-  #clients = new Known()
-  #ends = new Known()
+  /** The three parts of a line that most exchanges share. */
+  #asked = new Piece()
+  #clients = new Piece()
+  #ends = new Piece()
   /** As JSON, with its quotes. */
   readonly #texts = new Map<string, string>()
-  #known = 0
+  #size = 0
 
   /** @param clean takes secrets out of a text */
   constructor(clean: (text: string) => string) {
@@ -33,17 +33,17 @@ export class ExchangeLines {
 
   /** The secrets have changed. */
   forget(): void {
-    this.#asked = new Known()
-    this.#clients = new Known()
-    this.#ends = new Known()
+    this.#asked = new Piece()
+    this.#clients = new Piece()
+    this.#ends = new Piece()
     this.#texts.clear()
-    this.#known = 0
+    this.#size = 0
   }
 
   /** @param time the field with the time, with the comma before it */
   line(summary: ExchangeSummary, time: string): string {
     const { usage, attempts, charge, firstChunkMs } = summary
-    if (this.#known >= MAX_KNOWN) this.forget()
+    if (this.#size >= MAX_KNOWN) this.forget()
     let line = `{"level":"info"${time},"id":"${summary.id}"${this.#askedIn(summary)}${this.#clientIn(summary)}`
     line += `${this.#endIn(summary)},"ms":${rounded(summary.ms)}`
     if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
@@ -86,13 +86,13 @@ export class ExchangeLines {
     return all.text
   }
 
-  #next(known: Known, value: string | number | boolean | null): Known {
+  #next(known: Piece, value: string | number | boolean | null): Piece {
     known.next ??= new Map()
     let next = known.next.get(value)
     if (next === undefined) {
-      next = new Known()
+      next = new Piece()
       known.next.set(value, next)
-      this.#known++
+      this.#size++
     }
     return next
   }
@@ -106,7 +106,7 @@ export class ExchangeLines {
     if (known !== undefined) return known
     const text = visibleJson(JSON.stringify(this.#clean(value.toWellFormed())))
     this.#texts.set(value, text)
-    this.#known++
+    this.#size++
     return text
   }
 }

@@ -259,7 +259,7 @@ export interface HistogramValues {
 /** By bucket; the one behind the last is that of all larger values. */
 type Exemplars = readonly (Exemplar | undefined)[]
 
-/** What a histogram has of one label set. */
+/** The values of a histogram for one label set. */
 export class Series implements HistogramValues {
   readonly #buckets: readonly number[]
   readonly counts: number[]

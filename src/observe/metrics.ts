@@ -1,6 +1,6 @@
 /** What /metrics tells: one method for each thing that happens, and sources that are asked when the page is read. */
 import { formatMoney, type NanoUsd } from '#contract'
-import { AttemptCounts, ExchangeCounts } from './exchange-counts.ts'
+import { AttemptCounts, ExchangeCounts, type ExchangeMeasures } from './exchange-counts.ts'
 import { type MetricName, metric } from './metric-list.ts'
 import {
   createRegistry,
@@ -11,27 +11,6 @@ import {
   type Registry,
 } from './metric-registry.ts'
 import { addProcessMetrics, addThreadMetrics, type NodeSources } from './node-metrics.ts'
-import type { ExchangeSummary } from './summary.ts'
-
-/** What is counted of an exchange. */
-export type ExchangeMeasures = Pick<
-  ExchangeSummary,
-  | 'route'
-  | 'outcome'
-  | 'code'
-  | 'traceId'
-  | 'isSampled'
-  | 'at'
-  | 'ms'
-  | 'model'
-  | 'firstTokenMs'
-  | 'perTokenMs'
-  | 'usage'
-  | 'charge'
-  | 'cost'
-  | 'target'
-  | 'attempts'
->
 
 export interface Metrics {
   exchange(summary: ExchangeMeasures): void

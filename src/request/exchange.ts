@@ -79,7 +79,7 @@ export interface ExchangeListener {
   onAnswered?(): void
 }
 
-/** Who listens to an exchange. One or two do at a time: a list of them has room for seventeen. */
+/** A listener of an exchange, in a list of its own: an array has room for seventeen, and there are one or two. */
 class Listening {
   readonly listener: ExchangeListener
   before: Listening | null

@@ -153,6 +153,18 @@ describe('a cost', () => {
   })
 })
 
+test('a price that was used before costs what a new one does: its steps and tiers are kept apart', () => {
+  fc.assert(
+    fc.property(fc.array(usages, { maxLength: 8 }), prices, (all, price) => {
+      for (const usage of all) {
+        const anew = structuredClone(price)
+        expect(cost(usage, price)).toEqual(cost(usage, anew))
+        expect(ceiling(usage, price)).toEqual(ceiling(usage, anew))
+      }
+    }),
+  )
+})
+
 test('parts never exceed their wholes, and what fits stays as it is', () => {
   const any = fc.record(Object.fromEntries(UNIT_NAMES.map(unit => [unit, count])), { requiredKeys: [] })
   fc.assert(

@@ -1,5 +1,6 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { MeteredUsage } from '#contract'
+import type { ErrorCode, MeteredUsage, Outcome, RouteKind } from '#contract'
 import { ExchangeLines } from '../../src/observe/exchange-line.ts'
 import { createRedactor, REDACTED } from '../../src/observe/redact.ts'
 import type { ExchangeSummary } from '../../src/observe/summary.ts'
@@ -54,6 +55,41 @@ describe('the line of an exchange', () => {
     for (let index = 0; index < 10_000; index++) {
       expect(lineOf({ address: `a${index}` }, lines)['address']).toBe(`a${index}`)
     }
+  })
+
+  it('is the same whatever lines were written before it', () => {
+    const some = <Value>(...values: readonly Value[]) => fc.constantFrom<Value | null>(null, ...values)
+    const exchanges = fc.record({
+      route: fc.constantFrom('/a', '/b'),
+      kind: fc.constantFrom<RouteKind>('chat', 'raw'),
+      traceId: some('ab'.repeat(16), 'cd'.repeat(16)),
+      policy: fc.constantFrom('a', 'b'),
+      method: fc.constantFrom('GET', 'POST'),
+      model: some('a', 'b'),
+      target: some('a', 'b'),
+      accountId: some('a', 'b'),
+      keyId: some('a', 'b'),
+      status: some(200, 429),
+      outcome: some<Outcome>('answered', 'refused'),
+      code: some<ErrorCode>('forbidden', 'account_frozen'),
+      decidedBy: some('a', 'b'),
+      stream: some(true, false),
+    })
+    const lines = new ExchangeLines(text => text)
+    fc.assert(
+      fc.property(exchanges, given => {
+        expect(lineOf(given, lines)).toEqual(lineOf(given))
+        const { id, policy, model, decided_by: decidedBy, trace_id: traceId, status } = lineOf(given, lines)
+        expect({ id, policy, model, decidedBy, traceId, status }).toEqual({
+          id: 'req_1',
+          policy: given.policy,
+          model: given.model ?? undefined,
+          decidedBy: given.decidedBy ?? undefined,
+          traceId: given.traceId ?? undefined,
+          status: given.status ?? undefined,
+        })
+      }),
+    )
   })
 
   it('leaves out what is not known, and keeps zeros and false', () => {
