@@ -25,7 +25,7 @@ import { createRefusing } from './engine/refusing.ts'
 import { type Refused, StoreError } from './error.ts'
 import { type Budgets, createBudgets } from './money/budgets.ts'
 import { createCommitCount } from './money/commit-count.ts'
-import { createLedgerOperations, type LedgerOperations, type LedgerParts } from './money/ledger.ts'
+import { createBalances, createLedgerOperations, type LedgerOperations, type LedgerParts } from './money/ledger.ts'
 import { createOpenHolds } from './money/open-holds.ts'
 import { createUsageWriter } from './money/usage.ts'
 import { type AccountOperations, createAccountOperations } from './people/accounts.ts'
@@ -124,16 +124,18 @@ export function createWriter(
   const fence = replica && createFence(database, replica, open)
   const usage = createUsageWriter(database)
   const budgets = createBudgets(database)
+  const balances = createBalances(database)
   const count = createCommitCount(database, path)
   const probe = createProbe(database, isShared ? probeName(replica?.id ?? NOBODY) : 'probe')
-  const operations = createOperations(database, clock, { open, usage, budgets, fence, replica, probe })
+  const operations = createOperations(database, clock, { open, usage, budgets, balances, fence, replica, probe })
   const begin = database.prepare(fence?.begin ?? database.dialect.begin)
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
   let closed = false
 
   const perform = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
-  const apply = createRefusing(database, perform, WITHOUT_SAVEPOINT)
+  const flush = () => [balances, budgets].forEach(rows => void rows.flush())
+  const apply = createRefusing(database, perform, WITHOUT_SAVEPOINT, flush)
   const batches = isShared
     ? new LedgerBatches(database, open, clock, apply as (operation: NamedOperation) => unknown)
     : null
@@ -152,6 +154,7 @@ export function createWriter(
       commit() {
         try {
           within(() => {
+            flush()
             usage.beforeCommit()
             open.beforeCommit(clock.now())
             count.beforeCommit()
@@ -171,6 +174,7 @@ export function createWriter(
         probe.doubt()
         open.rolledBack()
         usage.forget()
+        balances.forget()
         budgets.forget()
         batches?.rolledBack()
         // After some errors (a full disk) SQLite has rolled back by itself.
@@ -212,10 +216,10 @@ interface OperationParts extends LedgerParts {
 function createOperations(
   database: Database,
   clock: Clock,
-  { open, usage, budgets, fence, replica, probe }: OperationParts,
+  { open, usage, budgets, balances, fence, replica, probe }: OperationParts,
 ): Operations {
   const isShared = database.dialect.engine === 'postgres'
-  const ledger = createLedgerOperations(database, { open, usage, budgets }, clock)
+  const ledger = createLedgerOperations(database, { open, usage, budgets, balances }, clock)
   const accounts = createAccountOperations(database, clock)
   const sessions = createSessionOperations(database, clock)
   const makers = createMakers(database, clock)

@@ -11,6 +11,7 @@ import type { Database } from '../engine/database.ts'
 import { notFound } from '../mistakes.ts'
 import { createAccountFinder } from '../people/accounts.ts'
 import type { NewBudget } from '../store.ts'
+import { GroupRows } from './group-rows.ts'
 import { HOLD_AT, type HoldRecord, LARGEST } from './ledger-fields.ts'
 
 const SUBJECTS = ['account', 'key', 'model'] as const
@@ -32,17 +33,21 @@ export interface Reserved {
 }
 
 export interface Budgets {
-  /** All or nothing: the ids of the budgets, null for none, or what is short. */
-  reserve(hold: HoldRecord, nowMs: number): string | null | ShortHold
-  /** Takes a `reserve` back. */
-  unreserve(reserved: Reserved, amount: NanoUsd): void
+  /** What has no room for a hold; null: there is room in all of them. */
+  shortOf(hold: HoldRecord, nowMs: number): ShortHold | null
+  /** The ids of the budgets of a hold, with a space between two; null: none. */
+  idsOf(hold: HoldRecord): string | null
+  /** Reserves in all of them. */
+  reserve(hold: HoldRecord, nowMs: number): void
   /** @param charged below 0: an amount that is given back */
   settle(reserved: Reserved, held: NanoUsd, charged: NanoUsd): void
   /** The smallest rest, 0 at least; null without a limit. */
   free(reserved: Reserved): NanoUsd | null
   setCap(key: string, cap: NanoUsd | null): void
   setBudget(budget: SetBudget): void
-  /** Reads the budgets again: a change of them may not have been committed. */
+  /** Writes what holds and settles have changed: before COMMIT, and before anything else uses the tables. */
+  flush(): void
+  /** Reads everything again: a change may not have been committed. */
   forget(): void
 }
 
@@ -54,8 +59,55 @@ type Budget = {
   readonly amount: NanoUsd
 }
 
-/** A row of what is used. */
-type Used = { readonly amount: NanoUsd | null; readonly held: NanoUsd; readonly spent: NanoUsd }
+/** A row of what is used, as the transaction has it. */
+interface Used {
+  readonly amount: NanoUsd | null
+  held: NanoUsd
+  spent: NanoUsd
+}
+
+interface UsedOfKey extends Used {
+  requests: bigint
+  lastUsedAt: bigint | number | null
+}
+
+/** The table `budget`. One process writes to SQLite; in PostgreSQL the function `write_group` reserves. */
+class KnownBudgets {
+  readonly #read: () => readonly Budget[]
+  #bySubject: ReadonlyMap<string, readonly Budget[]> | null = null
+  #periods: ReadonlyMap<string, Period> = new Map()
+
+  constructor(read: () => readonly Budget[]) {
+    this.#read = read
+  }
+
+  /** Those in which a hold reserves. */
+  of(hold: HoldRecord): readonly Budget[] {
+    const found = this.#known()
+    if (found.size === 0) return []
+    const names = { account: hold[HOLD_AT.accountId], key: hold[HOLD_AT.keyId], model: hold[HOLD_AT.model] }
+    return SUBJECTS.flatMap(of => found.get(`${of} ${names[of]}`) ?? [])
+  }
+
+  /** Undefined: the budget is not there any more. */
+  periodOf(id: string): Period | undefined {
+    this.#known()
+    return this.#periods.get(id)
+  }
+
+  forget(): void {
+    this.#bySubject = null
+  }
+
+  #known(): ReadonlyMap<string, readonly Budget[]> {
+    if (this.#bySubject === null) {
+      const all = this.#read()
+      this.#bySubject = Map.groupBy(all, ({ of, name }) => `${of} ${name}`)
+      this.#periods = new Map(all.map(({ id, period }) => [id, period]))
+    }
+    return this.#bySubject
+  }
+}
 
 /** When the period of a time began, in UTC. */
 export function startOfPeriod(period: Period, ms: number): number {
@@ -68,118 +120,147 @@ export function startOfPeriod(period: Period, ms: number): number {
 export function createBudgets(database: Database): Budgets {
   const statements = prepare(database)
   const idOf = createAccountFinder(database)
-  /** By subject and name. One process writes to SQLite; in PostgreSQL the function `write_group` reserves. */
-  let known: ReadonlyMap<string, readonly Budget[]> | null = null
+  const known = new KnownBudgets(() => statements.list.all() as Budget[])
+  const { keys, uses } = createRows(statements)
 
-  function budgetsOf(hold: HoldRecord): readonly Budget[] {
-    known ??= Map.groupBy(statements.list.all() as Budget[], ({ of, name }) => `${of} ${name}`)
-    if (known.size === 0) return []
-    const names = { account: hold[HOLD_AT.accountId], key: hold[HOLD_AT.keyId], model: hold[HOLD_AT.model] }
-    return SUBJECTS.flatMap(of => known!.get(`${of} ${names[of]}`) ?? [])
-  }
+  const keyOf = (key: string): UsedOfKey =>
+    keys.find(key) ?? { amount: null, held: 0n, spent: 0n, requests: 0n, lastUsedAt: null }
 
-  /** The budgets of a hold that are still there, each with the row's begin. */
-  function rowsOf({ budgets, at }: Reserved): readonly (readonly [id: string, start: number])[] {
+  const useOf = (name: string, { amount }: Budget): Used => uses.find(name) ?? { amount, held: 0n, spent: 0n }
+
+  /** The rows of a hold in the budgets that are still there. */
+  function namesOf({ budgets, at }: Reserved): readonly string[] {
     if (budgets === null) return []
     return budgets.split(' ').flatMap(id => {
-      const period = statements.period.get(id)?.['period'] as Period | undefined
-      return period === undefined ? [] : [[id, startOfPeriod(period, Number(at))] as const]
+      const period = known.periodOf(id)
+      return period === undefined ? [] : [nameOf(id, period, Number(at))]
     })
   }
 
-  function shortOf({ id, of, period, amount }: Budget, nowMs: number): ShortHold {
-    const nothing = { amount, spent: 0n, held: 0n }
-    const used = (statements.findUse.get(id, startOfPeriod(period, nowMs)) as Used | undefined) ?? nothing
-    return short(of === 'key' ? 'key' : 'account', used)
-  }
-
-  function unreserve(reserved: Reserved, amount: NanoUsd): void {
-    statements.unreserveKey.run(amount, reserved.key)
-    for (const [id, start] of rowsOf(reserved)) statements.settle.run(amount, 0n, id, start)
-  }
-
   return {
+    shortOf(hold, nowMs) {
+      const amount = hold[HOLD_AT.amount]
+      const used = keyOf(hold[HOLD_AT.keyId])
+      if (!hasRoom(used, amount)) return short('key', used)
+      for (const budget of known.of(hold)) {
+        const use = useOf(nameOf(budget.id, budget.period, nowMs), budget)
+        if (!hasRoom(use, amount)) return short(budget.of === 'key' ? 'key' : 'account', use)
+      }
+      return null
+    },
+    idsOf(hold) {
+      const budgets = known.of(hold)
+      return budgets.length === 0 ? null : budgets.map(({ id }) => id).join(' ')
+    },
     reserve(hold, nowMs) {
       const [key, amount] = [hold[HOLD_AT.keyId], hold[HOLD_AT.amount]]
-      if (statements.reserveKey.run(key, amount, nowMs).changes === 0) {
-        return short('key', statements.findKey.get(key) as Used)
+      const used = keyOf(key)
+      used.held += amount
+      used.requests++
+      used.lastUsedAt = nowMs
+      keys.change(key, used)
+      for (const budget of known.of(hold)) {
+        const name = nameOf(budget.id, budget.period, nowMs)
+        const use = useOf(name, budget)
+        use.held += amount
+        uses.change(name, use)
       }
-      const reserved: string[] = []
-      for (const budget of budgetsOf(hold)) {
-        const start = startOfPeriod(budget.period, nowMs)
-        if (statements.reserve.run(budget.id, start, budget.amount, amount).changes === 0) {
-          unreserve({ key, at: nowMs, budgets: listOf(reserved) }, amount)
-          return shortOf(budget, nowMs)
-        }
-        reserved.push(budget.id)
-      }
-      return listOf(reserved)
     },
-    unreserve,
     settle(reserved, held, charged) {
-      statements.settleKey.run(held, charged, reserved.key)
-      for (const [id, start] of rowsOf(reserved)) statements.settle.run(held, charged, id, start)
+      charge(keys, reserved.key, held, charged)
+      for (const name of namesOf(reserved)) charge(uses, name, held, charged)
     },
     free(reserved) {
-      const uses = rowsOf(reserved).map(([id, start]) => statements.findUse.get(id, start))
-      const rows = [statements.findKey.get(reserved.key), ...uses]
-      const limits = (rows as (Used | undefined)[]).filter(row => row !== undefined && row.amount !== null) as Used[]
+      const rows = [keys.find(reserved.key), ...namesOf(reserved).map(name => uses.find(name))]
+      const limits = rows.filter(row => row !== undefined && row.amount !== null) as Used[]
       if (limits.length === 0) return null
       return limits.map(restOf).reduce((least, rest) => (rest < least ? rest : least), LARGEST)
     },
     setCap: (key, cap) => void statements.setCap.run(key, cap),
     setBudget({ id, of, name, period, amount }) {
-      known = null
+      known.forget()
       if (of === 'key' && statements.isKey.get(name) === undefined) throw notFound(`The key ${name} is not there.`)
       const subject = of === 'account' ? idOf(name) : name
       if (of === 'key' && period === 'life') statements.setCap.run(name, amount)
       else if (amount === null) statements.remove.run(of, subject, period)
       else statements.setUse.run(amount, statements.put.get(id, of, subject, period, amount)!['id']!)
     },
+    flush() {
+      keys.flush()
+      uses.flush()
+    },
     forget() {
-      known = null
+      known.forget()
+      keys.forget()
+      uses.forget()
     },
   }
 }
 
-const restOf = ({ amount, spent, held }: Used): NanoUsd => (amount! > spent + held ? amount! - spent - held : 0n)
+function createRows(statements: ReturnType<typeof prepare>) {
+  return {
+    keys: new GroupRows<UsedOfKey>({
+      read: key => statements.findKey.get(key) as unknown as UsedOfKey | undefined,
+      write(key, { held, spent, requests, lastUsedAt }) {
+        const values = [held, spent, requests, lastUsedAt, key]
+        if (statements.changeKey.run(...values).changes === 0) statements.putKey.run(...values)
+      },
+    }),
+    /** By the budget's id and the begin of the period. */
+    uses: new GroupRows<Used>({
+      read: name => statements.findUse.get(...name.split(' ')) as unknown as Used | undefined,
+      write(name, { amount, held, spent }) {
+        const values = [held, spent, ...name.split(' ')]
+        if (statements.changeUse.run(...values).changes === 0) statements.putUse.run(...values, amount)
+      },
+    }),
+  }
+}
 
-const listOf = (ids: readonly string[]): string | null => (ids.length === 0 ? null : ids.join(' '))
+const nameOf = (id: string, period: Period, ms: number): string => `${id} ${startOfPeriod(period, ms)}`
+
+const hasRoom = ({ amount, spent, held }: Used, more: NanoUsd): boolean =>
+  amount === null || spent + held + more <= amount
+
+function charge<Row extends Used>(rows: GroupRows<Row>, name: string, held: NanoUsd, charged: NanoUsd): void {
+  const row = rows.find(name)
+  if (row === undefined) return
+  row.held -= held
+  const spent = row.spent + charged
+  row.spent = spent < LARGEST ? spent : LARGEST
+  rows.change(name, row)
+}
+
+const restOf = ({ amount, spent, held }: Used): NanoUsd => (amount! > spent + held ? amount! - spent - held : 0n)
 
 function short(of: ShortHold['of'], { amount, spent, held }: Used): ShortHold {
   return { held: false, reason: 'short', of, available: amount! - spent - held, onHold: held }
 }
 
-const brim = (column: string, more: string) =>
-  `CASE WHEN ${column} - ${LARGEST} + ${more} > 0 THEN ${LARGEST} ELSE ${column} + ${more} END`
 const ceiling = (limit: string, used: string) => `CASE WHEN ${limit} < ${used} THEN ${used} ELSE ${limit} END`
 
 function prepare(database: Database) {
   return {
-    // The condition is the lock, as that of the balance is.
-    reserveKey: database.prepare(`
-      INSERT INTO key_total (key, held, requests, last_used_at) VALUES (?1, ?2, 1, ?3)
-      ON CONFLICT (key) DO UPDATE
-      SET held = key_total.held + excluded.held, requests = key_total.requests + 1, last_used_at = excluded.last_used_at
-      WHERE key_total.cap IS NULL OR key_total.spent + key_total.held + excluded.held <= key_total.cap`),
-    unreserveKey: database.prepare('UPDATE key_total SET held = held - ?, requests = requests - 1 WHERE key = ?'),
-    settleKey: database.prepare(`
-      UPDATE key_total SET held = held - ?1, spent = ${brim('spent', '?2')} WHERE key = ?3`),
-    findKey: database.prepareMoney('SELECT cap AS amount, held, spent FROM key_total WHERE key = ?'),
+    findKey: database.prepareMoney(`
+      SELECT cap AS amount, held, spent, requests, last_used_at AS "lastUsedAt" FROM key_total WHERE key = ?`),
+    changeKey: database.prepare(
+      'UPDATE key_total SET held = ?1, spent = ?2, requests = ?3, last_used_at = ?4 WHERE key = ?5',
+    ),
+    putKey: database.prepare('INSERT INTO key_total (held, spent, requests, last_used_at, key) VALUES (?, ?, ?, ?, ?)'),
     isKey: database.prepare('SELECT 1 FROM key WHERE id = ?'),
     setCap: database.prepare(`
       INSERT INTO key_total (key, cap, ceiling) VALUES (?1, ?2, ?2)
       ON CONFLICT (key) DO UPDATE SET cap = excluded.cap,
         ceiling = ${ceiling('excluded.cap', 'key_total.spent + key_total.held')}`),
     list: database.prepareMoney('SELECT id, of, name, period, amount FROM budget ORDER BY id'),
-    period: database.prepare('SELECT period FROM budget WHERE id = ?'),
-    reserve: database.prepare(`
-      INSERT INTO budget_use (budget, period_start, amount, ceiling, held) SELECT ?1, ?2, ?3, ?3, ?4 WHERE ?4 <= ?3
-      ON CONFLICT (budget, period_start) DO UPDATE SET held = budget_use.held + excluded.held
-      WHERE budget_use.spent + budget_use.held + excluded.held <= budget_use.amount`),
-    settle: database.prepare(`
-      UPDATE budget_use SET held = held - ?1, spent = ${brim('spent', '?2')} WHERE budget = ?3 AND period_start = ?4`),
-    findUse: database.prepareMoney('SELECT amount, held, spent FROM budget_use WHERE budget = ? AND period_start = ?'),
+    findUse: database.prepareMoney(`
+      SELECT amount, held, spent FROM budget_use WHERE budget = ? AND period_start = CAST(? AS BIGINT)`),
+    changeUse: database.prepare(
+      'UPDATE budget_use SET held = ?1, spent = ?2 WHERE budget = ?3 AND period_start = CAST(?4 AS BIGINT)',
+    ),
+    putUse: database.prepare(`
+      INSERT INTO budget_use (held, spent, budget, period_start, amount, ceiling)
+      VALUES (?1, ?2, ?3, CAST(?4 AS BIGINT), ?5, ?5)`),
     put: database.prepare(`
       INSERT INTO budget (id, of, name, period, zone, amount) VALUES (?, ?, ?, ?, 'UTC', ?)
       ON CONFLICT (of, name, period) DO UPDATE SET amount = excluded.amount RETURNING id`),

@@ -5,9 +5,12 @@
  */
 import type { Clock, NanoUsd, SettleRequest } from '#contract'
 import type { Database, Value } from '../engine/database.ts'
-import type { Budgets, Reserved } from './budgets.ts'
+import type { Budgets } from './budgets.ts'
+import type { GroupRows } from './group-rows.ts'
+import type { Balance } from './ledger.ts'
 import { columnsOf, marksOf, SETTLE_AT, SETTLE_FIELDS, type SettleRecord } from './ledger-fields.ts'
-import { failedOf, type UsageWriter, type Used } from './usage.ts'
+import type { Hold } from './open-holds.ts'
+import { failedOf, type UsageWriter } from './usage.ts'
 
 type Recovered = {
   readonly amount: NanoUsd
@@ -20,6 +23,7 @@ type Recovered = {
 }
 
 export interface CorrectionParts {
+  readonly balances: GroupRows<Balance>
   readonly budgets: Budgets
   readonly usage: UsageWriter
   readonly clock: Clock
@@ -31,17 +35,15 @@ export interface CorrectionParts {
  */
 export function createCorrection(
   database: Database,
-  { budgets, usage, clock }: CorrectionParts,
-): (late: SettleRecord, hold: Used & Reserved) => boolean {
+  { balances, budgets, usage, clock }: CorrectionParts,
+): (late: SettleRecord, hold: Hold) => boolean {
   const findRecovered = database.prepareMoney(`
     SELECT amount, at, outcome, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens FROM ${database.dialect.only('event')}
     WHERE id = ? AND kind = 1 AND source = 'recovered'
       AND NOT EXISTS (SELECT 1 FROM correction WHERE correction.id = event.id)`)
-  const findFree = database.prepareMoney('SELECT posted - held AS free FROM balance WHERE account = ?')
   const put = database.prepare(`
     INSERT INTO correction (kind, account, key, model, at, settled_at, ${columnsOf(SETTLE_FIELDS)})
     VALUES (1, ?, ?, ?, ?, ?, ${marksOf(SETTLE_FIELDS)})`)
-  const post = database.prepare('UPDATE balance SET posted = posted - ? WHERE account = ?')
 
   return (late, hold) => {
     const [exchange, amount, overrun, source, outcome] = late
@@ -49,7 +51,8 @@ export function createCorrection(
     const recovered = findRecovered.get(exchange) as Recovered | undefined
     if (recovered === undefined) return false
     const difference = amount - recovered.amount
-    const free = findFree.get(hold.account)!['free'] as NanoUsd
+    const balance = balances.find(hold.account)!
+    const free = balance.posted - balance.held
     const booked = least(difference, least(free, budgets.free(hold) ?? free))
     const settledAt = Number(recovered.at)
     const fields: Value[] = [...late]
@@ -57,7 +60,8 @@ export function createCorrection(
     // Neither the account nor a budget can pay the rest any more.
     fields[SETTLE_AT.overrun] = overrun + difference - booked
     put.run(hold.account, hold.key, hold.model, clock.now(), settledAt, ...fields)
-    post.run(booked, hold.account)
+    balance.posted -= booked
+    balances.change(hold.account, balance)
     budgets.settle(hold, 0n, booked)
     const counts = {
       requests: 0,

@@ -4,15 +4,7 @@
  * In PostgreSQL a function does the same for a whole group (ledger-batches.ts); of this file it leaves the credits.
  */
 
-import {
-  type Checkpoint,
-  type Clock,
-  formatMoney,
-  type HoldResult,
-  type NanoUsd,
-  type SettleResult,
-  type ShortHold,
-} from '#contract'
+import { type Checkpoint, type Clock, formatMoney, type HoldResult, type NanoUsd, type SettleResult } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { Refused, StoreError } from '../error.ts'
 import { conflict } from '../mistakes.ts'
@@ -20,6 +12,7 @@ import { createAccountFinder } from '../people/accounts.ts'
 import type { CreditGrant } from '../store.ts'
 import type { Budgets } from './budgets.ts'
 import { createCorrection } from './corrections.ts'
+import { GroupRows } from './group-rows.ts'
 import {
   columnsOf,
   HOLD_FIELDS,
@@ -29,7 +22,7 @@ import {
   SETTLE_FIELDS,
   type SettleRecord,
 } from './ledger-fields.ts'
-import type { OpenHolds } from './open-holds.ts'
+import type { Hold, OpenHolds } from './open-holds.ts'
 import type { UsageWriter } from './usage.ts'
 
 /** `kind` in the table `event`. */
@@ -44,6 +37,7 @@ export interface LedgerParts {
   readonly open: OpenHolds
   readonly usage: UsageWriter
   readonly budgets: Budgets
+  readonly balances: GroupRows<Balance>
 }
 
 export interface LedgerOperations {
@@ -54,29 +48,31 @@ export interface LedgerOperations {
   credit(grant: CreditGrant): boolean
 }
 
-// Types, not interfaces: those would not fit a row's index signature.
-type Balance = {
-  readonly posted: NanoUsd
-  readonly held: NanoUsd
+/** The row of an account, as the transaction has it. */
+export interface Balance {
+  posted: NanoUsd
+  held: NanoUsd
   readonly frozen: bigint
 }
 
+// A type, not an interface: that would not fit a row's index signature.
 type AmountOfAccount = {
   readonly account: string
   readonly amount: NanoUsd
 }
 
-type FoundHold = AmountOfAccount & {
-  readonly key: string
-  readonly model: string
-  readonly at: bigint
-  readonly budgets: string | null
+export function createBalances(database: Database): GroupRows<Balance> {
+  const find = database.prepareMoney('SELECT posted, held, frozen FROM balance WHERE account = ?')
+  const change = database.prepare('UPDATE balance SET posted = ?, held = ? WHERE account = ?')
+  return new GroupRows<Balance>({
+    read: account => find.get(account) as unknown as Balance | undefined,
+    write: (account, { posted, held }) => void change.run(posted, held, account),
+  })
 }
 
 export function createLedgerOperations(database: Database, given: LedgerParts, clock: Clock): LedgerOperations {
-  const { budgets, usage } = given
   const idOf = createAccountFinder(database)
-  const correct = createCorrection(database, { budgets, usage, clock })
+  const correct = createCorrection(database, { ...given, clock })
   const parts = { ...given, statements: prepare(database), correct, idOf, clock }
   return { ...createHoldOperation(parts), ...createSettleOperations(parts), ...createCreditOperation(parts) }
 }
@@ -89,78 +85,72 @@ interface Parts extends LedgerParts {
   readonly clock: Clock
 }
 
-function createHoldOperation({ statements, budgets, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
+function createHoldOperation({ statements, balances, budgets, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
   function hold(request: HoldRecord): HoldResult | Refused {
-    const [exchange, account, amount, key] = request
-    const { changes } = statements.reserve.run(amount, account)
-    if (changes === 0) return repeatedHold(request) ?? refusedHold(request)
+    const [exchange, account, amount, key, model] = request
     // One time for both: the budgets of the hold are those of the event's period.
     const now = clock.now()
-    const reserved = budgets.reserve(request, now)
-    if (typeof reserved === 'object' && reserved !== null) {
-      statements.unreserve.run(amount, account)
-      return repeatedHold(request) ?? refusedByBudget(request, reserved)
-    }
-    if (!putHold(request, now, reserved)) {
-      statements.unreserve.run(amount, account)
-      budgets.unreserve({ key, at: now, budgets: reserved }, amount)
-      return repeatedHold(request)!
-    }
-    open.opened(exchange)
-    return { held: true, available: available(account) }
-  }
-
-  function putHold(request: HoldRecord, now: number, reserved: string | null): boolean {
-    return statements.putHold.run(now, reserved, ...request).changes !== 0
+    const balance = balances.find(account)
+    const refused = refusedBy(balance, amount) ?? budgets.shortOf(request, now)
+    if (refused !== null) return repeatedHold(request) ?? noHold(exchange, refused)
+    const reserved = budgets.idsOf(request)
+    if (statements.putHold.run(now, reserved, ...request).changes === 0) return repeatedHold(request)!
+    balance!.held += amount
+    balances.change(account, balance!)
+    budgets.reserve(request, now)
+    open.opened(exchange, { account, amount, key, model, at: now, budgets: reserved })
+    return { held: true, available: available(balance!) }
   }
 
   /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
   function repeatedHold(request: HoldRecord): HoldResult | Refused | undefined {
     const [exchange, account, amount] = request
-    const found = statements.findHold.get(exchange) as FoundHold | undefined
+    const found = statements.findHold.get(exchange) as Hold | undefined
     if (found === undefined) return undefined
     if (found.account !== account || found.amount !== amount) return otherHold(request, found.account, found.amount)
     if (statements.isSettled.get(exchange) !== undefined) return isEnded(request)
-    open.opened(exchange)
-    return { held: true, available: available(account) }
+    open.opened(exchange, found)
+    return { held: true, available: available(balances.find(account)!) }
   }
 
-  // A search of its own: RETURNING in the UPDATE costs more than both.
-  function available(account: string): NanoUsd {
-    return statements.findAvailable.get(account)!['available'] as NanoUsd
-  }
-
-  function refusedHold([exchange, account]: HoldRecord): HoldResult {
+  function noHold(exchange: string, refused: HoldResult): HoldResult {
     open.closed(exchange)
-    const found = balanceOf(statements, account)
-    if (found === undefined) return { held: false, reason: 'unknown_account' }
-    if (found.frozen !== 0n) return { held: false, reason: 'frozen' }
-    return { held: false, reason: 'short', of: 'account', available: found.posted - found.held, onHold: found.held }
-  }
-
-  function refusedByBudget([exchange]: HoldRecord, short: ShortHold): HoldResult {
-    open.closed(exchange)
-    return short
+    return refused
   }
 
   return { hold }
 }
 
+const available = ({ posted, held }: Balance): NanoUsd => posted - held
+
+/** Why an account cannot hold an amount; null: it can. */
+function refusedBy(balance: Balance | undefined, amount: NanoUsd): HoldResult | null {
+  if (balance === undefined) return { held: false, reason: 'unknown_account' }
+  if (balance.frozen !== 0n) return { held: false, reason: 'frozen' }
+  if (available(balance) >= amount) return null
+  return { held: false, reason: 'short', of: 'account', available: available(balance), onHold: balance.held }
+}
+
 function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' | 'checkpoint'> {
-  const { statements, budgets, correct, open, usage, clock } = parts
+  const { statements, balances, budgets, correct, open, usage, clock } = parts
 
   function settle(request: SettleRecord): SettleResult | Refused {
     const [exchange, amount] = request
-    const held = statements.findHold.get(exchange) as FoundHold | undefined
+    const held = open.find(exchange) ?? (statements.findHold.get(exchange) as Hold | undefined)
     if (held !== undefined && amount > held.amount) return beyondItsHold(request, held.amount)
+    if (held === undefined) {
+      open.closed(exchange)
+      return 'no_hold'
+    }
+    const balance = balances.find(held.account)
+    if (balance === undefined) return withoutAccount(request, held.account)
     open.closed(exchange)
-    if (held === undefined) return 'no_hold'
     // One time for both: the hour of the usage is that of the event.
     const now = clock.now()
     if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
-    if (statements.post.run(held.amount, amount, held.account).changes === 0) {
-      throw withoutAccount(request, held.account).error
-    }
+    balance.held -= held.amount
+    balance.posted -= amount
+    balances.change(held.account, balance)
     budgets.settle(held, held.amount, amount)
     usage.add(held, request, now)
     return 'settled'
@@ -184,7 +174,7 @@ function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerO
   function credit(grant: CreditGrant): boolean {
     const id = CREDIT_PREFIX + grant.reference
     const account = idOf(grant.account)
-    const owner = balanceOf(statements, account)!
+    const owner = balanceOf(statements, account)
     const found = statements.findCredit.get(id) as AmountOfAccount | undefined
     if (found !== undefined) {
       if (found.account === account && found.amount === grant.amount) return false
@@ -202,7 +192,7 @@ function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerO
 
   function tooMuch(account: string, amount: NanoUsd): StoreError {
     // Holds may have changed since it was read first.
-    const { posted, held } = balanceOf(statements, account)!
+    const { posted, held } = balanceOf(statements, account)
     const free = inDollars(posted - held)
     return conflict(
       `${inDollars(-amount)} cannot be taken from ${account}: ${free} is available, and ${inDollars(held)} is held for requests in progress. At most ${free} can be taken.`,
@@ -233,17 +223,12 @@ function inDollars(amount: NanoUsd): string {
   return `${amount < 0n ? '-' : ''}$${formatMoney(amount < 0n ? -amount : amount)}`
 }
 
-function balanceOf(statements: Parts['statements'], account: string): Balance | undefined {
-  return statements.findBalance.get(account) as Balance | undefined
+function balanceOf(statements: Parts['statements'], account: string): Pick<Balance, 'posted' | 'held'> {
+  return statements.findBalance.get(account) as unknown as Balance
 }
 
 function prepare(database: Database) {
   return {
-    // The condition is the lock: no two holds can both see the same credit.
-    reserve: database.prepare(
-      'UPDATE balance SET held = held + ?1 WHERE account = ?2 AND posted - held >= ?1 AND frozen = 0',
-    ),
-    unreserve: database.prepare('UPDATE balance SET held = held - ? WHERE account = ?'),
     // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
     putHold: database.prepare(`
       INSERT INTO event (kind, at, budgets, ${columnsOf(HOLD_FIELDS)}) VALUES (${HOLD}, ?, ?, ${marksOf(HOLD_FIELDS)})
@@ -254,7 +239,6 @@ function prepare(database: Database) {
     putSettle: database.prepare(`
       INSERT INTO event (kind, account, at, ${columnsOf(SETTLE_FIELDS)}) VALUES (${SETTLE}, ?, ?, ${marksOf(SETTLE_FIELDS)})
       ON CONFLICT (id, kind) DO NOTHING`),
-    post: database.prepare('UPDATE balance SET held = held - ?, posted = posted - ? WHERE account = ?'),
     putCheckpoint: database.prepare(`
       INSERT INTO checkpoint (exchange, seq, amount, prompt_tokens, completion_tokens, at)
       SELECT CAST(?1 AS TEXT), coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = ?1), 0) + 1, CAST(?2 AS BIGINT),
@@ -264,9 +248,8 @@ function prepare(database: Database) {
     findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
     putCredit: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
-    // As with `reserve`: what is held stays covered.
+    // The condition is the lock: in PostgreSQL others may hold meanwhile. What is held stays covered.
     grant: database.prepare('UPDATE balance SET posted = posted + ?1 WHERE account = ?2 AND posted - held + ?1 >= 0'),
-    findAvailable: database.prepareMoney('SELECT posted - held AS available FROM balance WHERE account = ?'),
-    findBalance: database.prepareMoney('SELECT posted, held, frozen FROM balance WHERE account = ?'),
+    findBalance: database.prepareMoney('SELECT posted, held FROM balance WHERE account = ?'),
   }
 }

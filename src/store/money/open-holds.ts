@@ -17,10 +17,26 @@ export interface OpenHold {
   readonly amount: NanoUsd
 }
 
+/** What a settle needs of its hold; no event ever changes. A type: an interface would not fit a row's index signature. */
+export type Hold = {
+  readonly account: string
+  readonly amount: NanoUsd
+  readonly key: string
+  readonly model: string
+  readonly at: bigint | number
+  /** The ids of the budgets in which it has reserved; null: none. */
+  readonly budgets: string | null
+}
+
 export interface OpenHolds {
   count(): number
-  /** Within a transaction; counts only once it is committed. */
-  opened(exchange: string): void
+  /**
+   * Within a transaction; counts only once it is committed.
+   * @param hold left out: only the database has it
+   */
+  opened(exchange: string, hold?: Hold): void
+  /** One that is open and certainly on disk; undefined: look there. */
+  find(exchange: string): Hold | undefined
   /** There is no open hold of this exchange any more, or never was. */
   closed(exchange: string): void
   /** As the last thing before COMMIT: moves `open_from` when it is time, or when the transaction opened a smaller one. */
@@ -93,13 +109,14 @@ function createPut(database: Database, replica: number | null): (from: string) =
 
 export function createOpenHolds(database: Database, replica: number | null): OpenHolds {
   const put = createPut(database, replica)
-  const open = new Set(readOpenHolds(database, replica).map(hold => hold.exchange))
-  let newest = [...open].reduce(larger, '')
+  const open = new Map<string, Hold | undefined>()
+  for (const { exchange } of readOpenHolds(database, replica)) open.set(exchange, undefined)
+  let newest = [...open.keys()].reduce(larger, '')
   // Undefined after an uncertain commit that moved it: the next one has to say it again.
   let onDisk: string | undefined = readOpenFrom(database, replica)
   let movedAtMs = Number.NEGATIVE_INFINITY
   // What the running transaction has done, in order: open (true) or not any more. `written` is what it says about open_from.
-  const pending: [exchange: string, isOpen: boolean][] = []
+  const pending: [exchange: string, isOpen: boolean, hold?: Hold | undefined][] = []
   let written: string | undefined
 
   function isTime(nowMs: number): boolean {
@@ -111,9 +128,9 @@ export function createOpenHolds(database: Database, replica: number | null): Ope
 
   /** Of those open after this commit. With none open the newest there was: later ones are larger, or move it back. */
   function smallest(): string {
-    const last = new Map(pending)
+    const last = new Map(pending.map(([exchange, isOpen]) => [exchange, isOpen]))
     const opening = [...last.keys()].filter(exchange => last.get(exchange))
-    const left = [...open].filter(exchange => last.get(exchange) !== false).concat(opening)
+    const left = [...open.keys()].filter(exchange => last.get(exchange) !== false).concat(opening)
     return left.length > 0 ? left.reduce(smaller) : larger(newest, onDisk ?? '')
   }
 
@@ -124,7 +141,8 @@ export function createOpenHolds(database: Database, replica: number | null): Ope
 
   return {
     count: () => open.size,
-    opened: exchange => void pending.push([exchange, true]),
+    opened: (exchange, hold) => void pending.push([exchange, true, hold]),
+    find: exchange => open.get(exchange),
     closed: exchange => void pending.push([exchange, false]),
     beforeCommit(nowMs) {
       if (!isTime(nowMs)) return
@@ -135,8 +153,8 @@ export function createOpenHolds(database: Database, replica: number | null): Ope
       written = value
     },
     committed() {
-      for (const [exchange, isOpen] of pending) {
-        if (isOpen) open.add(exchange)
+      for (const [exchange, isOpen, hold] of pending) {
+        if (isOpen) open.set(exchange, hold)
         else open.delete(exchange)
         if (isOpen) newest = larger(newest, exchange)
       }
@@ -145,7 +163,7 @@ export function createOpenHolds(database: Database, replica: number | null): Ope
     },
     rolledBack: finish,
     uncertain() {
-      for (const [exchange, isOpen] of pending) if (isOpen) open.add(exchange)
+      for (const [exchange, isOpen] of pending) if (isOpen) open.set(exchange, undefined)
       if (written !== undefined) onDisk = undefined
       finish()
     },
