@@ -1,8 +1,8 @@
 /** What a store does when it is asked to write: requests are checked here, and become operations of the writer. */
-import type { Account, AccountBalance, Accounts, Ledger } from '#contract'
+import type { Account, AccountBalance, Accounts, HoldResult, Ledger } from '#contract'
 import type { FileWatch } from './files/files.ts'
 import type { Backlog } from './money/backlog.ts'
-import { holdRecord } from './money/ledger-fields.ts'
+import { type HoldRecord, holdRecord } from './money/ledger-fields.ts'
 import { checkCheckpoint, checkCredit, checkHold, checkSettle, money, text } from './money/preconditions.ts'
 import { ACCOUNT_PREFIX, checkAccount } from './people/accounts.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './people/keys.ts'
@@ -14,23 +14,34 @@ import type { Writer } from './writer.ts'
 
 const BUDGET_PREFIX = 'bud_'
 
-/** The ledger with its checks. @param onHold is told that a hold is asked for */
+/**
+ * The ledger with its checks. A hold and a settle are of every exchange, so they have as few promises as can be.
+ * @param onHold is told that a hold is asked for
+ */
 export function createLedger(writer: Writer, backlog: Backlog, onHold: () => void): Ledger {
+  async function holdAfterBacklog(record: HoldRecord): Promise<HoldResult> {
+    if (await backlog.attempt()) return writer.op('hold', record)
+    throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
+  }
+
   return {
-    async hold(request) {
-      checkHold(request)
-      onHold()
-      if (!backlog.isEmpty() && !(await backlog.attempt())) {
-        throw new StoreUnavailable('not_written', new Error('earlier settles wait to be written'))
+    hold(request) {
+      try {
+        checkHold(request)
+        onHold()
+        const record = holdRecord(request)
+        return backlog.isEmpty() ? writer.op('hold', record) : holdAfterBacklog(record)
+      } catch (mistake) {
+        return Promise.reject(mistake)
       }
-      return writer.op('hold', holdRecord(request))
     },
-    async settle(request) {
-      checkSettle(request)
-      const result = await backlog.settle(request)
-      // The ledger is back: then what had to wait is written too.
-      if (!backlog.isEmpty()) void backlog.catchUp()
-      return result
+    settle(request) {
+      try {
+        checkSettle(request)
+        return backlog.settle(request)
+      } catch (mistake) {
+        return Promise.reject(mistake)
+      }
     },
     async checkpoint(checkpoints) {
       checkpoints.forEach(checkCheckpoint)

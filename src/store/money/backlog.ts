@@ -22,7 +22,7 @@ export interface BacklogParts {
 }
 
 export interface Backlog {
-  /** The ledger's settle. Logs and counts a correction. */
+  /** The ledger's settle. Logs and counts a correction. Once it is written, what had to wait is tried again. */
   settle(request: SettleRequest): Promise<SettleResult>
   /** Takes a settle over, as `Ledger.spool` says. */
   keep(request: SettleRequest): Spooled
@@ -87,8 +87,11 @@ class WrittenLater implements Backlog {
     this.#isLeased = isLeased
   }
 
-  async settle(request: SettleRequest): Promise<SettleResult> {
-    const result = await this.#writer.op('settle', settleRecord(request))
+  settle(request: SettleRequest): Promise<SettleResult> {
+    return this.#writer.op('settle', settleRecord(request)).then(result => this.#settled(request, result))
+  }
+
+  #settled(request: SettleRequest, result: SettleResult): SettleResult {
     if (result === 'corrected') {
       this.#corrected++
       this.#log.warn(
@@ -96,6 +99,7 @@ class WrittenLater implements Backlog {
         'a charge that recovery had settled is corrected: this settle came after the lease had ended',
       )
     }
+    if (!this.isEmpty()) void this.catchUp()
     return result
   }
 

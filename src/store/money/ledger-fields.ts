@@ -136,8 +136,8 @@ const WITHOUT_COLUMN = UNIT_NAMES.filter(unit => UNITS[unit].field === null && u
 
 /** The units that have no column of their own, and the class of service; null: there are none. */
 function unitsText(usage: Usage): string | null {
+  if (usage.tier === undefined && !WITHOUT_COLUMN.some(unit => usage[unit])) return null
   const others = WITHOUT_COLUMN.filter(unit => usage[unit])
-  if (others.length === 0 && usage.tier === undefined) return null
   return JSON.stringify({ ...Object.fromEntries(others.map(unit => [unit, usage[unit]])), tier: usage.tier })
 }
 
