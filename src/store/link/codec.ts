@@ -8,7 +8,6 @@ import { deserialize, serialize } from 'node:v8'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { HoldResult } from '#contract'
 import { StoreError } from '../error.ts'
-import type { HoldRecord, SettleRecord } from '../money/ledger-fields.ts'
 import { StoreUnavailable, type Written } from '../store.ts'
 import type { Operation } from '../writer.ts'
 import { type Mailbox, type MailboxMemory, NONE } from './mailbox.ts'
@@ -69,20 +68,12 @@ const SHORT_OF = ['account', 'key'] as const
 /** Puts a request. False, and nothing is put, when there is no room now. Throws for what cannot be cloned. */
 export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs: number): boolean {
   const { ring } = way
-  if (name === 'hold') {
-    const text = HOLDS.text(request as HoldRecord)
-    if (text !== null && BODY + HOLDS.bytes(text) <= ring.largest) {
-      const at = begin(ring, BODY + HOLDS.bytes(text), HOLD, 0, id, sentAtMs)
-      return at !== NONE && put(ring, BODY + HOLDS.write(ring, at + BODY, request as HoldRecord, text))
-    }
-  } else if (name === 'settle') {
-    const text = SETTLES.text(request as SettleRecord)
-    if (text !== null && BODY + SETTLES.bytes(text) <= ring.largest) {
-      const at = begin(ring, BODY + SETTLES.bytes(text), SETTLE, 0, id, sentAtMs)
-      return at !== NONE && put(ring, BODY + SETTLES.write(ring, at + BODY, request as SettleRecord, text))
-    }
-  }
-  return writeClone(way, id, sentAtMs, [name, request])
+  const form = name === 'hold' ? HOLDS : name === 'settle' ? SETTLES : null
+  const bytes = form === null ? null : form.bytes(request as never)
+  if (form === null || bytes === null || BODY + bytes > ring.largest)
+    return writeClone(way, id, sentAtMs, [name, request])
+  const at = begin(ring, BODY + bytes, name === 'hold' ? HOLD : SETTLE, 0, id, sentAtMs)
+  return at !== NONE && put(ring, BODY + form.write(ring, at + BODY, request as never))
 }
 
 /** The request at a place, or the client that is to be attached; undefined for the end. */

@@ -1,6 +1,6 @@
 /**
  * A hold and a settle as bytes in a mailbox: numbers of 8 bytes (money as 64-bit integers), then the lengths of the texts,
- * then all texts as one, so that they are written and read by one call of the runtime.
+ * then all texts, so that they are read by one call of the runtime.
  */
 import type { NanoUsd } from '#contract'
 import { type Field, HOLD_FIELDS, type HoldRecord, SETTLE_FIELDS, type SettleRecord } from '../money/ledger-fields.ts'
@@ -36,28 +36,26 @@ class RecordForm<Record extends Values> {
     this.#nothing = fields.map(() => null)
   }
 
-  /** All texts of a record; null when its bytes cannot say it: an amount is too large, or a text is not a string. */
-  text(record: Record): string | null {
+  /**
+   * Most bytes of a record: a character of a string takes at most three bytes of UTF-8. Null when its bytes cannot say it: an amount
+   * is too large, or a text is not a string.
+   */
+  bytes(record: Record): number | null {
     for (const at of this.#money) {
       const amount = record[at] as NanoUsd | null
       if (amount === null ? !this.#isOptional[at] : !fits64(amount) || amount === NULL_MONEY) return null
     }
-    let all = ''
+    let bytes = this.#bytes
     for (const at of this.#texts) {
       const value = record[at]
-      if (typeof value === 'string') all += value
+      if (typeof value === 'string') bytes += 3 * value.length
       else if (value !== null || !this.#isOptional[at]) return null
     }
-    return all
+    return bytes
   }
 
-  /** Most bytes of a record: a character of a string takes at most three bytes of UTF-8. */
-  bytes(text: string): number {
-    return this.#bytes + 3 * text.length
-  }
-
-  /** @param text of the record. Returns the bytes that were written. */
-  write({ bytes, view }: Mailbox, begin: number, record: Record, text: string): number {
+  /** Returns the bytes that were written. */
+  write({ bytes, view }: Mailbox, begin: number, record: Record): number {
     let to = begin
     for (const at of this.#money) {
       view.setBigInt64(to, (record[at] as NanoUsd | null) ?? NULL_MONEY, true)
@@ -67,12 +65,15 @@ class RecordForm<Record extends Values> {
       view.setFloat64(to, (record[at] as number | null) ?? Number.NaN, true)
       to += 8
     }
+    // One by one: a string of all of them would be made for this alone.
+    let end = begin + this.#bytes
     for (const at of this.#texts) {
       const value = record[at] as string | null
       view.setInt32(to, value === null ? NULL : value.length, true)
       to += 4
+      if (value !== null) end += bytes.write(value, end)
     }
-    return this.#bytes + bytes.write(text, to)
+    return end - begin
   }
 
   /** Throws when the lengths of the texts are not that of all together. */
