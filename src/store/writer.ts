@@ -25,6 +25,7 @@ import { createRefusing } from './engine/refusing.ts'
 import { type Refused, StoreError } from './error.ts'
 import { type Budgets, createBudgets } from './money/budgets.ts'
 import { createCommitCount } from './money/commit-count.ts'
+import { createKnownTables } from './money/group-rows.ts'
 import { createBalances, createLedgerOperations, type LedgerOperations, type LedgerParts } from './money/ledger.ts'
 import { createOpenHolds } from './money/open-holds.ts'
 import { createUsageWriter } from './money/usage.ts'
@@ -134,8 +135,8 @@ export function createWriter(
   let closed = false
 
   const perform = ({ name, request }: Operation) => (operations[name] as (request: unknown) => unknown)(request)
-  const flush = () => [balances, budgets].forEach(rows => void rows.flush())
-  const apply = createRefusing(database, perform, WITHOUT_SAVEPOINT, flush)
+  const tables = createKnownTables(database, [balances, budgets])
+  const apply = createRefusing(database, perform, WITHOUT_SAVEPOINT, tables.handOver)
   const batches = isShared
     ? new LedgerBatches(database, open, clock, apply as (operation: NamedOperation) => unknown)
     : null
@@ -146,6 +147,7 @@ export function createWriter(
         count.begin()
         fence?.mend()
         begin.run()
+        tables.begin()
       },
       apply,
       ...(batches && {
@@ -154,7 +156,7 @@ export function createWriter(
       commit() {
         try {
           within(() => {
-            flush()
+            tables.flush()
             usage.beforeCommit()
             open.beforeCommit(clock.now())
             count.beforeCommit()
@@ -174,8 +176,7 @@ export function createWriter(
         probe.doubt()
         open.rolledBack()
         usage.forget()
-        balances.forget()
-        budgets.forget()
+        tables.forget()
         batches?.rolledBack()
         // After some errors (a full disk) SQLite has rolled back by itself.
         if (database.inTransaction()) rollback.run()

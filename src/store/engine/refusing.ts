@@ -9,20 +9,20 @@ import { type Database, isStorageFailure, type Statement } from './database.ts'
 /**
  * Wraps `perform`, so that it answers `Refused` after a mistake of its caller. What the storage fails to do is still thrown.
  * @param plain by name: those that leave nothing behind when they refuse
- * @param flush writes what these have left in memory, so that every other one sees it, and undoes none of it
+ * @param before writes what these have left in memory, so that every other one sees it, and undoes none of it
  */
 export function createRefusing<Operation extends { readonly name: string }>(
   database: Database,
   perform: (operation: Operation) => unknown,
   plain: ReadonlySet<string>,
-  flush: () => void,
+  before: () => void,
 ): (operation: Operation) => unknown {
   const begin = database.prepare('SAVEPOINT operation')
   const undo = database.prepare('ROLLBACK TO SAVEPOINT operation')
   const end = database.prepare('RELEASE SAVEPOINT operation')
 
   function performAlone(operation: Operation): unknown {
-    flush()
+    before()
     soon(begin)
     const result = performOrUndo(operation)
     soon(end)

@@ -47,7 +47,7 @@ export interface Budgets {
   setBudget(budget: SetBudget): void
   /** Writes what holds and settles have changed: before COMMIT, and before anything else uses the tables. */
   flush(): void
-  /** Reads everything again: a change may not have been committed. */
+  /** Reads everything again: something else may have changed it, or a change was undone. */
   forget(): void
 }
 

@@ -6,7 +6,7 @@ import { GroupRows } from '../../../src/store/money/group-rows.ts'
 import { holdRecord, settleRecord } from '../../../src/store/money/ledger-fields.ts'
 import { createWriter } from '../../../src/store/writer.ts'
 import { hookStatement } from '../../helpers/transactions.ts'
-import { aHold, aSettle, testClock } from '../helpers.ts'
+import { aHold, aSettle, fund, testClock, testStore } from '../helpers.ts'
 
 /** A table of one column; `log` says who read and wrote. */
 function table(values: Readonly<Record<string, number>>) {
@@ -55,6 +55,25 @@ describe('rows of a group', () => {
     rows.flush()
     expect(log).toEqual(['read b', 'read a', 'write a 4'])
   })
+
+  test('they stay known, as they were written', () => {
+    const { rows, log } = table({ a: 1 })
+    const row = rows.find('a')!
+    row.value = 2
+    rows.change('a', row)
+    rows.flush()
+    expect(rows.find('a')).toEqual({ value: 2 })
+    expect(log).toEqual(['read a', 'write a 2'])
+  })
+
+  test('of too many none stays known', () => {
+    const { rows, log } = table({ a: 1 })
+    rows.find('a')
+    for (let at = 0; at < 10_000; at++) rows.change(`made ${at}`, { value: at })
+    rows.flush()
+    rows.find('a')
+    expect(log.filter(entry => entry === 'read a')).toHaveLength(2)
+  })
 })
 
 /** A writer in memory with one account, a group of which is run by `commit`, and how many statements that took. */
@@ -85,25 +104,71 @@ function counted() {
   }
 }
 
-test.each([0, 3])('64 requests in groups of 32 take at most four statements each; budgets: %i', async budgets => {
-  const { writer, run } = counted()
-  const id = 'acct_1'
-  const grant = { account: id, amount: 1_000_000n, reference: 'first', actor: 'test' }
-  const setup: Promise<unknown>[] = [writer.op('createAccount', { id, name: 'alice', plan: 'standard' }), writer.op('credit', grant)]
-  for (const period of (['life', 'day', 'month'] as const).slice(0, budgets)) {
-    setup.push(writer.op('setBudget', { id: `bud_${period}`, of: 'account', name: id, period, amount: 1_000_000n }))
-  }
-  run()
-  await Promise.all(setup)
+const REQUESTS = 64
+
+/** 64 requests, in groups of 32. */
+async function statementsOf({ writer, run }: ReturnType<typeof counted>, whose: (at: number) => object, name = 'req') {
   let statements = 0
-  const exchanges = Array.from({ length: 64 }, (_, at) => `req_${100 + at}`)
-  for (const half of [exchanges.slice(0, 32), exchanges.slice(32)]) {
-    const holds = half.map(exchange => writer.op('hold', holdRecord(aHold({ exchange, accountId: id }))))
+  const numbers = Array.from({ length: REQUESTS }, (_, at) => at)
+  for (const half of [numbers.slice(0, 32), numbers.slice(32)]) {
+    const requests = half.map(at => aHold({ exchange: `${name}_${100 + at}`, accountId: 'acct_0', ...whose(at) }))
+    const holds = requests.map(request => writer.op('hold', holdRecord(request)))
     statements += run()
-    const settles = half.map(exchange => writer.op('settle', settleRecord(aSettle({ exchange }))))
+    const settles = requests.map(({ exchange }) => writer.op('settle', settleRecord(aSettle({ exchange }))))
     statements += run()
     expect((await Promise.all(holds)).every(({ held }) => held)).toBe(true)
     expect(new Set(await Promise.all(settles))).toEqual(new Set(['settled']))
   }
-  expect(statements / 64).toBeLessThanOrEqual(4)
+  return statements / REQUESTS
+}
+
+async function fundedWriter(accounts: number) {
+  const made = counted()
+  const ready: Promise<unknown>[] = []
+  for (let at = 0; at < accounts; at++) {
+    const id = `acct_${at}`
+    ready.push(made.writer.op('createAccount', { id, name: `customer ${at}`, plan: 'standard' }))
+    ready.push(made.writer.op('credit', { account: id, amount: 1_000_000n, reference: id, actor: 'test' }))
+  }
+  made.run()
+  await Promise.all(ready)
+  return made
+}
+
+describe('statements of a request', () => {
+  test.each([0, 3])('of one account: at most four; with budgets: %i', async budgets => {
+    const made = await fundedWriter(1)
+    for (const period of (['life', 'day', 'month'] as const).slice(0, budgets)) {
+      const budget = { id: `bud_${period}`, of: 'account', name: 'acct_0', period, amount: 1_000_000n } as const
+      const set = made.writer.op('setBudget', budget)
+      made.run()
+      await set
+    }
+    expect(await statementsOf(made, () => ({}))).toBeLessThanOrEqual(4)
+  })
+
+  test('of many accounts: the rows that it changes, each known after the first time', async () => {
+    const made = await fundedWriter(REQUESTS)
+    const whose = (at: number) => ({ accountId: `acct_${at}`, keyId: `key_${at}` })
+    await statementsOf(made, whose)
+    // Two events, the balance and the key twice, the usage of an hour and of a day.
+    expect(Math.floor(await statementsOf(made, whose, 'req_again'))).toBe(8)
+  })
+})
+
+describe('what another connection has changed', () => {
+  test('is seen by the next group: no row is written as it was', async () => {
+    const store = await testStore({ writes: 'here' })
+    const accountId = await fund(store, 1000n)
+    const hold = (exchange: string) => store.ledger.hold(aHold({ accountId, exchange }))
+    await hold('req_1')
+    const other = store.connect()
+    other.exec('UPDATE balance SET posted = 250')
+    other.exec('UPDATE key_total SET cap = 240, ceiling = 240')
+    expect(await hold('req_2')).toEqual({ held: true, available: 50n })
+    expect(await hold('req_3')).toEqual({ held: false, reason: 'short', of: 'account', available: 50n, onHold: 200n })
+    other.exec('UPDATE balance SET posted = 1000')
+    expect(await hold('req_3')).toEqual({ held: false, reason: 'short', of: 'key', available: 40n, onHold: 200n })
+    other.close()
+  })
 })
