@@ -16,7 +16,7 @@ const BUDGET_PREFIX = 'bud_'
 
 /**
  * The ledger with its checks. A hold and a settle are of every exchange, so they have as few promises as can be.
- * @param onHold is told that a hold is asked for
+ * @param onHold is called before each hold
  */
 export function createLedger(writer: Writer, backlog: Backlog, onHold: () => void): Ledger {
   async function holdAfterBacklog(record: HoldRecord): Promise<HoldResult> {

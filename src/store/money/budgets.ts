@@ -33,7 +33,7 @@ export interface Reserved {
 }
 
 export interface Budgets {
-  /** What has no room for a hold; null: there is room in all of them. */
+  /** The first limit that has no room for a hold; null: all have room. */
   shortOf(hold: HoldRecord, nowMs: number): ShortHold | null
   /** The ids of the budgets of a hold, with a space between two; null: none. */
   idsOf(hold: HoldRecord): string | null
@@ -59,7 +59,7 @@ type Budget = {
   readonly amount: NanoUsd
 }
 
-/** A row of what is used, as the transaction has it. */
+/** The held and spent amounts of a limit, as the transaction has them. */
 interface Used {
   readonly amount: NanoUsd | null
   held: NanoUsd

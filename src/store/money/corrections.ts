@@ -5,9 +5,9 @@
  */
 import type { Clock, NanoUsd, SettleRequest } from '#contract'
 import type { Database, Value } from '../engine/database.ts'
+import type { Balance } from './balances.ts'
 import type { Budgets } from './budgets.ts'
 import type { GroupRows } from './group-rows.ts'
-import type { Balance } from './ledger.ts'
 import { columnsOf, marksOf, SETTLE_AT, SETTLE_FIELDS, type SettleRecord } from './ledger-fields.ts'
 import type { Hold } from './open-holds.ts'
 import { failedOf, type UsageWriter } from './usage.ts'

@@ -22,7 +22,7 @@ export class GroupRows<Row extends object> {
     this.#access = access
   }
 
-  /** As the transaction has it; undefined: there is none. */
+  /** As the transaction has it; undefined: the table lacks it. */
   find(name: string): Row | undefined {
     let row = this.#known.get(name)
     if (row === undefined) {

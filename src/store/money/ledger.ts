@@ -10,9 +10,10 @@ import { Refused, StoreError } from '../error.ts'
 import { conflict } from '../mistakes.ts'
 import { createAccountFinder } from '../people/accounts.ts'
 import type { CreditGrant } from '../store.ts'
+import type { Balance } from './balances.ts'
 import type { Budgets } from './budgets.ts'
 import { createCorrection } from './corrections.ts'
-import { GroupRows } from './group-rows.ts'
+import type { GroupRows } from './group-rows.ts'
 import {
   columnsOf,
   HOLD_FIELDS,
@@ -48,26 +49,10 @@ export interface LedgerOperations {
   credit(grant: CreditGrant): boolean
 }
 
-/** The row of an account, as the transaction has it. */
-export interface Balance {
-  posted: NanoUsd
-  held: NanoUsd
-  readonly frozen: bigint
-}
-
 // A type, not an interface: that would not fit a row's index signature.
 type AmountOfAccount = {
   readonly account: string
   readonly amount: NanoUsd
-}
-
-export function createBalances(database: Database): GroupRows<Balance> {
-  const find = database.prepareMoney('SELECT posted, held, frozen FROM balance WHERE account = ?')
-  const change = database.prepare('UPDATE balance SET posted = ?, held = ? WHERE account = ?')
-  return new GroupRows<Balance>({
-    read: account => find.get(account) as unknown as Balance | undefined,
-    write: (account, { posted, held }) => void change.run(posted, held, account),
-  })
 }
 
 export function createLedgerOperations(database: Database, given: LedgerParts, clock: Clock): LedgerOperations {

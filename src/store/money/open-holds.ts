@@ -17,7 +17,7 @@ export interface OpenHold {
   readonly amount: NanoUsd
 }
 
-/** What a settle needs of its hold; no event ever changes. A type: an interface would not fit a row's index signature. */
+/** The fields of a hold that its settle needs; no event ever changes. A type: an interface would not fit a row's index signature. */
 export type Hold = {
   readonly account: string
   readonly amount: NanoUsd
