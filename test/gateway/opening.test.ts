@@ -1,6 +1,6 @@
 /** A request for which no exchange can be opened. */
-import { OutgoingMessage } from 'node:http'
 import { afterEach, expect, test, vi } from 'vitest'
+import { CutResponse } from '../../src/request/http/cut-response.ts'
 import { edit } from '../helpers/edit-configuration.ts'
 import { FIVE_STEPS, startInProcess } from '../helpers/in-process.ts'
 
@@ -11,8 +11,8 @@ test('is answered and logged, and holds no configuration', async () => {
     yaml: { admin: '127.0.0.1:0', metrics: 'open', routes: [{ path: '/v1/messages', policy: 'test' }] },
     policies: { test: FIVE_STEPS },
   })
-  const { setHeader } = OutgoingMessage.prototype
-  vi.spyOn(OutgoingMessage.prototype, 'setHeader').mockImplementation(function (this: OutgoingMessage, name, value) {
+  const { setHeader } = CutResponse.prototype
+  vi.spyOn(CutResponse.prototype, 'setHeader').mockImplementation(function (this: CutResponse, name, value) {
     if (name === 'request-id') throw new Error('no header can be set')
     return setHeader.call(this, name, value)
   })

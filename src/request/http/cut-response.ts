@@ -1,18 +1,158 @@
-/** The response of every listener: one that is destroyed never looks complete to its client. */
-import { type IncomingMessage, ServerResponse } from 'node:http'
+/** The response of every listener: it keeps its head as a list, and never looks complete to its client when it is destroyed. */
+import {
+  type IncomingMessage,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  ServerResponse,
+  validateHeaderName,
+  validateHeaderValue,
+} from 'node:http'
 import { LEFTOVER } from './leftover.ts'
 
+type HeaderValue = number | string | readonly string[]
+
+/** Names that Node has found good, with their lower case. Other names may follow without end: a provider's, a step's. */
+const GOOD_NAMES = new Map<string, string>()
+const MAX_GOOD_NAMES = 512
+
+/** The name in lower case. Throws what Node throws about a name that cannot be sent. */
+function goodName(name: string): string {
+  const known = GOOD_NAMES.get(name)
+  if (known !== undefined) return known
+  validateHeaderName(name)
+  const lower = name.toLowerCase()
+  if (GOOD_NAMES.size < MAX_GOOD_NAMES) GOOD_NAMES.set(name, lower)
+  return lower
+}
+
+/** Its types do not have it. */
+const { getRawHeaderNames } = ServerResponse.prototype as unknown as { getRawHeaderNames(): string[] }
+
+const isStatus = (status: number): boolean => status >= 100 && status <= 999
+
+/** Node reads the value of this one by rules of its own. */
+const READ_BY_NODE = 'content-disposition'
+
 /**
+ * Node keeps a head as an object in dictionary mode with an array for each header. Here it is two lists, which Node writes as they
+ * are. What is rare (several values of one name, a list for `writeHead`) goes Node's way: it gets all headers then.
+ *
  * `destroy()` closes the connection with a FIN. Where neither chunks nor a length tell the body's end (HTTP/1.0), that FIN
  * is the end of a complete answer (RFC 9112, 6.3). So such a response resets its connection.
  */
-export class CutResponse extends ServerResponse<IncomingMessage> {
+export class CutResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
+  /** The names in lower case; null: Node has the headers. */
+  #names: string[] | null = []
+  /** Each name as it was given, and its value. */
+  #head: (string | number)[] = []
+
   // biome-ignore lint/correctness/noUnreachableSuper: what is returned has been made before
-  constructor(request: IncomingMessage, options?: object) {
+  constructor(request: Request, options?: object) {
     // biome-ignore lint/correctness/noConstructorReturn: as for the request
-    if (request === LEFTOVER) return UNSENT
+    if (request === LEFTOVER) return UNSENT as CutResponse<Request>
     // Node gives options; its types do not say so.
-    super(...([request, options] as unknown as [IncomingMessage]))
+    super(...([request, options] as unknown as [Request]))
+  }
+
+  override setHeader(name: string, value: HeaderValue): this {
+    // What has left cannot be changed: Node throws.
+    if (this.#names === null || this.headersSent) return super.setHeader(name, value)
+    const lower = goodName(name)
+    validateHeaderValue(name, value as string)
+    if (typeof value === 'object' || lower === READ_BY_NODE) {
+      this.#giveToNode()
+      return super.setHeader(name, value)
+    }
+    const at = this.#names.indexOf(lower)
+    if (at === -1) {
+      this.#names.push(lower)
+      this.#head.push(name, value)
+    } else {
+      this.#head[at * 2] = name
+      this.#head[at * 2 + 1] = value
+    }
+    return this
+  }
+
+  override setHeaders(headers: Headers | Map<string, HeaderValue>): this {
+    this.#giveToNode()
+    return super.setHeaders(headers)
+  }
+
+  override appendHeader(name: string, value: string | readonly string[]): this {
+    this.#giveToNode()
+    return super.appendHeader(name, value)
+  }
+
+  override getHeader(name: string): number | string | string[] | undefined {
+    if (this.#names === null || typeof name !== 'string') return super.getHeader(name)
+    const at = this.#names.indexOf(name.toLowerCase())
+    return at === -1 ? undefined : this.#head[at * 2 + 1]
+  }
+
+  override hasHeader(name: string): boolean {
+    if (this.#names === null || typeof name !== 'string') return super.hasHeader(name)
+    return this.#names.includes(name.toLowerCase())
+  }
+
+  override removeHeader(name: string): void {
+    // Without its last header it would be as one that never had any.
+    if (this.#names?.length === 1) this.#giveToNode()
+    // Node remembers of some that they are not wanted.
+    super.removeHeader(name)
+    const at = this.#names?.indexOf(name.toLowerCase()) ?? -1
+    if (at === -1) return
+    this.#names!.splice(at, 1)
+    this.#head.splice(at * 2, 2)
+  }
+
+  override getHeaderNames(): string[] {
+    return this.#names === null ? super.getHeaderNames() : [...this.#names]
+  }
+
+  getRawHeaderNames(): string[] {
+    return this.#names?.map((_, at) => this.#head[at * 2] as string) ?? getRawHeaderNames.call(this)
+  }
+
+  override getHeaders(): OutgoingHttpHeaders {
+    if (this.#names === null) return super.getHeaders()
+    const headers = Object.create(null) as OutgoingHttpHeaders
+    for (const [at, name] of this.#names.entries()) headers[name] = this.#head[at * 2 + 1]
+    return headers
+  }
+
+  override writeHead(
+    status: number,
+    reason?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
+    given?: OutgoingHttpHeaders | OutgoingHttpHeader[],
+  ): this {
+    // Where no header was set, Node writes these and keeps none of them.
+    if (this.#names !== null && this.#names.length > 0) {
+      if (given === undefined && isStatus(status) && this.#take(reason)) return super.writeHead(status, this.#head)
+      this.#giveToNode()
+    }
+    // Its two signatures do not fit one call.
+    return super.writeHead(status, reason as string, given as OutgoingHttpHeaders)
+  }
+
+  /** @returns false: these are for Node to take, or to refuse */
+  #take(headers: unknown): boolean {
+    if (headers === undefined) return this.#names !== null
+    if (typeof headers !== 'object' || headers === null || Array.isArray(headers) || this.headersSent) return false
+    try {
+      for (const name of Object.keys(headers))
+        if (name !== '') this.setHeader(name, (headers as Record<string, string>)[name]!)
+    } catch {
+      return false
+    }
+    return this.#names !== null
+  }
+
+  #giveToNode(): void {
+    if (this.#names === null || this.headersSent) return
+    this.#names = null
+    for (let at = 0; at < this.#head.length; at += 2) super.setHeader(this.#head[at] as string, this.#head[at + 1]!)
+    this.#head = []
   }
 
   override destroy(error?: Error): this {
