@@ -30,6 +30,9 @@ export interface ClientOwner {
 /** A client that does not take so much within its time counts as one that takes nothing. */
 const PIECE_BYTES = 256 * 1024
 
+/** A body that leaves as one string with its head: one write, and Node copies it (up to 16 KiB of both) to no memory of its own. */
+const SHORT_BYTES = 8 * 1024
+
 /** So long when nobody can be waited for any more. */
 const HURRY_MS = 2_000
 
@@ -124,11 +127,12 @@ export class Client {
   #drop(names: readonly string[]): void {
     const response = this.#response
     // Node takes the removal of a header that is not there as a wish to send none.
-    const there = response.getHeaderNames().filter(name => names.includes(name))
-    for (const name of there) response.removeHeader(name)
-    // ... and that of one that is there too; whether the connection stays must be said all the same.
-    if (there.includes('connection'))
-      response.setHeader('connection', response.shouldKeepAlive ? 'keep-alive' : 'close')
+    for (const name of response.getHeaderNames()) {
+      if (!names.includes(name)) continue
+      response.removeHeader(name)
+      // ... and that of one that is there too; whether the connection stays must be said all the same.
+      if (name === 'connection') response.setHeader(name, response.shouldKeepAlive ? 'keep-alive' : 'close')
+    }
   }
 
   #write(frame: Buffer): boolean {
@@ -216,7 +220,9 @@ export class Client {
       }
       this.#resume = null
       this.#blockedSince = this.#options.deadlineClock.now()
-      this.#response.end(bytes.subarray(at))
+      const rest = bytes.subarray(at)
+      if (rest.length > SHORT_BYTES) this.#response.end(rest)
+      else this.#response.end(rest.toString('latin1'), 'latin1')
     }
     this.#resume = sendNext
     sendNext()

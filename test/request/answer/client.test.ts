@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { listen } from '../http/listener.ts'
 import { clientOn, openWire, until } from './wire.ts'
 
@@ -383,6 +383,22 @@ describe('the heartbeat', () => {
 })
 
 describe('an answer', () => {
+  test.each<[name: string, body: string | Buffer, writes: number]>([
+    ['no body', '', 1],
+    ['a short body, of any bytes', Buffer.from(Array.from({ length: 8192 }, (_, at) => at & 255)), 1],
+    ['a longer body', Buffer.alloc(8193, 'x'), 2],
+  ])('leaves whole, in one write if it is short: %s', async (_name, body, writes) => {
+    await using wire = await openWire()
+    const { client } = clientOn(wire.response)
+    wire.response.setHeader('x-a', '1')
+    const write = vi.spyOn(wire.response.socket!, 'write')
+    client.sendWhole(200, { 'x-b': '2' }, body)
+    const answer = await wire.raw.readResponse()
+    expect([answer.header('x-a'), answer.header('x-b'), answer.end]).toEqual(['1', '2', 'length'])
+    expect(answer.body).toEqual(Buffer.from(body))
+    expect(write).toHaveBeenCalledTimes(writes)
+  })
+
   test('that is a stream begins with its head and says so once', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
