@@ -3,7 +3,6 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
 import { asksModel, type ErrorCode, isRefusal, type Refusal, type RouteKind, refuse, retryHeaders } from '#contract'
-import { Chain } from './common/chain.ts'
 import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
@@ -13,11 +12,11 @@ import { headProblem, mediaTypeProblem, wantsUpgrade, wantsWebSocket } from './r
 import { dropUnread, noteKnown, requestOwner, watchArrivals } from './request/http/arrivals.ts'
 import { readBody } from './request/http/body.ts'
 import { clientAddress } from './request/http/client-address.ts'
+import { ClientRequest } from './request/http/client-request.ts'
 import { Connections } from './request/http/connections.ts'
 import { allowOrigins } from './request/http/cors.ts'
 import { CutResponse } from './request/http/cut-response.ts'
 import { guardAnswerAfterNext, leaveOwnAnswersAlone } from './request/http/koa.ts'
-import { ClientRequest } from './request/http/leftover.ts'
 import { lingerAtEnd } from './request/http/linger.ts'
 import { answerMalformed, answerUnserved, refuseBody } from './request/http/malformed.ts'
 import type { Overload } from './request/http/overload.ts'
@@ -162,30 +161,38 @@ function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise
   app.silent = true
   guardAnswerAfterNext(app)
   leaveOwnAnswersAlone(app)
-  app.use(async (ctx, next) => {
+  const fail = (ctx: Context, error: unknown): void => {
+    const id = ctx.state['requestId'] as string
+    if (!isRefusal(error)) parts.reportBug(id, error)
+    const refusal = isRefusal(error) ? error : refuse('internal_error')
+    parts.refused?.(refusal.code)
+    const body = errorBody(ctx.req, ctx.state['kind'] as RouteKind | undefined, refusal, id)
+    sendRefusal(ctx, refusal, body, (status, headers, body) => {
+      ctx.status = status
+      ctx.set(headers)
+      ctx.body = body
+    })
+  }
+  const pass = (ctx: Context, next: Koa.Next): Promise<void> => {
+    const problem = headProblem(ctx.req)
+    if (problem) {
+      // Who reads its end in another way than we do must not find a second request behind it.
+      ctx.res.shouldKeepAlive = false
+      throw problem
+    }
+    if (ctx.path === '/livez' || ctx.path === '/readyz') return answerHealth(ctx, parts, isForOperators)
+    ctx.state['address'] = clientAddress(ctx.req, parts.generation().configuration.trustProxy)
+    return next()
+  }
+  // Of all requests: each asynchronous layer would be a promise or two more.
+  app.use((ctx, next) => {
     const id = parts.nextId()
     ctx.state['requestId'] = id
     ctx.res.setHeader('x-request-id', id)
     try {
-      const problem = headProblem(ctx.req)
-      if (problem) {
-        // Who reads its end in another way than we do must not find a second request behind it.
-        ctx.res.shouldKeepAlive = false
-        throw problem
-      }
-      if (ctx.path === '/livez' || ctx.path === '/readyz') return await answerHealth(ctx, parts, isForOperators)
-      ctx.state['address'] = clientAddress(ctx.req, parts.generation().configuration.trustProxy)
-      await next()
+      return pass(ctx, next).catch((error: unknown) => fail(ctx, error))
     } catch (error) {
-      if (!isRefusal(error)) parts.reportBug(id, error)
-      const refusal = isRefusal(error) ? error : refuse('internal_error')
-      parts.refused?.(refusal.code)
-      const body = errorBody(ctx.req, ctx.state['kind'] as RouteKind | undefined, refusal, id)
-      sendRefusal(ctx, refusal, body, (status, headers, body) => {
-        ctx.status = status
-        ctx.set(headers)
-        ctx.body = body
-      })
+      return fail(ctx, error)
     }
   })
   return app
@@ -233,7 +240,7 @@ function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.
   for (const route of generation.routes) {
     const { path, methods } = route.config
     const takesOptions = route.plan.steps.some(step => step.foreign)
-    const serve = async (ctx: Koa.ParameterizedContext, id: string) => {
+    const serve = (ctx: Koa.ParameterizedContext, id: string): Promise<void> => {
       ctx.state['kind'] = route.config.kind
       if (!methods.includes(ctx.method) && !(takesOptions && ctx.method === 'OPTIONS')) {
         if (asksModel(route.config.kind) && wantsWebSocket(ctx.req)) throw refuse('websocket_not_supported')
@@ -245,7 +252,7 @@ function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.
         if (problem) throw problem
       }
       ctx.state['id'] = id
-      await gateway.handle(ctx as unknown as Context, route, generation)
+      return gateway.handle(ctx as unknown as Context, route, generation)
     }
     if (/^[\w/.~-]+$/.test(path)) exact.set(path, ctx => serve(ctx, ''))
     else router.all(path.replace('{id}', '*id'), ctx => serve(ctx, idOf(ctx.params['id'])))
@@ -292,7 +299,6 @@ export function createListener(
   work = THREAD_WORK,
 ): Listener {
   const callback = app.callback()
-  const coming = new Chain<IncomingMessage>()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
     // A closed server takes no further request. Node's parser throws away the bytes behind a request to upgrade.
     if (!server.listening || wantsUpgrade(request)) response.shouldKeepAlive = false
@@ -300,9 +306,6 @@ export function createListener(
       overload.refused()
       return refuseOverloaded(request, response, nextId())
     }
-    const link = coming.add(request)
-    // Not the request's own: Node emits none for a body that was refused and never came whole.
-    response.once('close', () => coming.remove(link))
     void callback(request, response)
   }
   const connections = new Connections(begin, { isClosed: () => !server.listening, stallMs: () => stalls.get(server)! })
@@ -341,7 +344,7 @@ export function createListener(
   return {
     server,
     cutBodies(refusal) {
-      for (const request of coming) refuseBody(request, refusal)
+      for (const request of connections.current()) refuseBody(request, refusal)
     },
   }
 }

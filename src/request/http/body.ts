@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isRefusal, refuse } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
+import { ClientRequest } from './client-request.ts'
 import { earlyRefusal } from './malformed.ts'
 import type { Room } from './shares.ts'
 
@@ -51,7 +52,8 @@ export async function readBody(
     taken = bytes
   }
   try {
-    const bytes = await collect(request, limit, hold)
+    const whole = request instanceof ClientRequest ? request.takeWhole() : null
+    const bytes = whole ?? (await collect(request, limit, hold))
     hold(bytes.length)
     return { bytes, release }
   } catch (error) {

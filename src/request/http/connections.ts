@@ -93,6 +93,11 @@ export class Connections {
     return 'nobody'
   }
 
+  /** The requests that have begun and are not answered yet. */
+  *current(): Iterable<IncomingMessage> {
+    for (const { current } of this.#busy) if (current !== null) yield current.req
+  }
+
   /** Cuts the connections whose clients take nothing of their answers. @param nowMs any clock that does not go back */
   cutStalled(nowMs: number): void {
     for (const connection of this.#busy) {
@@ -109,7 +114,7 @@ export class Connections {
     connection.current = response
     connection.blockedSinceMs = 0
     this.#busy.add(connection)
-    response.once('close', () => this.#ended(connection, response))
+    response.on('close', () => this.#ended(connection, response))
     this.#begin(request, response)
   }
 

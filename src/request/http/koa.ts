@@ -9,19 +9,19 @@ import type { Context } from 'koa'
 export function leaveOwnAnswersAlone(app: Koa): void {
   const koa = app as unknown as { handleRequest(ctx: Context, run: (ctx: Context) => Promise<void>): Promise<void> }
   const handleByKoa = koa.handleRequest
-  const handle: typeof handleByKoa = async (ctx, run) => {
-    ctx.res.statusCode = 404
-    try {
-      await run(ctx)
-    } catch (error) {
-      ctx.onerror(error as Error)
-      return
-    }
-    if (ctx.respond === false) return
+  const respond = (ctx: Context): Promise<void> | undefined => {
+    if (ctx.respond === false) return undefined
     const { statusCode } = ctx.res
-    await handleByKoa.call(app, ctx, async () => {
+    return handleByKoa.call(app, ctx, async () => {
       ctx.res.statusCode = statusCode
     })
+  }
+  const handle: typeof handleByKoa = (ctx, run) => {
+    ctx.res.statusCode = 404
+    return run(ctx).then(
+      () => respond(ctx),
+      error => ctx.onerror(error),
+    )
   }
   koa.handleRequest = handle
 }

@@ -27,13 +27,3 @@ class Leftover extends IncomingMessage {
 
 /** The request of everything that is parsed on a connection after its end. */
 export const LEFTOVER: IncomingMessage = new Leftover()
-
-/** The request of every listener. */
-export class ClientRequest extends IncomingMessage {
-  // biome-ignore lint/correctness/noUnreachableSuper: what is returned has been made before
-  constructor(socket: Socket) {
-    // biome-ignore lint/correctness/noConstructorReturn: Node asks for an object, and it is this one
-    if (socket.destroyed) return LEFTOVER as ClientRequest
-    super(socket)
-  }
-}

@@ -2,9 +2,10 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
+import { ClientRequest } from '../../../src/request/http/client-request.ts'
 import { Connections } from '../../../src/request/http/connections.ts'
 import { CutResponse } from '../../../src/request/http/cut-response.ts'
-import { ClientRequest, LEFTOVER } from '../../../src/request/http/leftover.ts'
+import { LEFTOVER } from '../../../src/request/http/leftover.ts'
 
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 

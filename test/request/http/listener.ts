@@ -1,6 +1,8 @@
 /** A server as the gateway's listeners are, and a client that sends any bytes. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { ClientRequest } from '../../../src/request/http/client-request.ts'
+import { CutResponse } from '../../../src/request/http/cut-response.ts'
 import { answerMalformed } from '../../../src/request/http/malformed.ts'
 import { openRaw, type RawClient } from '../../helpers/raw-client.ts'
 
@@ -15,7 +17,14 @@ export async function listen(
   options: { readonly headersTimeout?: number } = {},
 ): Promise<Listener> {
   const server = createServer(
-    { requireHostHeader: false, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 20, ...options },
+    {
+      IncomingMessage: ClientRequest,
+      ServerResponse: CutResponse,
+      requireHostHeader: false,
+      maxHeaderSize: 16 * 1024,
+      connectionsCheckingInterval: 20,
+      ...options,
+    },
     handle,
   )
   server.on('clientError', answerMalformed)
