@@ -175,20 +175,15 @@ function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise
   }
   const pass = (ctx: Context, next: Koa.Next): Promise<void> => {
     const problem = headProblem(ctx.req)
-    if (problem) {
-      // Who reads its end in another way than we do must not find a second request behind it.
-      ctx.res.shouldKeepAlive = false
-      throw problem
-    }
+    // Who reads its end in another way than we do must not find a second request behind it.
+    if (problem) ctx.res.shouldKeepAlive = false
+    if (problem) throw problem
     if (ctx.path === '/livez' || ctx.path === '/readyz') return answerHealth(ctx, parts, isForOperators)
     ctx.state['address'] = clientAddress(ctx.req, parts.generation().configuration.trustProxy)
     return next()
   }
-  // Of all requests: each asynchronous layer would be a promise or two more.
   app.use((ctx, next) => {
-    const id = parts.nextId()
-    ctx.state['requestId'] = id
-    ctx.res.setHeader('x-request-id', id)
+    ctx.res.setHeader('x-request-id', (ctx.state['requestId'] = parts.nextId()))
     try {
       return pass(ctx, next).catch((error: unknown) => fail(ctx, error))
     } catch (error) {

@@ -115,7 +115,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'config/',
     'providers/dialects/',
     'request/http/',
-    'common/',
     'contract/',
   ],
   'gateway.ts': [

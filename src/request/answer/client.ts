@@ -30,7 +30,7 @@ export interface ClientOwner {
 /** A client that does not take so much within its time counts as one that takes nothing. */
 const PIECE_BYTES = 256 * 1024
 
-/** A body that leaves as one string with its head: one write, and Node copies it (up to 16 KiB of both) to no memory of its own. */
+/** A shorter body and its head leave as one string, in one write. Node writes up to 16 KiB so without a buffer. */
 const SHORT_BYTES = 8 * 1024
 
 /** So long when nobody can be waited for any more. */

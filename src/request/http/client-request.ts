@@ -5,7 +5,7 @@ import { LEFTOVER } from './leftover.ts'
 
 /**
  * A body that comes in one piece waits beside the stream: `readBody` takes it from there, without the
- * stream's listeners and ticks. Whoever asks the stream for it (a step, or Node when the answer has left) gets it from the stream.
+ * stream's listeners and ticks. A reader of the stream (a step, or Node after the answer) gets it from the stream.
  */
 export class ClientRequest extends IncomingMessage {
   #whole: Buffer | null = null
@@ -17,7 +17,7 @@ export class ClientRequest extends IncomingMessage {
     super(socket)
   }
 
-  /** The whole body, once; null: it has not come whole and in one piece, or somebody reads the stream. */
+  /** The whole body, once; null: it has not come whole and in one piece, or the stream has a reader. */
   takeWhole(): Buffer | null {
     const whole = this.#whole
     if (whole === null || !this.complete || this.readableFlowing !== null || this.destroyed) return null
@@ -56,7 +56,7 @@ export class ClientRequest extends IncomingMessage {
     this.#whole = null
     super.push(whole)
     if (this.complete) super.push(null)
-    // Since Node 26 it does not read by itself what is dumped.
+    // Node 26 does not read a dumped body by itself.
     if ((this as Internal)._dumped === true) this.resume()
   }
 }
@@ -65,6 +65,6 @@ export class ClientRequest extends IncomingMessage {
 interface Internal {
   /** Node calls it for requests without a body (`optimizeEmptyRequests`). */
   readonly _dumpAndCloseReadable?: () => void
-  /** The answer has left, and nobody has read the body. */
+  /** The answer has left, and the body had no reader. */
   readonly _dumped?: boolean
 }

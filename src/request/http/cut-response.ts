@@ -1,4 +1,4 @@
-/** The response of every listener: it keeps its head as a list, and never looks complete to its client when it is destroyed. */
+/** The response of every listener: it keeps its head as a list, and a destroyed one never looks complete to its client. */
 import {
   type IncomingMessage,
   type OutgoingHttpHeader,
@@ -35,7 +35,7 @@ const READ_BY_NODE = 'content-disposition'
 
 /**
  * Node keeps a head as an object in dictionary mode with an array for each header. Here it is two lists, which Node writes as they
- * are. What is rare (several values of one name, a list for `writeHead`) goes Node's way: it gets all headers then.
+ * are. The rare ways (several values of one name, a list for `writeHead`) are Node's: it gets all headers then.
  *
  * `destroy()` closes the connection with a FIN. Where neither chunks nor a length tell the body's end (HTTP/1.0), that FIN
  * is the end of a complete answer (RFC 9112, 6.3). So such a response resets its connection.
@@ -55,7 +55,7 @@ export class CutResponse<Request extends IncomingMessage = IncomingMessage> exte
   }
 
   override setHeader(name: string, value: HeaderValue): this {
-    // What has left cannot be changed: Node throws.
+    // A head that has left cannot change: Node throws.
     if (this.#names === null || this.headersSent) return super.setHeader(name, value)
     const lower = goodName(name)
     validateHeaderValue(name, value as string)

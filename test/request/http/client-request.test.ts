@@ -1,4 +1,4 @@
-/** A body beside the stream, and each way of Node's on which that relies. To be run on every version of Node that is supported. */
+/** A body beside the stream, and each behaviour of Node on which it relies: for every supported version. */
 import { IncomingMessage, type IncomingMessage as Request, type ServerResponse } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -35,7 +35,7 @@ const post = (body: string, more = '') =>
   `POST / HTTP/1.1\r\nhost: x\r\n${more}content-length: ${body.length}\r\n\r\n${body}`
 const chunked = 'POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n'
 
-/** What a stream looks like to whoever asks whether there is something to read. */
+/** The state of a stream, as its readers see it. */
 const look = ({ readable, readableEnded, destroyed, closed, complete, aborted }: Request) => ({
   readable,
   readableEnded,
@@ -79,7 +79,7 @@ describe('not taken whole', () => {
     ['data', request => request.on('data', () => {})],
     ['readable', request => request.on('readable', () => {})],
     ['a pipe', request => request.pipe(new PassThrough())],
-  ])('somebody reads the stream already: %s', async (_name, begin) => {
+  ])('the stream has a reader already: %s', async (_name, begin) => {
     const { send, errors } = await serve((request, response) => {
       begin(request)
       expect(request.takeWhole()).toBe(null)
@@ -171,7 +171,7 @@ describe('taken whole', () => {
     expect(look(requests[1]!)).toEqual(looks[0])
   })
 
-  test('who reads the stream behind it finds its end, as behind a reader', async () => {
+  test('a later reader of the stream finds its end', async () => {
     const { send, errors } = await serve(async (request, response) => {
       expect(String(request.takeWhole())).toBe('body')
       request.on('data', () => errors.push('data'))
@@ -184,16 +184,16 @@ describe('taken whole', () => {
   })
 
   test.each([
-    ['with what Node has', true],
+    ['by the shortcut of Node', true],
     ['and with the stream alone', false],
-  ])('who waits for its end is told: %s', async (_name, hasInternal) => {
-    const told: string[] = []
+  ])('listeners for its end are called: %s', async (_name, hasInternal) => {
+    const events: string[] = []
     const { send } = await serve(async (request, response) => {
-      for (const event of ['end', 'close']) request.on(event, () => told.push(event))
+      for (const event of ['end', 'close']) request.on(event, () => events.push(event))
       if (!hasInternal) Object.assign(request, { _dumpAndCloseReadable: undefined })
       expect(String(request.takeWhole())).toBe('body')
-      await until(() => told.length === 2)
-      response.end(JSON.stringify([told, look(request)]))
+      await until(() => events.length === 2)
+      response.end(JSON.stringify([events, look(request)]))
     })
     const ended = {
       readable: false,
@@ -207,7 +207,7 @@ describe('taken whole', () => {
     expect(JSON.parse(answer.text())).toEqual([['end', 'close'], ended])
   })
 
-  test('without what Node has, and with nobody who waits, the connection goes on', async () => {
+  test('without that shortcut and without listeners, the connection goes on', async () => {
     const { send, errors } = await serve((request, response) => {
       Object.assign(request, { _dumpAndCloseReadable: undefined })
       response.end(String(request.takeWhole()))
@@ -230,7 +230,7 @@ describe('taken whole', () => {
   })
 })
 
-test('a body that nobody asks for is dropped when the answer has left, and its end told', async () => {
+test('a body without a reader is dropped after the answer, and the stream ends', async () => {
   const ended: unknown[] = []
   const { send, requests } = await serve((request, response) => {
     request.on('close', () => ended.push(look(request).readableEnded))
@@ -247,7 +247,7 @@ test('a body that nobody asks for is dropped when the answer has left, and its e
   expect(requests.map(request => request.readableLength)).toEqual(requests.map(() => 0))
 })
 
-test('Node has the ways on which this relies', () => {
+test('Node has the internals that this uses', () => {
   const { _dumpAndCloseReadable, _dump } = IncomingMessage.prototype as unknown as Record<string, unknown>
   expect([typeof _dumpAndCloseReadable, typeof _dump]).toEqual(['function', 'function'])
   expect(String(_dump)).toContain('this._dumped = true')

@@ -1,4 +1,4 @@
-/** The head of our response beside the head of Node's: whoever calls a method of it must not see which one it is. */
+/** The head of our response beside the head of Node's: the methods of both return, throw and send the same. */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
@@ -10,7 +10,7 @@ import { countsOf } from '../../helpers/counts.ts'
 /** A call of a method; any arguments, as a step in JavaScript could pass them. */
 type Call = readonly [method: string, ...args: unknown[]]
 
-/** What each call has returned or thrown, and the bytes on the wire. */
+/** The result or error of each call, and the bytes on the wire. */
 function seen(Response: typeof ServerResponse, calls: readonly Call[], of: { method?: string; version?: string } = {}) {
   const request = new IncomingMessage(new Socket())
   const [major, minor] = (of.version ?? '1.1').split('.').map(Number)
@@ -55,15 +55,15 @@ const ALL: readonly Call[] = [
 const SENT: readonly Call[] = [['write', 'body'], ['end']]
 
 test.each<readonly [name: string, calls: readonly Call[]]>([
-  ['a name that is no token', [['setHeader', 'a b', '1']]],
+  ['a name with a blank', [['setHeader', 'a b', '1']]],
   ['an empty name', [['setHeader', '', '1']]],
-  ['a name that is no text', [['setHeader', 5, '1']]],
+  ['a name that is a number', [['setHeader', 5, '1']]],
   ['no value', [['setHeader', 'x-a', undefined]]],
   ['a line end in a value', [['setHeader', 'x-a', 'a\r\nb: c']]],
   ['a character beyond Latin-1', [['setHeader', 'x-a', '€']]],
   ['a bad one of several values', [['setHeader', 'x-a', ['1', '2\n']]]],
   [
-    'reading by what is no text',
+    'reading by a name that is a number',
     [
       ['getHeader', 5],
       ['hasHeader', null],
@@ -97,7 +97,7 @@ test.each<readonly [name: string, calls: readonly Call[]]>([
   ['removing after the head', [['setHeader', 'x-a', '1'], ['flushHeaders'], ['removeHeader', 'x-a'], ...ALL]],
   ['appending after the head', [['flushHeaders'], ['appendHeader', 'x-a', '1'], ['setHeaders', new Map()], ...ALL]],
   ['two heads', [['setHeader', 'x-a', '1'], ['writeHead', 200], ['writeHead', 500], ...SENT]],
-  ['setHeaders of what is no map', [['setHeader', 'x-a', '1'], ['setHeaders', { a: '1' }], ...ALL]],
+  ['setHeaders of an object', [['setHeader', 'x-a', '1'], ['setHeaders', { a: '1' }], ...ALL]],
 ])('refused as by Node: %s', (_name, calls) => {
   const { results } = expectSame(() => calls)
   expect(results.some(result => typeof result === 'object')).toBe(true)
