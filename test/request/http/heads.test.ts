@@ -28,6 +28,8 @@ interface Outcome {
   readonly read: Read[]
   /** By the head or in the body, or of bytes that are not HTTP. */
   refusals: number
+  /** Whether a CONNECT was among them: it ends the connection. */
+  isConnect: boolean
   /** Of its answers. */
   readonly statuses: readonly number[]
 }
@@ -40,7 +42,7 @@ interface Reader {
   socket: Socket | null
 }
 
-const NOTHING = (): Outcome => ({ read: [], refusals: 0, statuses: [] })
+const NOTHING = (): Outcome => ({ read: [], refusals: 0, isConnect: false, statuses: [] })
 const headRead = ({ httpVersion, method, url, rawHeaders }: IncomingMessage): Head => ({
   version: httpVersion,
   method: method!,
@@ -78,6 +80,7 @@ function startOracle(): Reader {
   for (const event of ['clientError', 'connect']) {
     server.on(event, (_error, socket: Socket) => {
       reader.outcome.refusals++
+      reader.outcome.isConnect ||= event === 'connect'
       socket.destroy()
     })
   }
@@ -188,6 +191,8 @@ function compare(expected: Outcome, found: Outcome): string | null {
     const isBroken = body === null && expected.refusals > 0
     // A request that waits behind another one, and breaks off there, is not begun.
     if (isBroken && at > 0 && found.read.length <= at) return null
+    // The one in progress is answered, the others before a CONNECT are not begun.
+    if (expected.isConnect && at > 0 && found.read.length === at) return 'a request before a CONNECT'
     if (rule) {
       expect(found.read.length, rule[0]).toBe(at)
       expect(found.refusals, rule[0]).toBeGreaterThan(0)
