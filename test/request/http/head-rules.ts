@@ -35,7 +35,6 @@ export const STRICTER: readonly (readonly [rule: string, refuses: (head: Head) =
     head => valuesOf(head, 'transfer-encoding').some(value => value.toLowerCase() !== 'chunked'),
   ],
   ['chunks in HTTP/1.0', head => head.version === '1.0' && has(head, 'transfer-encoding')],
-  ['chunks and a length', head => has(head, 'transfer-encoding') && has(head, 'content-length')],
   [
     'another expectation than 100-continue',
     head => has(head, 'expect') && valuesOf(head, 'expect').join(', ').toLowerCase() !== '100-continue',
