@@ -104,6 +104,17 @@ export interface StreamDecoder {
 export interface DecodedAnswer {
   readonly completion: ChatCompletion
   readonly raw: Buffer | null
+  /** Set where all of it is text. Who needs no more than this spares the parsing of `completion`. */
+  readonly plain?: PlainAnswer
+}
+
+/** What there is to count of a whole answer that is text and nothing else. */
+export interface PlainAnswer {
+  /** In their order: the length of what each says, in UTF-8, and how it has ended. */
+  readonly choices: readonly { readonly bytes: number; readonly finish: string }[]
+  readonly usage: WireUsage | null
+  /** The class of service. */
+  readonly tier: string | undefined
 }
 
 /** How a provider is asked how many tokens a prompt has. */

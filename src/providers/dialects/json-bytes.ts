@@ -43,6 +43,17 @@ const SPACE = tableOf(' \t\n\r')
 /** Bytes at which a number or a literal is over. */
 const ENDS_SCALAR = tableOf(' \t\n\r,:[]{}"')
 
+/** Bytes that are not simply text in a string: quotes, backslashes and control characters are 1. */
+const STOPS = Uint8Array.from({ length: 256 }, (_, byte) => Number(byte < 0x20 || byte === QUOTE || byte === BACKSLASH))
+
+/** Inside of a string, to the first byte that is not simply text. */
+export function skipPlain(bytes: Buffer, from: number): number {
+  const { length } = bytes
+  let at = from
+  while (at < length && STOPS[bytes[at]!] === 0) at++
+  return at
+}
+
 /** Over a number or a literal, whatever it says. */
 export function skipScalar(bytes: Buffer, from: number): number {
   const { length } = bytes

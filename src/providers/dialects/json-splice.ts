@@ -88,7 +88,7 @@ export function setMembers(
   allocate: (size: number) => Buffer = Buffer.allocUnsafe,
 ): Buffer {
   const names = Object.keys(changes)
-  const edits: Edits = []
+  const edits: (number | string)[] = []
   let lastKept = 0
   // Members are added behind the edits up to this one.
   let place = 0
@@ -119,8 +119,13 @@ export function setMembers(
   return edits.length === 0 ? bytes : splice(bytes, edits, allocate)
 }
 
+/** A text as JSON: most names are between quotes as they are. */
+export function quoted(text: string): string {
+  return /^[ !#-[\]-~]*$/.test(text) ? `"${text}"` : JSON.stringify(text)
+}
+
 /** Four for each, in order: where it begins, where it ends, the text that takes the place, and the key whose value that is, or -1. */
-type Edits = (number | string)[]
+export type Edits = readonly (number | string)[]
 
 function isSet(edits: Edits, name: string): boolean {
   for (let i = 3; i < edits.length; i += 4) if (edits[i] === name) return true
@@ -128,7 +133,7 @@ function isSet(edits: Edits, name: string): boolean {
 }
 
 /** A new buffer; the old one is left alone. */
-function splice(bytes: Buffer, edits: Edits, allocate: (size: number) => Buffer): Buffer {
+export function splice(bytes: Buffer, edits: Edits, allocate: (size: number) => Buffer = Buffer.allocUnsafe): Buffer {
   let size = bytes.length
   for (let i = 0; i < edits.length; i += 4) {
     size += Buffer.byteLength(edits[i + 2] as string) - ((edits[i + 1] as number) - (edits[i] as number))

@@ -9,6 +9,7 @@ import type {
   ContentPart,
   Delta,
   MeteredUsage,
+  PlainAnswer,
   Progress,
   TextPiece,
   Tier,
@@ -172,16 +173,34 @@ export class Meter implements Progress {
     }
   }
 
+  /** The same of one that is all text. */
+  plain({ choices, tier }: PlainAnswer): void {
+    if (tier !== undefined) this.#tier = tierOf(tier)
+    for (let index = 0; index < choices.length; index++) {
+      const { bytes, finish } = choices[index]!
+      if (bytes > 0) this.#piece(indexOf(index), bytes)
+      this.#end(indexOf(index), finish)
+    }
+  }
+
   #count(index: number, delta: Delta | null | undefined, finish: string | null | undefined): void {
     if (delta && carries(delta)) {
-      this.started = true
-      if (this.#choices[index] === 'finished') this.#goesOn = true
-      else this.#choices[index] = 'begun'
       // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
-      this.#deltas++
-      this.#bytes += bytesOf(delta)
+      this.#piece(index, bytesOf(delta))
       if (delta.anthropic_content !== undefined) this.#searches += searchesIn(delta.anthropic_content)
     }
+    this.#end(index, finish)
+  }
+
+  #piece(index: number, bytes: number): void {
+    this.started = true
+    if (this.#choices[index] === 'finished') this.#goesOn = true
+    else this.#choices[index] = 'begun'
+    this.#deltas++
+    this.#bytes += bytes
+  }
+
+  #end(index: number, finish: string | null | undefined): void {
     if (finish) {
       this.finished = true
       this.finish = finish

@@ -1,5 +1,5 @@
 /** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
-import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, UpstreamFailure } from '#contract'
+import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, MeteredUsage, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
 import { wireUsageOf } from '../../common/usage.ts'
 import { Pump, type PumpParts } from './pump.ts'
@@ -23,6 +23,8 @@ export class WholePump extends Pump {
   readonly #bytes = new ByteCollector()
   /** The answer as it will be sent; set when `over` says complete. */
   body: Buffer | null = null
+  /** What it took; set when the answer was counted. */
+  usage: MeteredUsage | null = null
 
   constructor(parts: PumpParts, format: WholeFormat) {
     super(parts)
@@ -49,7 +51,7 @@ export class WholePump extends Pump {
       return
     }
     try {
-      const body = bodyOf(decoded.completion, decoded.raw, this.#format.taps, this.#format.write ?? this.#writeChat())
+      const body = bodyOf(decoded, this.#format.taps, this.#format.write ?? this.#writeChat())
       if (isPromise(body)) void this.#wait(body)
       else this.#complete(body)
     } catch (error) {
@@ -75,9 +77,9 @@ export class WholePump extends Pump {
 
   /** The provider's own answer, with the usage that is charged for where it has said none that can be believed. */
   #writeChat(): WriteWhole {
-    const usage = this.parts.meter.spent(true)
+    const { usage } = this
     if (usage?.source !== 'estimated') return writeJson
-    return completion => Buffer.from(JSON.stringify({ ...completion, usage: wireUsageOf(usage) }))
+    return ({ completion }) => Buffer.from(JSON.stringify({ ...completion, usage: wireUsageOf(usage) }))
   }
 
   /** The answer, decoded and counted. What a hostile one makes the decoder throw ends this answer, not the process. */
@@ -86,6 +88,13 @@ export class WholePump extends Pump {
     try {
       const decoded = this.#format.dialect.decodeAnswer(bytes, this.#format.view)
       if ('failure' in decoded) return decoded
+      if (decoded.plain) {
+        meter.started = true
+        meter.plain(decoded.plain)
+        if (decoded.plain.usage) meter.reported(decoded.plain.usage)
+        this.usage = meter.spent(true)
+        return decoded
+      }
       const unfinished = decoded.completion.choices.filter(choice => !choice.finish_reason)
       const isFinished = unfinished.length === 0
       // As of a stream: where nothing has come, nothing says that it is all.
@@ -95,6 +104,7 @@ export class WholePump extends Pump {
       const answer = isFinished ? decoded : { completion: withFinishes(decoded.completion), raw: null }
       meter.whole(answer.completion)
       if (answer.completion.usage) meter.reported(answer.completion.usage)
+      this.usage = meter.spent(true)
       return answer
     } catch (error) {
       return { failure: { code: 'upstream_invalid', detail: `the answer could not be read: ${error}` } }
@@ -103,20 +113,20 @@ export class WholePump extends Pump {
 }
 
 /** How a whole answer is written to a client. `raw` is the answer as the provider wrote it, when nobody has edited it. */
-export type WriteWhole = (completion: ChatCompletion, raw: Buffer | null) => Buffer
+export type WriteWhole = (answer: DecodedAnswer) => Buffer
 
-const writeJson: WriteWhole = (completion, raw) => raw ?? Buffer.from(JSON.stringify(completion))
+const writeJson: WriteWhole = answer => answer.raw ?? Buffer.from(JSON.stringify(answer.completion))
 
 /** The bytes of a whole answer after the taps: the provider's own where nobody edits. A promise only where a tap has returned one. */
 export function bodyOf(
-  completion: ChatCompletion,
-  raw: Buffer | null,
+  answer: DecodedAnswer,
   taps: readonly Tap[],
   write: WriteWhole = writeJson,
 ): Buffer | Promise<Buffer> {
-  const seen = completionThroughTaps(taps, completion)
-  const passed = onlyWatched(taps) ? raw : null
-  return isPromise(seen) ? seen.then(each => write(each, passed)) : write(seen, passed)
+  if (taps.length === 0) return write(answer)
+  const seen = completionThroughTaps(taps, answer.completion)
+  const raw = onlyWatched(taps) ? answer.raw : null
+  return isPromise(seen) ? seen.then(completion => write({ completion, raw })) : write({ completion: seen, raw })
 }
 
 const UNFINISHED: UpstreamFailure = {

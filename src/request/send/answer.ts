@@ -35,7 +35,7 @@ export function streamTo(
  */
 export function writerOf({ inbound, meter }: LiveExchange, known: MeteredUsage | null = null): WriteWhole | undefined {
   if (!inbound) return undefined
-  return completion => {
+  return ({ completion }) => {
     const usage = known ?? meter.spent(true)
     return inbound.encodeAnswer(usage ? { ...completion, usage: wireUsageOf(usage) } : completion)
   }

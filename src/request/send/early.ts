@@ -36,7 +36,7 @@ type Early = (
 
 const wholeEarly: Early = async (exchange, completion, taps, usage) => {
   try {
-    const body = await bodyOf(completion, null, taps, writerOf(exchange, usage))
+    const body = await bodyOf({ completion, raw: null }, taps, writerOf(exchange, usage))
     return exchange.stopped ? stoppedReply(exchange, usage) : new WholeReply(exchange, body, { usage })
   } catch (error) {
     return new StreamReply(exchange, { ...endOfTapped(exchange, tapErrorOf(error)), usage })

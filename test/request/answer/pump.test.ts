@@ -443,7 +443,7 @@ describe('the bytes of a whole answer', () => {
     ['are new when the provider’s cannot be used', null, [look], false],
     ['are new when the provider’s cannot be used and nobody looks', null, [], false],
   ])('%s', (_name, bytes, taps, own) => {
-    const body = bodyOf(answer, bytes, taps)
+    const body = bodyOf({ completion: answer, raw: bytes }, taps)
     if (own) expect(body).toBe(raw)
     else expect(JSON.parse(body.toString())).toEqual(answer)
   })

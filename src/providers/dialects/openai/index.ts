@@ -12,6 +12,7 @@ import { parseWithCalls } from './call-pieces.ts'
 import { openAiCounting } from './count.ts'
 import { callsBack } from './custom-calls.ts'
 import { quirksOf } from './hosts.ts'
+import { plainAnswer } from './plain-answer.ts'
 import type { Quirks } from './profile.ts'
 import { OPENAI, PROFILES, type ProfileName, QUIRKS, type RelativeName } from './quirks.ts'
 import { isObject, repairCompletion, repairHead } from './repair.ts'
@@ -80,6 +81,9 @@ function decodeAnswer(
   const body = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
   const invalid = (detail: string) => ({ failure: { code: 'upstream_invalid' as const, detail } })
   if (body.length === 0) return invalid('the answer is empty')
+  // Who notes what the provider calls it has it parsed.
+  const plain = view.identity ? null : plainAnswer(body, view)
+  if (plain !== null) return plain
   let parsed: unknown
   try {
     parsed = parseWithCalls(body.toString('utf8'))

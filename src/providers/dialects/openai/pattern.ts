@@ -3,7 +3,7 @@
  * an event that has the bytes of an earlier one around its text says the same, and nobody has to parse it to know that.
  */
 import type { Chunk, StreamItem, TextPiece } from '#contract'
-import { BACKSLASH, QUOTE, skipString } from '../json-bytes.ts'
+import { BACKSLASH, QUOTE, skipPlain, skipString } from '../json-bytes.ts'
 import { findMember, scanTopLevel } from '../json-splice.ts'
 
 type ChunkItem = Extract<StreamItem, { kind: 'chunk' }>
@@ -17,9 +17,6 @@ const MAX_IN_VAIN = 4
 
 /** Of an event. A pattern is kept as long as its stream, and a long text is read quicker by the parser. */
 const MAX_BYTES = 4096
-
-/** Bytes that are not simply text in a string: quotes, backslashes and control characters are 1. */
-const STOPS = Uint8Array.from({ length: 256 }, (_, byte) => Number(byte < 0x20 || byte === QUOTE || byte === BACKSLASH))
 
 export class TextPattern {
   /** What stands around the strings that differ, as it comes. The first of these strings is the text. */
@@ -44,7 +41,7 @@ export class TextPattern {
       if (start > data.length || data.compare(came[i]!, 0, came[i]!.length, at, start) !== 0) return null
       at = start
       if (i === came.length - 1) break
-      at = plainEnd(data, start)
+      at = skipPlain(data, start)
       const isPlain = at >= data.length || data[at] !== BACKSLASH
       if (!isPlain) at = skipString(data, start - 1) - 1
       if (at < 0) return null
@@ -117,14 +114,6 @@ class TextItem implements TextPiece {
     this.#chunk ??= JSON.parse(this.raw.toString('utf8')) as Chunk
     return this.#chunk
   }
-}
-
-/** To the first byte that is not simply text. */
-function plainEnd(data: Buffer, from: number): number {
-  const { length } = data
-  let at = from
-  while (at < length && STOPS[data[at]!] === 0) at++
-  return at
 }
 
 /** The bytes of a string with escapes, decoded; -1 when it is none. */

@@ -203,7 +203,8 @@ function repairRole(delta: Delta, hasBegun: boolean): boolean {
   return true
 }
 
-const OPENAIS: ReadonlySet<unknown> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])
+/** Finish reasons that need no repair. */
+export const OPENAIS: ReadonlySet<string> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])
 
 function repairFinish(choice: { finish_reason?: string | null }, hasCalls: boolean): Repaired {
   const { finish_reason: word } = choice
