@@ -1,5 +1,5 @@
 /**
- * The pumps: what turns the bytes of one attempt into the client's answer. Each resolves once, when the answer is over:
+ * The pumps: what turns the bytes of one attempt into the client's answer. Each says once that the answer is over:
  * everything that may leave before the charge has left, or it failed, or the client has gone and nothing more is
  * awaited from upstream.
  */
@@ -58,25 +58,22 @@ export interface PumpParts extends AnswerRoom {
   readonly fillsFinish: boolean
   /** Called once: the first content of a stream has come. */
   onBegun?(): void
+  /** Called once: the answer is over. Must not throw. */
+  over(ending: PumpEnding): void
 }
 
 /** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
 export abstract class Pump implements Sink {
-  readonly over: Promise<PumpEnding>
   /** Whether the answer could not be kept. Another attempt would cost the same again, so none is made. */
   overflowed = false
   protected source: Source | null = null
   protected readonly parts: PumpParts
-  #resolve: (ending: PumpEnding) => void
   #isOver = false
   #unwatch: (() => void) | null = null
   #awaitsUsage = false
 
   constructor(parts: PumpParts) {
     this.parts = parts
-    const { promise, resolve } = Promise.withResolvers<PumpEnding>()
-    this.over = promise
-    this.#resolve = resolve
   }
 
   abstract data(bytes: Buffer): boolean
@@ -123,7 +120,7 @@ export abstract class Pump implements Sink {
     if (this.#isOver) return
     this.#isOver = true
     this.#unwatch?.()
-    this.#resolve(ending)
+    this.parts.over(ending)
   }
 
   /** Upstream has finished and nobody listens any more. Once: who goes on and on after its finish gets no more time. */

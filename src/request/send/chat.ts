@@ -17,7 +17,7 @@ import type { Reply } from '../finish.ts'
 import { endOfTapped } from './answer.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
-import { Try } from './try.ts'
+import { Try, type TryOwner } from './try.ts'
 
 /** Names what of an answer the gateway has estimated. */
 export const ESTIMATED_HEADER = 'x-tollgate-estimated'
@@ -25,39 +25,93 @@ export const ESTIMATED_HEADER = 'x-tollgate-estimated'
 const ALL_FULL = { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' }
 
 /** Resolves when the answer is over, however it ended; rejects with the refusal when nobody could be asked. */
-export async function sendChat(exchange: LiveExchange): Promise<Reply> {
-  const { chat, model, targets, client, generation } = exchange
-  if (!chat || !model || !targets?.length)
-    throw new Error('a chat route reached its end without chat, model and targets')
-  // After the hold and whatever else took its time: nobody asks for somebody who has left.
-  if (exchange.stopped) return stoppedReply(exchange)
-  if (chat.stream) client.startHeartbeat()
-  generation.retries.earn()
-  if (exchange.model!.deprecation) setDeprecation(exchange.ctx, exchange.model!.deprecation)
+export function sendChat(exchange: LiveExchange): Promise<Reply> {
+  return new Promise((resolve, reject) => new Sending(exchange, resolve, reject).begin())
+}
 
-  let last: Reply | null = null
-  let unfit: Refusal | null = null
-  let left = targets
-  for (;;) {
-    const [target] = generation.healthTracker.arrange(left)
-    if (!target && last) return last
-    // A target that is only full may do what the others cannot.
-    if (!target) throw left.length === 0 && unfit ? unfit : refuse('overloaded', ALL_FULL)
-    const request = requestFor(exchange, target)
-    if (isRefusal(request)) {
-      unfit = request
-      left = without(left, target)
-      continue
+/** One attempt after the other. The promise above is its only one, unless an attempt fails. */
+class Sending implements TryOwner {
+  readonly #exchange: LiveExchange
+  readonly #resolve: (reply: Reply) => void
+  readonly #reject: (error: unknown) => void
+  #left: readonly Target[]
+  #last: Reply | null = null
+  #unfit: Refusal | null = null
+
+  constructor(exchange: LiveExchange, resolve: (reply: Reply) => void, reject: (error: unknown) => void) {
+    this.#exchange = exchange
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#left = exchange.targets ?? []
+  }
+
+  begin(): void {
+    const exchange = this.#exchange
+    const { chat, model, client, generation, ctx } = exchange
+    if (!chat || !model || this.#left.length === 0)
+      throw new Error('a chat route reached its end without chat, model and targets')
+    // After the hold and whatever else took its time: nobody asks for somebody who has left.
+    if (exchange.stopped) {
+      this.#resolve(stoppedReply(exchange))
+      return
     }
-    const tried = new Try(exchange, target, request)
-    const ending = await tried.run()
-    last = replyOf(exchange, tried, ending)
-    const retry = ending.ending === 'failed' ? mayRetry(exchange, tried, ending.failure, left) : null
-    // Another credential costs no retry: there are only so many of them.
-    if (!retry || (retry.where !== 'as_another' && !generation.retries.spend())) return last
-    if (retry.where === 'elsewhere') left = without(left, target)
-    else if (retry.where === 'here') await pause(exchange, retry.pauseMs)
-    if (exchange.stopped) return stoppedReply(exchange)
+    if (chat.stream) client.startHeartbeat()
+    generation.retries.earn()
+    if (model.deprecation) setDeprecation(ctx, model.deprecation)
+    this.#ask()
+  }
+
+  over(tried: Try, ending: PumpEnding): void {
+    try {
+      tried.close(ending)
+      const reply = replyOf(this.#exchange, tried, ending)
+      if (ending.ending === 'failed') void this.#again(reply, tried, ending.failure)
+      else this.#resolve(reply)
+    } catch (error) {
+      this.#reject(error)
+    }
+  }
+
+  #ask(): void {
+    const { healthTracker } = this.#exchange.generation
+    for (;;) {
+      const [target] = healthTracker.arrange(this.#left)
+      // A target that is only full may do what the others cannot.
+      if (!target && !this.#last)
+        throw this.#left.length === 0 && this.#unfit ? this.#unfit : refuse('overloaded', ALL_FULL)
+      if (!target) {
+        this.#resolve(this.#last!)
+        return
+      }
+      const request = requestFor(this.#exchange, target)
+      if (!isRefusal(request)) {
+        new Try(this.#exchange, target, request, this).start()
+        return
+      }
+      this.#unfit = request
+      this.#left = without(this.#left, target)
+    }
+  }
+
+  /** Another attempt, where one may help. The transport's callback, which has told of the failure, returns before. */
+  async #again(reply: Reply, tried: Try, failure: UpstreamFailure): Promise<void> {
+    const exchange = this.#exchange
+    try {
+      await null
+      this.#last = reply
+      const retry = mayRetry(exchange, tried, failure, this.#left)
+      // Another credential costs no retry: there are only so many of them.
+      if (!retry || (retry.where !== 'as_another' && !exchange.generation.retries.spend())) {
+        this.#resolve(reply)
+        return
+      }
+      if (retry.where === 'elsewhere') this.#left = without(this.#left, tried.target)
+      else if (retry.where === 'here') await pause(exchange, retry.pauseMs)
+      if (exchange.stopped) this.#resolve(stoppedReply(exchange))
+      else this.#ask()
+    } catch (error) {
+      this.#reject(error)
+    }
   }
 }
 
@@ -124,12 +178,11 @@ function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
 /** How the answer ended, and what the client is to be told of a bad end. */
 function replyOf(exchange: LiveExchange, { target, pump }: Try, ending: PumpEnding): Reply {
   // A whole answer is collected before anything is known of it; its failures were not known at its head.
-  const usage = exchange.meter.spent(ending.ending === 'complete')
+  const isWhole = pump instanceof WholePump && ending.ending === 'complete'
+  const usage = isWhole ? pump.usage : exchange.meter.spent(ending.ending === 'complete')
   switch (ending.ending) {
     case 'complete':
-      if (!(pump instanceof WholePump)) {
-        return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })
-      }
+      if (!isWhole) return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })
       if (usage?.source === 'estimated') exchange.ctx.set(ESTIMATED_HEADER, 'usage')
       return new WholeReply(exchange, pump.body!, { usage })
     case 'client_left':

@@ -9,14 +9,14 @@ import {
   type UpstreamFailure,
 } from '#contract'
 import type { DeadlineClock } from '../../common/clock.ts'
-import { type AttemptOptions, startAttempt } from '../../providers/attempt.ts'
+import { type AttemptOptions, type RunningAttempt, startAttempt } from '../../providers/attempt.ts'
 import { blameCredential } from '../../providers/credentials.ts'
 import { customToolsOf } from '../../providers/dialects/translate/custom-tools.ts'
 import type { TrackedAttempt } from '../../providers/health.ts'
 import type { UpstreamRequest } from '../../providers/transport.ts'
 import type { Client } from '../answer/client.ts'
 import type { Meter } from '../answer/meter.ts'
-import { type PumpEnding, type PumpParts, type Sink, type Source, StreamPump } from '../answer/pump.ts'
+import { type PumpEnding, type PumpParts, type Sink, StreamPump } from '../answer/pump.ts'
 import type { StreamAnswer } from '../answer/stream.ts'
 import { WholePump } from '../answer/whole.ts'
 import type { StepTap } from '../exchange.ts'
@@ -34,6 +34,12 @@ const PIECE_MS = 0.01
 const BYTE_MS = 4e-5
 /** Less than this is counted with what follows. */
 const COUNTED_MS = 0.2
+
+/** Who makes attempts. */
+export interface TryOwner {
+  /** Its answer is over. Must not throw; not called before `start` returns. */
+  over(tried: Try, ending: PumpEnding): void
+}
 
 /** Made for one attempt: what its pump and its way to the provider need to know, and what came of it. */
 export class Try implements AttemptOptions, PumpParts, Sink {
@@ -57,15 +63,19 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   tookMs = 0
   /** Of pieces that came, in milliseconds. */
   #uncountedMs = 0
-  #attempt: Source | null = null
+  #attempt: RunningAttempt | null = null
+  /** Of an answer that was over before its attempt was known. */
+  #ending: PumpEnding | null = null
   /** The answer is paused because others have their turn. */
   #isInTurn = true
+  readonly #owner: TryOwner
   readonly #exchange: LiveExchange
   readonly #signed: Signed
   readonly #trackedAttempt: TrackedAttempt
   readonly #record: AttemptRecord
 
-  constructor(exchange: LiveExchange, target: Target, encoded: EncodedRequest) {
+  constructor(exchange: LiveExchange, target: Target, encoded: EncodedRequest, owner: TryOwner) {
+    this.#owner = owner
     const { generation, host } = exchange
     const chat = exchange.chat!
     const upstream = generation.upstreams.get(target.provider)!
@@ -96,22 +106,30 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     if (exchange.trace !== null) this.#record.propagate(headers)
   }
 
-  /** From the request to the end of its answer. */
-  async run(): Promise<PumpEnding> {
+  /** Sends the request. */
+  start(): void {
     const { pump } = this
     this.#exchange.listen(pump)
     const attempt = startAttempt(this)
-    this.#attempt = attempt
     pump.feedFrom(attempt)
-    const ending = await pump.over
-    this.#exchange.unlisten(pump)
+    this.#attempt = attempt
+    if (this.#ending !== null) this.#owner.over(this, this.#ending)
+  }
+
+  over(ending: PumpEnding): void {
+    if (this.#attempt === null) this.#ending = ending
+    else this.#owner.over(this, ending)
+  }
+
+  /** What is to be said of it when its answer is over. */
+  close(ending: PumpEnding): void {
+    this.#exchange.unlisten(this.pump)
     // Who was given up before its head came was tried all the same.
     this.#record.head(null, null)
     if (this.#exchange.trace !== null) this.#record.over()
     this.tookMs = this.#record.tookMs
     if (this.stream && ending.ending === 'complete') this.#exchange.streamedAtMs = this.deadlineClock.now()
-    this.#judge(ending, attempt.isPaused && this.#isInTurn)
-    return ending
+    this.#judge(ending, this.#attempt!.isPaused && this.#isInTurn)
   }
 
   get sink(): Sink {

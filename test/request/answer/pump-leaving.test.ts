@@ -119,7 +119,7 @@ describe('the client leaves a stream', () => {
   })
 
   test('a client that had left before the source was known stops it', async () => {
-    const { common, wire, client, source } = await parts({})
+    const { common, wire, client, source, ending } = await parts({})
     wire.raw.reset()
     await until(() => client.left)
     const decoder = openai.decodeStream({
@@ -131,7 +131,7 @@ describe('the client leaves a stream', () => {
     const pump = new StreamPump(common, decoder, new StreamAnswer(client, []))
     pump.feedFrom(source)
     expect(source.aborts).toBe(1)
-    expect(await pump.over).toEqual(LEFT)
+    expect(await ending()).toEqual(LEFT)
   })
 
   type Came = readonly (object | string)[]

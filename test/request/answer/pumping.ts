@@ -42,17 +42,20 @@ export async function parts(options: PumpOptions) {
     resume: () => void source.resumes++,
   }
   const room = { fillsFinish: options.fillsFinish ?? false, largestBytes, holds: options.holds ?? (() => true) }
-  return { wire, client, deadlineClock, meter, source, common: { client, meter, deadlineClock, onDisconnect, ...room } }
+  const { ending, over } = watched()
+  const common = { client, meter, deadlineClock, onDisconnect, ...room, over }
+  return { wire, client, deadlineClock, meter, source, ending, common }
 }
 
 /** Remembers how a pump ended, so that a test can ask without waiting. */
-function watched(pump: StreamPump | WholePump) {
+function watched() {
   const end = { ending: null as PumpEnding | null }
-  void pump.over.then(ending => {
-    end.ending = ending
-  })
   const settle = () => new Promise(resolve => setImmediate(resolve))
   return {
+    over(ending: PumpEnding) {
+      expect(end.ending).toBeNull()
+      end.ending = ending
+    },
     /** How it ended, or null while it goes on. */
     async ending() {
       await settle()
@@ -62,7 +65,7 @@ function watched(pump: StreamPump | WholePump) {
 }
 
 export async function streaming(options: PumpOptions = {}) {
-  const { wire, client, deadlineClock, meter, source, common } = await parts(options)
+  const { wire, client, deadlineClock, meter, source, ending, common } = await parts(options)
   const answer = new StreamAnswer(client, options.taps ?? [])
   const view = {
     model: 'chat-small',
@@ -81,7 +84,7 @@ export async function streaming(options: PumpOptions = {}) {
     source,
     pump,
     answer,
-    ...watched(pump),
+    ending,
     /** Upstream sends events. */
     put: (...events: (Chunk | object | string)[]) =>
       pump.data(
@@ -102,7 +105,7 @@ export async function streaming(options: PumpOptions = {}) {
 }
 
 export async function collecting(options: PumpOptions = {}) {
-  const { wire, client, deadlineClock, meter, source, common } = await parts(options)
+  const { wire, client, deadlineClock, meter, source, ending, common } = await parts(options)
   const view = { model: 'chat-small', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
   const pump = new WholePump(common, { dialect: options.dialect ?? openai, view, taps: options.taps ?? [] })
   pump.feedFrom(source)
@@ -113,7 +116,7 @@ export async function collecting(options: PumpOptions = {}) {
     meter,
     source,
     pump,
-    ...watched(pump),
+    ending,
     put: (answer: object | string) =>
       pump.data(Buffer.from(typeof answer === 'string' ? answer : JSON.stringify(answer))),
     async leaves() {
