@@ -27,11 +27,13 @@ export interface AttemptOptions {
     readonly idleMs: number
     readonly totalMs: number
   }
+  /** When it begins, in the time of `deadlineClock`. Left out: now. */
+  readonly startedMs?: number
   /** Whether the answer should be an event stream. */
   readonly stream: boolean
   decodeError(status: number, headers: Readonly<Record<string, string>>, body: Buffer): UpstreamFailure
   /** The response head has come, or the attempt has failed before it (status null). */
-  onHead(status: number | null, failure: UpstreamFailure | null): void
+  onHead(status: number | null, failure: UpstreamFailure | null, atMs: number): void
 }
 
 /** An attempt under way. */
@@ -43,6 +45,8 @@ export interface RunningAttempt {
   readonly isSent: boolean
   /** Whether the provider may bill it: it has been sent, and no error was answered. Not to be asked when it is over. */
   readonly isBillable: boolean
+  /** How many bytes a whole answer has, as its head says; NaN: it says nothing. */
+  readonly expectedBytes: number
   /** Whether it waits for its client: what runs out meanwhile is not the provider's time. */
   readonly isPaused: boolean
 }
@@ -72,12 +76,16 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
 
   constructor(options: AttemptOptions) {
     this.#options = options
-    this.#startedMs = this.#lastMs = options.deadlineClock.now()
+    this.#startedMs = this.#lastMs = options.startedMs ?? options.deadlineClock.now()
     this.#unwatch = options.deadlineClock.watch(now => this.#look(now))
   }
 
   get isBillable(): boolean {
     return this.isSent && this.#phase !== 'error'
+  }
+
+  get expectedBytes(): number {
+    return Number(this.#headers['content-length'])
   }
 
   get isPaused(): boolean {
@@ -126,7 +134,7 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
     else if (status >= 400) this.#phase = 'error'
     else {
       this.#phase = this.#options.stream ? 'first' : 'answer'
-      this.#tellHead(null)
+      this.#tellHead(null, this.#lastMs)
     }
   }
 
@@ -193,15 +201,15 @@ class LiveAttempt implements QueuedHandler, RunningAttempt {
   /** Ends the attempt, and the connection with it unless its answer was read to the end. */
   #fail(failure: UpstreamFailure): void {
     this.#over()
-    this.#tellHead(failure)
+    this.#tellHead(failure, this.#options.deadlineClock.now())
     this.#abortTransport?.()
     this.#options.sink.fail(failure)
   }
 
-  #tellHead(failure: UpstreamFailure | null): void {
+  #tellHead(failure: UpstreamFailure | null, atMs: number): void {
     if (this.#headTold) return
     this.#headTold = true
-    this.#options.onHead(this.#status === 0 ? null : this.#status, failure)
+    this.#options.onHead(this.#status === 0 ? null : this.#status, failure, atMs)
   }
 
   #over(): void {

@@ -16,7 +16,7 @@ export interface AnswerHandler {
   onConnect(abort: (reason?: Error) => void): void
   /**
    * The final response head: informational (1xx) ones are not passed on. Header names are lower-case; of a good answer (2xx)
-   * there may be only `content-type` and `content-encoding`. `resume` continues
+   * there may be only `content-type`, `content-encoding` and `content-length`. `resume` continues
    * a transport that `onData` paused; it may be called from inside `onData`, and does nothing when nothing is paused.
    */
   onHeaders(status: number, headers: Record<string, string>, resume: () => void): void

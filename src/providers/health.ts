@@ -116,19 +116,18 @@ export class TrackedAttempt {
   #isProbe: boolean
   #isOver = false
 
-  constructor(healthTracker: HealthTracker, target: string, record: Knowledge) {
+  constructor(healthTracker: HealthTracker, target: string, record: Knowledge, atMs: number) {
     this.#healthTracker = healthTracker
     this.#target = target
     this.#record = record
-    this.#startedMs = healthTracker.now()
+    this.#startedMs = atMs
     this.#isProbe = record.stateAt(this.#startedMs) === 'half_open' && !record.probing
     if (this.#isProbe) record.probing = true
     record.inflight++
   }
 
   /** The answer has begun. @param streams whether it is a stream: of whole ones nothing comes before all is made */
-  begun(streams: boolean): void {
-    const atMs = this.#healthTracker.now()
+  begun(streams: boolean, atMs = this.#healthTracker.now()): void {
     this.#record[streams ? 'stream' : 'whole'].take(atMs - this.#startedMs, atMs)
   }
 
@@ -140,14 +139,14 @@ export class TrackedAttempt {
   }
 
   /** It went well as far as the target is concerned. */
-  good(): void {
+  good(atMs = this.#healthTracker.now()): void {
     // One that was begun before the ejection, or the limit, says nothing about the time after it.
     this.streams()
     if (!this.#ends()) return
     const record = this.#record
     record.inARow = 0
     if (this.#startedMs > record.limitedAtMs) record.limitedUntilMs = 0
-    record.note(this.#healthTracker.now(), false)
+    record.note(atMs, false)
   }
 
   bad(failure: UpstreamFailure): void {
@@ -212,8 +211,8 @@ export class HealthTracker implements TargetsView {
     return targets.filter(target => this.#isOpen(target)).sort((one, other) => rankOf(one) - rankOf(other))
   }
 
-  begin({ id }: Pick<Target, 'id'>): TrackedAttempt {
-    return new TrackedAttempt(this, id, this.#recordOf(id))
+  begin({ id }: Pick<Target, 'id'>, atMs = this.now()): TrackedAttempt {
+    return new TrackedAttempt(this, id, this.#recordOf(id), atMs)
   }
 
   /** A configuration with these targets begins to be used. */

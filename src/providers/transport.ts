@@ -54,8 +54,8 @@ const PIECE_BYTES = 256 * 1024
 const LARGEST_HEADERS_BYTES = 64 * 1024
 
 export function createHttpTransport(endpoint: Endpoint): HttpTransport {
-  const url = new URL(endpoint.baseUrl)
-  const pool = new Pool(url.origin, {
+  const { origin, pathname } = new URL(endpoint.baseUrl)
+  const pool = new Pool(origin, {
     connections: endpoint.connections,
     pipelining: 1,
     connect: connectorOf(endpoint),
@@ -66,19 +66,19 @@ export function createHttpTransport(endpoint: Endpoint): HttpTransport {
     maxHeaderSize: LARGEST_HEADERS_BYTES,
     allowH2: false,
   })
-  const prefix = url.pathname === '/' ? '' : url.pathname
-  const slots = new Slots(endpoint.connections)
+  const prefix = pathname === '/' ? '' : pathname
+  const slots = new Slots(pool, endpoint.connections)
   return {
     dispatch({ path, headers, body }, handler) {
       const options: Dispatcher.DispatchOptions = {
-        origin: url.origin,
+        origin,
         path: prefix + path,
         method: 'POST',
         headers: headers as Record<string, string>,
         body,
       }
       if (body.length > LONG_BODY_BYTES) writeInPieces(options, body)
-      slots.take(new Dispatch(handler, go => pool.dispatch(options, go)))
+      slots.take(new Dispatch(handler, options, slots))
     },
     close: () => pool.destroy(),
   }
@@ -112,16 +112,16 @@ function connectorOf({ connectMs }: Endpoint): buildConnector.connector {
  * goes upstream for nobody when its turn comes. Deadlines and `max_inflight` bound this one.
  */
 class Slots {
+  readonly pool: Pool
   #free: number
   readonly #waiting = new Set<Dispatch>()
 
-  constructor(connections: number) {
+  constructor(pool: Pool, connections: number) {
+    this.pool = pool
     this.#free = connections
   }
 
   take(dispatch: Dispatch): void {
-    const onOver = () => this.#over(dispatch)
-    dispatch.onOver = onOver
     dispatch.handler.onConnect(reason => dispatch.giveUp(reason))
     if (dispatch.isOver) return
     dispatch.handler.onQueued?.()
@@ -135,7 +135,8 @@ class Slots {
     dispatch.send()
   }
 
-  #over(dispatch: Dispatch): void {
+  /** It has its answer, or was given up. */
+  over(dispatch: Dispatch): void {
     if (!dispatch.isSent) {
       this.#waiting.delete(dispatch)
       return
@@ -157,19 +158,20 @@ class Dispatch implements Dispatcher.DispatchHandler {
   readonly handler: QueuedHandler
   isOver = false
   isSent = false
-  onOver: () => void = () => {}
-  readonly #go: (handler: Dispatcher.DispatchHandler) => void
+  readonly #options: Dispatcher.DispatchOptions
+  readonly #slots: Slots
   #stop: ((error?: Error) => void) | null = null
 
-  constructor(handler: QueuedHandler, go: (handler: Dispatcher.DispatchHandler) => void) {
+  constructor(handler: QueuedHandler, options: Dispatcher.DispatchOptions, slots: Slots) {
     this.handler = handler
-    this.#go = go
+    this.#options = options
+    this.#slots = slots
   }
 
   send(): void {
     this.isSent = true
     try {
-      this.#go(this)
+      this.#slots.pool.dispatch(this.#options, this)
     } catch (error) {
       this.onError(error as Error)
     }
@@ -216,7 +218,7 @@ class Dispatch implements Dispatcher.DispatchHandler {
 
   #end(): void {
     this.isOver = true
-    this.onOver()
+    this.#slots.over(this)
   }
 }
 
@@ -226,15 +228,29 @@ class Dispatch implements Dispatcher.DispatchHandler {
  */
 function headersOf(status: number, raw: readonly Buffer[]): Record<string, string> {
   const isGood = status < 300
-  const headers: Record<string, string> = Object.create(null)
+  // An object without a prototype is a hash table, which takes many times the memory.
+  const headers: Record<string, string> = isGood ? {} : Object.create(null)
   for (let index = 0; index + 1 < raw.length; index += 2) {
-    if (isGood && !OF_BODY.has(raw[index]!.length)) continue
-    const name = raw[index]!.toString('latin1').toLowerCase()
+    const bytes = raw[index]!
+    const name = isGood ? nameOfBody(bytes) : bytes.toString('latin1').toLowerCase()
+    if (name === undefined) continue
     const value = raw[index + 1]!.toString('latin1')
     headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`
   }
   return headers
 }
 
-/** The lengths of the names: another header of such a length does no harm. */
-const OF_BODY: ReadonlySet<number> = new Set(['content-type'.length, 'content-encoding'.length])
+const OF_BODY = ['content-type', 'content-encoding', 'content-length'] as const
+
+function nameOfBody(bytes: Buffer): string | undefined {
+  for (const name of OF_BODY) if (isNamed(bytes, name)) return name
+  return undefined
+}
+
+/** Whether a name is that one, in any case. */
+function isNamed(bytes: Buffer, name: string): boolean {
+  if (bytes.length !== name.length) return false
+  // Of the bytes that a name may have, a hyphen alone becomes a hyphen.
+  for (let at = 0; at < name.length; at++) if ((bytes[at]! | 0x20) !== name.charCodeAt(at)) return false
+  return true
+}

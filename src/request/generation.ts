@@ -48,7 +48,8 @@ export interface Upstream {
 }
 
 export interface Signed {
-  readonly headers: Readonly<Record<string, string>>
+  /** Of this request alone: who sends it may add some. */
+  readonly headers: Record<string, string>
   /** The provider does not know the credential, or its quota is used up. Returns how many others are good. */
   refused(): number
   /** The provider takes nothing under it for so long. Returns how many others are good. */
@@ -232,7 +233,7 @@ function createUpstream(
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: dispatch,
         rawProxy,
-        sign: request => ({ headers: request.headers, ...NOBODY }),
+        sign: request => ({ headers: { ...request.headers }, ...NOBODY }),
         goodCredentials: () => 0,
       },
       close: async () => {},
@@ -281,8 +282,9 @@ function createUpstream(
           clock.now(),
         )
         const { refused, limited, taken } = turn
-        const all = hasOwn ? { ...headers, ...signed, ...provider.headers } : { ...headers, ...signed }
-        return { headers: all, refused, limited, taken }
+        Object.assign(headers, signed)
+        if (hasOwn) Object.assign(headers, provider.headers)
+        return { headers, refused, limited, taken }
       },
     },
     ...(tokens ? { ready: tokens.tried } : {}),

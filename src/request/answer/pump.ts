@@ -3,7 +3,7 @@
  * everything that may leave before the charge has left, or it failed, or the client has gone and nothing more is
  * awaited from upstream.
  */
-import type { Chunk, OnDisconnect, StreamDecoder, StreamItem, UpstreamFailure } from '#contract'
+import type { Chunk, OnDisconnect, StreamDecoder, UpstreamFailure } from '#contract'
 import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
 import type { DeadlineClock } from '../../common/clock.ts'
 import type { Client } from './client.ts'
@@ -30,6 +30,8 @@ export interface Source {
   readonly isSent: boolean
   /** Whether the provider may bill it: the request has gone out, and no error has come back. */
   readonly isBillable: boolean
+  /** How many bytes the answer has, where its head says that; else NaN. */
+  readonly expectedBytes: number
 }
 
 /** Where an attempt puts its answer. Exactly one of `end` and `fail` is called, once. */
@@ -203,7 +205,7 @@ export class StreamPump extends Pump {
   data(bytes: Buffer): boolean {
     if (this.isOver || this.#done) return true
     this.#waitingBytes += bytes.length
-    const keepsUp = this.#take(() => this.#decoder.push(bytes))
+    const keepsUp = this.#take(bytes)
     const largest = Math.min(this.parts.largestBytes, UNCOUNTED_BYTES)
     if (this.#waitingBytes > largest && !this.isOver) this.keep(this.#waitingBytes)
     return keepsUp
@@ -212,7 +214,7 @@ export class StreamPump extends Pump {
   end(): void {
     this.#unwatchBody?.()
     if (this.isOver) return
-    if (!this.#done) this.#take(() => this.#decoder.end())
+    if (!this.#done) this.#take(null)
     if (this.isOver) return
     if (this.#done && this.#filler && !this.parts.meter.finished) this.#fillFinish(this.#filler)
     if (this.isOver) return
@@ -242,11 +244,16 @@ export class StreamPump extends Pump {
     return { code: 'upstream_truncated', detail }
   }
 
-  /** What a hostile stream makes the decoder or the meter throw ends this answer, not the process. */
-  #take(decode: () => readonly StreamItem[]): boolean {
+  /**
+   * What a hostile stream makes the decoder or the meter throw ends this answer, not the process.
+   * @param bytes null: the body is over
+   */
+  #take(bytes: Buffer | null): boolean {
     let keepsUp = true
     try {
-      for (const item of decode()) {
+      const items = bytes === null ? this.#decoder.end() : this.#decoder.push(bytes)
+      for (let at = 0; at < items.length; at++) {
+        const item = items[at]!
         this.#anything = true
         this.#waitingBytes = 0
         if (item.kind === 'chunk') keepsUp = this.#chunk(item) && keepsUp

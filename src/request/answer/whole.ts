@@ -20,7 +20,9 @@ export class WholePump extends Pump {
   /** Nothing of it leaves before it is over. */
   readonly begun = false
   readonly #format: WholeFormat
-  readonly #bytes = new ByteCollector()
+  #bytes: ByteCollector | null = null
+  /** An answer that came in one piece: it is read at once, so what it is a piece of need not be left. */
+  #only: Buffer | null = null
   /** The answer as it will be sent; set when `over` says complete. */
   body: Buffer | null = null
   /** What it took; set when the answer was counted. */
@@ -33,6 +35,14 @@ export class WholePump extends Pump {
 
   data(bytes: Buffer): boolean {
     if (this.isOver) return true
+    if (this.#bytes === null && bytes.length === this.source?.expectedBytes) {
+      this.#only = bytes
+      this.keep(bytes.length)
+      return true
+    }
+    this.#bytes ??= new ByteCollector()
+    if (this.#only !== null) this.#bytes.add(this.#only)
+    this.#only = null
     this.#bytes.add(bytes)
     this.keep(this.#bytes.size)
     if (this.isOver) this.#bytes.clear()
@@ -41,7 +51,7 @@ export class WholePump extends Pump {
 
   end(): void {
     if (this.isOver) return
-    const decoded = this.#counted(this.#bytes.take())
+    const decoded = this.#counted(this.#only ?? this.#bytes?.take() ?? NOTHING)
     if ('failure' in decoded) {
       this.fail(decoded.failure)
       return
@@ -128,6 +138,8 @@ export function bodyOf(
   const raw = onlyWatched(taps) ? answer.raw : null
   return isPromise(seen) ? seen.then(completion => write({ completion, raw })) : write({ completion: seen, raw })
 }
+
+const NOTHING: Buffer = Buffer.alloc(0)
 
 const UNFINISHED: UpstreamFailure = {
   code: 'upstream_truncated',

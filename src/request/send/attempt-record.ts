@@ -20,17 +20,12 @@ export class AttemptRecord {
   readonly #traced: TracedAttempt | null
   #isWritten = false
 
-  constructor(exchange: LiveExchange, target: string) {
+  constructor(exchange: LiveExchange, target: string, startedMs: number = exchange.host.deadlineClock.now()) {
     this.#exchange = exchange
     this.#target = target
-    this.#startedMs = exchange.host.deadlineClock.now()
+    this.#startedMs = startedMs
     this.#traced = exchange.trace === null ? null : exchange.trace.begin(target, this.#startedMs)
     exchange.asking = target
-  }
-
-  /** Milliseconds since it began. */
-  get tookMs(): number {
-    return this.#exchange.host.deadlineClock.now() - this.#startedMs
   }
 
   /** With telemetry: adds what the provider is told of the trace. */
@@ -44,7 +39,7 @@ export class AttemptRecord {
   }
 
   /** The head has come, or it failed before that, or was given up (both null). What is told behind the first does not count. */
-  head(status: number | null, failure: UpstreamFailure | null): void {
+  head(status: number | null, failure: UpstreamFailure | null, atMs?: number): void {
     if (this.#isWritten) return
     this.#isWritten = true
     this.#exchange.asking = null
@@ -52,7 +47,7 @@ export class AttemptRecord {
       target: this.#target,
       status,
       code: failure?.code ?? null,
-      ms: Math.round(this.tookMs),
+      ms: Math.round((atMs ?? this.#exchange.host.deadlineClock.now()) - this.#startedMs),
     })
   }
 

@@ -119,7 +119,9 @@ function fetchAnswer(
   const limit = (ms: number) => Math.min(ms, MAX_MS)
   const { firstByteMs, totalMs } = provider.timeouts
   const record = new AttemptRecord(exchange, target.id)
-  const headers = { ...upstream.sign(request).headers, 'x-request-id': exchange.id, via: exchange.via }
+  const { headers } = upstream.sign(request)
+  headers['x-request-id'] = exchange.id
+  headers['via'] = exchange.via
   record.propagate(headers)
   const attempt = startAttempt({
     transport,

@@ -48,6 +48,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   readonly request: UpstreamRequest
   readonly timeouts: AttemptOptions['timeouts']
   readonly decodeError: AttemptOptions['decodeError']
+  readonly startedMs: number
   readonly stream: boolean
   readonly deadlineClock: DeadlineClock
   readonly client: Client
@@ -86,6 +87,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     this.decodeError = dialect.decodeError
     this.stream = chat.stream
     this.deadlineClock = host.deadlineClock
+    this.startedMs = host.deadlineClock.now()
     this.client = exchange.client
     this.meter = exchange.meter
     this.onDisconnect = exchange.onDisconnect
@@ -99,10 +101,12 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     this.answer = chat.stream ? streamTo(exchange, taps) : null
     this.pump = this.#pumpFor(chat, upstream, taps, passes > 1)
     this.#signed = upstream.sign(encoded)
-    const headers = { ...this.#signed.headers, 'x-request-id': exchange.id, via: exchange.via }
+    const { headers } = this.#signed
+    headers['x-request-id'] = exchange.id
+    headers['via'] = exchange.via
     this.request = { path: encoded.path, headers, body: encoded.body, owner: exchange.owner ?? undefined }
-    this.#trackedAttempt = generation.healthTracker.begin(target)
-    this.#record = new AttemptRecord(exchange, target.id)
+    this.#trackedAttempt = generation.healthTracker.begin(target, this.startedMs)
+    this.#record = new AttemptRecord(exchange, target.id, this.startedMs)
     if (exchange.trace !== null) this.#record.propagate(headers)
   }
 
@@ -127,9 +131,10 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     // Who was given up before its head came was tried all the same.
     this.#record.head(null, null)
     if (this.#exchange.trace !== null) this.#record.over()
-    this.tookMs = this.#record.tookMs
-    if (this.stream && ending.ending === 'complete') this.#exchange.streamedAtMs = this.deadlineClock.now()
-    this.#judge(ending, this.#attempt!.isPaused && this.#isInTurn)
+    const atMs = this.deadlineClock.now()
+    this.tookMs = atMs - this.startedMs
+    if (this.stream && ending.ending === 'complete') this.#exchange.streamedAtMs = atMs
+    this.#judge(ending, atMs)
   }
 
   get sink(): Sink {
@@ -170,12 +175,12 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     return this.#exchange.host.memory.growAnswer(this.#exchange, bytes)
   }
 
-  onHead(status: number | null, failure: UpstreamFailure | null): void {
+  onHead(status: number | null, failure: UpstreamFailure | null, atMs: number): void {
     if (failure === null) {
-      this.#trackedAttempt.begun(this.stream)
+      this.#trackedAttempt.begun(this.stream, atMs)
       this.#signed.taken()
     } else this.hasCredential = blameCredential(this.#signed, failure)
-    this.#record.head(status, failure)
+    this.#record.head(status, failure, atMs)
   }
 
   onBegun(): void {
@@ -199,13 +204,14 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   }
 
   /** What the end of the attempt says of its target. */
-  #judge(ending: PumpEnding, isPaused: boolean): void {
+  #judge(ending: PumpEnding, atMs: number): void {
     if (ending.ending === 'failed') {
       this.#record.failed(null, ending.failure)
+      const isPaused = this.#attempt!.isPaused && this.#isInTurn
       // A credential's failure is the target's only when there is no other; a client that reads too slowly is nobody's.
       if (this.hasCredential || isPaused) this.#trackedAttempt.dropped()
       else this.#trackedAttempt.bad(ending.failure)
-    } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good()
+    } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good(atMs)
     else this.#trackedAttempt.dropped()
   }
 }

@@ -358,6 +358,25 @@ describe('a whole answer that goes well', () => {
     expect(JSON.parse(pump.body!.toString())).toEqual(completion('na\u00efve \u{1f600}'))
   })
 
+  test.each([
+    ['as long as its head says, in one piece', 0, []],
+    ['as long as its head says, in two pieces', 0, [100]],
+    ['shorter than its head says', 1, []],
+    ['longer than its head says', -1, [-1]],
+  ])('may be %s', async (_name, more, cuts) => {
+    const { pump, ending, source } = await collecting()
+    const bytes = Buffer.from(JSON.stringify(completion('abcdefgh')))
+    source.expectedBytes = bytes.length + more
+    let at = 0
+    for (const cut of [...cuts, bytes.length]) {
+      pump.data(bytes.subarray(at, cut < 0 ? bytes.length + cut : cut))
+      at = cut < 0 ? bytes.length + cut : cut
+    }
+    pump.end()
+    expect(await ending()).toEqual(COMPLETE)
+    expect(JSON.parse(pump.body!.toString())).toEqual(completion('abcdefgh'))
+  })
+
   test('all choices are counted', async () => {
     const { put, pump, meter } = await collecting()
     put({ ...completion('abcdefgh', 'abcdefgh', { role: 'assistant', content: null, tool_calls: [] }), usage: null })

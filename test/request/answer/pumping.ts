@@ -38,6 +38,7 @@ export async function parts(options: PumpOptions) {
     resumes: 0,
     isSent: true,
     isBillable: true,
+    expectedBytes: Number.NaN,
     abort: () => void source.aborts++,
     resume: () => void source.resumes++,
   }

@@ -58,12 +58,16 @@ function dialectOf(
   redact: Redact | undefined,
   { name, quirks, headers = {}, path = () => '/chat/completions' }: Manners,
 ): Dialect {
+  const asked = {
+    whole: { ...headers, accept: 'application/json' },
+    stream: { ...headers, accept: 'text/event-stream' },
+  }
   const fail: Fail = (status, answered, details) => failureOf(status, answered, details, now(), redact)
   return {
     name,
     encodeRequest: (chat, target, spans) => ({
       path: path(target.model),
-      headers: { ...headers, accept: chat.stream ? 'text/event-stream' : 'application/json' },
+      headers: chat.stream ? asked.stream : asked.whole,
       ...encodeBody(chat, target, quirks, spans),
     }),
     decodeAnswer: (body, view) => decodeAnswer(body, view, fail, quirks),

@@ -83,13 +83,7 @@ function keys(names: string): readonly Buffer[] {
 
 /** The place of a key among those; -1: it is another one. */
 function placeOf(known: readonly Buffer[], bytes: Buffer, start: number, end: number): number {
-  for (let i = 0; i < known.length; i++) {
-    const key = known[i]!
-    if (key.length !== end - start) continue
-    let same = 0
-    while (same < key.length && key[same] === bytes[start + same]) same++
-    if (same === key.length) return i
-  }
+  for (let i = 0; i < known.length; i++) if (is(known[i]!, bytes, start, end)) return i
   return -1
 }
 
@@ -100,8 +94,12 @@ function isFirst(place: number): boolean {
   return isNew
 }
 
-function is(json: Buffer, bytes: Buffer, from: number, end: number): boolean {
-  return end - from === json.length && json.compare(bytes, from, end) === 0
+/** Whether bytes are those; of a few, a native comparison costs more. */
+function is(known: Buffer, bytes: Buffer, from: number, end: number): boolean {
+  const { length } = known
+  if (end - from !== length) return false
+  for (let at = 0; at < length; at++) if (known[at] !== bytes[from + at]) return false
+  return true
 }
 
 function readTop(bytes: Buffer, from: number, depth: number, keyStart: number, keyEnd: number): number {

@@ -3,7 +3,7 @@
  * that nothing has to be changed in stay as they were sent, with relatives too.
  */
 import { anthropicToolIn, type Chat, type ChatRequest, refuse, type Spans, type Target } from '#contract'
-import { scanTopLevel, setMembers } from '../json-splice.ts'
+import { quoted, scanTopLevel, setMembers } from '../json-splice.ts'
 import { refuseNativeBlocks } from '../translate/native.ts'
 import { droppedOf, refuseManyStops, toolRefusal } from '../translate/parameters.ts'
 import { mayHaveMarks, withoutMarks } from './cache-marks.ts'
@@ -67,7 +67,7 @@ function ownChanges(chat: Chat, target: Target, quirks: Quirks | undefined): Cha
   const capField = target.capField ?? quirks?.capField ?? 'max_completion_tokens'
   const otherField = capField === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
   const changes: Changes = {
-    model: JSON.stringify(target.model),
+    model: quoted(target.model),
     [capField]: String(chat.cap),
     [otherField]: undefined,
   }
