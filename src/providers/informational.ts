@@ -19,18 +19,23 @@ const NOTHING: Buffer = Buffer.alloc(0)
  */
 export function withoutInformational<Connection extends Socket>(socket: Connection): Connection {
   const readAny = socket.read.bind(socket)
+  const writeAny = socket.write.bind(socket) as (...args: unknown[]) => boolean
   const filter = new Filter(socket, readAny)
   // Node reads 0 bytes to begin reading; undici reads all that is there.
   const read = (size?: number): Buffer | null => (size === undefined ? filter.read() : readAny(size))
+  const write = (bytes: unknown, encoding?: unknown, done?: unknown): boolean => {
+    filter.expectHead()
+    return writeAny(bytes, encoding, done)
+  }
   socket.read = read
+  socket.write = write
   return socket
 }
 
 class Filter {
   readonly #socket: Socket
   readonly #read: () => Buffer | null
-  #written = -1
-  #expectsHead = false
+  #expectsHead = true
   #count = 0
   /** The beginning of a head whose end has not come. */
   readonly #kept = new ByteCollector()
@@ -44,20 +49,16 @@ class Filter {
 
   read(): Buffer | null {
     for (let bytes = this.#read(); bytes !== null; bytes = this.#read()) {
-      const rest = this.#expects() ? this.#afterHeads(bytes) : bytes
+      const rest = this.#expectsHead ? this.#afterHeads(bytes) : bytes
       if (rest !== null) return rest
     }
     return null
   }
 
-  /** Each request is written at once, and before its answer comes. */
-  #expects(): boolean {
-    const { bytesWritten } = this.#socket
-    if (bytesWritten === this.#written) return this.#expectsHead
-    this.#written = bytesWritten
+  /** Something is written. Each request is written at once, and before its answer comes. */
+  expectHead(): void {
     this.#count = 0
     this.#expectsHead = true
-    return true
   }
 
   /** What follows the informational heads; null when that has not come. */

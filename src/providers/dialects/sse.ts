@@ -61,6 +61,11 @@ export class SseReader {
     return events
   }
 
+  /** Whether the next byte begins an event. */
+  get isBetweenEvents(): boolean {
+    return this.#restSize === 0 && this.#data === null && this.#event === '' && !this.#afterCr && !this.#isBare
+  }
+
   /** The body is over: an event without its closing blank line still counts, because providers end that way. */
   end(): SseEvent[] {
     const events: SseEvent[] = []

@@ -11,6 +11,7 @@ type ChunkItem = Extract<StreamItem, { kind: 'chunk' }>
 const NONE: readonly Buffer[] = []
 const BEFORE = Buffer.from('data: ')
 const BEHIND = Buffer.from('\n\n')
+const LF = 10
 
 /** After so many patterns that no event has followed, none is looked for: each chunk of this stream has something of its own. */
 const MAX_IN_VAIN = 4
@@ -29,20 +30,29 @@ export class TextPattern {
   /** Of the event that is looked at: where each string begins and ends. */
   readonly #strings: number[] = []
 
-  /** The event as a chunk; null when it has to be parsed. */
-  match(data: Buffer): ChunkItem | null {
-    if (data.length > MAX_BYTES) return null
+  /** Bytes that are one event with one line of data and nothing else, as a chunk; null when they have to be read. */
+  matchEvent(bytes: Buffer): ChunkItem | null {
+    const end = bytes.length - BEHIND.length
+    if (end < BEFORE.length || bytes[end] !== LF || bytes[end + 1] !== LF) return null
+    if (bytes.compare(BEFORE, 0, BEFORE.length, 0, BEFORE.length) !== 0) return null
+    // A pattern has no line end in it, and neither has a text.
+    return this.match(bytes, BEFORE.length, end)
+  }
+
+  /** The data of an event, from `from` to `to`, as a chunk; null when it has to be parsed. */
+  match(data: Buffer, from: number, to: number): ChunkItem | null {
+    if (to - from > MAX_BYTES) return null
     const came = this.#came
     const strings = this.#strings
     let textBytes = 0
-    let at = 0
+    let at = from
     for (let i = 0; i < came.length; i++) {
       const start = at + came[i]!.length
-      if (start > data.length || data.compare(came[i]!, 0, came[i]!.length, at, start) !== 0) return null
+      if (start > to || data.compare(came[i]!, 0, came[i]!.length, at, start) !== 0) return null
       at = start
       if (i === came.length - 1) break
       at = skipPlain(data, start)
-      const isPlain = at >= data.length || data[at] !== BACKSLASH
+      const isPlain = at >= to || data[at] !== BACKSLASH
       if (!isPlain) at = skipString(data, start - 1) - 1
       if (at < 0) return null
       const bytes = isPlain ? at - start : decodedBytes(data, start, at)
@@ -51,7 +61,7 @@ export class TextPattern {
       strings[2 * i] = start
       strings[2 * i + 1] = at
     }
-    if (textBytes === 0 || at !== data.length) return null
+    if (textBytes === 0 || at !== to) return null
     this.#inVain = 0
     return new TextItem(this.#index, textBytes, this.#written(data))
   }

@@ -44,6 +44,9 @@ class OpenAiStream implements StreamDecoder {
   }
 
   push(bytes: Buffer): readonly StreamItem[] {
+    // Nearly always one event that is text comes by itself.
+    const text = this.#reader.isBetweenEvents ? this.#pattern.matchEvent(bytes) : null
+    if (text !== null) return [text]
     return this.#items(this.#reader.push(bytes))
   }
 
@@ -56,7 +59,7 @@ class OpenAiStream implements StreamDecoder {
     if (events.length === 0) return NONE
     const found: StreamItem[] = []
     for (const event of events) {
-      const text = event.event === '' ? this.#pattern.match(event.data) : null
+      const text = event.event === '' ? this.#pattern.match(event.data, 0, event.data.length) : null
       if (text === null) found.push(...this.#itemsOf(event))
       else found.push(text)
     }

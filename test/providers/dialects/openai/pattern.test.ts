@@ -131,6 +131,30 @@ test('a stream whose chunks change now and then is known in between', () => {
   expect(knownOf(texts).filter(isText => isText).length).toBe(45)
 })
 
+test.each([
+  ['a name of an event', 'event: error\n'],
+  ['a name that means nothing', 'event: ping\n'],
+  ['an empty line of data', 'data:\n'],
+  ['the beginning of a line', 'da'],
+  ['the beginning of data', 'data: {'],
+  ['a line of data', 'data: {"a":\n'],
+  ['JSON without a field', '{"error":\n'],
+  ['half an end of a line', ': ping\r'],
+  ['an event before it', event(chunk({ content: 'b' })).toString()],
+  ['nothing', ''],
+])('behind %s, the same comes out of whole events as of single bytes', (_name, before) => {
+  const [text, last] = [event(chunk({ content: 'a' })), event(chunk({ content: 'c' }))]
+  for (const between of ['', '\n', ': ping\n\n']) {
+    const bytes = Buffer.from(before + between)
+    const [whole, single] = [decoderOf(), decoderOf()]
+    const all = Buffer.concat([text, text, bytes, last, last])
+    const bySingle = [...all].flatMap(byte => single.push(Buffer.from([byte]))).map(each => seen(each).item)
+    expect([text, text, bytes, last, last].flatMap(piece => whole.push(piece)).map(each => seen(each).item)).toEqual(
+      bySingle,
+    )
+  }
+})
+
 test('whatever has become of an event, it says the same behind others', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 6 })
   const written = fc
