@@ -104,13 +104,13 @@ export interface StreamDecoder {
 export interface DecodedAnswer {
   readonly completion: ChatCompletion
   readonly raw: Buffer | null
-  /** Set where all of it is text. Who needs no more than this spares the parsing of `completion`. */
+  /** Set where all of it is text. A reader of these figures only does not need to parse `completion`. */
   readonly plain?: PlainAnswer
 }
 
-/** What there is to count of a whole answer that is text and nothing else. */
+/** The figures of a whole answer that has only text. */
 export interface PlainAnswer {
-  /** In their order: the length of what each says, in UTF-8, and how it has ended. */
+  /** In their order: the bytes of each text in UTF-8, and the finish reason. */
   readonly choices: readonly { readonly bytes: number; readonly finish: string }[]
   readonly usage: WireUsage | null
   /** The class of service. */

@@ -55,7 +55,7 @@ class Filter {
     return null
   }
 
-  /** Something is written. Each request is written at once, and before its answer comes. */
+  /** The next bytes may be a head. Each request is written at once, and before its answer comes. */
   expectHead(): void {
     this.#count = 0
     this.#expectsHead = true

@@ -135,7 +135,7 @@ class Slots {
     dispatch.send()
   }
 
-  /** It has its answer, or was given up. */
+  /** A request has its answer, or was given up. */
   over(dispatch: Dispatch): void {
     if (!dispatch.isSent) {
       this.#waiting.delete(dispatch)
@@ -228,7 +228,7 @@ class Dispatch implements Dispatcher.DispatchHandler {
  */
 function headersOf(status: number, raw: readonly Buffer[]): Record<string, string> {
   const isGood = status < 300
-  // An object without a prototype is a hash table, which takes many times the memory.
+  // An object without a prototype is a hash table, and takes many times the memory.
   const headers: Record<string, string> = isGood ? {} : Object.create(null)
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const bytes = raw[index]!

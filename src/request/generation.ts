@@ -48,7 +48,7 @@ export interface Upstream {
 }
 
 export interface Signed {
-  /** Of this request alone: who sends it may add some. */
+  /** Of this request only: the sender may add headers. */
   readonly headers: Record<string, string>
   /** The provider does not know the credential, or its quota is used up. Returns how many others are good. */
   refused(): number

@@ -1,6 +1,6 @@
 /**
- * Steps over JSON as bytes that accept what `JSON.parse` accepts of UTF-8, and nothing else. What is rare in answers (numbers with an
- * exponent, deep nesting) may be refused although it is JSON: who asks has a parser for that.
+ * A strict reader of JSON as bytes: it accepts only UTF-8 text that `JSON.parse` accepts. It refuses rare JSON too (numbers with an
+ * exponent, deep nesting): the caller then uses the parser.
  */
 import {
   BACKSLASH,
@@ -23,7 +23,7 @@ const MAX_DEPTH = 32
 /** Returned in place of an end: it is broken, or too rare. */
 export const UNREAD = -1
 
-/** What a backslash may have behind it, but for `u`. */
+/** Bytes that may follow a backslash, except `u`. */
 const ESCAPED = tableOf('"\\/bfnrt')
 const LITERALS = ['true', 'false', 'null'].map(text => Buffer.from(text))
 

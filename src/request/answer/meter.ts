@@ -173,7 +173,7 @@ export class Meter implements Progress {
     }
   }
 
-  /** The same of one that is all text. */
+  /** The same for an answer that has only text. */
   plain({ choices, tier }: PlainAnswer): void {
     if (tier !== undefined) this.#tier = tierOf(tier)
     for (let index = 0; index < choices.length; index++) {

@@ -1,5 +1,5 @@
 /**
- * The pumps: what turns the bytes of one attempt into the client's answer. Each says once that the answer is over:
+ * The pumps: what turns the bytes of one attempt into the client's answer. Each reports once that the answer is over:
  * everything that may leave before the charge has left, or it failed, or the client has gone and nothing more is
  * awaited from upstream.
  */

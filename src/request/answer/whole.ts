@@ -21,11 +21,11 @@ export class WholePump extends Pump {
   readonly begun = false
   readonly #format: WholeFormat
   #bytes: ByteCollector | null = null
-  /** An answer that came in one piece: it is read at once, so what it is a piece of need not be left. */
+  /** An answer that came in one piece. It is read at once, so the piece may keep the socket's block. */
   #only: Buffer | null = null
   /** The answer as it will be sent; set when `over` says complete. */
   body: Buffer | null = null
-  /** What it took; set when the answer was counted. */
+  /** The usage; set when the answer was counted. */
   usage: MeteredUsage | null = null
 
   constructor(parts: PumpParts, format: WholeFormat) {

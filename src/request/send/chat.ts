@@ -29,7 +29,7 @@ export function sendChat(exchange: LiveExchange): Promise<Reply> {
   return new Promise((resolve, reject) => new Sending(exchange, resolve, reject).begin())
 }
 
-/** One attempt after the other. The promise above is its only one, unless an attempt fails. */
+/** Makes one attempt after the other. It needs more promises only if an attempt fails. */
 class Sending implements TryOwner {
   readonly #exchange: LiveExchange
   readonly #resolve: (reply: Reply) => void
@@ -93,7 +93,7 @@ class Sending implements TryOwner {
     }
   }
 
-  /** Another attempt, where one may help. The transport's callback, which has told of the failure, returns before. */
+  /** Makes another attempt if one may help. The transport's callback with the failure returns first. */
   async #again(reply: Reply, tried: Try, failure: UpstreamFailure): Promise<void> {
     const exchange = this.#exchange
     try {

@@ -35,7 +35,7 @@ const BYTE_MS = 4e-5
 /** Less than this is counted with what follows. */
 const COUNTED_MS = 0.2
 
-/** Who makes attempts. */
+/** The sender that makes attempts. */
 export interface TryOwner {
   /** Its answer is over. Must not throw; not called before `start` returns. */
   over(tried: Try, ending: PumpEnding): void
@@ -65,7 +65,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   /** Of pieces that came, in milliseconds. */
   #uncountedMs = 0
   #attempt: RunningAttempt | null = null
-  /** Of an answer that was over before its attempt was known. */
+  /** Set if the answer ended before the attempt was known. */
   #ending: PumpEnding | null = null
   /** The answer is paused because others have their turn. */
   #isInTurn = true
@@ -125,7 +125,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     else this.#owner.over(this, ending)
   }
 
-  /** What is to be said of it when its answer is over. */
+  /** Records the end of the answer. */
   close(ending: PumpEnding): void {
     this.#exchange.unlisten(this.pump)
     // Who was given up before its head came was tried all the same.

@@ -85,7 +85,7 @@ function decodeAnswer(
   const body = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
   const invalid = (detail: string) => ({ failure: { code: 'upstream_invalid' as const, detail } })
   if (body.length === 0) return invalid('the answer is empty')
-  // Who notes what the provider calls it has it parsed.
+  // The identity needs a parsed answer.
   const plain = view.identity ? null : plainAnswer(body, view)
   if (plain !== null) return plain
   let parsed: unknown

@@ -30,7 +30,7 @@ export class TextPattern {
   /** Of the event that is looked at: where each string begins and ends. */
   readonly #strings: number[] = []
 
-  /** Bytes that are one event with one line of data and nothing else, as a chunk; null when they have to be read. */
+  /** One event with one line of data, as a chunk; null when the reader of events has to read the bytes. */
   matchEvent(bytes: Buffer): ChunkItem | null {
     const end = bytes.length - BEHIND.length
     if (end < BEFORE.length || bytes[end] !== LF || bytes[end + 1] !== LF) return null

@@ -44,7 +44,7 @@ class OpenAiStream implements StreamDecoder {
   }
 
   push(bytes: Buffer): readonly StreamItem[] {
-    // Nearly always one event that is text comes by itself.
+    // A piece is nearly always one event of text.
     const text = this.#reader.isBetweenEvents ? this.#pattern.matchEvent(bytes) : null
     if (text !== null) return [text]
     return this.#items(this.#reader.push(bytes))

@@ -142,7 +142,7 @@ test.each([
   ['half an end of a line', ': ping\r'],
   ['an event before it', event(chunk({ content: 'b' })).toString()],
   ['nothing', ''],
-])('behind %s, the same comes out of whole events as of single bytes', (_name, before) => {
+])('after %s, whole events and single bytes give the same items', (_name, before) => {
   const [text, last] = [event(chunk({ content: 'a' })), event(chunk({ content: 'c' }))]
   for (const between of ['', '\n', ': ping\n\n']) {
     const bytes = Buffer.from(before + between)

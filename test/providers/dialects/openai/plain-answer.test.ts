@@ -1,4 +1,4 @@
-/** A whole answer that is read as bytes comes out as the parser has it: the parser is the one that is asked. */
+/** A whole answer that is read as bytes is the same as a parsed one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { DecodedAnswer, UpstreamFailure } from '#contract'
@@ -12,7 +12,7 @@ const dialect = openAiDialect(() => NOW)
 
 type Decoded = DecodedAnswer | { readonly failure: UpstreamFailure }
 
-/** Who notes what the provider calls its answer has all of it parsed. */
+/** The identity needs a parsed answer. */
 const parsed = (bytes: Buffer) => dialect.decodeAnswer(bytes, { ...VIEW, identity: { id: null, model: null } })
 
 /** Whether it was read without the parser. Throws where that makes a difference. */
@@ -20,11 +20,11 @@ function isReadAsBytes(bytes: Buffer): boolean {
   const decoded = dialect.decodeAnswer(bytes, VIEW)
   const right = parsed(bytes)
   const isPlain = 'plain' in decoded
-  expect(told(decoded)).toEqual(told(right))
+  expect(shown(decoded)).toEqual(shown(right))
   return isPlain
 }
 
-function told(decoded: Decoded): unknown {
+function shown(decoded: Decoded): unknown {
   if ('failure' in decoded) return decoded
   const { completion, raw, plain } = decoded
   const isFinished = completion.choices.every(choice => choice.finish_reason)
@@ -50,17 +50,17 @@ const choiceOf = (message: string, more = '') => `{"index":0,"message":${message
 const answerOf = (choices: string, more = `,"usage":${USAGE}`) =>
   `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-x","choices":[${choices}]${more}}`
 
-describe('what is left to the parser', () => {
+describe('the parser reads', () => {
   test.each([
     ['nothing', ''],
     ['no end', answerOf(choiceOf(MESSAGE)).slice(0, -1)],
-    ['something behind it', `${answerOf(choiceOf(MESSAGE))}{}`],
+    ['text after the end', `${answerOf(choiceOf(MESSAGE))}{}`],
     ['a comma too much', answerOf(choiceOf(MESSAGE), ',')],
     ['a control character', answerOf(choiceOf('{"role":"assistant","content":"a\tb"}'))],
-    ['an escape that is none', answerOf(choiceOf('{"role":"assistant","content":"\\x"}'))],
+    ['an unknown escape', answerOf(choiceOf('{"role":"assistant","content":"\\x"}'))],
     ['a broken code', answerOf(choiceOf('{"role":"assistant","content":"\\u00:0"}'))],
-    ['a number that is none', answerOf(choiceOf(MESSAGE), ',"x":01')],
-    ['a literal that is none', answerOf(choiceOf(MESSAGE), ',"x":nul')],
+    ['a number with a zero before it', answerOf(choiceOf(MESSAGE), ',"x":01')],
+    ['half a literal', answerOf(choiceOf(MESSAGE), ',"x":nul')],
     ['a number beyond all', answerOf(choiceOf(MESSAGE), ',"x":1e999')],
     ['deep nesting', answerOf(choiceOf(MESSAGE), `,"x":${'['.repeat(100)}${']'.repeat(100)}`)],
     ['an error', answerOf(choiceOf(MESSAGE), ',"error":{"message":"no"}')],
@@ -71,7 +71,7 @@ describe('what is left to the parser', () => {
     ['a second content', answerOf(choiceOf('{"role":"assistant","content":"a","content":"bb"}'))],
     ['no choice', answerOf('')],
     ['no list of choices', answerOf('').replace('[]', 'null')],
-    ['a choice that is none', answerOf('7')],
+    ['a number in place of a choice', answerOf('7')],
     ['no message', answerOf('{"index":0,"finish_reason":"stop"}')],
     ['no finish', answerOf(choiceOf(MESSAGE).replace('"stop"', 'null'))],
     ['a foreign finish', answerOf(choiceOf(MESSAGE).replace('stop', 'end_turn'))],
@@ -85,7 +85,7 @@ describe('what is left to the parser', () => {
     ['no model', answerOf(choiceOf(MESSAGE)).replace('"model":"gpt-x",', '')],
     ['another kind', answerOf(choiceOf(MESSAGE)).replace('chat.completion', 'text_completion')],
     ['usage under other names', answerOf(choiceOf(MESSAGE), ',"usage":{"input_tokens":3,"output_tokens":4}')],
-    ['usage that is no object', answerOf(choiceOf(MESSAGE), ',"usage":[1]')],
+    ['a list in place of the usage', answerOf(choiceOf(MESSAGE), ',"usage":[1]')],
   ])('%s', (_, text) => {
     expect(isReadAsBytes(Buffer.from(text))).toBe(false)
   })
@@ -96,7 +96,7 @@ describe('what is left to the parser', () => {
   })
 })
 
-describe('what is read as bytes', () => {
+describe('read as bytes:', () => {
   test.each([
     ['as OpenAI writes it', answerOf(choiceOf(MESSAGE))],
     ['on several lines', JSON.stringify(JSON.parse(answerOf(choiceOf(MESSAGE))), null, 2)],
@@ -155,7 +155,7 @@ const WORDS = ['"Hello"', '""', '"\\u20ac \\\\ \\" \\n"', '"\u2028 é 😀"', '"
 const SPACES = fc.constantFrom('', '', '', ' ', '\n\t', '\r\n')
 
 const memberOf = (name: string, usual: readonly string[], odd = ODD) =>
-  fc.tuple(SPACES, mostly(usual, odd), SPACES).map(([before, value, behind]) => `"${name}":${before}${value}${behind}`)
+  fc.tuple(SPACES, mostly(usual, odd), SPACES).map(([before, value, after]) => `"${name}":${before}${value}${after}`)
 
 /** An object of members, of which some may be missing, twice, or in another order. */
 const objectOf = (...members: fc.Arbitrary<string>[]) =>
