@@ -81,7 +81,9 @@ async function tryRoute(
   }
   const body = bodyFor(route, services.catalog)
   const asksWho = plan.steps.some(step => identifies(step.plugin))
-  const identified = plan.steps.map(step => (identifies(step.plugin) ? { ...step, handle: letIn(step.plugin) } : step))
+  const identified = plan.steps.map(step =>
+    identifies(step.plugin) ? { ...step, handle: letIn(step.plugin), decide: null, after: null } : step,
+  )
   try {
     // As nobody, for those who ask who it is; then behind them.
     const mistake = await tryPlan(contexts, route, plan, body)
