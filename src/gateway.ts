@@ -216,10 +216,11 @@ export class Gateway {
     const { ctx, generation } = exchange
     const { maxInflight, bodyBytes } = generation.configuration.limits
     if (this.#arriving.size >= maxInflight) this.#giveUpSlowest()
+    const memory = this.#host.memory.forBody(exchange)
     const link = this.#arriving.add(exchange)
     exchange.arriving = link
     const limit = { bytes: bodyBytes, advice: TOO_LARGE_ADVICE }
-    return readBody(ctx.req, ctx.res, limit, this.#host.memory.forBody(exchange)).then(
+    return readBody(ctx.req, ctx.res, limit, memory).then(
       body => {
         this.#arriving.remove(link)
         return this.#admit(exchange, body)

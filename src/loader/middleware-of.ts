@@ -9,10 +9,12 @@ export function middlewareOf<Needs extends never>(
   if (made?.handle !== undefined) return typeof made.handle === 'function' ? made.handle : undefined
   if (typeof made?.decide !== 'function') return undefined
   return async (ctx, next) => {
-    const { exchange } = ctx
+    // The contract does not name `answered`: only the gateway's own handle has it.
+    const exchange: typeof ctx.exchange & { readonly answered?: boolean } = ctx.exchange
+    // A step from npm may have set a status before it called `next()`.
+    const wasAnswered = exchange.answered
     const kept: unknown = await made.decide(ctx)
-    // The contract does not name it: only the gateway's own handle has it.
-    if ((exchange as { readonly answered?: boolean }).answered) return
+    if (!wasAnswered && exchange.answered) return
     try {
       await next()
     } catch (error) {

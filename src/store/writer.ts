@@ -157,7 +157,7 @@ export function createWriter(
       commit() {
         try {
           within(() => {
-            tables.flush()
+            flushed(tables)
             usage.beforeCommit()
             open.beforeCommit(clock.now())
             count.beforeCommit()
@@ -166,6 +166,7 @@ export function createWriter(
           count.committed(clock.now())
           batches?.committed()
         } catch (error) {
+          if (error instanceof Undone) throw error
           if ((error as { isUndone?: boolean }).isUndone) throw new Undone('the server has undone it', { cause: error })
           open.uncertain()
           throw error
@@ -248,5 +249,14 @@ function createOperations(
       if (isShared) fence?.leave()
       else probe.empty(nowMs)
     },
+  }
+}
+
+/** Before COMMIT a mistake of one operation has certainly left nothing: each of the group is then run by itself. */
+function flushed(tables: { flush(): void }): void {
+  try {
+    tables.flush()
+  } catch (cause) {
+    throw new Undone('the balances of a group cannot be written', { cause })
   }
 }

@@ -116,8 +116,13 @@ class Run implements ExchangeListener, Patient, StretchRun, Outer {
     }
     try {
       exchange.send().then(reply => {
-        if (reply) exchange.end(reply)
-        if (reply?.refusal) return failed(reply.refusal)
+        try {
+          if (reply) exchange.end(reply)
+          if (reply?.refusal) throw reply.refusal
+        } catch (error) {
+          failed(error)
+          return
+        }
         this.#sent()
         outer.innerOver()
       }, failed)

@@ -109,6 +109,8 @@ class ShadowedExchange implements ProxyHandler<StepHandle> {
         return () => this.#shadow.did('rewrite')
       case 'answer':
         return async () => this.#shadow.did('answer')
+      case 'answered':
+        return this.#shadow.wouldAnswer || exchange.answered
       case 'watch':
         return (fn: (chunk: Chunk) => void) => this.#watch(exchange, fn)
     }

@@ -116,7 +116,7 @@ export class Stretch implements Outer {
         return
       }
       if (isThenable(kept)) {
-        this.#awaitDecision(kept)
+        this.#awaitDecision(kept, wasAnswered)
         return
       }
       if (!this.#goesOn(kept, wasAnswered)) return
@@ -142,12 +142,11 @@ export class Stretch implements Outer {
     this.#call().start(() => Promise.reject(error))
   }
 
-  #awaitDecision(decision: PromiseLike<unknown>): void {
+  #awaitDecision(decision: PromiseLike<unknown>, wasAnswered: boolean): void {
     const wait = ++this.#wait
     const step = { index: this.#index, handle: this.#handle! }
-    const wasAnswered = answeredByKoa(this.#run.exchange.ctx)
     this.#run.waits(this)
-    decision.then(
+    promiseOf(decision).then(
       kept => {
         if (wait !== this.#wait) return this.#afterLate({ ...step, kept })
         this.#run.waited(this)
@@ -214,7 +213,7 @@ export class Stretch implements Outer {
     const wait = ++this.#wait
     const index = this.#index
     this.#run.waits(this)
-    over.then(
+    promiseOf(over).then(
       () => {
         if (wait !== this.#wait) return
         this.#run.waited(this)
@@ -250,6 +249,11 @@ export class Stretch implements Outer {
     const step = this.#run.exchange.plan.steps[this.#index]!
     return new StepCall(this.#run, step, this.#index, this, this.#handle!)
   }
+}
+
+/** Of another library's promise: its `then` may throw. */
+function promiseOf(thenable: PromiseLike<unknown>): Promise<unknown> {
+  return thenable instanceof Promise ? thenable : Promise.resolve(thenable)
 }
 
 const ANSWERED = Promise.resolve()

@@ -42,6 +42,15 @@ const wrapper = definePlugin({
   },
 })
 
+const status = definePlugin({
+  name: 'status',
+  settings,
+  create: () => (ctx, next) => {
+    ctx.status = 200
+    return next()
+  },
+})
+
 const start = shareGateways(() => ({
   provider: provider.baseUrl,
   plugins: [
@@ -49,6 +58,7 @@ const start = shareGateways(() => ({
     deciding('same', () => deed, true),
     deciding('inner', () => inner, false),
     wrapper,
+    status,
   ],
   stepGraceMs: GRACE_MS,
 }))
@@ -113,6 +123,33 @@ const ROWS: readonly [name: string, step: DecidingStep, further?: DecidingStep][
         ctx.status = 418
         ctx.body = 'tea'
       },
+    },
+  ],
+  [
+    "an answer of Koa's, in an async function",
+    {
+      async decide(ctx) {
+        ctx.body = 'tea'
+      },
+    },
+  ],
+  [
+    "an answer of Koa's that comes later",
+    {
+      async decide(ctx) {
+        await null
+        ctx.body = 'tea'
+      },
+    },
+  ],
+  [
+    'a promise of another library',
+    {
+      decide: () => ({
+        then() {
+          breaks()
+        },
+      }),
     },
   ],
   ['a header', { decide: ctx => ctx.set('x-of-step', '1') }],
@@ -213,6 +250,13 @@ describe('after', () => {
       403,
       ['deed in', 'wrapper in', 'inner in', 'inner out', 'wrapper out', 'deed out, kept by deed, refused, Not today.'],
     ])
+  })
+
+  test.each(['enforce', 'shadow'])('runs although a middleware has set a status before it went on (%s)', async mode => {
+    deed = { decide: () => events.push('in'), after: () => void events.push('out') }
+    const gateway = await start({ steps: [{ use: 'status' }, { use: 'deed', mode }, ...FIVE_STEPS] })
+    expect((await gateway.chat()).status).toBe(200)
+    expect(events).toEqual(['in', 'out'])
   })
 
   test.each([

@@ -172,3 +172,20 @@ describe('what another connection has changed', () => {
     other.close()
   })
 })
+
+describe('a row that cannot be written', () => {
+  test('fails the requests that change it, and no others of the group', async () => {
+    const store = await testStore({ writes: 'here' })
+    const accountId = await fund(store, 1000n)
+    const hold = (exchange: string, keyId: string) => store.ledger.hold(aHold({ accountId, exchange, keyId }))
+    await hold('req_1', 'key_bad')
+    store.connect().exec(`CREATE TRIGGER spoiled BEFORE UPDATE ON key_total WHEN NEW.key = 'key_bad'
+      BEGIN SELECT RAISE(ABORT, 'this row is spoiled'); END`)
+    const group = [hold('req_2', 'key_good'), hold('req_3', 'key_bad'), hold('req_4', 'key_good')]
+    const results = await Promise.allSettled(group)
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(store.reads.findAccount('alice')).toMatchObject({ held: 300n })
+    expect(store.openHolds()).toBe(3)
+    expect(store.reads.verify().violations).toEqual([])
+  })
+})
