@@ -52,6 +52,8 @@ export async function readBody(
     taken = bytes
   }
   try {
+    // Node reports a head before it parses what came in the same read: the body is there a microtask later.
+    if (!request.complete) await null
     const whole = request instanceof ClientRequest ? request.takeWhole() : null
     const bytes = whole ?? (await collect(request, limit, hold))
     hold(bytes.length)
