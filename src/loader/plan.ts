@@ -109,6 +109,9 @@ export function createPlan(
     if (handle === undefined) {
       throw failed(step, ': create() returned neither a middleware nor { handle } nor { decide }')
     }
+    if (typeof made !== 'function' && made.handle !== undefined && ('decide' in made || 'after' in made)) {
+      throw failed(step, ': create() returned { handle } with decide or after, which would never run')
+    }
     if (typeof made !== 'function' && made.dispose) {
       const go = made.dispose.bind(made)
       disposers.push(() =>

@@ -188,8 +188,9 @@ export class StepHandle implements ExchangeOfSteps {
 
   /** The step, while it may still decide: its turn, and not yet past its `next()`. */
   #current(deed: string) {
-    const { plan, step, phase } = this.#exchange
-    if (step !== this.#step || phase !== 'deciding')
+    const { plan, step, phase, outcome } = this.#exchange
+    // With an outcome, a later step has refused or failed.
+    if (step !== this.#step || phase !== 'deciding' || outcome !== null)
       throw new TypeError(`${deed}() is for a step, before it calls next()`)
     return plan.steps[step]!
   }

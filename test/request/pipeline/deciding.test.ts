@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type DecidingStep, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { middlewareOf } from '../../../src/loader/middleware-of.ts'
 import { exact, type FakeProvider, gated, startFakeProvider } from '../../helpers/fake-provider.ts'
-import { type Account, FIVE_STEPS, shareGateways } from '../../helpers/in-process.ts'
+import { type Account, FIVE_STEPS, shareGateways, startInProcess } from '../../helpers/in-process.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
 import { textOf } from '../../helpers/sse.ts'
 import { until } from '../../helpers/until.ts'
@@ -169,6 +169,11 @@ const ROWS: readonly [name: string, step: DecidingStep, further?: DecidingStep][
     { decide: forbids },
   ],
   [
+    'an answer at the end, after a refusal further in',
+    { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) },
+    { decide: forbids },
+  ],
+  [
     'a bug further in',
     { decide() {}, after: ({ exchange }, outcome) => exchange.note(String(outcome)) },
     { decide: breaks },
@@ -268,6 +273,28 @@ describe('after', () => {
     await answer.text()
     expect(events).toEqual([])
   })
+})
+
+test('an answer after a refusal further in is a mistake, and the refusal is sent', async () => {
+  deed = { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) }
+  inner = { decide: forbids }
+  const answer = await (await gatewayWith('deed', 'inside')).chat({ stream: true })
+  expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('Not today.')])
+})
+
+test.each(['decide', 'after'])('a middleware with %s cannot be created: it would never run', async name => {
+  const both = definePlugin({
+    name: 'both',
+    settings,
+    create: () =>
+      ({ handle: (_ctx: unknown, next: () => Promise<void>) => next(), [name]() {} }) as unknown as DecidingStep,
+  })
+  const starting = startInProcess({
+    provider: provider.baseUrl,
+    plugins: [both],
+    steps: [{ use: 'both' }, ...FIVE_STEPS],
+  })
+  await expect(starting).rejects.toThrow('{ handle } with decide or after, which would never run')
 })
 
 describe('a step that hangs', () => {
