@@ -32,6 +32,8 @@ export async function readBody(
   limit: BodyLimit,
   room: Room,
 ): Promise<ReadBody> {
+  // Node reports a head before it parses what came in the same read: a microtask later the body is there, or is malformed.
+  if (!request.complete) await null
   const early = earlyRefusal(request)
   if (early) throw early
   const declared = Number(request.headers['content-length'] ?? 0)
@@ -52,8 +54,6 @@ export async function readBody(
     taken = bytes
   }
   try {
-    // Node reports a head before it parses what came in the same read: the body is there a microtask later.
-    if (!request.complete) await null
     const whole = request instanceof ClientRequest ? request.takeWhole() : null
     const bytes = whole ?? (await collect(request, limit, hold))
     hold(bytes.length)
