@@ -109,7 +109,7 @@ export default definePlugin({
         const { amount, bill, forgivesPrompt, unwatch } = held
         unwatch?.()
         const charge = chargeFor(endingOf(exchange, forgivesPrompt), bill.price, bill.bounds(amount))
-        // What the client gets is what its receipt says; of an attempt that failed the trail knows more.
+        // The receipt has the code that the client gets. The trail has that of a failed attempt.
         const code = isRefusal(error) ? error.code : null
         return settle(books, settlement(exchange, charge, code)).then(isCertain => {
           exchange.charge = charge
@@ -121,7 +121,7 @@ export default definePlugin({
   },
 })
 
-/** What was set aside for an exchange. */
+/** The credit on hold for an exchange. */
 interface Held {
   readonly amount: NanoUsd
   readonly bill: Bill

@@ -109,19 +109,19 @@ export function createPlan(
     if (handle === undefined) {
       throw failed(step, ': create() returned neither a middleware nor { handle } nor { decide }')
     }
-    if (typeof made !== 'function' && made.handle !== undefined && ('decide' in made || 'after' in made)) {
+    const instance: StepInstance = typeof made === 'function' ? { handle: made } : made
+    if (instance.handle !== undefined && ('decide' in instance || 'after' in instance)) {
       throw failed(step, ': create() returned { handle } with decide or after, which would never run')
     }
-    if (typeof made !== 'function' && made.dispose) {
-      const go = made.dispose.bind(made)
+    if (instance.dispose) {
+      const go = instance.dispose.bind(instance)
       disposers.push(() =>
         disposeInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file),
       )
     }
-    if (typeof made === 'function' || made.decide === undefined || step.mode === 'shadow') {
-      return Object.freeze({ ...wraps, handle })
-    }
-    return Object.freeze({ ...wraps, handle, decide: made.decide.bind(made), after: made.after?.bind(made) ?? null })
+    if (instance.decide === undefined || step.mode === 'shadow') return Object.freeze({ ...wraps, handle })
+    const after = instance.after?.bind(instance) ?? null
+    return Object.freeze({ ...wraps, handle, decide: instance.decide.bind(instance), after })
   })
   const first = planned.findIndex(needsBody)
   return Object.freeze({

@@ -12,8 +12,9 @@ import {
   type TextPiece,
   type WireUsage,
 } from '#contract'
+import { isPromise } from '../../common/promises.ts'
 import type { Client } from './client.ts'
-import { isPromise, onlyWatched, type Tap, throughTaps } from './taps.ts'
+import { onlyWatched, type Tap, throughTaps } from './taps.ts'
 
 const DATA = Buffer.from('data: ')
 const END = Buffer.from('\n\n')

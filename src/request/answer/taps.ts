@@ -3,6 +3,7 @@
  * it first, the first step's last, so that an outer step sees what the client will see.
  */
 import type { ChatCompletion, Chunk, Edited } from '#contract'
+import { isPromise } from '../../common/promises.ts'
 
 export type Tap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
@@ -86,11 +87,6 @@ async function throughTapSlowly(
 function take({ kind }: Tap, chunk: Chunk, returned: unknown, out: Chunk[]): void {
   if (kind === 'watch') out.push(chunk)
   else if (returned !== null) out.push(...chunksFrom(returned as Chunk | readonly Chunk[]))
-}
-
-/** Whether it is one: a plugin's own kind counts too. */
-export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
-  return typeof (value as PromiseLike<Value> | null | undefined)?.then === 'function'
 }
 
 /** What an edit has returned. A plugin need not be TypeScript: one that forgets to return would silently empty the answer. */

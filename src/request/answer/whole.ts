@@ -1,10 +1,11 @@
 /** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, MeteredUsage, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
+import { isPromise } from '../../common/promises.ts'
 import { wireUsageOf } from '../../common/usage.ts'
 import { Pump, type PumpParts } from './pump.ts'
 import { carries, hasCalls } from './stream.ts'
-import { completionThroughTaps, isPromise, onlyWatched, type Tap } from './taps.ts'
+import { completionThroughTaps, onlyWatched, type Tap } from './taps.ts'
 
 /** How a whole answer is read, and how it is written. */
 export interface WholeFormat {

@@ -2,6 +2,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
 import { type Chunk, type ErrorCode, isRefusal, type TrailDeed } from '#contract'
+import { isPromise } from '../../common/promises.ts'
 import type { Exchange } from '../exchange.ts'
 import type { StepHandle } from './handle.ts'
 
@@ -148,10 +149,6 @@ class ShadowedExchange implements ProxyHandler<StepHandle> {
 function edited(returned: unknown): unknown {
   if (isPromise(returned)) return Promise.resolve(returned).then(edited)
   if (typeof returned !== 'object') throw new TypeError('an edit must return a chunk, a list of chunks, or null')
-}
-
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function'
 }
 
 const ignore = () => {}

@@ -1,5 +1,6 @@
 /** One step of one exchange: calls it, and makes something of whatever it does. */
 import { isRefusal, type Refusal, type StepMiddleware } from '#contract'
+import { promiseOf } from '../../common/promises.ts'
 import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange } from '../exchange.ts'
 import { answeredByKoa, StepHandle, takeTurn } from './handle.ts'
@@ -7,7 +8,7 @@ import { refusalOf } from './refusal-of.ts'
 import { Shadow } from './shadow.ts'
 import { mistakeWords, type StepMistake } from './step-report.ts'
 
-/** What is outside of a step: it hears of the end before anybody who waits. */
+/** The step or run outside of a step. It hears of the end before the promise of the end settles. */
 export interface Outer {
   innerOver(): void
   innerFailed(error: unknown): void
@@ -117,8 +118,7 @@ export class StepCall implements Outer {
       this.#back(true, error)
       return
     }
-    const promise = returned instanceof Promise ? returned : Promise.resolve(returned)
-    promise.then(
+    promiseOf(returned).then(
       () => this.#back(false, undefined),
       error => this.#back(true, error),
     )

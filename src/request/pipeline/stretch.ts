@@ -3,6 +3,7 @@
  * when it waits. A step that wraps, runs in shadow or has failed gets a `StepCall`, which reports its end to the stretch.
  */
 import type { StepMiddleware } from '#contract'
+import { isPromise, promiseOf } from '../../common/promises.ts'
 import type { PlannedStep } from '../../loader/plan.ts'
 import { answeredByKoa, type StepHandle, takeTurn } from './handle.ts'
 import { type Outer, StepCall, type StepRun } from './step-call.ts'
@@ -115,7 +116,7 @@ export class Stretch implements Outer {
         this.#threw(error)
         return
       }
-      if (isThenable(kept)) {
+      if (isPromise(kept)) {
         this.#awaitDecision(kept, wasAnswered)
         return
       }
@@ -188,7 +189,7 @@ export class Stretch implements Outer {
         this.#call().startAfter(this.#failure, () => Promise.reject(error))
         return
       }
-      if (isThenable(over)) {
+      if (isPromise(over)) {
         this.#awaitAfter(over)
         return
       }
@@ -251,14 +252,5 @@ export class Stretch implements Outer {
   }
 }
 
-/** Of another library's promise: its `then` may throw. */
-function promiseOf(thenable: PromiseLike<unknown>): Promise<unknown> {
-  return thenable instanceof Promise ? thenable : Promise.resolve(thenable)
-}
-
 const ANSWERED = Promise.resolve()
 const waitForEver: StepMiddleware = () => new Promise(() => {})
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function'
-}

@@ -61,7 +61,7 @@ export interface KnownTables extends Table {
   handOver(): void
 }
 
-/** All tables of which the writer knows rows. In PostgreSQL it knows none. */
+/** The tables whose rows the writer keeps in memory. In PostgreSQL it keeps none. */
 export function createKnownTables(database: Database, tables: readonly Table[]): KnownTables {
   const isShared = database.dialect.engine === 'postgres'
   // Another one when another connection has written.
