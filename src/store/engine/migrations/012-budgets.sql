@@ -1,0 +1,37 @@
+-- Budgets (money/budgets.ts). Those of an account or of a key are in its row; those of plans and policies are in files. A hold brings
+-- the list of its budgets, so the ledger only keeps what is held and spent. No command could make a budget before.
+
+DROP TABLE budget_use;
+DROP TABLE budget;
+
+ALTER TABLE account ADD COLUMN budgets TEXT;      -- JSON, a list; NULL: none
+ALTER TABLE key ADD COLUMN budgets TEXT;
+
+-- What holds that began in a period have spent and hold. `amount` is the limit of the last hold that had room.
+CREATE TABLE budget_use (
+  account      TEXT    NOT NULL REFERENCES account (id),
+  budget       TEXT    NOT NULL,                  -- where it is written, its period, and whom it limits
+  period_start INTEGER NOT NULL,
+  period_end   INTEGER,                           -- NULL: it has no end
+  amount       INTEGER NOT NULL,
+  held         INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0),
+  spent        INTEGER NOT NULL DEFAULT 0 CHECK (spent >= 0),
+  marked       INTEGER NOT NULL DEFAULT 0,        -- the highest mark of which there is an alert, in percent
+  PRIMARY KEY (account, budget, period_start),
+  CHECK (spent + held <= amount)
+) STRICT, WITHOUT ROWID;
+
+-- hold: `budgets` is JSON from here on (money/budgets.ts), and `tags` an object of texts; NULL: none
+ALTER TABLE event ADD COLUMN tags TEXT;
+ALTER TABLE correction ADD COLUMN tags TEXT;
+
+-- What somebody should hear of. The id says of which event it is, so that each has one.
+CREATE TABLE alert (
+  id      TEXT    NOT NULL PRIMARY KEY,
+  kind    TEXT    NOT NULL,
+  at      INTEGER NOT NULL,
+  account TEXT,                                   -- NULL: it is about the gateway
+  data    TEXT    NOT NULL                        -- JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX alert_by_time ON alert (at, id);

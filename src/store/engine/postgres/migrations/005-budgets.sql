@@ -1,0 +1,267 @@
+-- Budgets (money/budgets.ts). Those of an account or of a key are in its row; those of plans and policies are in files. A hold brings
+-- the list of its budgets, so the ledger only keeps what is held and spent. No command could make a budget before.
+
+ALTER TABLE account ADD COLUMN budgets JSON;        -- a list; NULL: none
+ALTER TABLE key ADD COLUMN budgets JSON;
+
+-- hold: `budgets` is JSON from here on (money/budgets.ts), and `tags` an object of texts; NULL: none. `correction` inherits it.
+ALTER TABLE event ADD COLUMN tags JSON;
+
+-- What somebody should hear of. The id says of which event it is, so that each has one.
+CREATE TABLE alert (
+  id      TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+  kind    TEXT COLLATE "C" NOT NULL,
+  at      BIGINT NOT NULL,
+  account TEXT COLLATE "C",                         -- NULL: it is about the gateway
+  data    JSON NOT NULL
+);
+
+CREATE INDEX alert_by_time ON alert (at, id);
+
+DROP FUNCTION settle_budgets(TEXT, BIGINT, BIGINT, BIGINT);
+DROP FUNCTION start_of_period(TEXT, BIGINT);
+DROP TABLE budget_use;
+DROP TABLE budget;
+
+-- What holds that began in a period have spent and hold. `amount` is the limit of the last hold that had room.
+CREATE TABLE budget_use (
+  account      TEXT COLLATE "C" NOT NULL REFERENCES account (id),
+  budget       TEXT COLLATE "C" NOT NULL,           -- where it is written, its period, and whom it limits
+  period_start BIGINT NOT NULL,
+  period_end   BIGINT,                              -- NULL: it has no end
+  amount       BIGINT NOT NULL,
+  held         BIGINT NOT NULL DEFAULT 0 CHECK (held >= 0),
+  spent        BIGINT NOT NULL DEFAULT 0 CHECK (spent >= 0),
+  marked       INTEGER NOT NULL DEFAULT 0,          -- the highest mark of which there is an alert, in percent
+  PRIMARY KEY (account, budget, period_start),
+  CHECK (spent + held <= amount)
+) WITH (fillfactor = 50);
+
+-- A budget as a hold brings it: [name, begin of the period, its end, amount, marks in percent].
+
+-- A limit that has changed is compared with its marks again.
+CREATE FUNCTION reserve_in_budgets(of_account TEXT, budgets TEXT, more BIGINT) RETURNS VOID LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+  b JSON;
+BEGIN
+  FOR b IN SELECT json_array_elements(CAST(budgets AS JSON)) LOOP
+    INSERT INTO budget_use AS had (account, budget, period_start, period_end, amount, held)
+    VALUES (of_account, b ->> 0, CAST(b ->> 1 AS BIGINT), CAST(b ->> 2 AS BIGINT), CAST(b ->> 3 AS BIGINT), more)
+    ON CONFLICT ON CONSTRAINT budget_use_pkey DO UPDATE SET held = had.held + more, amount = excluded.amount,
+      marked = CASE WHEN had.amount = excluded.amount THEN had.marked ELSE least(had.marked, coalesce((
+        SELECT max(CAST(mark AS INTEGER)) FROM json_array_elements_text(b -> 4) AS listed (mark)
+        WHERE CAST(had.spent AS NUMERIC) * 100 >= CAST(excluded.amount AS NUMERIC) * CAST(mark AS INTEGER)), 0)) END;
+  END LOOP;
+END $$;
+
+CREATE FUNCTION mark_budget(of_account TEXT, b JSON, reached INTEGER, has_spent BIGINT, now_ms BIGINT) RETURNS VOID
+LANGUAGE plpgsql AS $$
+DECLARE
+  before INTEGER;
+BEGIN
+  SELECT marked INTO before FROM budget_use
+  WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
+  IF NOT FOUND OR before >= reached THEN RETURN; END IF;
+  INSERT INTO alert (id, kind, at, account, data)
+  SELECT concat_ws(' ', 'budget', of_account, b ->> 0, b ->> 1, mark, b ->> 3), 'budget', now_ms, of_account,
+    json_build_object('budget', b ->> 0, 'start', b -> 1, 'end', b -> 2, 'amount', b ->> 3,
+      'spent', CAST(has_spent AS TEXT), 'mark', CAST(mark AS INTEGER))
+  FROM json_array_elements_text(b -> 4) AS listed (mark)
+  WHERE CAST(mark AS INTEGER) > before AND CAST(mark AS INTEGER) <= reached
+  ON CONFLICT DO NOTHING;
+  UPDATE budget_use SET marked = reached
+  WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
+END $$;
+
+CREATE FUNCTION settle_budgets(of_account TEXT, budgets TEXT, was_held BIGINT, charged BIGINT, now_ms BIGINT) RETURNS VOID
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  b JSON;
+  u budget_use;
+  reached INTEGER;
+BEGIN
+  FOR b IN SELECT json_array_elements(CAST(budgets AS JSON)) LOOP
+    UPDATE budget_use SET held = held - was_held,
+      spent = least(CAST(spent AS NUMERIC) + charged, 9223372036854775807)
+    WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT) RETURNING * INTO u;
+    SELECT max(CAST(mark AS INTEGER)) INTO reached FROM json_array_elements_text(b -> 4) AS listed (mark)
+    WHERE u.amount > 0 AND CAST(u.spent AS NUMERIC) * 100 >= CAST(u.amount AS NUMERIC) * CAST(mark AS INTEGER);
+    IF reached > u.marked THEN PERFORM mark_budget(of_account, b, reached, u.spent, now_ms); END IF;
+  END LOOP;
+END $$;
+
+-- As in 004-money.sql, with the budgets that a hold brings. Replicas of the version before send none, and go on.
+--
+-- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; ended (it is settled),
+--   other (it has another hold), other_open (which this replica has open)
+-- Answers of a settle: settled, already_settled, no_hold; corrected, beyond (its hold), no_account
+CREATE OR REPLACE FUNCTION write_group(requests JSON, now_ms BIGINT)
+RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql
+-- A plan that was made while a table was small is kept, and must be good when it is large.
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+  e event;
+  h event;
+  s event;
+  c correction;
+  booked BIGINT;
+  b JSON;
+  stops BIGINT;
+  one TEXT;
+  used counted[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
+BEGIN
+  -- In one order, so that two who write at once never wait for each other; one by one, so that each is found by the index.
+  FOR one IN
+    SELECT DISTINCT coalesce(x.account, (SELECT event.account FROM event WHERE event.id = x.id AND event.kind = 0))
+      COLLATE "C" AS account
+    FROM json_to_recordset(requests) AS x (id TEXT, account TEXT) ORDER BY account
+  LOOP
+    PERFORM 1 FROM balance WHERE balance.account = one FOR NO KEY UPDATE;
+  END LOOP;
+  FOR e IN SELECT * FROM json_populate_recordset(NULL::event, requests) LOOP
+    e.at := now_ms;
+    e.replica := CAST(nullif(current_setting('tollgate.replica', TRUE), '') AS BIGINT);
+    answer := NULL;
+    account := NULL;
+    amount := NULL;
+    on_hold := NULL;
+    available := NULL;
+    IF e.kind = 0 THEN
+      e.price := CAST(e.price #>> '{}' AS JSON);
+      e.tags := CAST(e.tags #>> '{}' AS JSON);
+      UPDATE balance SET held = held + e.amount
+      WHERE balance.account = e.account AND posted - held >= e.amount AND frozen = 0
+      RETURNING posted - held INTO available;
+      IF NOT FOUND THEN answer := 'account';
+      ELSE
+        INSERT INTO key_total (key, held, requests, last_used_at) VALUES (e.key, e.amount, 1, now_ms)
+        ON CONFLICT ON CONSTRAINT key_total_pkey DO UPDATE
+        SET held = key_total.held + excluded.held, requests = key_total.requests + 1, last_used_at = excluded.last_used_at
+        WHERE key_total.cap IS NULL OR key_total.spent + key_total.held + excluded.held <= key_total.cap;
+        IF NOT FOUND THEN answer := 'key';
+        ELSE
+          -- The lock on the balance is one on all budgets of the account.
+          IF e.budgets IS NOT NULL THEN
+            SELECT one_budget INTO b
+            FROM json_array_elements(CAST(e.budgets AS JSON)) WITH ORDINALITY AS listed (one_budget, place)
+              LEFT JOIN budget_use AS had ON had.account = e.account AND had.budget = one_budget ->> 0
+                AND had.period_start = CAST(one_budget ->> 1 AS BIGINT)
+            WHERE coalesce(CAST(spent AS NUMERIC) + held, 0) + e.amount > CAST(one_budget ->> 3 AS BIGINT)
+            ORDER BY place LIMIT 1;
+            IF FOUND THEN answer := 'budget'; END IF;
+          END IF;
+          IF answer IS NULL THEN
+            INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
+            IF FOUND THEN
+              IF e.budgets IS NOT NULL THEN PERFORM reserve_in_budgets(e.account, e.budgets, e.amount); END IF;
+              answer := 'held';
+              RETURN NEXT;
+              CONTINUE;
+            END IF;
+          END IF;
+          UPDATE key_total SET held = held - e.amount, requests = requests - 1 WHERE key_total.key = e.key;
+        END IF;
+        UPDATE balance SET held = held - e.amount WHERE balance.account = e.account;
+      END IF;
+      SELECT * INTO h FROM event WHERE id = e.id AND kind = 0;
+      IF FOUND THEN
+        account := h.account;
+        amount := h.amount;
+        IF h.account <> e.account OR h.amount <> e.amount THEN
+          answer := CASE WHEN h.replica IS DISTINCT FROM e.replica OR EXISTS (
+            SELECT 1 FROM event WHERE id = e.id AND kind = 1) THEN 'other' ELSE 'other_open' END;
+        ELSIF EXISTS (SELECT 1 FROM event WHERE id = e.id AND kind = 1) THEN answer := 'ended';
+        ELSE answer := 'held';
+        END IF;
+      END IF;
+      IF answer = 'key' THEN
+        SELECT cap - spent - held, held INTO available, on_hold FROM key_total WHERE key_total.key = e.key;
+      ELSIF answer = 'budget' THEN
+        account := b ->> 0;
+        SELECT spent, held INTO booked, on_hold FROM budget_use AS had
+        WHERE had.account = e.account AND had.budget = b ->> 0 AND had.period_start = CAST(b ->> 1 AS BIGINT);
+        on_hold := coalesce(on_hold, 0);
+        available := CAST(b ->> 3 AS BIGINT) - coalesce(booked, 0) - on_hold;
+        -- It would have no room without the other holds either.
+        IF available + on_hold < e.amount THEN PERFORM mark_budget(e.account, b, 100, coalesce(booked, 0), now_ms); END IF;
+      ELSE
+        SELECT posted - held, held, frozen INTO available, on_hold, stops FROM balance WHERE balance.account = e.account;
+        IF NOT FOUND AND answer = 'account' THEN answer := 'unknown_account';
+        ELSIF stops <> 0 AND answer = 'account' THEN answer := 'frozen';
+        END IF;
+      END IF;
+    ELSIF e.kind = 1 THEN
+      SELECT * INTO h FROM event WHERE id = e.id AND kind = 0;
+      account := h.account;
+      amount := h.amount;
+      IF NOT FOUND THEN answer := 'no_hold';
+      ELSIF e.amount > h.amount THEN answer := 'beyond';
+      ELSIF NOT EXISTS (SELECT 1 FROM balance WHERE balance.account = h.account) THEN answer := 'no_account';
+      ELSE
+        e.account := h.account;
+        e.attempts := CAST(e.attempts #>> '{}' AS JSON);
+        e.trail := CAST(e.trail #>> '{}' AS JSON);
+        e.units := CAST(e.units #>> '{}' AS JSON);
+        INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
+        IF FOUND THEN
+          answer := 'settled';
+          UPDATE balance SET held = held - h.amount, posted = posted - e.amount WHERE balance.account = h.account;
+          UPDATE key_total SET held = held - h.amount,
+            spent = least(CAST(spent AS NUMERIC) + e.amount, 9223372036854775807)
+          WHERE key_total.key = h.key;
+          IF h.budgets LIKE '[%' THEN PERFORM settle_budgets(h.account, h.budgets, h.amount, e.amount, now_ms); END IF;
+          used := used || CAST(ROW(h.account, 0, now_ms, h.key, h.model, 1, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END,
+            e.prompt_tokens, e.cached_tokens, e.completion_tokens, e.reasoning_tokens, e.amount) AS counted);
+        ELSE
+          answer := 'already_settled';
+          SELECT * INTO s FROM ONLY event WHERE id = e.id AND kind = 1 AND source = 'recovered' AND e.source <> 'recovered'
+            AND NOT EXISTS (SELECT 1 FROM correction WHERE correction.id = e.id);
+          IF FOUND THEN
+            -- As corrections.ts does.
+            answer := 'corrected';
+            PERFORM 1 FROM key_total WHERE key_total.key = h.key FOR NO KEY UPDATE;
+            booked := least(e.amount - s.amount,
+              (SELECT posted - held FROM balance WHERE balance.account = h.account),
+              (SELECT greatest(cap - spent - held, 0) FROM key_total WHERE key_total.key = h.key AND cap IS NOT NULL),
+              (SELECT min(greatest(had.amount - spent - held, 0))
+                FROM json_array_elements(CASE WHEN h.budgets LIKE '[%' THEN CAST(h.budgets AS JSON) END) AS listed (one_budget)
+                  JOIN budget_use AS had ON had.account = h.account AND had.budget = one_budget ->> 0
+                    AND had.period_start = CAST(one_budget ->> 1 AS BIGINT)));
+            used := used || CAST(ROW(h.account, 0, s.at, h.key, h.model, 0, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END
+              - CASE s.outcome WHEN 'answered' THEN 0 ELSE 1 END, e.prompt_tokens - s.prompt_tokens,
+              e.cached_tokens - s.cached_tokens, e.completion_tokens - s.completion_tokens,
+              e.reasoning_tokens - s.reasoning_tokens, booked) AS counted);
+            e.overrun := e.overrun + e.amount - s.amount - booked;
+            e.amount := booked;
+            e.key := h.key;
+            e.model := h.model;
+            s.attempts := e.attempts;
+            s.trail := e.trail;
+            e.attempts := NULL;
+            e.trail := NULL;
+            c := json_populate_record(NULL::correction, to_json(e));
+            c.attempts := s.attempts;
+            c.trail := s.trail;
+            c.settled_at := s.at;
+            INSERT INTO correction SELECT c.*;
+            UPDATE balance SET posted = posted - booked WHERE balance.account = h.account;
+            UPDATE key_total SET spent = least(CAST(spent AS NUMERIC) + booked, 9223372036854775807)
+            WHERE key_total.key = h.key;
+            IF h.budgets LIKE '[%' THEN PERFORM settle_budgets(h.account, h.budgets, 0, booked, now_ms); END IF;
+          END IF;
+        END IF;
+      END IF;
+    ELSE
+      answer := 'written';
+      INSERT INTO checkpoint (exchange, seq, amount, prompt_tokens, completion_tokens, at)
+      SELECT e.id, coalesce((SELECT max(seq) FROM checkpoint WHERE exchange = e.id), 0) + 1, e.amount, e.prompt_tokens,
+        e.completion_tokens, now_ms
+      WHERE EXISTS (SELECT 1 FROM event WHERE id = e.id AND kind = 0)
+        AND NOT EXISTS (SELECT 1 FROM event WHERE id = e.id AND kind = 1);
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+  PERFORM set_config('tollgate.used', CAST(used AS TEXT), TRUE);
+END $$;
