@@ -4,6 +4,7 @@
  * later ones. The loader refuses a policy in which a need has no earlier giver; it never reorders.
  */
 import type { ParameterizedContext } from 'koa'
+import type { Budgets } from './budget.ts'
 import type { Exchange, FactName, Facts, Model, Outcome, RouteKind } from './exchange.ts'
 import type { Buckets, Cache, KeyValue, Slots, Versions } from './state.ts'
 import type { Accounts, Keys, Ledger } from './store.ts'
@@ -51,6 +52,7 @@ export interface Services {
   readonly cache: Cache
   readonly versions: Versions
   readonly ledger: Ledger
+  readonly budgets: Budgets
   readonly catalog: Catalog
   readonly clock: Clock
   readonly random: Random
@@ -70,6 +72,7 @@ export const SERVICE_NAMES: readonly ServiceName[] = [
   'cache',
   'versions',
   'ledger',
+  'budgets',
   'catalog',
   'clock',
   'random',

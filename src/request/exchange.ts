@@ -116,6 +116,8 @@ export abstract class Exchange {
   model: Model | undefined = undefined
   targets: readonly Target[] | undefined = undefined
   hold: NanoUsd | undefined = undefined
+  claims: Facts['claims'] | undefined = undefined
+  tags: Facts['tags'] | undefined = undefined
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
   /** What was sent; null while nothing was, and where a Koa middleware has answered. */

@@ -1,8 +1,8 @@
 -- Budgets (money/budgets.ts). Those of an account or of a key are in its row; those of plans and policies are in files. A hold brings
 -- the list of its budgets, so the ledger only keeps what is held and spent. No command could make a budget before.
 
-ALTER TABLE account ADD COLUMN budgets JSON;        -- a list; NULL: none
-ALTER TABLE key ADD COLUMN budgets JSON;
+ALTER TABLE account ADD COLUMN budgets TEXT;        -- JSON, a list; NULL: none
+ALTER TABLE key ADD COLUMN budgets TEXT;
 
 -- hold: `budgets` is JSON from here on (money/budgets.ts), and `tags` an object of texts; NULL: none. `correction` inherits it.
 ALTER TABLE event ADD COLUMN tags JSON;
@@ -24,7 +24,7 @@ DROP TABLE budget_use;
 DROP TABLE budget;
 
 -- What holds that began in a period have spent and hold. `amount` is the limit of the last hold that had room.
-CREATE TABLE budget_use (
+CREATE TABLE budget_period (
   account      TEXT COLLATE "C" NOT NULL REFERENCES account (id),
   budget       TEXT COLLATE "C" NOT NULL,           -- where it is written, its period, and whom it limits
   period_start BIGINT NOT NULL,
@@ -46,9 +46,9 @@ DECLARE
   b JSON;
 BEGIN
   FOR b IN SELECT json_array_elements(CAST(budgets AS JSON)) LOOP
-    INSERT INTO budget_use AS had (account, budget, period_start, period_end, amount, held)
+    INSERT INTO budget_period AS had (account, budget, period_start, period_end, amount, held)
     VALUES (of_account, b ->> 0, CAST(b ->> 1 AS BIGINT), CAST(b ->> 2 AS BIGINT), CAST(b ->> 3 AS BIGINT), more)
-    ON CONFLICT ON CONSTRAINT budget_use_pkey DO UPDATE SET held = had.held + more, amount = excluded.amount,
+    ON CONFLICT ON CONSTRAINT budget_period_pkey DO UPDATE SET held = had.held + more, amount = excluded.amount,
       marked = CASE WHEN had.amount = excluded.amount THEN had.marked ELSE least(had.marked, coalesce((
         SELECT max(CAST(mark AS INTEGER)) FROM json_array_elements_text(b -> 4) AS listed (mark)
         WHERE CAST(had.spent AS NUMERIC) * 100 >= CAST(excluded.amount AS NUMERIC) * CAST(mark AS INTEGER)), 0)) END;
@@ -60,7 +60,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   before INTEGER;
 BEGIN
-  SELECT marked INTO before FROM budget_use
+  SELECT marked INTO before FROM budget_period
   WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
   IF NOT FOUND OR before >= reached THEN RETURN; END IF;
   INSERT INTO alert (id, kind, at, account, data)
@@ -70,7 +70,7 @@ BEGIN
   FROM json_array_elements_text(b -> 4) AS listed (mark)
   WHERE CAST(mark AS INTEGER) > before AND CAST(mark AS INTEGER) <= reached
   ON CONFLICT DO NOTHING;
-  UPDATE budget_use SET marked = reached
+  UPDATE budget_period SET marked = reached
   WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
 END $$;
 
@@ -78,11 +78,11 @@ CREATE FUNCTION settle_budgets(of_account TEXT, budgets TEXT, was_held BIGINT, c
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   b JSON;
-  u budget_use;
+  u budget_period;
   reached INTEGER;
 BEGIN
   FOR b IN SELECT json_array_elements(CAST(budgets AS JSON)) LOOP
-    UPDATE budget_use SET held = held - was_held,
+    UPDATE budget_period SET held = held - was_held,
       spent = least(CAST(spent AS NUMERIC) + charged, 9223372036854775807)
     WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT) RETURNING * INTO u;
     SELECT max(CAST(mark AS INTEGER)) INTO reached FROM json_array_elements_text(b -> 4) AS listed (mark)
@@ -93,7 +93,7 @@ END $$;
 
 -- As in 004-money.sql, with the budgets that a hold brings. Replicas of the version before send none, and go on.
 --
--- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; ended (it is settled),
+-- Answers of a hold:   held, account, key or budget (short; `account` is its place in the list), frozen, unknown_account; ended (it is settled),
 --   other (it has another hold), other_open (which this replica has open)
 -- Answers of a settle: settled, already_settled, no_hold; corrected, beyond (its hold), no_account
 CREATE OR REPLACE FUNCTION write_group(requests JSON, now_ms BIGINT)
@@ -108,6 +108,7 @@ DECLARE
   c correction;
   booked BIGINT;
   b JSON;
+  place_of_short BIGINT;
   stops BIGINT;
   one TEXT;
   used counted[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
@@ -144,9 +145,9 @@ BEGIN
         ELSE
           -- The lock on the balance is one on all budgets of the account.
           IF e.budgets IS NOT NULL THEN
-            SELECT one_budget INTO b
+            SELECT one_budget, place - 1 INTO b, place_of_short
             FROM json_array_elements(CAST(e.budgets AS JSON)) WITH ORDINALITY AS listed (one_budget, place)
-              LEFT JOIN budget_use AS had ON had.account = e.account AND had.budget = one_budget ->> 0
+              LEFT JOIN budget_period AS had ON had.account = e.account AND had.budget = one_budget ->> 0
                 AND had.period_start = CAST(one_budget ->> 1 AS BIGINT)
             WHERE coalesce(CAST(spent AS NUMERIC) + held, 0) + e.amount > CAST(one_budget ->> 3 AS BIGINT)
             ORDER BY place LIMIT 1;
@@ -179,8 +180,8 @@ BEGIN
       IF answer = 'key' THEN
         SELECT cap - spent - held, held INTO available, on_hold FROM key_total WHERE key_total.key = e.key;
       ELSIF answer = 'budget' THEN
-        account := b ->> 0;
-        SELECT spent, held INTO booked, on_hold FROM budget_use AS had
+        account := CAST(place_of_short AS TEXT);
+        SELECT spent, held INTO booked, on_hold FROM budget_period AS had
         WHERE had.account = e.account AND had.budget = b ->> 0 AND had.period_start = CAST(b ->> 1 AS BIGINT);
         on_hold := coalesce(on_hold, 0);
         available := CAST(b ->> 3 AS BIGINT) - coalesce(booked, 0) - on_hold;
@@ -227,7 +228,7 @@ BEGIN
               (SELECT greatest(cap - spent - held, 0) FROM key_total WHERE key_total.key = h.key AND cap IS NOT NULL),
               (SELECT min(greatest(had.amount - spent - held, 0))
                 FROM json_array_elements(CASE WHEN h.budgets LIKE '[%' THEN CAST(h.budgets AS JSON) END) AS listed (one_budget)
-                  JOIN budget_use AS had ON had.account = h.account AND had.budget = one_budget ->> 0
+                  JOIN budget_period AS had ON had.account = h.account AND had.budget = one_budget ->> 0
                     AND had.period_start = CAST(one_budget ->> 1 AS BIGINT)));
             used := used || CAST(ROW(h.account, 0, s.at, h.key, h.model, 0, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END
               - CASE s.outcome WHEN 'answered' THEN 0 ELSE 1 END, e.prompt_tokens - s.prompt_tokens,
