@@ -293,6 +293,11 @@ export interface Exchange {
    * @param own messages that the step has added: errors about them name no place
    */
   rewrite(changes: ChatChanges, own?: readonly object[]): void
+  /**
+   * Asks another model in place of the one that was asked for. Before `next()` only, and before `targets` and `hold` are given.
+   * Throws the refusal when that model cannot answer the request.
+   */
+  askInstead(model: Model): void
   /** Reads every chunk of the answer (a whole answer comes as one chunk a choice, with its finish). Before `next()` only. */
   watch(fn: (chunk: Chunk) => void): void
   /**
