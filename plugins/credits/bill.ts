@@ -1,4 +1,4 @@
-/** What a request can cost, and how its hold depends on the output cap. */
+/** The cost of a request, and how its hold depends on the output cap. */
 import {
   type Chat,
   type Counts,
@@ -52,7 +52,7 @@ function rawBill({ bytes: { length: bytes }, route, rawModel }: ExchangeWith<'ke
   const { path, hold: most = null } = route
   return {
     price,
-    // Where nobody knows the model, the receipt says by which road it went.
+    // Without a known model the receipt names the path.
     modelId: rawModel ?? path,
     chat: null,
     model: null,

@@ -181,7 +181,7 @@ describe('then: MODEL', () => {
 test.each<[string, object, string]>([
   ['no period', { per: 'key', amount: '$1' }, 'every'],
   ['another period', { per: 'key', amount: '$1', every: 'year' }, 'every'],
-  ['nobody', { per: 'team', amount: '$1', every: 'day' }, '/budgets/0/per must match'],
+  ['an unknown subject', { per: 'team', amount: '$1', every: 'day' }, '/budgets/0/per must match'],
   ['a mark of 0 %', { per: 'key', amount: '$1', every: 'day', at: ['0%'] }, '/budgets/0/at/0 must match'],
   ['an unknown word', { per: 'key', amount: '$1', every: 'day', limit: 1 }, 'additional properties'],
 ])('a budget with %s is refused', (_what, written, message) => {

@@ -83,7 +83,7 @@ export default definePlugin({
   create(settings: Settings, books, { policy, id }) {
     const { budgets: own = [] } = settings
     const place = `${policy}/${id}`
-    // What comes behind `refuse` is never reached.
+    // The list ends with `refuse`.
     const clamps = settings.when_short[0] === 'clamp_output'
     const checkpoints = startCheckpoints(books.ledger, books.log)
     return {

@@ -37,7 +37,7 @@ export interface SetAsideParts {
   readonly clamps: boolean
   readonly books: SetAsideBooks
   setHeader(name: string, value: string): void
-  /** Ends a hold of which nobody knows whether it was written. */
+  /** Ends a hold that may not have been written. */
   abandon(): void
 }
 
@@ -46,7 +46,7 @@ export interface SetAsideBooks extends Books {
   readonly budgets: Budgets
 }
 
-/** What is set aside, and for what. */
+/** The amount on hold, and the bill that it pays. */
 export interface SetAside {
   readonly amount: NanoUsd
   readonly bill: Bill
@@ -73,7 +73,7 @@ export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
     const isTaken = askInstead(parts, other, budget)
     if (isTaken && other.price === null) return null
     if (isTaken) price = other.price!
-    // What the other model costs does not count in this budget: it is for what the budget cannot pay.
+    // The cost of the other model does not count in this budget, which could not pay.
     chain = chain.flatMap(each => (each !== budget ? each : isTaken ? [] : withoutOther(each)))
   }
 }
@@ -81,7 +81,7 @@ export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
 interface Tried {
   readonly amount: NanoUsd
   readonly result: HoldResult
-  /** What was short on the way: of each once, so that a request is tried a few times at most. */
+  /** The limits that were short, each once: so a request is tried a few times at most. */
   readonly short: readonly string[]
 }
 
@@ -121,9 +121,9 @@ async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly Chai
     }
     return { amount, result, short }
   } catch (cause) {
-    // What the ledger refuses as a mistake is a mistake the next time too, and nothing was written.
+    // The ledger refuses a mistake each time, and has written nothing.
     if (!isUnavailable(cause)) throw cause
-    // A hold whose commit failed may have been written all the same. Nothing is sent for it, so it is given back.
+    // A hold whose commit failed may have been written. Nothing is sent for it, so it is given back.
     if (cause.written !== 'not_written') abandon()
     throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
   }
@@ -145,7 +145,7 @@ function noteCap({ exchange, setHeader }: SetAsideParts, chat: Chat | null, aske
   exchange.note(`output capped at ${chat.cap} tokens: ${short.join(' and ')} ${verb} not pay for ${asked}`)
 }
 
-/** The model that a budget names for what it cannot pay; null: there is none, or it may not be asked. */
+/** The model that a budget names for what it cannot pay; null: it is missing, or the key may not use it. */
 function otherModel({ exchange, books }: SetAsideParts, { rule: { then = 'refuse' } }: ChainedBudget): Model | null {
   if (then === 'refuse' || exchange.targets !== undefined || exchange.chat?.forModel === undefined) return null
   const model = books.catalog.find(then)
@@ -214,7 +214,7 @@ function refusalFor(
   })
 }
 
-/** What is free, and whose requests hold the rest. */
+/** The free part, and whose requests hold the rest. */
 const FREE_OF: Record<ShortHold['of'], (budget: ChainedBudget | null) => readonly [free: string, whose: string]> = {
   account: () => ['is free', "the account's"],
   key: () => ["of the key's spending cap is free", "the key's"],

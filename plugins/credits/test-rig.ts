@@ -14,7 +14,7 @@ import {
   parseMoney,
   type Usage,
 } from '#contract'
-import { createBudgets } from '../../src/budgets/chain.ts'
+import { createBudgets } from '../../src/budgets/budget-chain.ts'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { createBuckets } from '../../src/state/buckets.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'

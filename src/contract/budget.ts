@@ -1,15 +1,15 @@
-/** Budgets: what somebody may spend in a period. Design section 16. */
-import type { Exchange } from './exchange.ts'
+/** Budgets limit spending in a period. Design section 16. */
 import { type NanoUsd, unit } from './quantities.ts'
 
 /** How long a period is. A `life` has no end. Weeks begin on Monday (ISO 8601). */
 export const EVERY = ['hour', 'day', 'week', 'month', 'life'] as const
+/** One of them. */
 export type Every = (typeof EVERY)[number]
 
-/** Who has a budget of their own, each within an account. `caller`: whom a key or a token identifies. */
+/** The subjects of a budget, each within an account. `caller`: whom a key or a token identifies. */
 export type BudgetPer = 'account' | 'key' | 'caller' | `tag ${string}`
 
-/** A limit on what somebody spends in a period, as a plan, a policy, an account or a key has it. */
+/** A limit on spending in a period, as a plan, a policy, an account or a key has it. */
 export interface Budget {
   /** For people, and one of its kind in its place. Default: `PER EVERY`. */
   readonly name?: string
@@ -42,18 +42,6 @@ export interface ChainedBudget extends HoldBudget {
   readonly rule: Budget
   /** For people: `of the key app`. */
   readonly whose: string
-}
-
-/** The service `budgets`. */
-export interface Budgets {
-  /**
-   * The budgets of a request, those of its account first: of the account and the key, of the plan, and of the policy.
-   * @param own those of the step
-   * @param place of the step, for their names
-   */
-  chain(exchange: Exchange, own: readonly Budget[], place: string): readonly ChainedBudget[]
-  /** The time at which a budget begins anew, for people: `2026-12-01 00:00 Europe/Berlin`; null: never. */
-  resets(budget: ChainedBudget): string | null
 }
 
 /** A budget in YAML, for the schema of settings. */
@@ -117,7 +105,7 @@ export function isZone(zone: string): boolean {
 }
 
 /**
- * What a list of budgets has wrong beyond its schema: a time zone that is none, or two with one name.
+ * The mistakes in a list of budgets that its schema cannot find: an unknown time zone, or a name that occurs twice.
  * @returns the place in the list with the sentence
  */
 export function problemsOfBudgets(budgets: readonly Budget[]): { readonly at: string; readonly message: string }[] {
@@ -125,7 +113,7 @@ export function problemsOfBudgets(budgets: readonly Budget[]): { readonly at: st
   return budgets.flatMap((budget, index) => {
     const found: { at: string; message: string }[] = []
     if (budget.zone !== undefined && !isZone(budget.zone)) {
-      found.push({ at: `/${index}/zone`, message: 'is no time zone such as Europe/Berlin or UTC' })
+      found.push({ at: `/${index}/zone`, message: 'is not a time zone such as Europe/Berlin or UTC' })
     }
     const name = `${budgetName(budget)} ${budget.every}`
     if (names.has(name)) {

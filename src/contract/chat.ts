@@ -193,6 +193,6 @@ export interface Chat {
   readonly dropped?: readonly string[]
   /** Whether the client does not see thoughts: a provider that shows them on demand alone is not asked to. */
   readonly hidesThoughts?: boolean
-  /** The same request for another model. Throws the refusal when that model cannot answer it. Left out: there is no such request. */
+  /** The same request for another model. Throws the refusal when that model cannot answer it. Left out: it cannot be asked. */
   readonly forModel?: (chat: Chat, model: Model) => Chat
 }

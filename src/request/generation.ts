@@ -15,7 +15,7 @@ import type {
   StepRun,
   TargetsView,
 } from '#contract'
-import { createBudgets } from '../budgets/chain.ts'
+import { createBudgets } from '../budgets/budget-chain.ts'
 import type { DeadlineClock } from '../common/clock.ts'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import { targetsOf } from '../config/asked-targets.ts'

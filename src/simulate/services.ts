@@ -1,6 +1,6 @@
 /** The services of steps where no request is real: everybody is known and can pay, and nothing is kept. */
 import type { Account, AnyPlugin, Buckets, Key, Ledger, Services } from '#contract'
-import { createBudgets } from '../budgets/chain.ts'
+import { createBudgets } from '../budgets/budget-chain.ts'
 import { createPlan, type Plan, type PlanError, type PlannableStep } from '../loader/plan.ts'
 import { createLocalState } from '../state/state.ts'
 

@@ -52,7 +52,7 @@ export interface BudgetChange {
   readonly budget: Pick<Budget, 'amount' | 'zone' | 'at' | 'then'> | null
 }
 
-/** What a budget has spent and holds in one period. */
+/** The spent and held amounts of a budget in one period. */
 export interface BudgetUse {
   /** As `chainOf` names it. */
   readonly budget: string

@@ -38,7 +38,7 @@ test('a life has no end', () => {
   expect(periodAt('life', 'Europe/Berlin', at('2026-03-29T12:00:00Z'))).toEqual({ start: 0, end: null })
 })
 
-test('a zone that is none throws', () => {
+test('an unknown zone throws', () => {
   expect(() => periodAt('day', 'Europe/Atlantis', 0)).toThrow(RangeError)
 })
 

@@ -1,4 +1,4 @@
-/** Budgets in the ledger: what somebody may spend in a period. */
+/** Budgets in the ledger: limits on spending in a period. */
 import { describe, expect, test } from 'vitest'
 import type { HoldBudget } from '#contract'
 import { HOLD_FIELDS, holdRecord } from '../../src/store/money/ledger-fields.ts'
@@ -246,11 +246,11 @@ onEveryEngine(() => {
       ['an account that is missing', { of: 'account', name: 'acc_none' }, {}, 'not_found'],
       ['a key that is missing', { of: 'key', name: 'key_none' }, {}, 'not_found'],
       ['an amount below 0', {}, { amount: -1n }, 'invalid'],
-      ['a zone that is none', {}, { zone: 'Europe/Atlantis' }, 'invalid'],
+      ['an unknown zone', {}, { zone: 'Europe/Atlantis' }, 'invalid'],
       ['a mark of 0 %', {}, { at: ['0%'] }, 'invalid'],
       ['a mark beyond 100 %', {}, { at: ['101%'] }, 'invalid'],
       ['a mark twice', {}, { at: ['80%', '80%'] }, 'invalid'],
-      ['a period that is none', { every: 'year' }, {}, 'invalid'],
+      ['an unknown period', { every: 'year' }, {}, 'invalid'],
     ] as const)('%s is an error', async (_what, subject, more, code) => {
       const store = await openStore()
       await prepared(store)

@@ -62,7 +62,7 @@ const BODY = 24
 
 /** Results that are the same every time; `detail` of a `WORD`. */
 const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', undefined, 'corrected']
-/** What is short; `detail` of a `SHORT`. From 2 on: one of the hold's budgets. */
+/** The limit that is short; `detail` of a `SHORT`. From 2 on: one of the hold's budgets. */
 const SHORT_OF = ['account', 'key'] as const
 
 /** Puts a request. False, and nothing is put, when there is no room now. Throws for what cannot be cloned. */

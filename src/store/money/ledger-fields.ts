@@ -157,7 +157,7 @@ export function budgetsText(budgets: readonly HoldBudget[] | undefined): string 
   )
 }
 
-/** Of a hold of an earlier version the column has ids, of budgets that are gone. */
+/** Of a hold of an earlier version the column has ids, which have no rows. */
 export function budgetsOf(text: string | null): readonly HoldBudget[] {
   if (text === null || !text.startsWith('[')) return []
   return (JSON.parse(text) as readonly BudgetRecord[]).map(([budget, start, end, amount, marks]) => ({

@@ -1,7 +1,7 @@
 /** Which budgets count a request, and the names of their rows. */
 import { describe, expect, test } from 'vitest'
 import type { Budget, Exchange } from '#contract'
-import { chainOf, createBudgets, partsOf } from '../../src/budgets/chain.ts'
+import { chainOf, createBudgets, partsOf } from '../../src/budgets/budget-chain.ts'
 
 const NOW = Date.UTC(2026, 10, 28, 12)
 const DAY = { start: Date.UTC(2026, 10, 28), end: Date.UTC(2026, 10, 29) }
@@ -21,7 +21,7 @@ const budget = (more: Partial<Budget> = {}): Budget => ({ per: 'account', amount
 const exchange = (more: object = {}) => ({ account, key, ...more }) as unknown as Exchange
 
 describe('the chain of a request', () => {
-  test('is empty where nobody is known, and where there is no budget', () => {
+  test('is empty without an account, and without a budget', () => {
     const budgets = createBudgets(clock, () => [])
     expect(budgets.chain({} as Exchange, [budget()], 'p/credits')).toEqual([])
     expect(budgets.chain(exchange(), [], 'p/credits')).toEqual([])

@@ -69,7 +69,7 @@ export function chainOf(
   })
 }
 
-/** Those without a value of a tag have one budget together: nobody is without one. */
+/** Requests without a value of the tag share one budget, so none is unlimited. */
 function subjectOf({ per }: Budget, { account, key, tags }: Spender): { subject: string; whose: string } {
   if (per === 'account') return { subject: '', whose: `of the account ${account.name}` }
   if (per === 'key') return { subject: key.id, whose: `of the key ${key.name}` }
