@@ -33,7 +33,7 @@ export interface HoldBudget {
   /** Null: it has no end. */
   readonly end: number | null
   readonly amount: NanoUsd
-  /** In percent of the amount. */
+  /** In percent of the amount, the lowest first. */
   readonly marks: readonly number[]
 }
 
