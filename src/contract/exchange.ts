@@ -119,12 +119,16 @@ export interface Facts {
   readonly targets: readonly Target[]
   /** What is set aside for it, in nano-dollars, 0 where it is free; by `credits`. Who needs it stands behind the money. */
   readonly hold: NanoUsd
+  /** Names and values for limits, budgets and reports; by `tags`. */
+  readonly tags: Readonly<Record<string, string>>
+  /** The claims of the verified token; by `jwt`. */
+  readonly claims: Readonly<Record<string, unknown>>
 }
 
 /** The name of a fact, as plugins write it in `needs` and `gives`. */
 export type FactName = keyof Facts
 /** All of them, for checks at run time. */
-export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold']
+export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold', 'tags', 'claims']
 
 /**
  * How an exchange ended. Set by the pump and at the refusal; never guessed from what surfaces. `refused` is a no before
@@ -274,6 +278,8 @@ export interface Exchange {
   readonly model?: Model | undefined
   readonly targets?: readonly Target[] | undefined
   readonly hold?: NanoUsd | undefined
+  readonly tags?: Readonly<Record<string, string>> | undefined
+  readonly claims?: Readonly<Record<string, unknown>> | undefined
   /** Sets a fact that this plugin declares in `gives`; anything else throws. */
   give<F extends FactName>(name: F, value: Facts[F]): void
 

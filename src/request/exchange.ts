@@ -116,6 +116,8 @@ export abstract class Exchange {
   model: Model | undefined = undefined
   targets: readonly Target[] | undefined = undefined
   hold: NanoUsd | undefined = undefined
+  tags: Readonly<Record<string, string>> | undefined = undefined
+  claims: Readonly<Record<string, unknown>> | undefined = undefined
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
   /** What was sent; null while nothing was, and where a Koa middleware has answered. */
