@@ -217,6 +217,7 @@ async function hold({ exchange, bill, settings, books, setHeader }: HoldParts): 
       price: bill.price,
       bound,
       idempotencyKey,
+      tags: exchange.tags,
     })
   }
   const asked = chat?.cap ?? 0

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Account, Facts, Key, KeyValue } from '#contract'
 import { createBuckets } from '../../src/state/buckets.ts'
 import { createKeyValue } from '../../src/state/key-value.ts'
+import { openBench } from '../../src/testing/index.ts'
 import { createSteps, readSettings, type StepRequest } from '../../test/helpers/step.ts'
 import tags from './index.ts'
 
@@ -135,7 +136,7 @@ describe('a value that is refused', () => {
     [
       'a list',
       team,
-      {},
+      { body: {} },
       { team: ['a'] },
       'The tag "team" (claim team) must be 1 to 200 visible characters without spaces around them, and is a list.',
       null,
@@ -272,4 +273,30 @@ describe('how many values a tag may have', () => {
     for (const value of ['a', 'b', 'c', 'a']) seen.push((await send(of(value))).tags!['session'])
     expect(seen).toEqual(['a', 'b', 'other', 'a'])
   })
+})
+
+test('a request has its tags in conditions, on its receipt and in the log; they are not on that of another', async () => {
+  const given = { team: { from: ['header x-team', 'metadata.team'], client: true } }
+  await using bench = await openBench({
+    steps: [
+      { use: 'api-key' },
+      { use: 'tags', with: { tags: given } },
+      { use: 'schema' },
+      { use: 'prompt', with: { system: 'Be brief.' }, when: 'tags.team == "ads"' },
+      { use: 'credits' },
+      { use: 'route' },
+    ],
+  })
+  const sent = [
+    await bench.chat({}, { headers: { 'x-team': 'ads' } }),
+    await bench.chat({ metadata: { team: 'search' } }),
+    await bench.chat(),
+  ]
+  const wanted = [{ team: 'ads' }, { team: 'search' }, {}]
+  expect(sent.map(answer => bench.ledger.receipt(answer)!.tags)).toEqual(wanted)
+  expect(bench.upstream.calls.map(({ body }) => body?.['messages'])).toMatchObject([
+    { length: 2 },
+    { length: 1 },
+    { length: 1 },
+  ])
 })

@@ -37,6 +37,8 @@ export interface HoldRequest {
   /** The most that the request can use: what the hold pays for. */
   readonly bound: Counts
   readonly idempotencyKey: string | null
+  /** For receipts and reports; left out: none. */
+  readonly tags?: Readonly<Record<string, string>> | undefined
 }
 
 /** Held, or why not; `available` is the account's, in nano-dollars, after the attempt. */
@@ -141,4 +143,5 @@ export interface Receipt {
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
   readonly idempotencyKey: string | null
+  readonly tags: Readonly<Record<string, string>>
 }

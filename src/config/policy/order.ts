@@ -235,7 +235,7 @@ export function compileConditions(
 
 /** The names of tags that the steps declare; undefined: none of them says it, or not in a form that can be read. */
 function declaredTags(source: Source, steps: readonly LoadedStep[]): readonly string[] | undefined {
-  const giver = steps.find(({ gives, builtIn, mode }) => builtIn && mode !== 'off' && gives.includes('tags'))
-  if (giver === undefined || !source.sound(`${giver.address}/with`)) return undefined
+  const giver = steps.find(({ plugin, mode }) => mode !== 'off' && plugin.gives?.includes('tags'))
+  if (giver === undefined || !giver.builtIn || !source.sound(`${giver.address}/with`)) return undefined
   return Object.keys((giver.settings as { readonly tags: object }).tags)
 }

@@ -29,8 +29,8 @@ interface Table {
 const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'replica_view', 'tollgate_schema', 'try_count'])
 /** A source of an older version has none of them. */
 const ADDED: Readonly<Record<string, readonly string[]>> = {
-  event: ['budgets', 'price', 'units'],
-  correction: ['budgets', 'price', 'units'],
+  event: ['budgets', 'price', 'tags', 'units'],
+  correction: ['budgets', 'price', 'tags', 'units'],
 }
 const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
 /** The rest of it says how one database is used. */

@@ -49,6 +49,7 @@ export const HOLD_FIELDS = [
     optional: true,
     read: hold => hold.idempotencyKey,
   },
+  { name: 'tags', column: 'tags', kind: 'json', optional: true, read: hold => tagsText(hold.tags) },
 ] as const satisfies readonly Field<HoldRequest>[]
 
 export const SETTLE_FIELDS = [
@@ -130,6 +131,10 @@ export function priceOf(text: string): Price {
     ...(tier == null ? {} : { tier }),
     ...(source == null ? {} : { source }),
   }))
+}
+
+function tagsText(tags: HoldRequest['tags']): string | null {
+  return tags === undefined || Object.keys(tags).length === 0 ? null : JSON.stringify(tags)
 }
 
 const WITHOUT_COLUMN = UNIT_NAMES.filter(unit => UNITS[unit].field === null && unit !== 'request')
