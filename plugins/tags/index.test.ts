@@ -39,7 +39,7 @@ describe('settings that are refused', () => {
     ['a header with a space', { team: { from: 'header x team' } }],
     ['metadata of metadata', { team: { from: 'metadata.a.b' } }],
     ['no allowed value', { team: { from: 'key', values: [] } }],
-    ['a value that nobody can see', { team: { from: 'key', values: ['a\u0007'] } }],
+    ['an invisible value', { team: { from: 'key', values: ['a\u0007'] } }],
     ['values and how many', { team: { from: 'key', values: ['a'], at_most: 2 } }],
     ['none at most', { team: { from: 'key', at_most: 0 } }],
     ['an unknown word', { team: { from: 'key', vales: ['a'] } }],
@@ -174,7 +174,7 @@ describe('a value that is refused', () => {
     expect((await send({ headers: [['X-Team', 'ads']] }, { claims: {} })).tags).toEqual({ team: 'ads' })
   })
 
-  test('a body that is no JSON', async () => {
+  test('a body that is not JSON', async () => {
     const { send } = tagging({ user: { from: 'metadata.user_id', client: true } })
     expect((await send({ bytes: Buffer.from('{') })).refusal).toMatchObject({ code: 'invalid_json' })
   })

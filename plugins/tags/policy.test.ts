@@ -24,7 +24,7 @@ test.each<[string, string, string]>([
   [
     'a header without client: true',
     policy(KEY, 'team: { from: header x-team }'),
-    '4:27: clients can send any header x-team; write client: true beside it to allow that',
+    '4:35: clients can send any header x-team; write client: true beside it to allow that',
   ],
   [
     'a tag that is not declared',
@@ -66,7 +66,7 @@ test('policy tests set headers, bodies and claims, and expect tags', async () =>
     then:
       - request: { claims: {}, headers: { x-team: search } }
         expect: { status: 200, tags: { team: search }, trail: { prompt: skipped } }
-      - request: { headers: { x-team: null }, body: { metadata: { team: pets } } }
+      - request: { claims: {}, headers: { x-team: null }, body: { metadata: { team: pets } } }
         expect: { status: 200, tags: { team: pets } }
       - request: { claims: { team: [ads] } }
         expect: { status: 400, code: invalid_tag, decided_by: tags }

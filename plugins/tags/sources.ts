@@ -42,7 +42,7 @@ export interface TaggedContext {
   get(header: string): string
 }
 
-/** What the request has there; undefined, null or an empty text: nothing. */
+/** The value that the request has there; undefined, null or an empty text: none. */
 export function valueIn(ctx: TaggedContext, { kind, name }: Source): unknown {
   const { exchange } = ctx
   switch (kind) {

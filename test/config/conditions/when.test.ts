@@ -106,7 +106,7 @@ describe('tags', () => {
     ['tags.team.contains("x")', false],
   ])('%s is %s', (source, expected) => {
     expect(evaluate(source, ['team', 'user'])).toBe(expected)
-    // Of a plugin of one's own nobody knows which tags it gives.
+    // The tags of other plugins are not known.
     expect(evaluate(source)).toBe(expected)
   })
 })
