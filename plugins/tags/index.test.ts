@@ -238,6 +238,15 @@ describe('how many values a tag may have', () => {
     expect(seen).toEqual(['a', 'b', 'other', 'a', 'other', 'b'])
   })
 
+  test('a request that is refused takes none', async () => {
+    const { send } = tagging({ ...session, team: { from: 'header x-team', client: true, values: ['ads'] } })
+    for (const value of ['a', 'b', 'c']) {
+      const headers = [...of(value).headers!, ['x-team', 'sales']] as const
+      expect((await send({ headers })).refusal).toMatchObject({ code: 'invalid_tag' })
+    }
+    expect((await send(of('d'))).tags).toEqual({ session: 'd' })
+  })
+
   test('each account has its own', async () => {
     const { send } = tagging(session)
     for (const value of ['a', 'b', 'c']) await send(of(value))

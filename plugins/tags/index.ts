@@ -140,22 +140,27 @@ export default definePlugin({
       decide(ctx) {
         const { exchange } = ctx
         const found: Record<string, string> = {}
-        let waiting: Promise<void>[] | null = null
+        // A request that is refused takes no value.
         for (const tag of all) {
           const sent = readTag(ctx, tag)
-          const text = sent ?? tag.otherwise
-          if (text === undefined) continue
-          found[tag.name] = text
-          if (sent === undefined || tag.limit === null) continue
-          const admitted = tag.limit.admits(exchange.account!.id, text)
-          if (admitted === false) found[tag.name] = OTHER
-          else if (admitted !== true) {
-            waiting ??= []
-            waiting.push(
-              admitted.then(isAdmitted => {
-                if (!isAdmitted) found[tag.name] = OTHER
-              }),
-            )
+          if (sent !== undefined) found[tag.name] = sent
+        }
+        let waiting: Promise<void>[] | null = null
+        for (const { name, limit, otherwise } of all) {
+          const sent = found[name]
+          if (sent === undefined) {
+            if (otherwise !== undefined) found[name] = otherwise
+          } else if (limit !== null) {
+            const admitted = limit.admits(exchange.account!.id, sent)
+            if (admitted === false) found[name] = OTHER
+            else if (admitted !== true) {
+              waiting ??= []
+              waiting.push(
+                admitted.then(isAdmitted => {
+                  if (!isAdmitted) found[name] = OTHER
+                }),
+              )
+            }
           }
         }
         if (waiting !== null) return Promise.all(waiting).then(() => exchange.give('tags', Object.freeze(found)))

@@ -227,6 +227,7 @@ const VIEWS = {
     account: maybe(text),
     key_id: maybe(text),
     key: says(maybe(text), 'Its name.'),
+    tags: says(tags, 'By name; none: there are no tags.'),
     model: maybe(text),
     stream: maybe(flag),
     status: says(maybe(count), 'What the client got; null: it had left before.'),
