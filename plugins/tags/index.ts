@@ -33,7 +33,8 @@ const OTHER = 'other'
 /** Of a tag that clients set, for each account and day. */
 const AT_MOST = 1000
 /** As the ledger has names. */
-const VALUE = /^[^\p{C}]{1,200}$/u
+const VALUE = /^(?!\s)[^\p{C}]{1,200}(?<!\s)$/u
+const RULE = '1 to 200 visible characters without spaces around them'
 /** Conditions could not ask for them. */
 const RESERVED: ReadonlySet<string> = new Set(
   'as break const constructor continue else false for function if import in let loop namespace null package prototype return true var void while'.split(
@@ -41,11 +42,13 @@ const RESERVED: ReadonlySet<string> = new Set(
   ),
 )
 const SHOWN = 60
+/** Values of which an error names each. */
+const LISTED = 20
 
 const value = (description: string) => ({
   type: 'string',
   pattern: VALUE.source,
-  sentence: 'must be 1 to 200 visible characters',
+  sentence: `must be ${RULE}`,
   description,
 })
 
@@ -206,9 +209,8 @@ function complaintsAbout(tag: TagSettings, at: string, name: string): SettingsPr
   }
   if (tag.default === undefined) return problems
   if (tag.required) problems.push({ at: `${at}/required`, message: 'a tag with a default is never missing' })
-  if (tag.default.trim() !== tag.default || (tag.values && !tag.values.includes(tag.default))) {
-    const rule = tag.values ? `must be one of ${tag.values.join(', ')}` : 'must not have spaces around it'
-    problems.push({ at: `${at}/default`, message: rule })
+  if (tag.values?.includes(tag.default) === false) {
+    problems.push({ at: `${at}/default`, message: `default must be ${oneOf(tag.values)}` })
   }
   return problems
 }
@@ -233,9 +235,12 @@ function readTag(ctx: TaggedContext, tag: Tag): string | undefined {
 }
 
 function ruleBroken(text: unknown, values: readonly string[] | null): string | null {
-  if (values !== null) return values.includes(text as string) ? null : `one of ${values.join(', ')}`
-  const isGood = typeof text === 'string' && VALUE.test(text) && text.trim() === text
-  return isGood ? null : '1 to 200 visible characters without spaces around them'
+  if (values !== null) return values.includes(text as string) ? null : oneOf(values)
+  return typeof text === 'string' && VALUE.test(text) ? null : RULE
+}
+
+function oneOf(values: readonly string[]): string {
+  return values.length > LISTED ? `one of ${values.length} allowed values` : `one of ${values.join(', ')}`
 }
 
 function shown(sent: unknown): string {
