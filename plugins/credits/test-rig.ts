@@ -4,7 +4,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Context } from 'koa'
 import { afterEach, expect, vi } from 'vitest'
-import { type Checkpoint, type Ledger, type Outcome, type Progress, parseMoney, type Usage } from '#contract'
+import {
+  type Budget,
+  type Checkpoint,
+  type Ledger,
+  type Model,
+  type Outcome,
+  type Progress,
+  parseMoney,
+  type Usage,
+} from '#contract'
+import { createBudgets } from '../../src/budgets/budget-chain.ts'
 import type { Exchange } from '../../src/request/exchange.ts'
 import { createBuckets } from '../../src/state/buckets.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
@@ -35,6 +45,10 @@ interface Rig {
   readonly credit?: string
   /** What the key may spend. */
   readonly cap?: string
+  /** The budgets of the account's plan. */
+  readonly plan?: readonly Budget[]
+  /** The catalog. */
+  readonly models?: readonly Model[]
   /** Changes verbs of the ledger; it is given the real ones. */
   readonly wrap?: (ledger: Ledger) => Partial<Ledger>
   /** How far the clock goes with each look at it. */
@@ -42,7 +56,16 @@ interface Rig {
 }
 
 /** A store with one account, and the step on it; each verb that the ledger is asked for is counted. */
-export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, wrap, lookMs = 0 }: Rig = {}) {
+export async function rig({
+  url = 'memory',
+  settings = {},
+  credit = '$1',
+  cap,
+  plan = [],
+  models = [],
+  wrap,
+  lookMs = 0,
+}: Rig = {}) {
   const clock = { time: 1_790_000_000_000, now: () => (clock.time += lookMs) }
   const store = await openStore({ url, secret: SECRET, clock })
   closers.push(() => store.close())
@@ -83,9 +106,12 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
     clock,
     log: { info: write('info'), warn: write('warn'), error: write('error') },
     buckets: createBuckets(clock),
+    budgets: createBudgets(clock, () => plan),
+    catalog: { find: (id: string) => models.find(model => model.id === id), list: () => models },
   }
+  /** As they are now. */
+  const who = () => ({ key: store.reads.findKey(key.id)!, account: store.reads.findAccount(id)! })
   const run = createSteps([{ use: credits, with: settings }], services)
-  const account = store.reads.findAccount(id)!
   return {
     store,
     clock,
@@ -97,10 +123,10 @@ export async function rig({ url = 'memory', settings = {}, credit = '$1', cap, w
       run({
         next: answered(usage(10, 5)),
         ...request,
-        facts: { key, account, chat: chat(), model: model(), ...request.facts },
+        facts: { ...who(), chat: chat(), model: model(), ...request.facts },
       }),
     raw: (request: StepRequest = {}) =>
-      run({ next: answered(usage(10, 0)), ...request, facts: { key, account, ...request.facts } }),
+      run({ next: answered(usage(10, 0)), ...request, facts: { ...who(), ...request.facts } }),
     balance: () => {
       const { posted, held } = store.reads.findAccount(id)!
       return { posted, held }

@@ -569,6 +569,7 @@ test('the fact chat says what was asked', async () => {
     choices: 3,
     requestedCap: null,
     cap: 4096,
+    forModel: expect.any(Function),
   })
   expect(exchange.chat!.bytes).toBe(exchange.bytes)
   expect(exchange.chat!.body).toBe(exchange.json())

@@ -197,5 +197,13 @@ function chatOf({ body, bytes, dropped, hidesThoughts }: Asked, model: Model): C
     cap: Math.min(requestedCap ?? model.defaultOutput, model.maxOutput),
     ...(dropped.length > 0 ? { dropped } : {}),
     ...(hidesThoughts ? { hidesThoughts } : {}),
+    forModel,
   }
+}
+
+/** The client has not chosen this model: what it asks for and the model does not do is left out, where that is harmless. */
+function forModel({ body, bytes, dropped = [], hidesThoughts = false }: Chat, model: Model): Chat {
+  const fitting = withoutVainEffort({ body, bytes, dropped, hidesThoughts }, model, 'reasoning_effort')
+  refuseUnfit(fitting.body, model, 'lower')
+  return chatOf(fitting, model)
 }

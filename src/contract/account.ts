@@ -1,4 +1,5 @@
 /** Who pays, and what lets a client in: accounts and their keys. */
+import type { Budget } from './budget.ts'
 import type { NanoUsd } from './quantities.ts'
 
 /** Who pays: prepaid credit belongs to an account. */
@@ -8,6 +9,8 @@ export interface Account {
   readonly plan: string
   readonly frozen: boolean
   readonly createdAt: number
+  /** Of its own, beside those of its plan; left out: none. */
+  readonly budgets?: readonly Budget[]
 }
 
 /** An account with its money: `available = posted - held`. */
@@ -28,6 +31,8 @@ export interface Key {
   readonly createdAt: number
   readonly expiresAt: number | null
   readonly revokedAt: number | null
+  /** Left out: none. */
+  readonly budgets?: readonly Budget[]
 }
 
 /** A key as a list shows it: never a secret, only the last four characters of each live one. */

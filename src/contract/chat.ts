@@ -2,6 +2,7 @@
  * The canonical shapes: the chat-completions format itself (OpenAI's OpenAPI description 2.3.0), as far as the gateway
  * looks at it. Everything it does not look at is carried along untouched, hence the index signatures.
  */
+import type { Model } from './exchange.ts'
 import { isAnthropicSearch } from './search.ts'
 
 /** A request body that passed validation. Read-only: what goes upstream is spliced from the bytes, not from here. */
@@ -192,4 +193,6 @@ export interface Chat {
   readonly dropped?: readonly string[]
   /** Whether the client does not see thoughts: a provider that shows them on demand alone is not asked to. */
   readonly hidesThoughts?: boolean
+  /** The same request for another model. Throws the refusal when that model cannot answer it. Left out: it cannot be asked. */
+  readonly forModel?: (chat: Chat, model: Model) => Chat
 }

@@ -106,6 +106,7 @@ export const ERRORS = {
     false,
     'The spending cap of this key does not allow the request.',
   ),
+  budget_exhausted: row(429, 'insufficient_quota', false, 'A budget does not allow the request until its next period.'),
 
   // The account API, which the dashboard uses.
   not_signed_in: row(401, 'authentication_error', false, 'Sign in first.'),

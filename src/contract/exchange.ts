@@ -119,16 +119,16 @@ export interface Facts {
   readonly targets: readonly Target[]
   /** What is set aside for it, in nano-dollars, 0 where it is free; by `credits`. Who needs it stands behind the money. */
   readonly hold: NanoUsd
-  /** Names and values for limits, budgets and reports; by `tags`. */
-  readonly tags: Readonly<Record<string, string>>
   /** The claims of the verified token; by `jwt`. */
   readonly claims: Readonly<Record<string, unknown>>
+  /** Names and values for limits, budgets and reports; by `tags`. */
+  readonly tags: Readonly<Record<string, string>>
 }
 
 /** The name of a fact, as plugins write it in `needs` and `gives`. */
 export type FactName = keyof Facts
 /** All of them, for checks at run time. */
-export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold', 'tags', 'claims']
+export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold', 'claims', 'tags']
 
 /**
  * How an exchange ended. Set by the pump and at the refusal; never guessed from what surfaces. `refused` is a no before
@@ -278,8 +278,8 @@ export interface Exchange {
   readonly model?: Model | undefined
   readonly targets?: readonly Target[] | undefined
   readonly hold?: NanoUsd | undefined
-  readonly tags?: Readonly<Record<string, string>> | undefined
-  readonly claims?: Readonly<Record<string, unknown>> | undefined
+  readonly claims?: Facts['claims'] | undefined
+  readonly tags?: Facts['tags'] | undefined
   /** Sets a fact that this plugin declares in `gives`; anything else throws. */
   give<F extends FactName>(name: F, value: Facts[F]): void
 
@@ -293,6 +293,11 @@ export interface Exchange {
    * @param own messages that the step has added: errors about them name no place
    */
   rewrite(changes: ChatChanges, own?: readonly object[]): void
+  /**
+   * Asks another model in place of the one that was asked for. Before `next()` only, and before `targets` and `hold` are given.
+   * Throws the refusal when that model cannot answer the request.
+   */
+  askInstead(model: Model): void
   /** Reads every chunk of the answer (a whole answer comes as one chunk a choice, with its finish). Before `next()` only. */
   watch(fn: (chunk: Chunk) => void): void
   /**

@@ -1,6 +1,7 @@
 /** Everything that a plugin may import: `tollgate/plugin`, inside this repository `#contract`. Leans on nobody. */
 export * from './account.ts'
 export * from './address.ts'
+export * from './budget.ts'
 export * from './chat.ts'
 export { AnswerCollector, type CollectorOptions } from './collect.ts'
 export * from './decision.ts'

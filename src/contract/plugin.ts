@@ -4,6 +4,7 @@
  * later ones. The loader refuses a policy in which a need has no earlier giver; it never reorders.
  */
 import type { ParameterizedContext } from 'koa'
+import type { Budget, ChainedBudget } from './budget.ts'
 import type { Exchange, FactName, Facts, Model, Outcome, RouteKind } from './exchange.ts'
 import type { Buckets, Cache, KeyValue, Slots, Versions } from './state.ts'
 import type { Accounts, Keys, Ledger } from './store.ts'
@@ -40,6 +41,18 @@ export interface TargetsView {
   latencyMs(target: string, streams: boolean): number | null
 }
 
+/** The service `budgets`. */
+export interface Budgets {
+  /**
+   * The budgets of a request, those of its account first: of the account and the key, of the plan, and of the policy.
+   * @param own those of the step
+   * @param place of the step, for their names
+   */
+  chain(exchange: Exchange, own: readonly Budget[], place: string): readonly ChainedBudget[]
+  /** The time at which a budget begins anew, for people: `2026-12-01 00:00 Europe/Berlin`; null: never. */
+  resets(budget: ChainedBudget): string | null
+}
+
 /** What a plugin may name in `uses`. `ledger` is for plugins marked critical that ship with the gateway. */
 export interface Services {
   readonly keys: Keys
@@ -51,6 +64,7 @@ export interface Services {
   readonly cache: Cache
   readonly versions: Versions
   readonly ledger: Ledger
+  readonly budgets: Budgets
   readonly catalog: Catalog
   readonly clock: Clock
   readonly random: Random
@@ -70,6 +84,7 @@ export const SERVICE_NAMES: readonly ServiceName[] = [
   'cache',
   'versions',
   'ledger',
+  'budgets',
   'catalog',
   'clock',
   'random',

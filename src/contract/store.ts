@@ -3,6 +3,7 @@
  * with a named result.
  */
 import type { Account, Key } from './account.ts'
+import type { HoldBudget } from './budget.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Attempt, Outcome, TrailEntry } from './exchange.ts'
 import type { NanoUsd } from './quantities.ts'
@@ -39,6 +40,8 @@ export interface HoldRequest {
   readonly idempotencyKey: string | null
   /** For receipts and reports; left out: none. */
   readonly tags?: Readonly<Record<string, string>> | undefined
+  /** In each of these it reserves too, or in none; left out: there are none. */
+  readonly budgets?: readonly HoldBudget[]
 }
 
 /** Held, or why not; `available` is the account's, in nano-dollars, after the attempt. */
@@ -48,13 +51,15 @@ export type HoldResult =
   | { readonly held: false; readonly reason: 'frozen' | 'unknown_account' }
 
 /**
- * Too little is free: of the account's credit, or of what the key may spend. The figures are of the one that is short;
- * a key's `available` is below 0 when its cap was set below what it had spent and held.
+ * Too little is free: of the account's credit, of what the key may spend, or of a budget. The figures are of the one that is short;
+ * `available` is below 0 when a limit was set below what was spent and held.
  */
 export interface ShortHold {
   readonly held: false
   readonly reason: 'short'
-  readonly of: 'account' | 'key'
+  readonly of: 'account' | 'key' | 'budget'
+  /** Which one of the hold's budgets. */
+  readonly budget?: number
   readonly available: NanoUsd
   readonly onHold: NanoUsd
 }

@@ -7,7 +7,6 @@ import {
   type Chat,
   type ChatChanges,
   type ChatCompletion,
-  type ChatRequest,
   type Chunk,
   type Edited,
   type FactName,
@@ -34,7 +33,7 @@ import {
 } from '#contract'
 import type { Plan, PlannedStep } from '../loader/plan.ts'
 import { type Broken, outcomeAfter, type Reply, type Stop } from './finish.ts'
-import { asAsked, type Rewriting } from './rewritings.ts'
+import { asAsked, type Rewriting, rewritten } from './rewritings.ts'
 
 /** The estimate of an exchange before anything has come. */
 export const NOTHING_USED: MeteredUsage = { input: 0, output: 0, source: 'estimated' }
@@ -116,8 +115,8 @@ export abstract class Exchange {
   model: Model | undefined = undefined
   targets: readonly Target[] | undefined = undefined
   hold: NanoUsd | undefined = undefined
-  tags: Readonly<Record<string, string>> | undefined = undefined
-  claims: Readonly<Record<string, unknown>> | undefined = undefined
+  claims: Facts['claims'] | undefined = undefined
+  tags: Facts['tags'] | undefined = undefined
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
   /** What was sent; null while nothing was, and where a Koa middleware has answered. */
@@ -306,8 +305,7 @@ export abstract class Exchange {
     }
     const fixed = Object.keys(changes).find(name => FIXED_FIELDS.includes(name))
     if (fixed !== undefined) throw new TypeError(`step "${id}" rewrites "${fixed}", which steps have gone by already`)
-    const kept = Object.entries({ ...chat.body, ...changes }).filter(([, value]) => value !== undefined)
-    const body = Object.fromEntries(kept) as ChatRequest
+    const body = rewritten(chat.body, changes)
     ;(this.#rewritings ??= []).push({ before: chat.body, after: body, own })
     // The same fact, so that a step further out sees that it was rewritten; what it holds of the old body stays as it was.
     Object.assign(chat, { body, bytes: Buffer.from(JSON.stringify(body)) } satisfies Partial<Chat>)

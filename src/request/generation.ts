@@ -15,6 +15,7 @@ import type {
   StepRun,
   TargetsView,
 } from '#contract'
+import { createBudgets } from '../budgets/budget-chain.ts'
 import type { DeadlineClock } from '../common/clock.ts'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import { targetsOf } from '../config/asked-targets.ts'
@@ -148,6 +149,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     }
     const upstreams = new Map([...providerConnections].map(([name, { upstream }]) => [name, upstream]))
     const digest = () => answerDigest(configuration)
+    const budgets = createBudgets(parts.clock, () => [])
     // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
     const plans = new Map<string, Plan>()
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
@@ -156,7 +158,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       const plan = createPlan(
         policy,
         steps.steps,
-        step => servicesOf(step, parts, { catalog, targets, digest }),
+        step => servicesOf(step, parts, { catalog, targets, budgets, digest }),
         parts.run,
       )
       closers.push(plan.dispose)
@@ -200,7 +202,7 @@ async function telemetryOf({
 function servicesOf(
   step: { readonly id: string; readonly plugin: AnyPlugin },
   { store, state, clock, random, logFor }: GenerationParts,
-  own: Pick<Services, 'catalog' | 'targets'> & { digest(): string },
+  own: Pick<Services, 'catalog' | 'targets' | 'budgets'> & { digest(): string },
 ): Partial<Services> {
   const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
     keys: () => store.keys,
@@ -211,6 +213,7 @@ function servicesOf(
     cache: () => state.cacheOf(own.digest()),
     versions: () => state.versions,
     ledger: () => store.ledger,
+    budgets: () => own.budgets,
     catalog: () => own.catalog,
     clock: () => clock,
     random: () => random,

@@ -2,7 +2,7 @@
  * Places of a rewritten request as places of the request that the client sent: where a step has put a message in front,
  * `messages[1]` is the client's own `messages[0]`, and an error must say so, in `param` and in its sentence.
  */
-import { type ChatRequest, type Refusal, reworded } from '#contract'
+import { type ChatChanges, type ChatRequest, type Refusal, reworded } from '#contract'
 
 /** One rewriting: the request on both sides of it, and the objects that the step says it has added. */
 export interface Rewriting {
@@ -60,4 +60,10 @@ function indexBefore(after: readonly unknown[], before: readonly unknown[], inde
   const same = before.indexOf(after[index])
   if (same >= 0) return same
   return after.length === before.length && index < before.length ? index : -1
+}
+
+/** A request with fields that take the place of its own; one that is undefined is left out. */
+export function rewritten(body: ChatRequest, changes: ChatChanges): ChatRequest {
+  const kept = Object.entries({ ...body, ...changes }).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(kept) as ChatRequest
 }

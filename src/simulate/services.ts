@@ -1,5 +1,6 @@
 /** The services of steps where no request is real: everybody is known and can pay, and nothing is kept. */
 import type { Account, AnyPlugin, Buckets, Key, Ledger, Services } from '#contract'
+import { createBudgets } from '../budgets/budget-chain.ts'
 import { createPlan, type Plan, type PlanError, type PlannableStep } from '../loader/plan.ts'
 import { createLocalState } from '../state/state.ts'
 
@@ -30,6 +31,7 @@ export function standInServices(given: RealServices & Partial<Services>): Servic
     cache: cacheOf(''),
     versions,
     ledger: createLedger(),
+    budgets: createBudgets(given.clock, () => []),
     log: { info() {}, warn() {}, error() {} },
     ...given,
   }

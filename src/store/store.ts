@@ -4,6 +4,8 @@ import type {
   Account,
   AccountBalance,
   Accounts,
+  Budget,
+  Every,
   Key,
   KeyPurpose,
   KeySummary,
@@ -40,14 +42,27 @@ export interface CreditResult {
   readonly balance: AccountBalance
 }
 
-/** A limit on what something spends in a period, which begins in UTC. */
-export interface NewBudget {
-  readonly of: 'account' | 'key' | 'model'
+/** The budget of an account or of a key for periods of one length. */
+export interface BudgetChange {
+  readonly of: 'account' | 'key'
   /** Of an account the id or the name, of a key the id. */
   readonly name: string
-  readonly period: 'life' | 'day' | 'month'
-  /** Null: the budget is removed. */
-  readonly amount: NanoUsd | null
+  readonly every: Every
+  /** Null: it is removed. */
+  readonly budget: Pick<Budget, 'amount' | 'zone' | 'at' | 'then'> | null
+}
+
+/** The spent and held amounts of a budget in one period. */
+export interface BudgetUse {
+  /** As `chainOf` names it. */
+  readonly budget: string
+  /** Milliseconds since the epoch. */
+  readonly start: number
+  readonly end: number | null
+  /** The limit of the last hold that had room. */
+  readonly amount: NanoUsd
+  readonly held: NanoUsd
+  readonly spent: NanoUsd
 }
 
 export interface NewKey {
@@ -200,6 +215,8 @@ export interface StoreReads {
   keyNames(ids: readonly string[]): ReadonlyMap<string, string>
   findKey(id: string): KeySummary | undefined
   findReceipt(exchange: string): Receipt | undefined
+  /** Of an account: the periods of budgets that a hold began in, and that go on at a time. In the order of their names. */
+  listBudgetUses(account: string, nowMs: number): readonly BudgetUse[]
   /** Recomputes every balance from the events and reports each broken invariant. */
   verify(onProgress?: (done: number, total: number) => void): VerifyReport
 }
@@ -218,8 +235,8 @@ export interface Store extends Promised<Omit<StoreReads, 'people'>> {
   credit(grant: CreditGrant): Promise<CreditResult>
   freeze(idOrName: string, frozen: boolean): Promise<Account>
   setPlan(idOrName: string, plan: string): Promise<Account>
-  /** Makes a budget, changes its amount, or removes it (null). It counts the holds that begin from now on. */
-  setBudget(budget: NewBudget): Promise<void>
+  /** Makes a budget, changes it, or removes it. It counts the holds that begin from now on. */
+  setBudget(change: BudgetChange): Promise<void>
 
   /** `conflict` when the account has as many keys as it may (`MAX_LIVE_KEYS`, `MAX_KEYS_A_DAY`). */
   createKey(key: NewKey): Promise<IssuedKey>

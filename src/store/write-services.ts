@@ -3,16 +3,15 @@ import type { Account, AccountBalance, Accounts, HoldResult, Ledger } from '#con
 import type { FileWatch } from './files/files.ts'
 import type { Backlog } from './money/backlog.ts'
 import { type HoldRecord, holdRecord } from './money/ledger-fields.ts'
-import { checkCheckpoint, checkCredit, checkHold, checkSettle, money, text } from './money/preconditions.ts'
+import { checkCheckpoint, checkCredit, checkHold, checkSettle, text } from './money/preconditions.ts'
 import { ACCOUNT_PREFIX, checkAccount } from './people/accounts.ts'
+import { checkBudget } from './people/budget-changes.ts'
 import { checkExpiry, checkGrace, checkKey, checkKeyChange, KEY_PREFIX } from './people/keys.ts'
 import type { PeopleParts } from './people/people-service.ts'
 import { createToken, digest, last4 } from './people/token.ts'
 import type { Promised } from './promised.ts'
 import { type IssuedKey, type Store, type StoreReads, StoreUnavailable } from './store.ts'
 import type { Writer } from './writer.ts'
-
-const BUDGET_PREFIX = 'bud_'
 
 /**
  * The ledger with its checks. A hold and a settle are of every exchange, so they have as few promises as can be.
@@ -67,8 +66,8 @@ export interface WriteParts extends PeopleParts {
 export function createAccounts({ findAccount }: Pick<StoreReads | Promised<StoreReads>, 'findAccount'>): Accounts {
   function withoutMoney(found: AccountBalance | undefined): Account | undefined {
     if (found === undefined) return undefined
-    const { id, name, plan, frozen, createdAt } = found
-    return { id, name, plan, frozen, createdAt }
+    const { posted: _, held: __, ...account } = found
+    return account
   }
 
   return {
@@ -95,9 +94,9 @@ export function createAccountService({ reads, writer, ids, changing }: WritePart
       text('account', 'plan', plan)
       return changing(() => writer.op('setPlan', { account, plan }))
     },
-    async setBudget(budget) {
-      if (budget.amount !== null) money('budget', 'amount', budget.amount)
-      await writer.op('setBudget', { id: ids.next(BUDGET_PREFIX), ...budget })
+    async setBudget(change) {
+      checkBudget(change)
+      await changing(() => writer.op('setBudget', change))
     },
   }
 }

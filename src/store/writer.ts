@@ -24,13 +24,14 @@ import { createProbe, type Probe } from './engine/probe.ts'
 import { createRefusing } from './engine/refusing.ts'
 import { type Refused, StoreError } from './error.ts'
 import { createBalances } from './money/balances.ts'
-import { type Budgets, createBudgets } from './money/budgets.ts'
+import { createBudgetRows } from './money/budgets.ts'
 import { createCommitCount } from './money/commit-count.ts'
 import { createKnownTables } from './money/group-rows.ts'
 import { createLedgerOperations, type LedgerOperations, type LedgerParts } from './money/ledger.ts'
 import { createOpenHolds } from './money/open-holds.ts'
 import { createUsageWriter } from './money/usage.ts'
 import { type AccountOperations, createAccountOperations } from './people/accounts.ts'
+import { type BudgetOperations, createBudgetOperations } from './people/budget-changes.ts'
 import { createMakers } from './people/creators.ts'
 import { createKeyOperations, type KeyOperations } from './people/keys.ts'
 import { createLinkOperations, type LinkOperations } from './people/links.ts'
@@ -43,9 +44,9 @@ import { CommitCounter, type CommitWords, createCommitWords, readCommits, type W
 /** Every operation: its request, and what it answers once it is on disk. */
 export interface Operations
   extends LedgerOperations,
-    Pick<Budgets, 'setBudget'>,
     AccountOperations,
     KeyOperations,
+    BudgetOperations,
     PersonOperations,
     SessionOperations,
     LinkOperations,
@@ -125,7 +126,7 @@ export function createWriter(
   const open = createOpenHolds(database, isShared ? (replica?.id ?? NOBODY) : null)
   const fence = replica && createFence(database, replica, open)
   const usage = createUsageWriter(database)
-  const budgets = createBudgets(database)
+  const budgets = createBudgetRows(database)
   const balances = createBalances(database)
   const count = createCommitCount(database, path)
   const probe = createProbe(database, isShared ? probeName(replica?.id ?? NOBODY) : 'probe')
@@ -230,9 +231,9 @@ function createOperations(
   const tokens = createOperatorTokenOperations(database, clock, { makers, links })
   return {
     ...ledger,
-    setBudget: budgets.setBudget,
     ...accounts,
     ...createKeyOperations(database, clock),
+    ...createBudgetOperations(database),
     ...sessions,
     createLink: links.createLink,
     revokeLink: links.revokeLink,

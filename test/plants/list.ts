@@ -81,21 +81,13 @@ export const PLANTS: readonly Plant[] = [
   plant(
     'I12',
     'the cap of a key ignores what the key holds',
-    [
-      'src/store/money/budgets.ts',
-      'key_total.spent + key_total.held + excluded.held <= key_total.cap',
-      'key_total.spent + excluded.held <= key_total.cap',
-    ],
+    ['src/store/money/budgets.ts', 'used.spent + used.held + more > used.amount', 'used.spent + more > used.amount'],
     'test/store/caps.engines.test.ts',
   ),
   plant(
     'I12',
     'a settle leaves what it held in the budgets',
-    [
-      'src/store/money/budgets.ts',
-      'statements.settle.run(held, charged, id, start)',
-      'statements.settle.run(0n, charged, id, start)',
-    ],
+    ['src/store/money/budgets.ts', 'charge(use, held, charged)', 'charge(use, 0n, charged)'],
     'test/store/budgets.engines.test.ts',
   ),
   plant(

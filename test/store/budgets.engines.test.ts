@@ -1,30 +1,50 @@
-/** Budgets: what an account, a key or a model may spend in its life, in a day or in a month. */
+/** Budgets in the ledger: limits on spending in a period. */
 import { describe, expect, test } from 'vitest'
-import { type Period, startOfPeriod } from '../../src/store/money/budgets.ts'
+import type { HoldBudget } from '#contract'
 import { HOLD_FIELDS, holdRecord } from '../../src/store/money/ledger-fields.ts'
-import type { NewBudget } from '../../src/store/store.ts'
 import { afterDeath, aHold, aSettle, fund, onEveryEngine, onPostgres, type TestStore, testStore } from './helpers.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 const MIDNIGHT = Date.UTC(2026, 1, 28)
 
+/** A budget of a day, unless it says another period. */
+function budget(name: string, amount: bigint, more: Partial<HoldBudget> = {}): HoldBudget {
+  return { budget: name, start: MIDNIGHT, end: MIDNIGHT + DAY_MS, amount, marks: [80, 100], ...more }
+}
+
 async function prepared(store: TestStore) {
   const accountId = await fund(store, 1_000_000n)
   const { key } = await store.createKey({ account: accountId, name: 'app' })
-  const hold = (exchange: string, amount: bigint, more = {}) =>
-    store.ledger.hold(aHold({ accountId, keyId: key.id, exchange, amount, ...more }))
+  const hold = (exchange: string, amount: bigint, ...budgets: readonly HoldBudget[]) =>
+    store.ledger.hold(aHold({ accountId, keyId: key.id, exchange, amount, budgets }))
   const settle = (exchange: string, amount: bigint) => store.ledger.settle(aSettle({ exchange, amount }))
   return { accountId, keyId: key.id, hold, settle }
 }
 
-/** The rows, without the ids of their budgets. */
+/** The rows, without their account. */
 function uses(store: TestStore): unknown[] {
+  return rowsOf(
+    store,
+    'SELECT budget, period_start AS start, amount, held, spent, marked FROM budget_period ORDER BY 1, 2',
+  )
+}
+
+/** The marks of which there is an alert, in the order of time. */
+function alerts(store: TestStore): unknown[] {
+  const rows = rowsOf(store, "SELECT id, at, data FROM alert WHERE kind = 'budget' ORDER BY at, id")
+  return rows.map(({ data }) => {
+    const { budget, mark, spent } = typeof data === 'string' ? JSON.parse(data) : (data as never)
+    return `${budget} ${mark}% ${spent}`
+  })
+}
+
+function rowsOf(store: TestStore, sql: string) {
   const database = store.connect({ readOnly: true })
-  const rows = database.prepare(`
-    SELECT of, period, period_start AS start, budget_use.amount, held, spent
-    FROM budget_use JOIN budget ON budget.id = budget ORDER BY of, period, period_start`)
-  const found = rows.all().map(row => ({ ...row }))
+  const found = database
+    .prepare(sql)
+    .all()
+    .map(row => ({ ...row }))
   database.close()
   return found
 }
@@ -35,29 +55,21 @@ const openStore = async (writes: 'here' | 'thread' = 'here') => {
   return store
 }
 
-test.each<[Period, number, number]>([
-  ['life', MIDNIGHT + 1, 0],
-  ['day', MIDNIGHT + DAY_MS - 1, MIDNIGHT],
-  ['day', MIDNIGHT, MIDNIGHT],
-  ['month', MIDNIGHT + DAY_MS - 1, Date.UTC(2026, 1)],
-  ['month', MIDNIGHT + DAY_MS, Date.UTC(2026, 2)],
-])('a period of %s at %i began at %i', (period, at, start) => {
-  expect(startOfPeriod(period, at)).toBe(start)
-})
-
 onEveryEngine(() => {
   describe.each(['here', 'thread'] as const)('written by: %s', writes => {
     test('holds at once never go beyond a budget, and the others are not touched by those that are refused', async () => {
       const store = await openStore(writes)
-      const { accountId, hold } = await prepared(store)
-      await store.setBudget({ of: 'account', name: accountId, period: 'day', amount: 250n })
-      await store.setBudget({ of: 'model', name: 'chat-small', period: 'month', amount: 420n })
-      const results = await Promise.all(Array.from({ length: 20 }, (_, index) => hold(`req_${10 + index}`, 50n)))
+      const { hold } = await prepared(store)
+      const chain = [budget('team', 420n), budget("it's 50% / ü", 250n)]
+      const results = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => hold(`req_${10 + index}`, 50n, ...chain)),
+      )
       expect(results.filter(({ held }) => held)).toHaveLength(5)
-      expect(results.at(-1)).toEqual({ held: false, reason: 'short', of: 'account', available: 0n, onHold: 250n })
+      const short = { held: false, reason: 'short', of: 'budget', budget: 1, available: 0n, onHold: 250n }
+      expect(results.at(-1)).toEqual(short)
       expect(uses(store)).toEqual([
-        { of: 'account', period: 'day', start: MIDNIGHT, amount: 250, held: 250, spent: 0 },
-        { of: 'model', period: 'month', start: Date.UTC(2026, 1), amount: 420, held: 250, spent: 0 },
+        { budget: "it's 50% / ü", start: MIDNIGHT, amount: 250, held: 250, spent: 0, marked: 0 },
+        { budget: 'team', start: MIDNIGHT, amount: 420, held: 250, spent: 0, marked: 0 },
       ])
       expect(store.reads.findAccount('alice')).toMatchObject({ held: 250n })
       expect(store.reads.verify().violations).toEqual([])
@@ -66,75 +78,65 @@ onEveryEngine(() => {
 
   test('a settle gives the rest back to the period in which its hold began', async () => {
     const store = await openStore()
-    const { keyId, hold, settle } = await prepared(store)
-    await store.setBudget({ of: 'key', name: keyId, period: 'day', amount: 100n })
-    expect(await hold('req_1', 100n)).toMatchObject({ held: true })
-    expect(await hold('req_2', 1n)).toEqual({ held: false, reason: 'short', of: 'key', available: 0n, onHold: 100n })
+    const { hold, settle } = await prepared(store)
+    const today = budget('app', 100n, { marks: [] })
+    const tomorrow = { ...today, start: MIDNIGHT + DAY_MS, end: MIDNIGHT + 2 * DAY_MS }
+    expect(await hold('req_1', 100n, today)).toMatchObject({ held: true })
+    expect(await hold('req_2', 1n, today)).toMatchObject({ of: 'budget', budget: 0, available: 0n, onHold: 100n })
     store.clock.ms += DAY_MS
-    expect(await hold('req_3', 60n)).toMatchObject({ held: true })
+    expect(await hold('req_3', 60n, tomorrow)).toMatchObject({ held: true })
     expect(await settle('req_1', 30n)).toBe('settled')
     expect(await settle('req_1', 30n)).toBe('already_settled')
-    const day = { of: 'key', period: 'day', amount: 100 }
+    const row = { budget: 'app', amount: 100, marked: 0 }
     expect(uses(store)).toEqual([
-      { ...day, start: MIDNIGHT, held: 0, spent: 30 },
-      { ...day, start: MIDNIGHT + DAY_MS, held: 60, spent: 0 },
+      { ...row, start: MIDNIGHT, held: 0, spent: 30 },
+      { ...row, start: MIDNIGHT + DAY_MS, held: 60, spent: 0 },
     ])
-    expect(await hold('req_4', 41n)).toMatchObject({ held: false, available: 40n, onHold: 60n })
+    expect(await hold('req_4', 41n, tomorrow)).toMatchObject({ held: false, available: 40n, onHold: 60n })
     expect(store.reads.verify().violations).toEqual([])
+    const account = store.reads.findAccount('alice')!.id
+    expect(store.reads.listBudgetUses(account, MIDNIGHT + DAY_MS - 1)).toEqual([
+      { budget: 'app', start: MIDNIGHT, end: MIDNIGHT + DAY_MS, amount: 100n, held: 0n, spent: 30n },
+    ])
   })
 
-  test('the budget of a key for its life is its cap', async () => {
+  test('a limit that has changed counts for the next hold', async () => {
     const store = await openStore()
-    const { keyId, hold } = await prepared(store)
-    await store.setBudget({ of: 'key', name: keyId, period: 'life', amount: 70n })
-    expect(store.reads.findKey(keyId)).toMatchObject({ spendingCap: 70n })
-    expect(await hold('req_1', 71n)).toMatchObject({ held: false, of: 'key', available: 70n })
-    expect(uses(store)).toEqual([])
-  })
-
-  test('what was held before a budget was made, or after it was removed, is not in it', async () => {
-    const store = await openStore()
-    const { accountId, hold, settle } = await prepared(store)
-    const life: NewBudget = { of: 'account', name: accountId, period: 'life', amount: 100n }
+    const { hold, settle } = await prepared(store)
+    const life = (amount: bigint) => budget('life', amount, { start: 0, end: null })
     await hold('req_1', 90n)
-    await store.setBudget(life)
-    expect(await hold('req_2', 100n)).toMatchObject({ held: true })
+    expect(await hold('req_2', 100n, life(100n))).toMatchObject({ held: true })
     await settle('req_1', 50n)
-    const row = { of: 'account', period: 'life', start: 0 }
-    expect(uses(store)).toEqual([{ ...row, amount: 100, held: 100, spent: 0 }])
     // A lower amount takes nothing back; a higher one has room at once.
-    await store.setBudget({ ...life, amount: 40n })
-    expect(await hold('req_3', 1n)).toMatchObject({ held: false, available: -60n, onHold: 100n })
-    await store.setBudget({ ...life, amount: 120n })
-    expect(await hold('req_3', 20n)).toMatchObject({ held: true })
-    expect(store.reads.verify().violations).toEqual([])
-    await store.setBudget({ ...life, amount: null })
-    await settle('req_2', 100n)
-    await store.setBudget(life)
-    await settle('req_3', 20n)
-    expect(await hold('req_4', 100n)).toMatchObject({ held: true })
-    expect(uses(store)).toEqual([{ ...row, amount: 100, held: 100, spent: 0 }])
+    expect(await hold('req_3', 1n, life(40n))).toMatchObject({ held: false, available: -60n, onHold: 100n })
+    expect(await hold('req_3', 20n, life(120n))).toMatchObject({ held: true })
+    expect(uses(store)).toEqual([{ budget: 'life', start: 0, amount: 120, held: 120, spent: 0, marked: 0 }])
+    await settle('req_2', 60n)
+    await settle('req_3', 0n)
+    expect(await hold('req_4', 40n, life(100n))).toMatchObject({ held: true })
+    expect(uses(store)).toMatchObject([{ amount: 100, held: 40, spent: 60 }])
     expect(store.reads.verify().violations).toEqual([])
   })
 
   test('a repeated hold is the same hold, also when it has used its budget up', async () => {
     const store = await openStore()
-    const { accountId, hold } = await prepared(store)
-    await store.setBudget({ of: 'account', name: accountId, period: 'month', amount: 100n })
-    const answers = await Promise.all([hold('req_1', 100n), hold('req_1', 100n)])
-    expect([...answers, await hold('req_1', 100n)]).toEqual(Array(3).fill({ held: true, available: 999_900n }))
+    const { hold } = await prepared(store)
+    const chain = [budget('app', 100n)]
+    const answers = await Promise.all([hold('req_1', 100n, ...chain), hold('req_1', 100n, ...chain)])
+    const again = await hold('req_1', 100n, ...chain)
+    expect([...answers, again]).toEqual(Array(3).fill({ held: true, available: 999_900n }))
     expect(uses(store)).toMatchObject([{ held: 100, spent: 0 }])
   })
 
   test('what is refused by the balance, the cap or one of two budgets is in none of them', async () => {
     const store = await openStore()
-    const { accountId, keyId, hold } = await prepared(store)
-    await store.setBudget({ of: 'account', name: accountId, period: 'day', amount: 10n ** 9n })
-    await store.setBudget({ of: 'key', name: keyId, period: 'month', amount: 500n })
-    expect(await hold('req_1', 10n ** 8n)).toMatchObject({ of: 'account', available: 1_000_000n })
-    expect(await hold('req_2', 501n)).toMatchObject({ of: 'key', available: 500n })
-    await store.setBudget({ of: 'key', name: keyId, period: 'life', amount: 300n })
-    expect(await hold('req_3', 400n)).toMatchObject({ of: 'key', available: 300n })
+    const { keyId, hold } = await prepared(store)
+    const chain = [budget('account', 10n ** 9n), budget('key', 500n)]
+    expect(await hold('req_1', 10n ** 8n, ...chain)).toMatchObject({ of: 'account', available: 1_000_000n })
+    expect(await hold('req_2', 501n, ...chain)).toMatchObject({ of: 'budget', budget: 1, available: 500n })
+    await store.changeKey({ id: keyId, spendingCap: 300n })
+    expect(await hold('req_3', 400n, ...chain)).toMatchObject({ of: 'key', available: 300n })
+    expect(uses(store)).toEqual([])
     expect(store.reads.findAccount('alice')).toMatchObject({ held: 0n })
     expect(store.reads.verify().violations).toEqual([])
   })
@@ -142,53 +144,145 @@ onEveryEngine(() => {
   test('recovery gives back what a dead process held, and a late settle corrects it as far as the budget goes', async () => {
     const dead = await openStore()
     const { accountId, hold } = await prepared(dead)
-    await dead.setBudget({ of: 'account', name: accountId, period: 'day', amount: 100n })
-    await hold('req_1', 100n)
+    const day = budget('day', 100n)
+    await hold('req_1', 100n, day)
     await dead.ledger.checkpoint([{ exchange: 'req_1', amount: 10n, usage: { input: 1, output: 1 } }])
     const store = await afterDeath(dead)
     await store.recover()
-    const day = { of: 'account', period: 'day', start: MIDNIGHT, amount: 100 }
-    expect(uses(store)).toEqual([{ ...day, held: 0, spent: 10 }])
+    const row = { budget: 'day', start: MIDNIGHT, amount: 100 }
+    expect(uses(store)).toEqual([{ ...row, held: 0, spent: 10, marked: 0 }])
     store.clock.ms += HOUR_MS
-    await store.ledger.hold(aHold({ accountId, exchange: 'req_2', amount: 70n }))
+    await store.ledger.hold(aHold({ accountId, exchange: 'req_2', amount: 70n, budgets: [day] }))
     expect(await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 60n }))).toBe('corrected')
-    expect(uses(store)).toEqual([{ ...day, held: 70, spent: 30 }])
+    expect(uses(store)).toEqual([{ ...row, held: 70, spent: 30, marked: 0 }])
     expect(store.reads.findReceipt('req_1')).toMatchObject({ charged: 30n, overrun: 30n })
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('an account or a key that is missing is an error', async () => {
-    const store = await openStore()
-    const budget = { period: 'day', amount: 1n } as const
-    await expect(store.setBudget({ of: 'account', name: 'acc_none', ...budget })).rejects.toMatchObject({
-      code: 'not_found',
+  describe('alerts', () => {
+    test('each mark has one, in the transaction of the charge that reaches it', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      const chain = [budget('a', 100n, { marks: [50, 80, 100] }), budget('b', 1000n, { marks: [10] })]
+      const spend = async (exchange: string, amount: bigint) => {
+        store.clock.ms++
+        await hold(exchange, amount, ...chain)
+        await settle(exchange, amount)
+      }
+      await spend('req_1', 49n)
+      expect(alerts(store)).toEqual([])
+      await spend('req_2', 1n)
+      expect(alerts(store)).toEqual(['a 50% 50'])
+      await spend('req_3', 1n)
+      await spend('req_4', 49n)
+      expect(alerts(store)).toEqual(['a 50% 50', 'a 100% 100', 'a 80% 100', 'b 10% 100'])
+      // The next period has alerts of its own.
+      const next = { start: MIDNIGHT + DAY_MS, end: MIDNIGHT + 2 * DAY_MS, marks: [50] }
+      await hold('req_5', 60n, budget('a', 100n, next))
+      await settle('req_5', 60n)
+      expect(alerts(store)).toHaveLength(5)
     })
-    await expect(store.setBudget({ of: 'key', name: 'key_none', ...budget })).rejects.toMatchObject({
-      code: 'not_found',
+
+    test('a hold that has no room even without the others reaches 100 %', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      const day = budget('day', 100n)
+      await hold('req_1', 60n, day)
+      await settle('req_1', 60n)
+      await hold('req_2', 30n, day)
+      expect(await hold('req_3', 40n, day)).toMatchObject({ held: false, onHold: 30n })
+      expect(alerts(store)).toEqual([])
+      const refused = [await hold('req_4', 41n, day), await hold('req_5', 41n, day)]
+      expect(refused.map(({ held }) => held)).toEqual([false, false])
+      expect(alerts(store)).toEqual(['day 100% 60', 'day 80% 60'])
+      expect(store.reads.verify().violations).toEqual([])
     })
-    await expect(store.setBudget({ of: 'model', name: 'm', ...budget, amount: -1n })).rejects.toMatchObject({
-      code: 'invalid',
+
+    test('a limit that was raised has its marks again', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      const spend = async (exchange: string, amount: bigint, limit: bigint) => {
+        store.clock.ms++
+        await hold(exchange, amount, budget('day', limit, { marks: [80] }))
+        await settle(exchange, amount)
+      }
+      await spend('req_1', 80n, 100n)
+      await spend('req_2', 10n, 200n)
+      expect(alerts(store)).toEqual(['day 80% 80'])
+      await spend('req_3', 70n, 200n)
+      expect(alerts(store)).toEqual(['day 80% 80', 'day 80% 160'])
+      await spend('req_4', 1n, 200n)
+      expect(alerts(store)).toHaveLength(2)
+    })
+  })
+
+  describe('the budgets of an account and of a key', () => {
+    test('are found with the key, from the next request on', async () => {
+      const store = await openStore()
+      const { accountId } = await prepared(store)
+      const { key, token } = await store.createKey({ account: accountId, name: 'second' })
+      const find = async () => {
+        const found = await store.keys.find(token, store.clock.ms)
+        return found.found === 'live' ? [found.account.budgets, found.key.budgets] : found
+      }
+      expect(await find()).toEqual([undefined, undefined])
+      const month = { amount: 100n, zone: 'Europe/Berlin', at: ['50%'], then: 'small' }
+      await store.setBudget({ of: 'account', name: 'alice', every: 'month', budget: month })
+      await store.setBudget({ of: 'account', name: accountId, every: 'day', budget: { amount: 10n } })
+      await store.setBudget({ of: 'key', name: key.id, every: 'life', budget: { amount: 5n } })
+      const ofAccount = [
+        { per: 'account', every: 'day', amount: 10n },
+        { per: 'account', every: 'month', ...month },
+      ]
+      expect(await find()).toEqual([ofAccount, [{ per: 'key', every: 'life', amount: 5n }]])
+      expect(await store.accounts.find('alice')).toMatchObject({ budgets: ofAccount })
+      await store.setBudget({ of: 'account', name: accountId, every: 'month', budget: { amount: 7n } })
+      await store.setBudget({ of: 'account', name: accountId, every: 'day', budget: null })
+      await store.setBudget({ of: 'key', name: key.id, every: 'life', budget: null })
+      expect(await find()).toEqual([[{ per: 'account', every: 'month', amount: 7n }], undefined])
+    })
+
+    test.each([
+      ['an account that is missing', { of: 'account', name: 'acc_none' }, {}, 'not_found'],
+      ['a key that is missing', { of: 'key', name: 'key_none' }, {}, 'not_found'],
+      ['an amount below 0', {}, { amount: -1n }, 'invalid'],
+      ['an unknown zone', {}, { zone: 'Europe/Atlantis' }, 'invalid'],
+      ['a mark of 0 %', {}, { at: ['0%'] }, 'invalid'],
+      ['a mark beyond 100 %', {}, { at: ['101%'] }, 'invalid'],
+      ['a mark twice', {}, { at: ['80%', '80%'] }, 'invalid'],
+      ['an unknown period', { every: 'year' }, {}, 'invalid'],
+    ] as const)('%s is an error', async (_what, subject, more, code) => {
+      const store = await openStore()
+      await prepared(store)
+      const change = { of: 'account', name: 'alice', every: 'day', ...subject, budget: { amount: 1n, ...more } }
+      await expect(store.setBudget(change as never)).rejects.toMatchObject({ code })
     })
   })
 
   test.each<[string, string]>([
-    ['holds too little', 'UPDATE budget_use SET held = held - 1'],
-    ['has spent too much', 'UPDATE budget_use SET spent = spent + 1'],
-    ['may reach more than it says', 'UPDATE budget SET amount = amount + 1'],
-    ['is missing', 'DELETE FROM budget_use'],
+    ['holds too little', 'UPDATE budget_period SET held = held - 1'],
+    ['has spent too much', 'UPDATE budget_period SET spent = spent + 1'],
+    ['is of another period', 'UPDATE budget_period SET period_start = period_start + 1'],
+    ['is missing', 'DELETE FROM budget_period'],
   ])('verify names a budget that %s', async (_what, sql) => {
     const store = await openStore()
     const { accountId, hold, settle } = await prepared(store)
-    await store.setBudget({ of: 'account', name: accountId, period: 'day', amount: 100n })
-    await hold('req_1', 20n)
-    await hold('req_2', 50n)
+    const day = budget('day', 100n)
+    await hold('req_1', 20n, day)
+    await hold('req_2', 50n, day)
     await settle('req_1', 10n)
     const database = store.connect()
     database.exec(sql)
     database.close()
-    expect(store.reads.verify().violations).toEqual([
-      expect.objectContaining({ invariant: 'I12', subject: expect.stringMatching(new RegExp(`^bud_.* ${MIDNIGHT}$`)) }),
-    ])
+    const { violations } = store.reads.verify()
+    expect(violations).toContainEqual(
+      expect.objectContaining({
+        invariant: 'I12',
+        subject: expect.stringMatching(
+          new RegExp(`^${accountId} ${MIDNIGHT}1? day$|^${accountId} ${MIDNIGHT + 1} day$`),
+        ),
+      }),
+    )
   })
 })
 
@@ -196,7 +290,7 @@ onPostgres(() => {
   test('a cap is exact while replicas of the version before write to the same database', async () => {
     const store = await openStore('thread')
     const { accountId, keyId, hold, settle } = await prepared(store)
-    await store.setBudget({ of: 'key', name: keyId, period: 'life', amount: 1009n })
+    await store.changeKey({ id: keyId, spendingCap: 1009n })
     const other = store.connect()
     // As that version asked: by these functions, without a fence, which is as it was.
     const write = other.prepare('SELECT * FROM write_many(CAST(? AS JSON), ?)')

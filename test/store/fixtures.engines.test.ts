@@ -105,8 +105,8 @@ onEveryEngine(engine => {
     const hold = (exchange: string, amount: bigint) =>
       store.ledger.hold(aHold({ accountId: facts.account, keyId, exchange, amount }))
     expect(await hold('req_over', 5000n)).toMatchObject({ held: false, of: 'key', onHold: 0n })
-    await store.setBudget({ of: 'key', name: keyId, period: 'day', amount: 20n })
-    expect(await hold('req_over', 21n)).toMatchObject({ held: false, of: 'key', available: 20n })
+    await store.setBudget({ of: 'key', name: keyId, every: 'day', budget: { amount: 20n } })
+    expect(store.reads.findKey(keyId)).toMatchObject({ budgets: [{ per: 'key', every: 'day', amount: 20n }] })
     const output = atOnce(store.responses.read('resp_1', facts.account, 'output'))
     expect(String(await output)).toBe('what was said')
     expect(store.reads.people.findByEmail('ada@example.org')).toMatchObject({ accountId: facts.account })

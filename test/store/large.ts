@@ -71,7 +71,7 @@ interface Owner {
 const isFrozen = (index: number) => index % 100 === 99
 
 function fillAccounts(database: Database, count: number): Owner[] {
-  const putAccount = database.prepare('INSERT INTO account VALUES (?, ?, ?, 0)')
+  const putAccount = database.prepare('INSERT INTO account (id, name, plan, created_at) VALUES (?, ?, ?, 0)')
   const putBalance = database.prepare('INSERT INTO balance (account, posted, frozen) VALUES (?, ?, ?)')
   const putCredit = database.prepare(
     "INSERT INTO event (id, kind, account, amount, at, actor) VALUES (?, 2, ?, ?, 0, 'test')",

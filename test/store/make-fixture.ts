@@ -56,7 +56,7 @@ async function fill(store: Store) {
   const revoked = await store.createKey({ account: bob.id, name: 'revoked', expiresAt: clock.ms + 365 * DAY_MS })
   await store.revokeKey(revoked.key.id)
   await fillPeople(store, alice.id)
-  await store.setBudget({ of: 'account', name: alice.id, period: 'day', amount: 10n ** 9n })
+  await store.setBudget({ of: 'account', name: alice.id, every: 'day', budget: { amount: 10n ** 9n, at: ['50%'] } })
   await fillExchanges(store, alice.id, [key.id, capped.key.id])
   const most = { responseBytes: 10_000, accountBytes: 10_000 }
   const parts = { output: 'what was said', input: 'what was asked' }
@@ -88,7 +88,14 @@ async function fillExchanges(store: Store, accountId: string, keys: readonly str
     clock.ms += 2_000_000
     const [exchange, keyId] = [ids.next('req_'), keys[index % 2]!]
     await store.ledger.hold(
-      aHold({ accountId, keyId, exchange, model: `m${index % 3}`, idempotencyKey: `order ${index}` }),
+      aHold({
+        accountId,
+        keyId,
+        exchange,
+        model: `m${index % 3}`,
+        idempotencyKey: `order ${index}`,
+        budgets: [BUDGET],
+      }),
     )
     if (index % 4 === 1) await store.ledger.checkpoint([{ exchange, amount: 30n, usage: { input: 10, output: index } }])
     // The last two stay open; one of them has a checkpoint.
@@ -101,6 +108,7 @@ async function fillExchanges(store: Store, accountId: string, keys: readonly str
   }
 }
 
+const BUDGET = { budget: 'account/account day/day/', start: clock.ms, end: null, amount: 700n, marks: [50] }
 const USED = { input: 10, cached_input: 4, output: 20, reasoning: 5 }
 
 /** The same for whoever loads it: a comment with what a test has to know, then statements. */

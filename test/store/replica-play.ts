@@ -4,11 +4,13 @@
  * A seed repeats what chance drew, as far as the server lets it.
  *
  * It demands that the answer to a caller is true; that each exchange is charged at most once; that the amount owed is charged unless
- * the process had died, also after its lease had ended; that each live process can write again; and that nothing is held in the end.
+ * the process had died, also after its lease had ended; that each live process can write again; that nothing is held
+ * in the end; and that the budgets of each kind add up to the charges.
  */
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect } from 'vitest'
+import type { HoldBudget } from '#contract'
 import { readFormer } from '../../src/store/engine/replica-keeper.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
 import { seeded } from '../helpers/seeded.ts'
@@ -120,7 +122,8 @@ export class Play {
     this.exchanges.push(exchange)
     const { ledger } = life.store
     try {
-      const { held } = await ledger.hold(aHold({ accountId: this.account, exchange: id, amount }))
+      const budgets = this.budgets()
+      const { held } = await ledger.hold(aHold({ accountId: this.account, exchange: id, amount, budgets }))
       exchange.held = held ? 'yes' : 'no'
     } catch (error) {
       const isWritten = !(error instanceof StoreUnavailable) || error.written === 'unknown'
@@ -128,6 +131,16 @@ export class Play {
       if (isWritten && this.alive.includes(life)) ledger.abandon(aSettle({ exchange: id, amount: 0n }))
       throw error
     }
+  }
+
+  /** Of the account, of one of two keys, and of one of three values of a tag. */
+  budgets(): HoldBudget[] {
+    const rest = { start: 0, end: null, marks: [50, 100] }
+    return [
+      { budget: 'account/all/life/', amount: CREDIT - 200n, ...rest },
+      { budget: `key/key/life/${this.pick(['one', 'two'])}`, amount: 1200n, ...rest },
+      { budget: `policy p/team/life/${this.pick(['a', 'b', 'c'])}`, amount: 700n, ...rest },
+    ]
   }
 
   async reach(exchange: Exchange): Promise<void> {
@@ -315,6 +328,13 @@ export class Play {
       charged += receipt?.charged ?? 0n
     }
     expect(reads.findAccount(this.account)).toMatchObject({ posted: CREDIT - charged, held: 0n })
+    // Every exchange counts in one budget of each kind.
+    const uses = reads.listBudgetUses(this.account, 0)
+    for (const kind of ['account', 'key', 'policy']) {
+      const of = uses.filter(({ budget }) => budget.startsWith(kind))
+      expect(of.reduce((sum, { spent }) => sum + spent, 0n)).toBe(charged)
+      for (const { amount, spent, held } of of) expect([held, spent <= amount]).toEqual([0n, true])
+    }
   }
 }
 

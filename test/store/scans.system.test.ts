@@ -11,7 +11,7 @@ const MANY = 20_000
 
 /** As many accounts, each with a key and one exchange. */
 const FILL = `
-  INSERT INTO account SELECT 'acc_' || n, 'name ' || n, 'free', 0 FROM generate_series(1, ${MANY}) AS n;
+  INSERT INTO account (id, name, plan, created_at) SELECT 'acc_' || n, 'name ' || n, 'free', 0 FROM generate_series(1, ${MANY}) AS n;
   INSERT INTO balance SELECT 'acc_' || n, 1000, 0, 0 FROM generate_series(1, ${MANY}) AS n;
   INSERT INTO key SELECT 'key_' || n, 'acc_' || n, 'main', NULL, 0, NULL, NULL, NULL FROM generate_series(1, ${MANY}) AS n;
   INSERT INTO secret SELECT sha256(CAST('key ' || n AS BYTEA)), 'key_' || n, 'abcd', 0, NULL, NULL

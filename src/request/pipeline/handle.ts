@@ -101,11 +101,11 @@ export class StepHandle implements ExchangeOfSteps {
   get hold(): NanoUsd | undefined {
     return this.#exchange.hold
   }
-  get tags(): Readonly<Record<string, string>> | undefined {
-    return this.#exchange.tags
-  }
-  get claims(): Readonly<Record<string, unknown>> | undefined {
+  get claims(): Facts['claims'] | undefined {
     return this.#exchange.claims
+  }
+  get tags(): Facts['tags'] | undefined {
+    return this.#exchange.tags
   }
 
   get attemptsAtMost(): number {
@@ -147,6 +147,16 @@ export class StepHandle implements ExchangeOfSteps {
 
   rewrite(changes: ChatChanges, own: readonly object[] = []): void {
     this.#exchange.rewrite(this.#current('rewrite'), changes, own)
+  }
+
+  askInstead(model: Model): void {
+    const { id } = this.#current('askInstead')
+    const { chat, targets, hold } = this.#exchange
+    if (chat?.forModel === undefined || targets !== undefined || hold !== undefined) {
+      throw new TypeError(`step "${id}" asks another model; "chat" must be given, and "targets" and "hold" must not`)
+    }
+    Object.assign(chat, chat.forModel(chat, model))
+    this.#exchange.model = model
   }
 
   watch(fn: (chunk: Chunk) => void | Promise<void>): void {

@@ -25,12 +25,17 @@ interface Table {
   readonly key: readonly string[]
 }
 
-/** What belongs to the processes that use a store, and not to the store. */
-const LEFT_OUT: ReadonlySet<string> = new Set(['replica', 'replica_view', 'tollgate_schema', 'try_count'])
+/** What belongs to the processes that use a store, and not to the store; and the budgets of an earlier version, which no command made. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  ...['replica', 'replica_view', 'tollgate_schema', 'try_count'],
+  ...['budget', 'budget_use'],
+])
 /** A source of an older version has none of them. */
 const ADDED: Readonly<Record<string, readonly string[]>> = {
-  event: ['budgets', 'price', 'tags', 'units'],
-  correction: ['budgets', 'price', 'tags', 'units'],
+  event: ['budgets', 'price', 'units', 'tags'],
+  correction: ['budgets', 'price', 'units', 'tags'],
+  account: ['budgets'],
+  key: ['budgets'],
 }
 const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
 /** The rest of it says how one database is used. */

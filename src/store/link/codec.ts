@@ -62,7 +62,7 @@ const BODY = 24
 
 /** Results that are the same every time; `detail` of a `WORD`. */
 const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', undefined, 'corrected']
-/** What is short; `detail` of a `SHORT`. */
+/** The limit that is short; `detail` of a `SHORT`. From 2 on: one of the hold's budgets. */
 const SHORT_OF = ['account', 'key'] as const
 
 /** Puts a request. False, and nothing is put, when there is no room now. Throws for what cannot be cloned. */
@@ -122,7 +122,7 @@ export function writeResult(way: Way, { id, name }: Numbered, result: unknown): 
     return put(ring, BODY + 8)
   }
   if (hold?.held === false && hold.reason === 'short' && fits64(hold.available) && fits64(hold.onHold)) {
-    const at = begin(ring, BODY + 16, SHORT, SHORT_OF.indexOf(hold.of), id, 0)
+    const at = begin(ring, BODY + 16, SHORT, hold.of === 'budget' ? 2 + hold.budget! : SHORT_OF.indexOf(hold.of), id, 0)
     if (at === NONE) return false
     ring.view.setBigInt64(at + BODY, hold.available, true)
     ring.view.setBigInt64(at + BODY + 8, hold.onHold, true)
@@ -146,7 +146,8 @@ export function readReply(way: Way, at: number): Reply {
     const available = view.getBigInt64(at + BODY, true)
     if (kind === HELD) return { id, result: { held: true, available }, error: undefined }
     const onHold = view.getBigInt64(at + BODY + 8, true)
-    return { id, result: { held: false, reason: 'short', of: SHORT_OF[detail], available, onHold }, error: undefined }
+    const of = detail < 2 ? { of: SHORT_OF[detail] } : { of: 'budget', budget: detail - 2 }
+    return { id, result: { held: false, reason: 'short', ...of, available, onHold }, error: undefined }
   }
   const [result, error] = readClone(way, at) as [unknown, EncodedError?]
   return { id, result, error: error && decodeError(error) }

@@ -1,199 +1,173 @@
 /**
- * Limits on money beside the balance, each a row: what an account, a key or a model may spend in its life, in a day or in a month.
- * A hold reserves in all of them, in its own transaction; its settle gives the rest back. A hold names the budgets in which it has
- * reserved, and counts in the period in which it began, so later changes of budgets do not touch it.
+ * Limits on money beside the balance: the cap of a key, and the budgets that a hold brings. A hold reserves in all of them, in its
+ * own transaction; its settle gives the rest back. The event of a hold has its budgets, so a later change of them does not touch
+ * what it has reserved, and its period is that of its start.
  *
- * The budget of a key for its life is its cap. It is in the table `key_total`, which replicas of earlier versions write too, and
- * counts from the beginning. A key without a row has done nothing yet and has no cap.
+ * The cap of a key is in the table `key_total`, which replicas of earlier versions write too, and counts from the beginning. A key
+ * without a row has done nothing yet and has no cap. In PostgreSQL the function `write_group` does the same.
  */
-import type { NanoUsd, ShortHold } from '#contract'
+import type { HoldBudget, NanoUsd, ShortHold } from '#contract'
 import type { Database } from '../engine/database.ts'
-import { notFound } from '../mistakes.ts'
-import { createAccountFinder } from '../people/accounts.ts'
-import type { NewBudget } from '../store.ts'
 import { GroupRows } from './group-rows.ts'
-import { HOLD_AT, type HoldRecord, LARGEST } from './ledger-fields.ts'
+import { budgetsOf, HOLD_AT, type HoldRecord, LARGEST } from './ledger-fields.ts'
 
-const SUBJECTS = ['account', 'key', 'model'] as const
-const DAY_MS = 86_400_000
-
-export type Period = NewBudget['period']
-
-export interface SetBudget extends NewBudget {
-  /** Made by the caller; a budget that is there keeps its own. */
-  readonly id: string
-}
-
-/** The budgets of a hold. */
+/** Where a hold has reserved beside its account. */
 export interface Reserved {
+  readonly account: string
   readonly key: string
-  readonly at: bigint | number
-  /** Their ids, with a space between two; null: none. */
+  /** As `budgetsText` writes them; null: none. */
   readonly budgets: string | null
 }
 
-export interface Budgets {
-  /** The first limit that has no room for a hold; null: all have room. */
+export interface BudgetRows {
+  /** The first limit that has no room for a hold; null: all have room. Writes the alert of a budget that is exhausted. */
   shortOf(hold: HoldRecord, nowMs: number): ShortHold | null
-  /** The ids of the budgets of a hold, with a space between two; null: none. */
-  idsOf(hold: HoldRecord): string | null
   /** Reserves in all of them. */
   reserve(hold: HoldRecord, nowMs: number): void
   /** @param charged below 0: an amount that is given back */
-  settle(reserved: Reserved, held: NanoUsd, charged: NanoUsd): void
+  settle(reserved: Reserved, held: NanoUsd, charged: NanoUsd, nowMs: number): void
   /** The smallest rest, 0 at least; null without a limit. */
   free(reserved: Reserved): NanoUsd | null
-  setCap(key: string, cap: NanoUsd | null): void
-  setBudget(budget: SetBudget): void
   /** Writes what holds and settles have changed: before COMMIT, and before anything else uses the tables. */
   flush(): void
   /** Reads everything again: something else may have changed it, or a change was undone. */
   forget(): void
 }
 
-type Budget = {
-  readonly id: string
-  readonly of: SetBudget['of']
-  readonly name: string
-  readonly period: Period
-  readonly amount: NanoUsd
-}
-
 /** The held and spent amounts of a limit, as the transaction has them. */
 interface Used {
-  readonly amount: NanoUsd | null
   held: NanoUsd
   spent: NanoUsd
 }
 
 interface UsedOfKey extends Used {
+  readonly amount: NanoUsd | null
   requests: bigint
   lastUsedAt: bigint | number | null
 }
 
-/** The table `budget`. One process writes to SQLite; in PostgreSQL the function `write_group` reserves. */
-class KnownBudgets {
-  readonly #read: () => readonly Budget[]
-  #bySubject: ReadonlyMap<string, readonly Budget[]> | null = null
-  #periods: ReadonlyMap<string, Period> = new Map()
-
-  constructor(read: () => readonly Budget[]) {
-    this.#read = read
-  }
-
-  /** Those in which a hold reserves. */
-  of(hold: HoldRecord): readonly Budget[] {
-    const found = this.#known()
-    if (found.size === 0) return []
-    const names = { account: hold[HOLD_AT.accountId], key: hold[HOLD_AT.keyId], model: hold[HOLD_AT.model] }
-    return SUBJECTS.flatMap(of => found.get(`${of} ${names[of]}`) ?? [])
-  }
-
-  /** Undefined: the budget is not there any more. */
-  periodOf(id: string): Period | undefined {
-    this.#known()
-    return this.#periods.get(id)
-  }
-
-  forget(): void {
-    this.#bySubject = null
-  }
-
-  #known(): ReadonlyMap<string, readonly Budget[]> {
-    if (this.#bySubject === null) {
-      const all = this.#read()
-      this.#bySubject = Map.groupBy(all, ({ of, name }) => `${of} ${name}`)
-      this.#periods = new Map(all.map(({ id, period }) => [id, period]))
-    }
-    return this.#bySubject
-  }
+interface UsedOfBudget extends Used {
+  /** The limit of the last hold that had room. */
+  amount: NanoUsd
+  readonly end: bigint | number | null
+  /** The highest mark of which there is an alert, in percent. */
+  marked: number | bigint
 }
 
-/** When the period of a time began, in UTC. */
-export function startOfPeriod(period: Period, ms: number): number {
-  if (period === 'life') return 0
-  if (period === 'day') return Math.floor(ms / DAY_MS) * DAY_MS
-  const date = new Date(ms)
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth())
-}
-
-export function createBudgets(database: Database): Budgets {
+export function createBudgetRows(database: Database): BudgetRows {
   const statements = prepare(database)
-  const idOf = createAccountFinder(database)
-  const known = new KnownBudgets(() => statements.list.all() as Budget[])
   const { keys, uses } = createRows(statements)
 
   const keyOf = (key: string): UsedOfKey =>
     keys.find(key) ?? { amount: null, held: 0n, spent: 0n, requests: 0n, lastUsedAt: null }
 
-  const useOf = (name: string, { amount }: Budget): Used => uses.find(name) ?? { amount, held: 0n, spent: 0n }
-
-  /** The rows of a hold in the budgets that are still there. */
-  function namesOf({ budgets, at }: Reserved): readonly string[] {
-    if (budgets === null) return []
-    return budgets.split(' ').flatMap(id => {
-      const period = known.periodOf(id)
-      return period === undefined ? [] : [nameOf(id, period, Number(at))]
-    })
-  }
+  const mark = createMarker(statements, uses)
 
   return {
     shortOf(hold, nowMs) {
-      const amount = hold[HOLD_AT.amount]
+      const [account, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.amount]]
       const used = keyOf(hold[HOLD_AT.keyId])
-      if (!hasRoom(used, amount)) return short('key', used)
-      for (const budget of known.of(hold)) {
-        const use = useOf(nameOf(budget.id, budget.period, nowMs), budget)
-        if (!hasRoom(use, amount)) return short(budget.of === 'key' ? 'key' : 'account', use)
+      if (used.amount !== null && used.spent + used.held + more > used.amount) {
+        return { held: false, reason: 'short', of: 'key', available: restOf(used.amount, used), onHold: used.held }
+      }
+      const budgets = budgetsOf(hold[HOLD_AT.budgets])
+      for (const [index, budget] of budgets.entries()) {
+        const use = uses.find(nameOf(account, budget))
+        const { spent, held } = use ?? NOTHING
+        if (spent + held + more <= budget.amount) continue
+        // It would have no room without the other holds either.
+        if (use !== undefined && spent + more > budget.amount) mark(account, budget, use, 100, nowMs)
+        const available = budget.amount - spent - held
+        return { held: false, reason: 'short', of: 'budget', budget: index, available, onHold: held }
       }
       return null
     },
-    idsOf(hold) {
-      const budgets = known.of(hold)
-      return budgets.length === 0 ? null : budgets.map(({ id }) => id).join(' ')
-    },
     reserve(hold, nowMs) {
-      const [key, amount] = [hold[HOLD_AT.keyId], hold[HOLD_AT.amount]]
+      const [account, key, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.keyId], hold[HOLD_AT.amount]]
       const used = keyOf(key)
-      used.held += amount
+      used.held += more
       used.requests++
       used.lastUsedAt = nowMs
       keys.change(key, used)
-      for (const budget of known.of(hold)) {
-        const name = nameOf(budget.id, budget.period, nowMs)
-        const use = useOf(name, budget)
-        use.held += amount
-        uses.change(name, use)
+      for (const budget of budgetsOf(hold[HOLD_AT.budgets])) {
+        reserveIn(uses, account, budget, more)
       }
     },
-    settle(reserved, held, charged) {
-      charge(keys, reserved.key, held, charged)
-      for (const name of namesOf(reserved)) charge(uses, name, held, charged)
+    settle(reserved, held, charged, nowMs) {
+      const used = keys.find(reserved.key)
+      if (used !== undefined) {
+        charge(used, held, charged)
+        keys.change(reserved.key, used)
+      }
+      for (const budget of budgetsOf(reserved.budgets)) {
+        const name = nameOf(reserved.account, budget)
+        const use = uses.find(name)
+        if (use === undefined) continue
+        charge(use, held, charged)
+        uses.change(name, use)
+        mark(reserved.account, budget, use, markOf({ ...budget, amount: use.amount }, use.spent), nowMs)
+      }
     },
-    free(reserved) {
-      const rows = [keys.find(reserved.key), ...namesOf(reserved).map(name => uses.find(name))]
-      const limits = rows.filter(row => row !== undefined && row.amount !== null) as Used[]
-      if (limits.length === 0) return null
-      return limits.map(restOf).reduce((least, rest) => (rest < least ? rest : least), LARGEST)
-    },
-    setCap: (key, cap) => void statements.setCap.run(key, cap),
-    setBudget({ id, of, name, period, amount }) {
-      known.forget()
-      if (of === 'key' && statements.isKey.get(name) === undefined) throw notFound(`The key ${name} is not there.`)
-      const subject = of === 'account' ? idOf(name) : name
-      if (of === 'key' && period === 'life') statements.setCap.run(name, amount)
-      else if (amount === null) statements.remove.run(of, subject, period)
-      else statements.setUse.run(amount, statements.put.get(id, of, subject, period, amount)!['id']!)
+    free({ account, key, budgets }) {
+      const rests = budgetsOf(budgets).flatMap(budget => {
+        const use = uses.find(nameOf(account, budget))
+        return use === undefined ? [] : [restOf(use.amount, use)]
+      })
+      const used = keys.find(key)
+      if (used !== undefined && used.amount !== null) rests.push(restOf(used.amount, used))
+      if (rests.length === 0) return null
+      return rests.reduce((least, rest) => (rest < 0n ? 0n : rest < least ? rest : least), LARGEST)
     },
     flush() {
       keys.flush()
       uses.flush()
     },
     forget() {
-      known.forget()
       keys.forget()
       uses.forget()
     },
+  }
+}
+
+const NOTHING = { held: 0n, spent: 0n }
+
+/** Sets what a key may spend in its life; null: whatever its account has. */
+export function createCapSetter(database: Database): (key: string, cap: NanoUsd | null) => void {
+  const set = database.prepare(`
+    INSERT INTO key_total (key, cap, ceiling) VALUES (?1, ?2, ?2)
+    ON CONFLICT (key) DO UPDATE SET cap = excluded.cap,
+      ceiling = CASE WHEN excluded.cap < key_total.spent + key_total.held
+        THEN key_total.spent + key_total.held ELSE excluded.cap END`)
+  return (key, cap) => void set.run(key, cap)
+}
+
+function reserveIn(uses: GroupRows<UsedOfBudget>, account: string, budget: HoldBudget, more: NanoUsd): void {
+  const { amount, end } = budget
+  const name = nameOf(account, budget)
+  const use = uses.find(name) ?? { ...NOTHING, amount, end, marked: 0 }
+  use.held += more
+  if (use.amount !== amount) {
+    use.amount = amount
+    // A limit that has changed is compared with its marks again.
+    const reached = markOf(budget, use.spent)
+    if (reached < use.marked) use.marked = reached
+  }
+  uses.change(name, use)
+}
+
+/** Writes an alert for each mark of a budget, up to a certain one, that has none in its period. */
+function createMarker(statements: ReturnType<typeof prepare>, uses: GroupRows<UsedOfBudget>) {
+  return (account: string, budget: HoldBudget, use: UsedOfBudget, reached: number, nowMs: number): void => {
+    if (reached <= use.marked) return
+    const { budget: name, start, end, amount, marks } = budget
+    for (const each of marks) {
+      if (each <= use.marked || each > reached) continue
+      const id = ['budget', account, name, start, each, amount].join(' ')
+      const data = { budget: name, start, end, amount: String(amount), spent: String(use.spent), mark: each }
+      statements.putAlert.run(id, nowMs, account, JSON.stringify(data))
+    }
+    use.marked = reached
+    uses.change(nameOf(account, budget), use)
   }
 }
 
@@ -206,38 +180,38 @@ function createRows(statements: ReturnType<typeof prepare>) {
         if (statements.changeKey.run(...values).changes === 0) statements.putKey.run(...values)
       },
     }),
-    /** By the budget's id and the begin of the period. */
-    uses: new GroupRows<Used>({
-      read: name => statements.findUse.get(...name.split(' ')) as unknown as Used | undefined,
-      write(name, { amount, held, spent }) {
-        const values = [held, spent, ...name.split(' ')]
-        if (statements.changeUse.run(...values).changes === 0) statements.putUse.run(...values, amount)
+    uses: new GroupRows<UsedOfBudget>({
+      read: name => statements.findUse.get(...partsOf(name)) as unknown as UsedOfBudget | undefined,
+      write(name, { amount, end, held, spent, marked }) {
+        const values = [amount, held, spent, marked, ...partsOf(name)]
+        if (statements.changeUse.run(...values).changes === 0) statements.putUse.run(...values, end)
       },
     }),
   }
 }
 
-const nameOf = (id: string, period: Period, ms: number): string => `${id} ${startOfPeriod(period, ms)}`
+/** An account's id has no space in it. */
+const nameOf = (account: string, { budget, start }: HoldBudget): string => `${account} ${start} ${budget}`
 
-const hasRoom = ({ amount, spent, held }: Used, more: NanoUsd): boolean =>
-  amount === null || spent + held + more <= amount
-
-function charge<Row extends Used>(rows: GroupRows<Row>, name: string, held: NanoUsd, charged: NanoUsd): void {
-  const row = rows.find(name)
-  if (row === undefined) return
-  row.held -= held
-  const spent = row.spent + charged
-  row.spent = spent < LARGEST ? spent : LARGEST
-  rows.change(name, row)
+function partsOf(name: string): readonly [account: string, start: number, budget: string] {
+  const [account, start] = name.split(' ', 2) as [string, string]
+  return [account, Number(start), name.slice(account.length + start.length + 2)]
 }
 
-const restOf = ({ amount, spent, held }: Used): NanoUsd => (amount! > spent + held ? amount! - spent - held : 0n)
-
-function short(of: ShortHold['of'], { amount, spent, held }: Used): ShortHold {
-  return { held: false, reason: 'short', of, available: amount! - spent - held, onHold: held }
+function charge(used: Used, held: NanoUsd, charged: NanoUsd): void {
+  used.held -= held
+  const spent = used.spent + charged
+  used.spent = spent < LARGEST ? spent : LARGEST
 }
 
-const ceiling = (limit: string, used: string) => `CASE WHEN ${limit} < ${used} THEN ${used} ELSE ${limit} END`
+const restOf = (amount: NanoUsd, { spent, held }: Used): NanoUsd => amount - spent - held
+
+/** The highest mark that an amount has reached; 0: none. */
+function markOf({ amount, marks }: Pick<HoldBudget, 'amount' | 'marks'>, spent: NanoUsd): number {
+  let reached = 0
+  for (const mark of marks) if (amount > 0n && spent * 100n >= amount * BigInt(mark) && mark > reached) reached = mark
+  return reached
+}
 
 function prepare(database: Database) {
   return {
@@ -247,25 +221,16 @@ function prepare(database: Database) {
       'UPDATE key_total SET held = ?1, spent = ?2, requests = ?3, last_used_at = ?4 WHERE key = ?5',
     ),
     putKey: database.prepare('INSERT INTO key_total (held, spent, requests, last_used_at, key) VALUES (?, ?, ?, ?, ?)'),
-    isKey: database.prepare('SELECT 1 FROM key WHERE id = ?'),
-    setCap: database.prepare(`
-      INSERT INTO key_total (key, cap, ceiling) VALUES (?1, ?2, ?2)
-      ON CONFLICT (key) DO UPDATE SET cap = excluded.cap,
-        ceiling = ${ceiling('excluded.cap', 'key_total.spent + key_total.held')}`),
-    list: database.prepareMoney('SELECT id, of, name, period, amount FROM budget ORDER BY id'),
     findUse: database.prepareMoney(`
-      SELECT amount, held, spent FROM budget_use WHERE budget = ? AND period_start = CAST(? AS BIGINT)`),
-    changeUse: database.prepare(
-      'UPDATE budget_use SET held = ?1, spent = ?2 WHERE budget = ?3 AND period_start = CAST(?4 AS BIGINT)',
-    ),
+      SELECT amount, period_end AS "end", held, spent, marked FROM budget_period
+      WHERE account = ? AND period_start = CAST(? AS BIGINT) AND budget = ?`),
+    changeUse: database.prepare(`
+      UPDATE budget_period SET amount = ?1, held = ?2, spent = ?3, marked = ?4
+      WHERE account = ?5 AND period_start = CAST(?6 AS BIGINT) AND budget = ?7`),
     putUse: database.prepare(`
-      INSERT INTO budget_use (held, spent, budget, period_start, amount, ceiling)
-      VALUES (?1, ?2, ?3, CAST(?4 AS BIGINT), ?5, ?5)`),
-    put: database.prepare(`
-      INSERT INTO budget (id, of, name, period, zone, amount) VALUES (?, ?, ?, ?, 'UTC', ?)
-      ON CONFLICT (of, name, period) DO UPDATE SET amount = excluded.amount RETURNING id`),
-    setUse: database.prepare(`
-      UPDATE budget_use SET amount = ?1, ceiling = ${ceiling('?1', 'spent + held')} WHERE budget = ?2`),
-    remove: database.prepare('DELETE FROM budget WHERE of = ? AND name = ? AND period = ?'),
+      INSERT INTO budget_period (amount, held, spent, marked, account, period_start, budget, period_end)
+      VALUES (?1, ?2, ?3, ?4, ?5, CAST(?6 AS BIGINT), ?7, CAST(?8 AS BIGINT))`),
+    putAlert: database.prepare(`
+      INSERT INTO alert (id, kind, at, account, data) VALUES (?, 'budget', ?, ?, ?) ON CONFLICT (id) DO NOTHING`),
   }
 }

@@ -6,7 +6,7 @@
 import type { Clock, NanoUsd, SettleRequest } from '#contract'
 import type { Database, Value } from '../engine/database.ts'
 import type { Balance } from './balances.ts'
-import type { Budgets } from './budgets.ts'
+import type { BudgetRows } from './budgets.ts'
 import type { GroupRows } from './group-rows.ts'
 import { columnsOf, marksOf, SETTLE_AT, SETTLE_FIELDS, type SettleRecord } from './ledger-fields.ts'
 import type { Hold } from './open-holds.ts'
@@ -24,7 +24,7 @@ type Recovered = {
 
 export interface CorrectionParts {
   readonly balances: GroupRows<Balance>
-  readonly budgets: Budgets
+  readonly budgets: BudgetRows
   readonly usage: UsageWriter
   readonly clock: Clock
 }
@@ -59,10 +59,11 @@ export function createCorrection(
     fields[SETTLE_AT.amount] = booked
     // Neither the account nor a budget can pay the rest any more.
     fields[SETTLE_AT.overrun] = overrun + difference - booked
-    put.run(hold.account, hold.key, hold.model, clock.now(), settledAt, ...fields)
+    const now = clock.now()
+    put.run(hold.account, hold.key, hold.model, now, settledAt, ...fields)
     balance.posted -= booked
     balances.change(hold.account, balance)
-    budgets.settle(hold, 0n, booked)
+    budgets.settle(hold, 0n, booked, now)
     const counts = {
       requests: 0,
       failed: failedOf(outcome) - failedOf(recovered.outcome),

@@ -3,6 +3,7 @@
  * statements, lines to PostgreSQL, receipts and the spool.
  */
 import {
+  type HoldBudget,
   type HoldRequest,
   type NanoUsd,
   type Price,
@@ -50,6 +51,14 @@ export const HOLD_FIELDS = [
     read: hold => hold.idempotencyKey,
   },
   { name: 'tags', column: 'tags', kind: 'json', optional: true, read: hold => tagsText(hold.tags) },
+  {
+    name: 'budgets',
+    column: 'budgets',
+    kind: 'text',
+    optional: true,
+    hidden: true,
+    read: hold => budgetsText(hold.budgets),
+  },
 ] as const satisfies readonly Field<HoldRequest>[]
 
 export const SETTLE_FIELDS = [
@@ -135,6 +144,34 @@ export function priceOf(text: string): Price {
 
 function tagsText(tags: HoldRequest['tags']): string | null {
   return tags === undefined || Object.keys(tags).length === 0 ? null : JSON.stringify(tags)
+}
+
+type BudgetRecord = readonly [
+  budget: string,
+  start: number,
+  end: number | null,
+  amount: string,
+  marks: readonly number[],
+]
+
+/** The budgets of a hold in the column `budgets`; null: none. */
+export function budgetsText(budgets: readonly HoldBudget[] | undefined): string | null {
+  if (budgets === undefined || budgets.length === 0) return null
+  return JSON.stringify(
+    budgets.map(({ budget, start, end, amount, marks }): BudgetRecord => [budget, start, end, String(amount), marks]),
+  )
+}
+
+/** Of a hold of an earlier version the column has ids, which have no rows. */
+export function budgetsOf(text: string | null): readonly HoldBudget[] {
+  if (text === null || !text.startsWith('[')) return []
+  return (JSON.parse(text) as readonly BudgetRecord[]).map(([budget, start, end, amount, marks]) => ({
+    budget,
+    start,
+    end,
+    amount: BigInt(amount),
+    marks,
+  }))
 }
 
 const WITHOUT_COLUMN = UNIT_NAMES.filter(unit => UNITS[unit].field === null && unit !== 'request')

@@ -11,11 +11,12 @@ import { conflict } from '../mistakes.ts'
 import { createAccountFinder } from '../people/accounts.ts'
 import type { CreditGrant } from '../store.ts'
 import type { Balance } from './balances.ts'
-import type { Budgets } from './budgets.ts'
+import type { BudgetRows } from './budgets.ts'
 import { createCorrection } from './corrections.ts'
 import type { GroupRows } from './group-rows.ts'
 import {
   columnsOf,
+  HOLD_AT,
   HOLD_FIELDS,
   type HoldRecord,
   LARGEST,
@@ -37,7 +38,7 @@ export const CREDIT_PREFIX = 'credit:'
 export interface LedgerParts {
   readonly open: OpenHolds
   readonly usage: UsageWriter
-  readonly budgets: Budgets
+  readonly budgets: BudgetRows
   readonly balances: GroupRows<Balance>
 }
 
@@ -73,17 +74,15 @@ interface Parts extends LedgerParts {
 function createHoldOperation({ statements, balances, budgets, open, clock }: Parts): Pick<LedgerOperations, 'hold'> {
   function hold(request: HoldRecord): HoldResult | Refused {
     const [exchange, account, amount, key, model] = request
-    // One time for both: the budgets of the hold are those of the event's period.
     const now = clock.now()
     const balance = balances.find(account)
     const refused = refusedBy(balance, amount) ?? budgets.shortOf(request, now)
     if (refused !== null) return repeatedHold(request) ?? noHold(exchange, refused)
-    const reserved = budgets.idsOf(request)
-    if (statements.putHold.run(now, reserved, ...request).changes === 0) return repeatedHold(request)!
+    if (statements.putHold.run(now, ...request).changes === 0) return repeatedHold(request)!
     balance!.held += amount
     balances.change(account, balance!)
     budgets.reserve(request, now)
-    open.opened(exchange, { account, amount, key, model, at: now, budgets: reserved })
+    open.opened(exchange, { account, amount, key, model, budgets: request[HOLD_AT.budgets] })
     return { held: true, available: available(balance!) }
   }
 
@@ -136,7 +135,7 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
     balance.held -= held.amount
     balance.posted -= amount
     balances.change(held.account, balance)
-    budgets.settle(held, held.amount, amount)
+    budgets.settle(held, held.amount, amount, now)
     usage.add(held, request, now)
     return 'settled'
   }
@@ -216,10 +215,10 @@ function prepare(database: Database) {
   return {
     // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
     putHold: database.prepare(`
-      INSERT INTO event (kind, at, budgets, ${columnsOf(HOLD_FIELDS)}) VALUES (${HOLD}, ?, ?, ${marksOf(HOLD_FIELDS)})
+      INSERT INTO event (kind, at, ${columnsOf(HOLD_FIELDS)}) VALUES (${HOLD}, ?, ${marksOf(HOLD_FIELDS)})
       ON CONFLICT (id, kind) DO NOTHING`),
     findHold: database.prepareMoney(`
-      SELECT account, amount, key, model, at, budgets FROM event WHERE id = ? AND kind = ${HOLD}`),
+      SELECT account, amount, key, model, budgets FROM event WHERE id = ? AND kind = ${HOLD}`),
     isSettled: database.prepare(`SELECT 1 FROM event WHERE id = ? AND kind = ${SETTLE}`),
     putSettle: database.prepare(`
       INSERT INTO event (kind, account, at, ${columnsOf(SETTLE_FIELDS)}) VALUES (${SETTLE}, ?, ?, ${marksOf(SETTLE_FIELDS)})

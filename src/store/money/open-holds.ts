@@ -23,8 +23,7 @@ export type Hold = {
   readonly amount: NanoUsd
   readonly key: string
   readonly model: string
-  readonly at: bigint | number
-  /** The ids of the budgets in which it has reserved; null: none. */
+  /** In which it has reserved, as `budgetsText` writes them; null: none. */
   readonly budgets: string | null
 }
 

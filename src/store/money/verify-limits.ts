@@ -1,12 +1,12 @@
 /** The audit of limits (I12): what keys and budgets should have spent and hold, by the exchanges, beside their rows. */
 import type { NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
-import { type Period, startOfPeriod } from './budgets.ts'
+import { budgetsOf } from './ledger-fields.ts'
 
 /** The hold of an exchange. */
 interface Hold {
+  readonly account: string
   readonly amount: NanoUsd
-  readonly at: bigint
   readonly key: string | null
   readonly budgets: string | null
 }
@@ -20,15 +20,9 @@ interface Sums {
 type Report = (invariant: string, subject: string, message: string) => void
 
 export class LimitsAudit {
-  readonly #periods: ReadonlyMap<string, Period>
   readonly #keys = new Map<string, Sums>()
-  /** By budget and begin of the period. */
+  /** By account, begin of the period and budget. */
   readonly #budgets = new Map<string, Sums>()
-
-  constructor(database: Database) {
-    const rows = database.prepare('SELECT id, period FROM budget').all()
-    this.#periods = new Map(rows.map(row => [row['id'] as string, row['period'] as Period]))
-  }
 
   held(hold: Hold): void {
     for (const sums of this.#sumsOf(hold)) sums.requests++
@@ -54,28 +48,21 @@ export class LimitsAudit {
       }
     }
     const uses = database.prepareMoney(`
-      SELECT budget, period_start, budget_use.amount, budget.amount AS set_amount, ceiling, held, spent
-      FROM budget_use JOIN budget ON budget.id = budget_use.budget`)
+      SELECT account, period_start, budget, amount, amount AS ceiling, held, spent FROM budget_period`)
     for (const row of uses.iterate()) {
-      const name = `${row['budget']} ${row['period_start']}`
-      checkRow(name, row, this.#budgets, found)
-      if (row['amount'] !== row['set_amount']) {
-        found('I12', name, `It may reach ${row['amount']}; its budget is ${row['set_amount']}.`)
-      }
+      checkRow(`${row['account']} ${row['period_start']} ${row['budget']}`, row, this.#budgets, found)
     }
     for (const [name, { requests }] of [...this.#keys, ...this.#budgets]) {
       if (requests > 0n) found('I12', name, `It has ${requests} exchanges, and their total is missing.`)
     }
   }
 
-  #sumsOf({ key, budgets, at }: Hold): Sums[] {
+  #sumsOf({ account, key, budgets }: Hold): Sums[] {
     const found = key === null ? [] : [sumsOf(this.#keys, key)]
     // Most holds have none, and this runs for each that there ever was.
     if (budgets === null) return found
-    for (const id of budgets.split(' ')) {
-      const period = this.#periods.get(id)
-      // A budget that was removed takes its rows with it.
-      if (period !== undefined) found.push(sumsOf(this.#budgets, `${id} ${startOfPeriod(period, Number(at))}`))
+    for (const { budget, start } of budgetsOf(budgets)) {
+      found.push(sumsOf(this.#budgets, `${account} ${start} ${budget}`))
     }
     return found
   }

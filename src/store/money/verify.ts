@@ -130,7 +130,7 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
   const openFrom = database.dialect.engine === 'sqlite' ? readOpenFrom(database, null) : ''
   const corrections = readCorrections(database, audit)
   const sums = new Map<string, Sums>()
-  const limits = new LimitsAudit(database)
+  const limits = new LimitsAudit()
   let events = 0
   let openHolds = 0
   let hold: EventRow | undefined

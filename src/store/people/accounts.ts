@@ -4,6 +4,7 @@ import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, noAccount } from '../mistakes.ts'
 import { text } from '../money/preconditions.ts'
 import type { NewAccount } from '../store.ts'
+import { readBudgets } from './own-budgets.ts'
 
 export const ACCOUNT_PREFIX = 'acc_'
 const DEFAULT_PLAN = 'default'
@@ -23,7 +24,7 @@ export interface AccountReader {
 }
 
 /** An account with its money, for `toBalance`. */
-export const BALANCE_COLUMNS = 'id, name, plan, frozen, created_at, posted, held'
+export const BALANCE_COLUMNS = 'id, name, plan, budgets, frozen, created_at, posted, held'
 const SELECT = `SELECT ${BALANCE_COLUMNS} FROM account JOIN balance ON balance.account = account.id`
 
 /** Answers with the id of the account that has this id or this name; throws a `StoreError` that names it when there is none. */
@@ -97,7 +98,9 @@ export function checkAccount({ name, plan = DEFAULT_PLAN }: NewAccount): { name:
 }
 
 function toAccount(row: Row): Account {
+  const budgets = readBudgets(row['budgets'], 'account')
   return {
+    ...(budgets && { budgets }),
     id: row['id'] as string,
     name: row['name'] as string,
     plan: row['plan'] as string,

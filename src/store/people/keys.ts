@@ -7,7 +7,7 @@ import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract
 import { boundedMap } from '../../common/bounded.ts'
 import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, notFound } from '../mistakes.ts'
-import { createBudgets } from '../money/budgets.ts'
+import { createCapSetter } from '../money/budgets.ts'
 import { money, text } from '../money/preconditions.ts'
 import {
   BETWEEN_ROTATIONS_MS,
@@ -18,6 +18,7 @@ import {
   type NewKey,
 } from '../store.ts'
 import { createAccountFinder } from './accounts.ts'
+import { readBudgets } from './own-budgets.ts'
 import { digest, isToken } from './token.ts'
 
 export const KEY_PREFIX = 'key_'
@@ -64,12 +65,13 @@ export interface KeyReader extends Keys {
 }
 
 /** Of a key, for `toKey`. */
-export const KEY_COLUMNS = 'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at'
+export const KEY_COLUMNS =
+  'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at, key.budgets'
 
 export function createKeyOperations(database: Database, clock: Clock): KeyOperations {
   const statements = prepare(database)
   const idOf = createAccountFinder(database)
-  const budgets = createBudgets(database)
+  const setCap = createCapSetter(database)
 
   function get(id: string): Key {
     const row = statements.find.get(id)
@@ -110,7 +112,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       const owner = idOf(account)
       checkRoom(owner, purpose, now)
       statements.put.run(id, owner, name, models && JSON.stringify(models), now, expiresAt, purpose)
-      if (spendingCap !== null) budgets.setCap(id, spendingCap)
+      if (spendingCap !== null) setCap(id, spendingCap)
       statements.putSecret.run(digest, id, last4, now)
       return get(id)
     },
@@ -123,7 +125,7 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       if (models !== undefined) statements.limit.run(models && JSON.stringify(models), id)
       if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
       if (name !== undefined) statements.rename.run(name, id)
-      if (spendingCap !== undefined) budgets.setCap(id, spendingCap)
+      if (spendingCap !== undefined) setCap(id, spendingCap)
       return get(id)
     },
     rotateKey({ id, graceMs, expiresAt, digest, last4 }) {
@@ -199,7 +201,7 @@ const MAX_KNOWN = 16_384
 export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => KnownSecret | null {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
-      account.name AS account_name, account.plan, balance.frozen, account.created_at AS account_created_at
+      account.name AS account_name, account.plan, account.budgets AS account_budgets, balance.frozen, account.created_at AS account_created_at
     FROM secret JOIN key ON key.id = secret.key JOIN account ON account.id = key.account
       JOIN balance ON balance.account = key.account
     WHERE secret.digest = ?`)
@@ -209,7 +211,9 @@ export function createSecretFinder(database: Database, secret: KeyObject): (toke
     const row = lookup.get(presented)
     if (row === undefined || !timingSafeEqual(row['digest'] as Uint8Array, presented)) return null
     const key = Object.freeze(toKey(row))
+    const budgets = readBudgets(row['account_budgets'], 'account')
     const account = Object.freeze({
+      ...(budgets && { budgets }),
       id: row['account'] as string,
       name: row['account_name'] as string,
       plan: row['plan'] as string,
@@ -324,7 +328,9 @@ function isPast(expiresAt: number | null, nowMs: number): boolean {
 
 /** Of a row with the columns of a key. */
 export function toKey(row: Row): Key {
+  const budgets = readBudgets(row['budgets'], 'key')
   return {
+    ...(budgets && { budgets }),
     id: row['id'] as string,
     accountId: row['account'] as string,
     name: row['name'] as string,

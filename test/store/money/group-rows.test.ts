@@ -138,13 +138,9 @@ async function fundedWriter(accounts: number) {
 describe('statements of a request', () => {
   test.each([0, 3])('of one account: at most four; with budgets: %i', async budgets => {
     const made = await fundedWriter(1)
-    for (const period of (['life', 'day', 'month'] as const).slice(0, budgets)) {
-      const budget = { id: `bud_${period}`, of: 'account', name: 'acct_0', period, amount: 1_000_000n } as const
-      const set = made.writer.op('setBudget', budget)
-      made.run()
-      await set
-    }
-    expect(await statementsOf(made, () => ({}))).toBeLessThanOrEqual(4)
+    const names = ['account', 'key', 'team'].slice(0, budgets)
+    const chain = names.map(budget => ({ budget, start: 0, end: null, amount: 1_000_000n, marks: [80, 100] }))
+    expect(await statementsOf(made, () => ({ budgets: chain }))).toBeLessThanOrEqual(4)
   })
 
   test('of many accounts: the rows that it changes, each known after the first time', async () => {

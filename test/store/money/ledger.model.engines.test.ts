@@ -1,12 +1,13 @@
 /**
  * The ledger against a model of a few Maps: any order of credits, holds, settles, checkpoints and freezes, alone or many
  * in one turn, each of them repeated, with kill -9 in between. After every command the balances, the open holds and the
- * receipts are compared, and what is summed up of them: usage by hour and day, and the totals of keys. fast-check prints the seed and the shortest failing run.
+ * receipts are compared, and the sums of them: usage by hour and day, the totals of keys, the periods of budgets, their alerts. fast-check prints the seed and the shortest failing run.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { HoldBudget } from '#contract'
 import { createSpool } from '../../../src/store/money/spool.ts'
 import { countsOf } from '../../helpers/counts.ts'
 import {
@@ -21,6 +22,7 @@ import {
   testClock,
   testStore,
 } from '../helpers.ts'
+import { BudgetModel, holdBudget, type ModelBudget } from './budget-model.ts'
 
 const counts = countsOf('ledger')
 
@@ -34,7 +36,7 @@ const EXCHANGES = ['req_1', 'req_2', 'req_3', 'req_4', 'req_5', 'req_6']
 
 type Operation =
   | { do: 'credit'; account: string; amount: bigint; reference: string }
-  | { do: 'hold'; account: string; key: string; exchange: string; amount: bigint }
+  | { do: 'hold'; account: string; key: string; exchange: string; amount: bigint; budgets: ModelBudget[] }
   | { do: 'settle'; exchange: string; amount: bigint }
   | { do: 'checkpoint'; exchange: string; amount: bigint }
   | { do: 'freeze'; account: string; frozen: boolean }
@@ -44,6 +46,7 @@ interface ModelHold {
   account: string
   key: string
   amount: bigint
+  budgets: readonly HoldBudget[]
   charged: bigint | null
   checkpoint: bigint | null
   /** The time of a settle that recovery made, and its tokens; null: none, or one that was corrected. */
@@ -66,6 +69,7 @@ class Model {
   readonly accounts = new Map(ACCOUNTS.map(name => [name as string, { posted: 0n, held: 0n, frozen: false }]))
   readonly holds = new Map<string, ModelHold>()
   readonly credits = new Map<string, { account: string; amount: bigint }>()
+  readonly budgets = new BudgetModel()
   readonly spooled: { exchange: string; amount: bigint }[] = []
 
   open(): [string, ModelHold][] {
@@ -75,7 +79,7 @@ class Model {
   /** What the store should answer: a word, or `mistake`. */
   apply(operation: Operation, nowMs: number): string {
     if (operation.do === 'credit') return this.credit(operation)
-    if (operation.do === 'hold') return this.hold(operation)
+    if (operation.do === 'hold') return this.hold(operation, nowMs)
     if (operation.do === 'settle') return this.settle(operation.exchange, operation.amount, nowMs)
     if (operation.do === 'cap') {
       this.keys.get(operation.key)!.cap = operation.cap
@@ -100,7 +104,8 @@ class Model {
     return 'granted'
   }
 
-  hold({ account, key, exchange, amount }: Operation & { do: 'hold' }): string {
+  hold({ account, key, exchange, amount, budgets: written }: Operation & { do: 'hold' }, nowMs: number): string {
+    const budgets = written.map(each => holdBudget(each, nowMs))
     const known = this.holds.get(exchange)
     if (known)
       return known.account === account && known.amount === amount && known.charged === null ? 'held' : 'mistake'
@@ -110,10 +115,13 @@ class Model {
     const total = this.keys.get(key)!
     const left = total.cap === null ? null : total.cap - total.spent - total.held
     if (left !== null && left < amount) return `short key ${left} ${total.held}`
+    const short = this.budgets.shortOf(account, budgets, amount)
+    if (short !== null) return short
+    this.budgets.reserve(account, budgets, amount)
     owner.held += amount
     total.held += amount
     total.requests++
-    this.holds.set(exchange, { account, key, amount, charged: null, checkpoint: null, recovered: null })
+    this.holds.set(exchange, { account, key, amount, budgets, charged: null, checkpoint: null, recovered: null })
     return 'held'
   }
 
@@ -131,6 +139,7 @@ class Model {
     const total = this.keys.get(hold.key)!
     total.held -= hold.amount
     total.spent += amount
+    this.budgets.settle(hold.account, hold.budgets, hold.amount, amount)
     this.count(hold, nowMs, [1n, tokens ? 1n : 0n, ...(tokens ?? [10n, 20n]), amount])
     return 'settled'
   }
@@ -144,10 +153,12 @@ class Model {
     const total = this.keys.get(hold.key)!
     const free = [owner.posted - owner.held]
     if (total.cap !== null) free.push(total.cap > total.spent + total.held ? total.cap - total.spent - total.held : 0n)
+    free.push(...this.budgets.free(hold.account, hold.budgets))
     const booked = free.reduce((least, each) => (each < least ? each : least), amount - charged)
     hold.charged = charged + booked
     owner.posted -= booked
     total.spent += booked
+    this.budgets.settle(hold.account, hold.budgets, 0n, booked)
     const [prompt, completion] = recovered.tokens
     this.count(hold, recovered.atMs, [0n, -1n, 10n - prompt, 20n - completion, booked])
     return 'corrected'
@@ -235,10 +246,12 @@ class Real {
       if (operation.do === 'hold') {
         const accountId = this.ids.get(operation.account)!
         const keyId = this.ids.get(operation.key)!
-        const result = await ledger.hold(aHold({ ...operation, accountId, keyId }))
+        const budgets = operation.budgets.map(each => holdBudget(each, this.clock.ms))
+        const result = await ledger.hold(aHold({ ...operation, accountId, keyId, budgets }))
         if (result.held) return 'held'
         if (result.reason !== 'short') return result.reason
-        return `short ${result.of} ${result.available} ${result.onHold}`
+        const which = result.of === 'budget' ? `budget ${result.budget}` : result.of
+        return `short ${which} ${result.available} ${result.onHold}`
       }
       if (operation.do === 'settle') return await ledger.settle(aSettle(operation))
       if (operation.do === 'freeze') await this.store.freeze(operation.account, operation.frozen)
@@ -271,6 +284,20 @@ function usageOf({ store, ids }: Real): Map<string, bigint[]> {
   return rows
 }
 
+/** The marks that have an alert. */
+function alertsOf({ store, ids }: Real): Set<string> {
+  const database = store.connect()
+  const rows = database.prepare("SELECT id FROM alert WHERE kind = 'budget'").all()
+  database.close()
+  const names = new Map([...ids].map(([name, id]) => [id, name]))
+  return new Set(
+    rows.map(({ id }) => {
+      const [, account, ...rest] = String(id).split(' ')
+      return [names.get(account!), ...rest].join(' ')
+    }),
+  )
+}
+
 /** @param open how many holds the store knows of that are open */
 function compare(model: Model, real: Real, open = model.open().length): void {
   const { store, ids } = real
@@ -281,6 +308,17 @@ function compare(model: Model, real: Real, open = model.open().length): void {
   for (const [name, { posted, held, frozen }] of model.accounts) {
     expect(store.reads.findAccount(name)).toMatchObject({ posted, held, frozen })
   }
+  const rows = new Map<string, object>()
+  for (const name of ACCOUNTS) {
+    // Of today, of all time, and of the days to which the clock may have gone.
+    for (const days of [-1, 0, 1]) {
+      for (const use of store.reads.listBudgetUses(ids.get(name)!, real.clock.ms + days * 86_400_000)) {
+        const { budget, start, amount, held, spent } = use
+        rows.set(`${name} ${budget} ${start}`, { amount, held, spent })
+      }
+    }
+  }
+  for (const [name, row] of rows) expect(model.budgets.rows.get(name), name).toMatchObject(row)
   expect(store.openHolds()).toBe(open)
   for (const exchange of EXCHANGES) {
     const hold = model.holds.get(exchange)
@@ -318,6 +356,7 @@ class Crash implements Command {
     expect(await real.store.recover()).toEqual(model.recover(real.clock.ms))
     compare(model, real)
     expect(real.store.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
+    expect(alertsOf(real)).toEqual(model.budgets.alerts)
   }
   toString = () => 'crash'
 }
@@ -347,6 +386,13 @@ const account = fc.constantFrom(...ACCOUNTS)
 const exchange = fc.constantFrom(...EXCHANGES)
 const key = fc.constantFrom(...KEYS)
 const amount = fc.bigInt({ min: 0n, max: 60n })
+const limit = fc.constantFrom(40n, 80n, 150n)
+const budgets = fc
+  .tuple(fc.option(limit), fc.option(limit))
+  .map(([day, team]): ModelBudget[] => [
+    ...(day === null ? [] : [{ name: 'day' as const, amount: day }]),
+    ...(team === null ? [] : [{ name: 'team' as const, amount: team }]),
+  ])
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc.record({
     do: fc.constant('credit' as const),
@@ -354,7 +400,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     amount: fc.bigInt({ min: -60n, max: 100n }).filter(each => each !== 0n),
     reference: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'),
   }),
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('hold' as const), account, key, exchange, amount }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('hold' as const), account, key, exchange, amount, budgets }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), exchange, amount }) },
   fc.record({ do: fc.constant('checkpoint' as const), exchange, amount }),
   fc.record({ do: fc.constant('freeze' as const), account, frozen: fc.boolean() }),

@@ -458,7 +458,7 @@ onEveryEngine(() => {
       database.exec(`
       BEGIN;
       CREATE TEMP TABLE n AS WITH RECURSIVE n (i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 9999) SELECT i FROM n;
-      INSERT INTO account SELECT 'acc_' || substr(CAST(100000 + i AS TEXT), 2), 'Customer ' || i, 'default', 0 FROM n;
+      INSERT INTO account (id, name, plan, created_at) SELECT 'acc_' || substr(CAST(100000 + i AS TEXT), 2), 'Customer ' || i, 'default', 0 FROM n;
       INSERT INTO person (id, email, folded, password, account, role, created_at)
         SELECT 'per_' || substr(CAST(100000 + i AS TEXT), 2), 'p' || (i * 7919 % 10000) || '@example.com', '', '$hash', 'acc_' || substr(CAST(100000 + i AS TEXT), 2),
         'member', 0 FROM n;

@@ -195,7 +195,7 @@ onEveryEngine(() => {
       await store.createAccount({ name: 'alice' })
       const database = store.connect()
       // A day's work of theirs, and what was made the day before.
-      const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, ?, NULL, 1, NULL)")
+      const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, ?, NULL, 1, NULL, NULL)")
       const account = store.reads.findAccount('alice')!.id
       database.exec('BEGIN')
       for (let index = 0; index < MAX_KEYS_A_DAY; index++) {
@@ -219,7 +219,7 @@ onEveryEngine(() => {
       const { id } = await store.createAccount({ name: 'alice' })
       const own = await store.createKey({ account: id, name: 'own', purpose: 'playground' })
       const database = store.connect()
-      const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, 0, NULL, NULL, NULL)")
+      const put = database.prepare("INSERT INTO key VALUES (?, ?, 'k', NULL, 0, NULL, NULL, NULL, NULL)")
       for (let index = 0; index < MAX_KEYS_LISTED; index++) put.run(`key_Z${index}`, id)
       database.close()
       const listed = store.reads.listKeys('alice')

@@ -8,7 +8,7 @@ ALTER TABLE account ADD COLUMN budgets TEXT;      -- JSON, a list; NULL: none
 ALTER TABLE key ADD COLUMN budgets TEXT;
 
 -- What holds that began in a period have spent and hold. `amount` is the limit of the last hold that had room.
-CREATE TABLE budget_use (
+CREATE TABLE budget_period (
   account      TEXT    NOT NULL REFERENCES account (id),
   budget       TEXT    NOT NULL,                  -- where it is written, its period, and whom it limits
   period_start INTEGER NOT NULL,

@@ -47,7 +47,14 @@ interface Sent {
 /** The row in `meta` that counts changes of keys and accounts, and the channel that announces each. */
 export const KEY_CHANGES = 'key_changes'
 /** What a key may do is read again after these. */
-const CHANGES_KEYS: ReadonlySet<string> = new Set(['changeKey', 'rotateKey', 'revokeKey', 'freeze', 'setPlan'])
+const CHANGES_KEYS: ReadonlySet<string> = new Set([
+  'changeKey',
+  'rotateKey',
+  'revokeKey',
+  'freeze',
+  'setPlan',
+  'setBudget',
+])
 /** These write what only their replica does. */
 export const OF_REPLICA = ['renewLease', 'takeOver', 'forgetReplica', 'publishView', 'probe', 'detach', 'last'] as const
 const IS_OF_REPLICA: ReadonlySet<string> = new Set(OF_REPLICA)
@@ -136,8 +143,10 @@ export class LedgerBatches {
     if (answer === 'other') return otherHold(hold, row.account!, row.amount!)
     if (answer === 'ended') return isEnded(hold)
     if (answer === 'frozen' || answer === 'unknown_account') return { held: false, reason: answer }
-    const of = answer === 'key' || (answer === 'budget' && row.account === 'key') ? 'key' : 'account'
-    return { held: false, reason: 'short', of, available: available!, onHold: onHold! }
+    const money = { available: available!, onHold: onHold! }
+    if (answer === 'budget')
+      return { held: false, reason: 'short', of: 'budget', budget: Number(row.account), ...money }
+    return { held: false, reason: 'short', of: answer === 'key' ? 'key' : 'account', ...money }
   }
 
   #settledOf(settle: SettleRecord, { answer, account, amount }: Answer): unknown {

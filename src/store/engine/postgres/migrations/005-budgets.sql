@@ -1,8 +1,8 @@
 -- Budgets (money/budgets.ts). Those of an account or of a key are in its row; those of plans and policies are in files. A hold brings
 -- the list of its budgets, so the ledger only keeps what is held and spent. No command could make a budget before.
 
-ALTER TABLE account ADD COLUMN budgets JSON;        -- a list; NULL: none
-ALTER TABLE key ADD COLUMN budgets JSON;
+ALTER TABLE account ADD COLUMN budgets TEXT;        -- JSON, a list; NULL: none
+ALTER TABLE key ADD COLUMN budgets TEXT;
 
 -- hold: `budgets` is JSON from here on (money/budgets.ts), and `tags` an object of texts; NULL: none. `correction` inherits it.
 ALTER TABLE event ADD COLUMN tags JSON;
@@ -24,7 +24,7 @@ DROP TABLE budget_use;
 DROP TABLE budget;
 
 -- What holds that began in a period have spent and hold. `amount` is the limit of the last hold that had room.
-CREATE TABLE budget_use (
+CREATE TABLE budget_period (
   account      TEXT COLLATE "C" NOT NULL REFERENCES account (id),
   budget       TEXT COLLATE "C" NOT NULL,           -- where it is written, its period, and whom it limits
   period_start BIGINT NOT NULL,
@@ -37,63 +37,73 @@ CREATE TABLE budget_use (
   CHECK (spent + held <= amount)
 ) WITH (fillfactor = 50);
 
--- A budget as a hold brings it: [name, begin of the period, its end, amount, marks in percent].
+-- A budget as a hold brings it: [name, begin of the period, its end, amount, marks in percent, the lowest first].
 
--- A limit that has changed is compared with its marks again.
-CREATE FUNCTION reserve_in_budgets(of_account TEXT, budgets TEXT, more BIGINT) RETURNS VOID LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
-DECLARE
-  b JSON;
+-- The highest mark that an amount has reached; 0: none.
+CREATE FUNCTION mark_of(marks JSONB, limited_to BIGINT, has_spent BIGINT) RETURNS INTEGER LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(max(CAST(mark AS INTEGER)), 0) FROM jsonb_array_elements_text(marks) AS listed (mark)
+  WHERE limited_to > 0 AND CAST(has_spent AS NUMERIC) * 100 >= CAST(limited_to AS NUMERIC) * CAST(mark AS INTEGER)
+$$;
+
+-- Called by `write_group`, which forbids scans. A limit that has changed is compared with its marks again.
+CREATE FUNCTION reserve_in_budgets(of_account TEXT, budgets JSONB, more BIGINT, has_changed BOOLEAN) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
-  FOR b IN SELECT json_array_elements(CAST(budgets AS JSON)) LOOP
-    INSERT INTO budget_use AS had (account, budget, period_start, period_end, amount, held)
-    VALUES (of_account, b ->> 0, CAST(b ->> 1 AS BIGINT), CAST(b ->> 2 AS BIGINT), CAST(b ->> 3 AS BIGINT), more)
-    ON CONFLICT ON CONSTRAINT budget_use_pkey DO UPDATE SET held = had.held + more, amount = excluded.amount,
-      marked = CASE WHEN had.amount = excluded.amount THEN had.marked ELSE least(had.marked, coalesce((
-        SELECT max(CAST(mark AS INTEGER)) FROM json_array_elements_text(b -> 4) AS listed (mark)
-        WHERE CAST(had.spent AS NUMERIC) * 100 >= CAST(excluded.amount AS NUMERIC) * CAST(mark AS INTEGER)), 0)) END;
-  END LOOP;
+  IF has_changed THEN
+    UPDATE budget_period AS had SET marked = least(marked, mark_of(one -> 4, CAST(one ->> 3 AS BIGINT), spent))
+    FROM jsonb_array_elements(budgets) AS listed (one)
+    WHERE had.account = of_account AND had.budget = one ->> 0 AND had.period_start = CAST(one ->> 1 AS BIGINT)
+      AND had.amount <> CAST(one ->> 3 AS BIGINT);
+  END IF;
+  INSERT INTO budget_period AS had (account, budget, period_start, period_end, amount, held)
+  SELECT of_account, one ->> 0, CAST(one ->> 1 AS BIGINT), CAST(one ->> 2 AS BIGINT), CAST(one ->> 3 AS BIGINT), more
+  FROM jsonb_array_elements(budgets) AS listed (one)
+  ON CONFLICT ON CONSTRAINT budget_period_pkey DO UPDATE SET held = had.held + more, amount = excluded.amount;
 END $$;
 
-CREATE FUNCTION mark_budget(of_account TEXT, b JSON, reached INTEGER, has_spent BIGINT, now_ms BIGINT) RETURNS VOID
+CREATE FUNCTION mark_budget(of_account TEXT, b JSONB, reached INTEGER, has_spent BIGINT, now_ms BIGINT) RETURNS VOID
 LANGUAGE plpgsql AS $$
 DECLARE
   before INTEGER;
 BEGIN
-  SELECT marked INTO before FROM budget_use
+  SELECT marked INTO before FROM budget_period
   WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
   IF NOT FOUND OR before >= reached THEN RETURN; END IF;
   INSERT INTO alert (id, kind, at, account, data)
   SELECT concat_ws(' ', 'budget', of_account, b ->> 0, b ->> 1, mark, b ->> 3), 'budget', now_ms, of_account,
     json_build_object('budget', b ->> 0, 'start', b -> 1, 'end', b -> 2, 'amount', b ->> 3,
       'spent', CAST(has_spent AS TEXT), 'mark', CAST(mark AS INTEGER))
-  FROM json_array_elements_text(b -> 4) AS listed (mark)
+  FROM jsonb_array_elements_text(b -> 4) AS listed (mark)
   WHERE CAST(mark AS INTEGER) > before AND CAST(mark AS INTEGER) <= reached
   ON CONFLICT DO NOTHING;
-  UPDATE budget_use SET marked = reached
+  UPDATE budget_period SET marked = reached
   WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
 END $$;
 
-CREATE FUNCTION settle_budgets(of_account TEXT, budgets TEXT, was_held BIGINT, charged BIGINT, now_ms BIGINT) RETURNS VOID
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE FUNCTION settle_budgets(of_account TEXT, budgets JSONB, was_held BIGINT, charged BIGINT, now_ms BIGINT) RETURNS VOID
+LANGUAGE plpgsql AS $$
 DECLARE
-  b JSON;
-  u budget_use;
+  b JSONB;
+  has_spent BIGINT;
   reached INTEGER;
+  before INTEGER;
 BEGIN
-  FOR b IN SELECT json_array_elements(CAST(budgets AS JSON)) LOOP
-    UPDATE budget_use SET held = held - was_held,
+  FOR b, has_spent, reached, before IN
+    UPDATE budget_period AS had SET held = held - was_held,
       spent = least(CAST(spent AS NUMERIC) + charged, 9223372036854775807)
-    WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT) RETURNING * INTO u;
-    SELECT max(CAST(mark AS INTEGER)) INTO reached FROM json_array_elements_text(b -> 4) AS listed (mark)
-    WHERE u.amount > 0 AND CAST(u.spent AS NUMERIC) * 100 >= CAST(u.amount AS NUMERIC) * CAST(mark AS INTEGER);
-    IF reached > u.marked THEN PERFORM mark_budget(of_account, b, reached, u.spent, now_ms); END IF;
+    FROM jsonb_array_elements(budgets) AS listed (one)
+    WHERE had.account = of_account AND had.budget = one ->> 0 AND had.period_start = CAST(one ->> 1 AS BIGINT)
+    RETURNING one, spent,
+      -- Below the lowest mark nothing is reached, and most charges are there.
+      CASE WHEN marked < 100 AND CAST(spent AS NUMERIC) * 100 >= CAST(amount AS NUMERIC) * CAST(one -> 4 ->> 0 AS INTEGER)
+        THEN mark_of(one -> 4, amount, spent) ELSE 0 END, marked
+  LOOP
+    IF reached > before THEN PERFORM mark_budget(of_account, b, reached, has_spent, now_ms); END IF;
   END LOOP;
 END $$;
 
 -- As in 004-money.sql, with the budgets that a hold brings. Replicas of the version before send none, and go on.
 --
--- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; ended (it is settled),
+-- Answers of a hold:   held, account, key or budget (short; `account` is its place in the list), frozen, unknown_account; ended (it is settled),
 --   other (it has another hold), other_open (which this replica has open)
 -- Answers of a settle: settled, already_settled, no_hold; corrected, beyond (its hold), no_account
 CREATE OR REPLACE FUNCTION write_group(requests JSON, now_ms BIGINT)
@@ -107,7 +117,10 @@ DECLARE
   s event;
   c correction;
   booked BIGINT;
-  b JSON;
+  budgets JSONB;
+  b JSONB;
+  place_of_short BIGINT;
+  has_changed BOOLEAN;
   stops BIGINT;
   one TEXT;
   used counted[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
@@ -143,19 +156,24 @@ BEGIN
         IF NOT FOUND THEN answer := 'key';
         ELSE
           -- The lock on the balance is one on all budgets of the account.
-          IF e.budgets IS NOT NULL THEN
-            SELECT one_budget INTO b
-            FROM json_array_elements(CAST(e.budgets AS JSON)) WITH ORDINALITY AS listed (one_budget, place)
-              LEFT JOIN budget_use AS had ON had.account = e.account AND had.budget = one_budget ->> 0
-                AND had.period_start = CAST(one_budget ->> 1 AS BIGINT)
-            WHERE coalesce(CAST(spent AS NUMERIC) + held, 0) + e.amount > CAST(one_budget ->> 3 AS BIGINT)
-            ORDER BY place LIMIT 1;
-            IF FOUND THEN answer := 'budget'; END IF;
+          budgets := CAST(e.budgets AS JSONB);
+          IF budgets IS NOT NULL THEN
+            SELECT min(place) FILTER (WHERE coalesce(CAST(spent AS NUMERIC) + held, 0) + e.amount > limited_to),
+              bool_or(had.amount <> limited_to AND marked > 0)
+            INTO place_of_short, has_changed
+            FROM jsonb_array_elements(budgets) WITH ORDINALITY AS listed (one, place)
+              CROSS JOIN LATERAL CAST(one ->> 3 AS BIGINT) AS limited_to
+              LEFT JOIN budget_period AS had ON had.account = e.account AND had.budget = one ->> 0
+                AND had.period_start = CAST(one ->> 1 AS BIGINT);
+            IF place_of_short IS NOT NULL THEN
+              answer := 'budget';
+              b := budgets -> CAST(place_of_short - 1 AS INTEGER);
+            END IF;
           END IF;
           IF answer IS NULL THEN
             INSERT INTO event SELECT e.* ON CONFLICT ON CONSTRAINT event_pkey DO NOTHING;
             IF FOUND THEN
-              IF e.budgets IS NOT NULL THEN PERFORM reserve_in_budgets(e.account, e.budgets, e.amount); END IF;
+              IF budgets IS NOT NULL THEN PERFORM reserve_in_budgets(e.account, budgets, e.amount, has_changed); END IF;
               answer := 'held';
               RETURN NEXT;
               CONTINUE;
@@ -179,8 +197,8 @@ BEGIN
       IF answer = 'key' THEN
         SELECT cap - spent - held, held INTO available, on_hold FROM key_total WHERE key_total.key = e.key;
       ELSIF answer = 'budget' THEN
-        account := b ->> 0;
-        SELECT spent, held INTO booked, on_hold FROM budget_use AS had
+        account := CAST(place_of_short - 1 AS TEXT);
+        SELECT spent, held INTO booked, on_hold FROM budget_period AS had
         WHERE had.account = e.account AND had.budget = b ->> 0 AND had.period_start = CAST(b ->> 1 AS BIGINT);
         on_hold := coalesce(on_hold, 0);
         available := CAST(b ->> 3 AS BIGINT) - coalesce(booked, 0) - on_hold;
@@ -211,7 +229,7 @@ BEGIN
           UPDATE key_total SET held = held - h.amount,
             spent = least(CAST(spent AS NUMERIC) + e.amount, 9223372036854775807)
           WHERE key_total.key = h.key;
-          IF h.budgets LIKE '[%' THEN PERFORM settle_budgets(h.account, h.budgets, h.amount, e.amount, now_ms); END IF;
+          IF h.budgets LIKE '[%' THEN PERFORM settle_budgets(h.account, CAST(h.budgets AS JSONB), h.amount, e.amount, now_ms); END IF;
           used := used || CAST(ROW(h.account, 0, now_ms, h.key, h.model, 1, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END,
             e.prompt_tokens, e.cached_tokens, e.completion_tokens, e.reasoning_tokens, e.amount) AS counted);
         ELSE
@@ -226,8 +244,8 @@ BEGIN
               (SELECT posted - held FROM balance WHERE balance.account = h.account),
               (SELECT greatest(cap - spent - held, 0) FROM key_total WHERE key_total.key = h.key AND cap IS NOT NULL),
               (SELECT min(greatest(had.amount - spent - held, 0))
-                FROM json_array_elements(CASE WHEN h.budgets LIKE '[%' THEN CAST(h.budgets AS JSON) END) AS listed (one_budget)
-                  JOIN budget_use AS had ON had.account = h.account AND had.budget = one_budget ->> 0
+                FROM jsonb_array_elements(CASE WHEN h.budgets LIKE '[%' THEN CAST(h.budgets AS JSONB) END) AS listed (one_budget)
+                  JOIN budget_period AS had ON had.account = h.account AND had.budget = one_budget ->> 0
                     AND had.period_start = CAST(one_budget ->> 1 AS BIGINT)));
             used := used || CAST(ROW(h.account, 0, s.at, h.key, h.model, 0, CASE e.outcome WHEN 'answered' THEN 0 ELSE 1 END
               - CASE s.outcome WHEN 'answered' THEN 0 ELSE 1 END, e.prompt_tokens - s.prompt_tokens,
@@ -249,7 +267,7 @@ BEGIN
             UPDATE balance SET posted = posted - booked WHERE balance.account = h.account;
             UPDATE key_total SET spent = least(CAST(spent AS NUMERIC) + booked, 9223372036854775807)
             WHERE key_total.key = h.key;
-            IF h.budgets LIKE '[%' THEN PERFORM settle_budgets(h.account, h.budgets, 0, booked, now_ms); END IF;
+            IF h.budgets LIKE '[%' THEN PERFORM settle_budgets(h.account, CAST(h.budgets AS JSONB), 0, booked, now_ms); END IF;
           END IF;
         END IF;
       END IF;

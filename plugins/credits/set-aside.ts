@@ -1,0 +1,241 @@
+/** Sets credit aside for a request: in the account, in the cap of its key, and in each of its budgets, or in none of them. */
+import {
+  type Budgets,
+  budgetName,
+  type Catalog,
+  type ChainedBudget,
+  type Chat,
+  type ExchangeWith,
+  type HoldResult,
+  isRefusal,
+  type Model,
+  mayUse,
+  type NanoUsd,
+  type Price,
+  type Refusal,
+  refuse,
+  type ShortHold,
+} from '#contract'
+import { type Bill, billOf } from './bill.ts'
+import { LARGEST } from './charge.ts'
+import { affordableCap, holdFor, smallestCap } from './hold.ts'
+import { roundedDown, roundedUp } from './rounded.ts'
+import { type Books, isUnavailable } from './settle.ts'
+
+/** The header that says that the output was capped below what the client asked for. */
+const CAP_HEADER = 'x-tollgate-max-output-tokens'
+/** These say that a budget made another model answer, and name both. */
+const MODEL_HEADER = 'x-tollgate-model'
+const BUDGET_HEADER = 'x-tollgate-budget'
+
+export interface SetAsideParts {
+  readonly exchange: ExchangeWith<'key' | 'account'>
+  readonly price: Price
+  /** Those that count the request. */
+  readonly chain: readonly ChainedBudget[]
+  /** Whether the output cap may be lowered to what can be paid. */
+  readonly clamps: boolean
+  readonly books: SetAsideBooks
+  setHeader(name: string, value: string): void
+  /** Ends a hold that may not have been written. */
+  abandon(): void
+}
+
+export interface SetAsideBooks extends Books {
+  readonly catalog: Catalog
+  readonly budgets: Budgets
+}
+
+/** The amount on hold, and the bill that it pays. */
+export interface SetAside {
+  readonly amount: NanoUsd
+  readonly bill: Bill
+}
+
+/**
+ * Commits the hold, perhaps with a lowered cap or for another model, or throws the refusal.
+ * @returns null: another model answers, and is free
+ */
+export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
+  const { exchange } = parts
+  let { price, chain } = parts
+  for (;;) {
+    const bill = billOf(exchange, price)
+    const asked = bill.chat?.cap ?? 0
+    const { amount, result, short } = await holdWithin(parts, bill, chain)
+    if (result.held) {
+      noteCap(parts, bill.chat, asked, short)
+      return { amount, bill }
+    }
+    const budget = result.reason === 'short' && result.of === 'budget' ? chain[result.budget!]! : null
+    const other = budget && otherModel(parts, budget)
+    if (budget === null || other === null) throw refusalFor(parts, result, bill, budget)
+    const isTaken = askInstead(parts, other, budget)
+    if (isTaken && other.price === null) return null
+    if (isTaken) price = other.price!
+    // The cost of the other model does not count in this budget, which could not pay.
+    chain = chain.flatMap(each => (each !== budget ? each : isTaken ? [] : withoutOther(each)))
+  }
+}
+
+interface Tried {
+  readonly amount: NanoUsd
+  readonly result: HoldResult
+  /** The limits that were short, each once: so a request is tried a few times at most. */
+  readonly short: readonly string[]
+}
+
+/** Holds, with lower and lower caps as long as that may help. */
+async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly ChainedBudget[]): Promise<Tried> {
+  const { exchange, books, clamps, abandon } = parts
+  const { chat, model } = bill
+  const short: string[] = []
+  let amount = 0n
+  const tryHold = (): Promise<HoldResult> => {
+    const bound = bill.bound()
+    const needed = bill.hold(bound)
+    amount = needed < LARGEST ? needed : LARGEST
+    return books.ledger.hold({
+      exchange: exchange.id,
+      accountId: exchange.account.id,
+      keyId: exchange.key.id,
+      amount,
+      model: bill.modelId,
+      price: bill.price,
+      bound,
+      idempotencyKey: exchange.idempotencyKey,
+      tags: exchange.tags,
+      ...(chain.length === 0 ? null : { budgets: chain }),
+    })
+  }
+  try {
+    let result = await tryHold()
+    while (isShort(result) && chat && model && clamps) {
+      const what = nameOfShort(result, chain)
+      // Another model answers rather than a short answer.
+      if (short.includes(what) || (result.of === 'budget' && otherModel(parts, chain[result.budget!]!))) break
+      short.push(what)
+      const before = chat.cap
+      chat.cap = affordableCap(chat, model, bill.price, result.available)
+      if (chat.cap === before) break
+      result = await tryHold()
+    }
+    return { amount, result, short }
+  } catch (cause) {
+    // The ledger refuses a mistake each time, and has written nothing.
+    if (!isUnavailable(cause)) throw cause
+    // A hold whose commit failed may have been written. Nothing is sent for it, so it is given back.
+    if (cause.written !== 'not_written') abandon()
+    throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
+  }
+}
+
+const isShort = (result: HoldResult): result is ShortHold => !result.held && result.reason === 'short'
+
+const withoutOther = (budget: ChainedBudget): ChainedBudget => ({ ...budget, rule: { ...budget.rule, then: 'refuse' } })
+
+function nameOfShort({ of, budget }: ShortHold, chain: readonly ChainedBudget[]): string {
+  if (of === 'budget') return `the budget "${budgetName(chain[budget!]!.rule)}"`
+  return of === 'key' ? "the key's spending cap" : 'the balance'
+}
+
+function noteCap({ exchange, setHeader }: SetAsideParts, chat: Chat | null, asked: number, short: readonly string[]) {
+  if (chat === null || chat.cap >= asked) return
+  setHeader(CAP_HEADER, String(chat.cap))
+  const verb = short.length > 1 ? 'do' : 'does'
+  exchange.note(`output capped at ${chat.cap} tokens: ${short.join(' and ')} ${verb} not pay for ${asked}`)
+}
+
+/** The model that a budget names for what it cannot pay; null: it is missing, or the key may not use it. */
+function otherModel({ exchange, books }: SetAsideParts, { rule: { then = 'refuse' } }: ChainedBudget): Model | null {
+  if (then === 'refuse' || exchange.targets !== undefined || exchange.chat?.forModel === undefined) return null
+  const model = books.catalog.find(then)
+  return model !== undefined && mayUse(model, exchange.key) ? model : null
+}
+
+/** Whether the other model takes the request. It may be the one that was asked for. */
+function askInstead({ exchange, setHeader }: SetAsideParts, model: Model, budget: ChainedBudget): boolean {
+  const asked = exchange.model!.id
+  if (asked === model.id) return true
+  try {
+    exchange.askInstead(model)
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+    return false
+  }
+  const name = budgetName(budget.rule)
+  setHeader(MODEL_HEADER, model.id)
+  setHeader(BUDGET_HEADER, name)
+  exchange.note(`${model.id} answers in place of ${asked}: the budget "${name}" ${budget.whose} does not pay for it`)
+  return true
+}
+
+/** The smallest hold under which this request would have been let through. */
+function leastHold({ chat, model, price, hold, bound }: Bill, clamps: boolean): NanoUsd {
+  if (!chat || !model || !clamps) return hold(bound())
+  return holdFor(chat, model, price, Math.min(smallestCap(model), chat.cap))
+}
+
+/** Whether a lower output cap would let the request through: advice that cannot help sends people the wrong way. */
+function canAskForLess({ chat, model, price }: Bill, available: NanoUsd): boolean {
+  return chat !== null && model !== null && holdFor(chat, model, price, 1) <= available
+}
+
+function refusalFor(
+  parts: SetAsideParts,
+  result: Exclude<HoldResult, { held: true }>,
+  bill: Bill,
+  budget: ChainedBudget | null,
+): Refusal {
+  const { exchange, clamps } = parts
+  if (result.reason !== 'short') {
+    if (result.reason === 'frozen') return refuse('account_frozen')
+    return refuse('invalid_api_key', { detail: `no account ${exchange.account.id}` })
+  }
+  const needed = leastHold(bill, clamps)
+  // A limit that was set below what is spent and held leaves less than nothing.
+  const [available, aside] = [roundedDown(result.available), roundedUp(needed)]
+  if (result.available + result.onHold >= needed) {
+    const [free, whose] = FREE_OF[result.of](budget)
+    return refuse('credit_on_hold', {
+      retryAfterMs: 1000,
+      message: `${aside} must be set aside for this request, ${available} ${free} and ${roundedDown(result.onHold)} is held for ${whose} open requests. Try again when they are over.`,
+    })
+  }
+  const canBeLess = canAskForLess(bill, result.available)
+  if (budget !== null) return exhausted(parts, budget, { left: available, aside, canBeLess })
+  const less = canBeLess ? ', or ask for less with max_completion_tokens' : ''
+  if (result.of === 'key') {
+    return refuse('spending_cap_reached', {
+      message: `Of this key's spending cap ${available} is left, and ${aside} must be set aside for this request. Raise the cap (tollgate key update KEY --cap DOLLARS, or the dashboard's API keys)${less === '' ? ' or' : ','} use another key${less}.`,
+    })
+  }
+  return refuse('insufficient_quota', {
+    message: `The account has ${available} of credit, and ${aside} must be set aside for this request. Add credit${less}.`,
+  })
+}
+
+/** The free part, and whose requests hold the rest. */
+const FREE_OF: Record<ShortHold['of'], (budget: ChainedBudget | null) => readonly [free: string, whose: string]> = {
+  account: () => ['is free', "the account's"],
+  key: () => ["of the key's spending cap is free", "the key's"],
+  budget: budget => [`of the budget "${budgetName(budget!.rule)}" ${budget!.whose} is free`, 'its'],
+}
+
+/** Names the budget, its amount and when it begins anew: client libraries do not try again. */
+function exhausted(
+  { books, setHeader }: SetAsideParts,
+  budget: ChainedBudget,
+  { left, aside, canBeLess }: { readonly left: string; readonly aside: string; readonly canBeLess: boolean },
+): Refusal {
+  const { rule, whose } = budget
+  const name = budgetName(rule)
+  const resets = books.budgets.resets(budget)
+  setHeader(BUDGET_HEADER, name)
+  const period = rule.every === 'life' ? '' : ` for this ${rule.every}`
+  const when = resets === null ? 'It does not reset.' : `It resets at ${resets}.`
+  const less = canBeLess ? ' Or ask for less with max_completion_tokens.' : ''
+  return refuse('budget_exhausted', {
+    message: `Of the budget "${name}" ${whose} ${left} is left${period}, and ${aside} must be set aside for this request. ${when}${less}`,
+  })
+}

@@ -1,0 +1,99 @@
+/** The budgets that count a request, each with its row in the ledger: whom it limits, and the period of now. */
+import {
+  type Budget,
+  type Budgets,
+  budgetName,
+  type ChainedBudget,
+  type Clock,
+  type Exchange,
+  type Key,
+  marksOf,
+} from '#contract'
+import { periodAt, showTime } from './periods.ts'
+
+const NONE: readonly ChainedBudget[] = []
+
+/** Whom a budget limits. */
+export interface Spender {
+  readonly account: { readonly name: string; readonly budgets?: readonly Budget[] }
+  readonly key: Pick<Key, 'id' | 'name' | 'budgets'>
+  readonly tags?: Readonly<Record<string, string>> | undefined
+}
+
+/** @param budgetsOf those of a plan, by its name */
+export function createBudgets(clock: Clock, budgetsOf: (plan: string) => readonly Budget[]): Budgets {
+  return {
+    chain(exchange: Exchange, own, place) {
+      const { account, key, tags } = exchange
+      if (account === undefined || key === undefined) return NONE
+      const plan = budgetsOf(account.plan)
+      if (account.budgets === undefined && key.budgets === undefined && plan.length + own.length === 0) return NONE
+      const spender = { account, key, tags }
+      const now = clock.now()
+      return [
+        ...ofOwners(spender, now),
+        ...chainOf(plan, `plan ${account.plan}`, spender, now),
+        ...chainOf(own, `policy ${place}`, spender, now),
+      ]
+    },
+    resets: ({ end, rule }) => (end === null ? null : showTime(end, rule.zone ?? UTC)),
+  }
+}
+
+const UTC = 'UTC'
+
+/** The budgets of the account itself and of the key itself. */
+export function ofOwners(spender: Spender, nowMs: number): readonly ChainedBudget[] {
+  const { account, key } = spender
+  return [
+    ...chainOf(account.budgets ?? [], 'account', spender, nowMs),
+    ...chainOf(key.budgets ?? [], `key`, spender, nowMs),
+  ]
+}
+
+/**
+ * @param place where the budgets are written; a part of their names
+ * @param nowMs milliseconds since the epoch
+ */
+export function chainOf(
+  budgets: readonly Budget[],
+  place: string,
+  spender: Spender,
+  nowMs: number,
+): readonly ChainedBudget[] {
+  return budgets.map(rule => {
+    const { subject, whose } = subjectOf(rule, spender)
+    const { start, end } = periodAt(rule.every, rule.zone ?? UTC, nowMs)
+    const budget = [place, budgetName(rule), rule.every, subject].map(escaped).join('/')
+    return { budget, start, end, amount: rule.amount, marks: marksOf(rule), rule, whose }
+  })
+}
+
+/** Requests without a value of the tag share one budget, so none is unlimited. */
+function subjectOf({ per }: Budget, { account, key, tags }: Spender): { subject: string; whose: string } {
+  if (per === 'account') return { subject: '', whose: `of the account ${account.name}` }
+  if (per === 'key') return { subject: key.id, whose: `of the key ${key.name}` }
+  if (per === 'caller') return { subject: key.id, whose: `of the caller ${key.name}` }
+  const tag = per.slice('tag '.length)
+  const value = tags?.[tag] ?? ''
+  return { subject: value, whose: value === '' ? `of requests without ${tag}` : `of ${tag} ${value}` }
+}
+
+const escaped = (part: string): string => part.replaceAll('%', '%25').replaceAll('/', '%2F')
+const unescaped = (part: string): string => part.replaceAll('%2F', '/').replaceAll('%25', '%')
+
+/** The parts of a name in the ledger. */
+export interface BudgetParts {
+  /** `account`, `key`, `plan NAME` or `policy NAME/STEP`. */
+  readonly place: string
+  readonly name: string
+  readonly every: string
+  /** The id of a key, the value of a tag, or empty. */
+  readonly subject: string
+}
+
+/** The parts of a name that `chainOf` has made. */
+export function partsOf(budget: string): BudgetParts {
+  const [place = '', name = '', every = '', subject = ''] = budget.split('/').map(unescaped)
+  return { place, name, every, subject }
+}

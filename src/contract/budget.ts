@@ -1,0 +1,125 @@
+/** Budgets limit spending in a period. Design section 16. */
+import { type NanoUsd, unit } from './quantities.ts'
+
+/** How long a period is. A `life` has no end. Weeks begin on Monday (ISO 8601). */
+export const EVERY = ['hour', 'day', 'week', 'month', 'life'] as const
+/** One of them. */
+export type Every = (typeof EVERY)[number]
+
+/** The subjects of a budget, each within an account. `caller`: whom a key or a token identifies. */
+export type BudgetPer = 'account' | 'key' | 'caller' | `tag ${string}`
+
+/** A limit on spending in a period, as a plan, a policy, an account or a key has it. */
+export interface Budget {
+  /** For people, and one of its kind in its place. Default: `PER EVERY`. */
+  readonly name?: string
+  readonly per: BudgetPer
+  readonly amount: NanoUsd
+  readonly every: Every
+  /** Where days begin: a name of the IANA time zone database. Default: UTC. */
+  readonly zone?: string
+  /** At which parts of the amount there is an alert, in percent: `80%`. Default: 80 % and 100 %. */
+  readonly at?: readonly string[]
+  /** `refuse`, or the model that answers what the budget cannot pay. Default: refuse. */
+  readonly then?: string
+}
+
+/** A budget for one hold: its row in the ledger, and its limit. */
+export interface HoldBudget {
+  /** The place of the budget, its name, its period and whom it limits; unique in the account. */
+  readonly budget: string
+  /** The period, in milliseconds since the epoch. */
+  readonly start: number
+  /** Null: it has no end. */
+  readonly end: number | null
+  readonly amount: NanoUsd
+  /** In percent of the amount, the lowest first. */
+  readonly marks: readonly number[]
+}
+
+/** A budget that counts a request. */
+export interface ChainedBudget extends HoldBudget {
+  readonly rule: Budget
+  /** For people: `of the key app`. */
+  readonly whose: string
+}
+
+/** A budget in YAML, for the schema of settings. */
+export const BUDGET_SCHEMA = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['per', 'amount', 'every'],
+  properties: {
+    name: {
+      type: 'string',
+      pattern: '^[^\\p{C}]{1,60}$',
+      sentence: 'must be 1 to 60 visible characters',
+      description: 'The name in refusals, headers and alerts. Default: PER EVERY, such as "key month".',
+    },
+    per: {
+      type: 'string',
+      pattern: '^(account|key|caller|tag [A-Za-z_][\\w-]{0,63})$',
+      sentence: 'must be account, key, caller or "tag NAME"',
+      description: 'Who has a budget of their own, each within an account: account, key, caller, or "tag NAME".',
+    },
+    amount: { ...unit('money'), description: 'What may be spent and held in a period: $100.' },
+    every: { enum: EVERY, description: 'The period. Weeks begin on Monday; life has no end.' },
+    zone: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 64,
+      description: 'The time zone in which days begin, such as Europe/Berlin. Default: UTC.',
+    },
+    at: {
+      type: 'array',
+      uniqueItems: true,
+      maxItems: 10,
+      items: { type: 'string', pattern: '^([1-9]\\d?|100)%$', sentence: 'must be a percentage from 1% to 100%' },
+      description: 'At which parts of the amount there is an alert. Default: [80%, 100%].',
+    },
+    then: {
+      type: 'string',
+      minLength: 1,
+      description: 'refuse, or the id of a model that answers what the budget cannot pay. Default: refuse.',
+    },
+  },
+} as const
+
+const DEFAULT_MARKS: readonly number[] = [80, 100]
+
+/** The marks of a budget in percent, the lowest first. */
+export function marksOf({ at }: Pick<Budget, 'at'>): readonly number[] {
+  return at === undefined ? DEFAULT_MARKS : at.map(text => Number.parseInt(text, 10)).sort((a, b) => a - b)
+}
+
+/** Its own name, or `PER EVERY`. */
+export const budgetName = ({ name, per, every }: Budget): string => name ?? `${per} ${every}`
+
+/** Whether there is such a time zone. */
+export function isZone(zone: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: zone }) !== null
+  } catch {
+    return false
+  }
+}
+
+/**
+ * The mistakes in a list of budgets that its schema cannot find: an unknown time zone, or a name that occurs twice.
+ * @returns the place in the list with the sentence
+ */
+export function problemsOfBudgets(budgets: readonly Budget[]): { readonly at: string; readonly message: string }[] {
+  const names = new Set<string>()
+  return budgets.flatMap((budget, index) => {
+    const found: { at: string; message: string }[] = []
+    if (budget.zone !== undefined && !isZone(budget.zone)) {
+      found.push({ at: `/${index}/zone`, message: 'is not a time zone such as Europe/Berlin or UTC' })
+    }
+    const name = `${budgetName(budget)} ${budget.every}`
+    if (names.has(name)) {
+      found.push({ at: `/${index}`, message: `is a second budget "${budgetName(budget)}"; give it a \`name\`` })
+    }
+    names.add(name)
+    return found
+  })
+}

@@ -1,0 +1,59 @@
+/** The budgets that accounts and keys have themselves, each a list in the row of its owner. One for each length of a period. */
+import { EVERY, isZone } from '#contract'
+import type { Database } from '../engine/database.ts'
+import { invalid, notFound } from '../mistakes.ts'
+import { money, text } from '../money/preconditions.ts'
+import type { BudgetChange } from '../store.ts'
+import { createAccountFinder } from './accounts.ts'
+import { readBudgets, writeBudgets } from './own-budgets.ts'
+
+const MARK = /^([1-9]\d?|100)%$/
+
+export interface BudgetOperations {
+  setBudget(change: BudgetChange): void
+}
+
+export function createBudgetOperations(database: Database): BudgetOperations {
+  const idOf = createAccountFinder(database)
+  const statements = {
+    account: prepare(database, 'account'),
+    key: prepare(database, 'key'),
+  }
+  return {
+    setBudget({ of, name, every, budget }) {
+      const id = of === 'account' ? idOf(name) : name
+      const { find, put } = statements[of]
+      const row = find.get(id)
+      if (row === undefined)
+        throw notFound(`The key ${JSON.stringify(id)} does not exist. A list of keys shows their ids.`)
+      const others = readBudgets(row['budgets'], of)?.filter(other => other.every !== every) ?? []
+      const all = budget === null ? others : [...others, { ...budget, per: of, every }]
+      all.sort((a, b) => EVERY.indexOf(a.every) - EVERY.indexOf(b.every))
+      put.run(all.length === 0 ? null : writeBudgets(all), id)
+    },
+  }
+}
+
+function prepare(database: Database, table: 'account' | 'key') {
+  return {
+    find: database.prepare(`SELECT budgets FROM ${table} WHERE id = ?`),
+    put: database.prepare(`UPDATE ${table} SET budgets = ? WHERE id = ?`),
+  }
+}
+
+/** Throws a `StoreError` that names what is wrong. */
+export function checkBudget({ every, budget }: BudgetChange): void {
+  if (!EVERY.includes(every)) throw invalid(`budget: every ${JSON.stringify(every)} is not one of ${EVERY.join(', ')}.`)
+  if (budget === null) return
+  const { amount, zone, at = [], then } = budget
+  money('budget', 'amount', amount)
+  if (then !== undefined) text('budget', 'model in then', then)
+  if (zone !== undefined && !isZone(zone)) {
+    throw invalid(`budget: ${JSON.stringify(zone)} is not a time zone such as Europe/Berlin or UTC.`)
+  }
+  for (const mark of at) {
+    if (MARK.test(mark)) continue
+    throw invalid(`budget: the mark ${JSON.stringify(mark)} is not a percentage from 1% to 100%.`)
+  }
+  if (new Set(at).size < at.length) throw invalid('budget: a mark is there twice.')
+}
