@@ -25,6 +25,7 @@ export class Seen {
   shortOfCredit = 0
   charged = 0
   atKeysCap = 0
+  overBudget = 0
   /** Lines of exchanges that came so far that there was, or could have been, an answer. */
   sent = 0
   readonly routes = new Set<string>()
@@ -48,6 +49,7 @@ export class Seen {
     if (charged > 0n) this.charged++
     if (code === 'insufficient_quota' || code === 'credit_on_hold') this.shortOfCredit++
     if (code === 'spending_cap_reached') this.atKeysCap++
+    if (code === 'budget_exhausted') this.overBudget++
   }
 }
 
@@ -149,6 +151,10 @@ function creditGaps(seen: Seen, told: Told): (Gap | false)[] {
     seen.atKeysCap > 0 && {
       about: "keys' spending caps",
       sentence: `${of(seen.atKeysCap, seen)} had reached theirs: they have again. No other key has one here.`,
+    },
+    seen.overBudget > 0 && {
+      about: 'budgets of accounts and keys',
+      sentence: `${of(seen.overBudget, seen)} had exhausted a budget. A replay has those of plans and policies, from the first line on; those that accounts and keys have themselves are not in a log.`,
     },
   ]
 }

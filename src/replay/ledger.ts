@@ -2,7 +2,7 @@
  * The ledger of a replay: holds and charges as the real one keeps them, in memory. What is not in a usage log (what an
  * account owns, what a key may spend) is what somebody says, or what the recorded verdict lets one conclude.
  */
-import type { HoldResult, Ledger, NanoUsd } from '#contract'
+import type { HoldBudget, HoldResult, Ledger, NanoUsd } from '#contract'
 import type { LogLine } from './line.ts'
 
 interface Purse {
@@ -13,7 +13,13 @@ interface Purse {
 
 interface Open {
   readonly purse: Purse
+  readonly uses: readonly BudgetUse[]
   readonly amount: NanoUsd
+}
+
+interface BudgetUse {
+  spent: NanoUsd
+  held: NanoUsd
 }
 
 /** What an account begins with, by its id or name; null: as much as it takes. */
@@ -26,6 +32,7 @@ const LARGEST: NanoUsd = 2n ** 63n - 1n
 export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) => LogLine | undefined): Ledger {
   const purses = new Map<string, Purse>()
   const open = new Map<string, Open>()
+  const budgetUses = new Map<string, BudgetUse>()
 
   function purseOf(line: LogLine | undefined, id: string): Purse {
     let purse = purses.get(id)
@@ -33,8 +40,15 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
     return purse
   }
 
+  function useOf(account: string, { budget, start }: HoldBudget): BudgetUse {
+    const name = `${account} ${start} ${budget}`
+    let use = budgetUses.get(name)
+    if (!use) budgetUses.set(name, (use = { spent: 0n, held: 0n }))
+    return use
+  }
+
   return {
-    async hold({ exchange, accountId, amount }): Promise<HoldResult> {
+    async hold({ exchange, accountId, amount, budgets = [] }): Promise<HoldResult> {
       const line = lineOf(exchange)
       const purse = purseOf(line, accountId)
       const refused = line ? recorded(line, purse) : null
@@ -43,8 +57,16 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
       if (available < amount) {
         return { held: false, reason: 'short', of: 'account', available, onHold: purse.held }
       }
+      const uses = budgets.map(budget => useOf(accountId, budget))
+      const short = uses.findIndex(({ spent, held }, index) => spent + held + amount > budgets[index]!.amount)
+      if (short >= 0) {
+        const { spent, held } = uses[short]!
+        const left = budgets[short]!.amount - spent - held
+        return { held: false, reason: 'short', of: 'budget', budget: short, available: left, onHold: held }
+      }
       purse.held += amount
-      open.set(exchange, { purse, amount })
+      for (const use of uses) use.held += amount
+      open.set(exchange, { purse, uses, amount })
       return { held: true, available: available - amount }
     },
     async settle({ exchange, amount }) {
@@ -53,6 +75,10 @@ export function createLedger(balanceOf: BalanceOf, lineOf: (exchange: string) =>
       open.delete(exchange)
       hold.purse.held -= hold.amount
       if (hold.purse.posted !== null) hold.purse.posted -= amount
+      for (const use of hold.uses) {
+        use.held -= hold.amount
+        use.spent += amount
+      }
       return 'settled'
     },
     async checkpoint() {},

@@ -1,6 +1,9 @@
 /** How a hold and a charge came about: the sums of the step that made them, written out. Shown only when they come out even. */
 
 import {
+  type Budget,
+  budgetName,
+  type ChainedBudget,
   type Chat,
   type CostLine,
   ceiling,
@@ -29,6 +32,19 @@ export interface HoldStory extends Sum {
   /** Tokens of all choices together. */
   readonly outputCap: number
   readonly available: NanoUsd
+  /** Those in which it counts. */
+  readonly budgets: readonly BudgetStory[]
+}
+
+/** A budget in which a hold counts. */
+export interface BudgetStory {
+  readonly name: string
+  /** For people: `of the key app`. */
+  readonly whose: string
+  readonly every: Budget['every']
+  readonly zone: string
+  readonly amount: NanoUsd
+  readonly then: string
 }
 
 /** What was charged when it was over. */
@@ -48,6 +64,10 @@ export function holdStory(holds: readonly SeenHold[], exchange: Exchange | null)
     inputCeiling: bound.input ?? null,
     outputCap: bound.output ?? 0,
     available: last.result.available,
+    budgets: ((last.request.budgets ?? []) as readonly ChainedBudget[]).map(({ rule, whose, amount }) => {
+      const { every, zone = 'UTC', then = 'refuse' } = rule
+      return { name: budgetName(rule), whose, every, zone, amount, then }
+    }),
   }
 }
 

@@ -26,6 +26,7 @@ export function storyJson(story: Story): string {
       output_cap: hold.outputCap,
       price: priceFields(hold.price),
       available: formatMoney(hold.available),
+      budgets: hold.budgets.map(({ amount, ...budget }) => ({ ...budget, amount: formatMoney(amount) })),
     },
     charge: charge && { amount: formatMoney(charge.amount), formula: charge.formula, source: charge.source },
     targets: story.targets,

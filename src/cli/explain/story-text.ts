@@ -1,7 +1,7 @@
 /** A story as people read it on a terminal. */
 
 import { pairs, showNano, table } from '../format.ts'
-import type { HoldStory } from './money.ts'
+import type { BudgetStory, HoldStory } from './money.ts'
 import type { SentStory, StepStory, Story, TargetStory } from './story.ts'
 import type { Change } from './targets.ts'
 import { wrapped } from './text.ts'
@@ -80,13 +80,25 @@ function moneyText({ hold, charge }: Story): string {
   const made = (formula: string | null) => (formula === null ? '' : ` = ${formula}`)
   return lines([
     'MONEY',
-    ...(hold ? [wrapped(`hold    ${showNano(hold.amount)}${made(hold.formula)}`, '  '), leftText(hold)] : []),
+    ...(hold
+      ? [
+          wrapped(`hold    ${showNano(hold.amount)}${made(hold.formula)}`, '  '),
+          leftText(hold),
+          ...hold.budgets.map(budgetText),
+        ]
+      : []),
     ...(charge ? [wrapped(`charge  ${showNano(charge.amount)}${made(charge.formula)} (${charge.source})`, '  ')] : []),
     ...(charge?.source === 'reported' ? ['  Its tokens are those that the scripted provider reports.'] : []),
   ])
 }
 
 const leftText = ({ available }: HoldStory) => `          ${showNano(available)} stays available meanwhile`
+
+function budgetText({ name, whose, every, zone, amount, then }: BudgetStory): string {
+  const period = every === 'life' ? 'in all' : `each ${every}, ${zone}`
+  const otherwise = then === 'refuse' ? '' : `; then ${then} answers`
+  return wrapped(`counts in the budget "${name}" ${whose}: ${showNano(amount)} ${period}${otherwise}`, '          ')
+}
 
 function upstreamText({ targets, sent }: Story): string[] {
   const asked = targets.length === 0 ? [] : [lines(['TARGETS', ...targets.map(targetText)])]

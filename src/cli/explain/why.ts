@@ -1,6 +1,6 @@
 /** Why a step did what it did, and when it would have done otherwise, as far as that can be known from outside of it. */
 
-import { type Exchange, formatSpan, type NanoUsd, type TrailEntry } from '#contract'
+import { budgetName, type ChainedBudget, type Exchange, formatSpan, type NanoUsd, type TrailEntry } from '#contract'
 import type { StepConfig } from '../../config/configuration.ts'
 import { showNano } from '../format.ts'
 import { remarksOf } from '../trail-words.ts'
@@ -116,11 +116,13 @@ function cacheText(found: string | undefined): string | null {
 export function shortText(holds: readonly SeenHold[]): string | null {
   const last = holds.at(-1)
   if (!last || last.result.held || last.result.reason !== 'short') return null
-  const { of, available, onHold } = last.result
+  const { of, available, onHold, budget } = last.result
+  const budgets = (last.request.budgets ?? []) as readonly ChainedBudget[]
+  const what = of === 'budget' ? `budget "${budgetName(budgets[budget!]!.rule)}"` : of
   const capped =
     holds.length > 1 ? `, and ${showNano(smallestOf(holds))} with the output cap lowered to ${capOf(last)}` : ''
   const first = holds[0]!.request.amount
-  return `needs ${showNano(first)}${capped}; the ${of} has ${showNano(available)} available and ${showNano(onHold)} on hold`
+  return `needs ${showNano(first)}${capped}; the ${what} has ${showNano(available)} available and ${showNano(onHold)} on hold`
 }
 
 function smallestOf(holds: readonly SeenHold[]): NanoUsd {

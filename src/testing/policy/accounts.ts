@@ -1,7 +1,7 @@
 /** Who is there when a scripted request comes: accounts with their credit, and a key of each. */
 import type { Key } from '#contract'
 import type { TestGateway } from '../../simulate/whole-gateway.ts'
-import type { AccountShape, KeyShape, TestShape } from './schema.ts'
+import type { AccountShape, KeyShape, OwnBudget, TestShape } from './schema.ts'
 
 /** The account's id and name, its key, and the key as clients send it. */
 export interface Person {
@@ -42,7 +42,13 @@ export async function settle({ store }: Pick<TestGateway, 'store'>, given?: Give
 async function settleOne(
   store: TestGateway['store'],
   name: string,
-  { plan = 'default', balance = 10_000_000_000n, frozen = false, key: said = {} }: AccountShape & { key?: KeyShape },
+  {
+    plan = 'default',
+    balance = 10_000_000_000n,
+    frozen = false,
+    budgets,
+    key: said = {},
+  }: AccountShape & { key?: KeyShape },
 ): Promise<Person> {
   const { id } = await store.createAccount({ name, plan })
   if (balance > 0n) await store.credit({ account: id, amount: balance, reference: `given to ${name}`, actor: 'test' })
@@ -53,6 +59,17 @@ async function settleOne(
     ...(models ? { models } : {}),
     ...(spendingCap === undefined ? {} : { spendingCap }),
   })
+  await setBudgets(store, 'account', id, budgets)
+  await setBudgets(store, 'key', key.id, said.budgets)
   if (frozen) await store.freeze(id, true)
   return { account: id, name, models, key, good: token }
+}
+
+async function setBudgets(
+  store: TestGateway['store'],
+  of: 'account' | 'key',
+  name: string,
+  budgets: readonly OwnBudget[] = [],
+) {
+  for (const { every, ...budget } of budgets) await store.setBudget({ of, name, every, budget })
 }

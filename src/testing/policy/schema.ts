@@ -1,5 +1,5 @@
 /** A file of policy tests as JSON Schema: the descriptions are the manual. And the same as it is read. */
-import { type NanoUsd, unit } from '#contract'
+import { BUDGET_SCHEMA, type Budget, type NanoUsd, unit } from '#contract'
 import type { Fault } from '../../simulate/answers.ts'
 
 const text = (description: string, more: object = {}) => ({ type: 'string', minLength: 1, description, ...more })
@@ -169,10 +169,19 @@ const STEP = {
   expect: EXPECT,
 }
 
+const { per: _per, name: _name, ...ofOne } = BUDGET_SCHEMA.properties
+const BUDGETS = {
+  type: 'array',
+  minItems: 1,
+  description: 'Budgets of its own.',
+  items: { ...BUDGET_SCHEMA, required: ['amount', 'every'], properties: ofOne },
+}
+
 const ACCOUNT = {
   plan: text('Default: default.'),
   balance: money('Its credit. Default: $10.'),
   frozen: { type: 'boolean', description: 'Whether it is frozen.' },
+  budgets: BUDGETS,
 }
 const KEY = map("The account's key.", {
   models: {
@@ -182,6 +191,7 @@ const KEY = map("The account's key.", {
     description: 'The models that it may use. Default: all public ones.',
   },
   spending_cap: money('What it may spend. Default: what the account has.'),
+  budgets: BUDGETS,
 })
 
 const GIVEN = map('How it stands at the beginning.', {
@@ -309,11 +319,16 @@ export interface AccountShape {
   readonly plan?: string
   readonly balance?: NanoUsd
   readonly frozen?: boolean
+  readonly budgets?: readonly OwnBudget[]
 }
+
+/** A budget of an account or a key. */
+export type OwnBudget = Omit<Budget, 'per' | 'name'>
 
 export interface KeyShape {
   readonly models?: readonly string[]
   readonly spending_cap?: NanoUsd
+  readonly budgets?: readonly OwnBudget[]
 }
 
 export interface TestShape extends StepShape {
