@@ -24,6 +24,7 @@ const trail: Schema<readonly TrailEntry[]> = list(
     'note?': says(text, 'What the step itself noted, in free words.'),
   }),
 )
+const tags: Schema<Readonly<Record<string, string>>> = { type: 'object', additionalProperties: text }
 const attempt = { target: text, status: maybe(count), code: maybe(text), ms }
 const attempts = list(shape(attempt))
 
@@ -135,6 +136,7 @@ const VIEWS = {
     attempts,
     trail: says(trail, 'What the steps did.'),
     idempotency_key: maybe(text),
+    tags: says(tags, 'By name; none: there are no tags.'),
   }),
   UsageRowView: view('One span of time, key and model; what was summed over is null.', {
     at: time,
@@ -225,6 +227,7 @@ const VIEWS = {
     account: maybe(text),
     key_id: maybe(text),
     key: says(maybe(text), 'Its name.'),
+    tags: says(tags, 'By name; none: there are no tags.'),
     model: maybe(text),
     stream: maybe(flag),
     status: says(maybe(count), 'What the client got; null: it had left before.'),

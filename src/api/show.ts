@@ -149,6 +149,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     attempts: receipt.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
     trail: receipt.trail,
     idempotency_key: receipt.idempotencyKey,
+    tags: receipt.tags,
   }
 }
 
