@@ -13,12 +13,14 @@ import {
   type Receipt,
   usageFields,
 } from '#contract'
+import type { BudgetLeft } from '../budgets/left.ts'
 import type { Entry, UsageRow } from '../store/money/reports.ts'
 import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
 import { type Link, type OperatorToken, PERSON_PREFIX, type Person, TOKEN_PREFIX } from '../store/people/people.ts'
 import type { Store } from '../store/store.ts'
 import type {
   AccountView,
+  BudgetView,
   EntryView,
   KeyView,
   LinkView,
@@ -93,6 +95,29 @@ export function showKeys(keys: readonly KeySummary[], nowMs: number): readonly K
   // Ids are in the order of time.
   const ended = shown.filter(({ state }) => state !== 'live').reverse()
   return [...shown.filter(({ state }) => state === 'live'), ...ended]
+}
+
+/** A budget with what is left of it. */
+export function showBudget(budget: BudgetLeft): BudgetView {
+  const { place, name, per, key, value, every, zone, start, end, marks, then } = budget
+  return {
+    place,
+    name,
+    per,
+    key_id: key?.id ?? null,
+    key: key?.name ?? null,
+    value,
+    every,
+    zone,
+    amount: formatMoney(budget.amount),
+    spent: formatMoney(budget.spent),
+    held: formatMoney(budget.held),
+    left: formatMoney(budget.left),
+    start: every === 'life' ? null : showTime(start),
+    resets_at: showMaybe(end, showTime),
+    at: marks?.map(mark => `${mark}%`) ?? null,
+    then,
+  }
 }
 
 /** Who gave credit, as the people of the account read it: which of the operators it was is not for them. */
