@@ -2,7 +2,7 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
-import { ofOwners } from '../../src/budgets/chain.ts'
+import { ofOwners } from '../../src/budgets/budget-chain.ts'
 import { describeWith } from '../helpers/missing.ts'
 import { aHold, aSettle } from '../store/requests.ts'
 import { PASSWORD, PHONE, startBrowser, visit, WITHOUT_BROWSER } from './browser.system.ts'

@@ -4,7 +4,7 @@ import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, noAccount } from '../mistakes.ts'
 import { text } from '../money/preconditions.ts'
 import type { NewAccount } from '../store.ts'
-import { readBudgets } from './own-budgets.ts'
+import { readBudgets } from './budgets-column.ts'
 
 export const ACCOUNT_PREFIX = 'acc_'
 const DEFAULT_PLAN = 'default'

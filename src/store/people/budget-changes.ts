@@ -5,7 +5,7 @@ import { invalid, notFound } from '../mistakes.ts'
 import { money, text } from '../money/preconditions.ts'
 import type { BudgetChange } from '../store.ts'
 import { createAccountFinder } from './accounts.ts'
-import { readBudgets, writeBudgets } from './own-budgets.ts'
+import { readBudgets, writeBudgets } from './budgets-column.ts'
 
 const MARK = /^([1-9]\d?|100)%$/
 

@@ -18,7 +18,7 @@ import {
   type NewKey,
 } from '../store.ts'
 import { createAccountFinder } from './accounts.ts'
-import { readBudgets } from './own-budgets.ts'
+import { readBudgets } from './budgets-column.ts'
 import { digest, isToken } from './token.ts'
 
 export const KEY_PREFIX = 'key_'

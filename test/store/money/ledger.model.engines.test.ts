@@ -310,7 +310,7 @@ function compare(model: Model, real: Real, open = model.open().length): void {
   }
   const rows = new Map<string, object>()
   for (const name of ACCOUNTS) {
-    // Of today, of all time, and of the days to which the clock may have gone.
+    // Of today, of all time, and of the days before and after.
     for (const days of [-1, 0, 1]) {
       for (const use of store.reads.listBudgetUses(ids.get(name)!, real.clock.ms + days * 86_400_000)) {
         const { budget, start, amount, held, spent } = use
