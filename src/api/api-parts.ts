@@ -1,6 +1,7 @@
 /** What the account API needs of the gateway around it; `main.ts` introduces them. */
 import type { Clock, Log, Model, NanoUsd } from '#contract'
 import type { Store } from '../store/store.ts'
+import type { DeclaredPlans } from './declared-plans.ts'
 import type { ConfigurationView, ExchangeView, PastExchangeView, ProviderView, ShadowView } from './views.ts'
 
 export interface Registration {
@@ -36,6 +37,7 @@ export interface ApiParts {
   /** Where clients reach the gateway, up to /v1. */
   baseUrl(): string
   models(): readonly Model[]
+  plans(): DeclaredPlans
   /** The other names of a model. */
   aliases(id: string): readonly string[]
   readiness(): { readonly ready: boolean; readonly reason?: string }

@@ -67,6 +67,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     origins,
     baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
     models: () => parts.generation().catalog.list(),
+    plans: () => configuration().plans,
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,
     past: parts.past,

@@ -276,6 +276,7 @@ function plainParts(store: LocalStore, clock: TestClock, log: Log): ApiParts {
     origins: () => [],
     baseUrl: () => 'http://127.0.0.1:8080/v1',
     models: () => MODELS,
+    plans: () => null,
     aliases: id => (id === 'm' ? ['m-latest'] : []),
     readiness: () => ({ ready: true }),
     past: {

@@ -101,6 +101,12 @@ export class StepHandle implements ExchangeOfSteps {
   get hold(): NanoUsd | undefined {
     return this.#exchange.hold
   }
+  get tags(): Readonly<Record<string, string>> | undefined {
+    return this.#exchange.tags
+  }
+  get claims(): Readonly<Record<string, unknown>> | undefined {
+    return this.#exchange.claims
+  }
 
   get attemptsAtMost(): number {
     return this.#exchange.attemptsAtMost

@@ -7,6 +7,7 @@ import type { AccountShape, KeyShape, TestShape } from './schema.ts'
 export interface Person {
   readonly account: string
   readonly name: string
+  readonly plan: string
   /** The models of the key, as the test says them. */
   readonly models: readonly string[] | undefined
   readonly key: Key
@@ -54,5 +55,5 @@ async function settleOne(
     ...(spendingCap === undefined ? {} : { spendingCap }),
   })
   if (frozen) await store.freeze(id, true)
-  return { account: id, name, models, key, good: token }
+  return { account: id, name, plan, models, key, good: token }
 }

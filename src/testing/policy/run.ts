@@ -277,8 +277,8 @@ async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null>
   const which = said.key ?? 'good'
   const step = tokenStepOf(routeFor(configuration, stage.tests.policy, said))
   if (step && which !== 'none' && which !== 'revoked') {
-    const { name: account, models } = person
-    const bearer = { account, nowMs: time.clock.now(), ...(models ? { models } : {}) }
+    const { name: account, plan, models } = person
+    const bearer = { account, plan, nowMs: time.clock.now(), ...(models ? { models } : {}) }
     return tokenFor(step, which, bearer, configuration.models.values())
   }
   switch (which) {
