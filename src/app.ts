@@ -7,7 +7,7 @@ import type { Address, Limits } from './config/configuration.ts'
 import { isLoopback, urlHost } from './config/listen-address.ts'
 import type { Gateway } from './gateway.ts'
 import { parseJson } from './providers/dialects/json-parse.ts'
-import type { Generation } from './request/generation.ts'
+import { type Generation, type LiveRoute, routeFor } from './request/generation.ts'
 import { headProblem, mediaTypeProblem, wantsUpgrade, wantsWebSocket } from './request/http/ambiguous.ts'
 import { dropUnread, noteKnown, requestOwner, watchArrivals } from './request/http/arrivals.ts'
 import { readBody } from './request/http/body.ts'
@@ -232,9 +232,10 @@ function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.
   const router = new Router({ sensitive: true, strict: true })
   /** Most requests are for one of these: found at once, without the router's patterns. */
   const exact = new Map<string, Koa.Middleware>()
-  for (const route of generation.routes) {
-    const { path, methods } = route.config
-    const takesOptions = route.plan.steps.some(step => step.foreign)
+  for (const [path, routes] of Map.groupBy(generation.routes, ({ config }) => config.path)) {
+    const [route] = routes as [LiveRoute]
+    const { methods } = route.config
+    const takesOptions = routes.some(({ plan }) => plan.steps.some(step => step.foreign))
     const serve = (ctx: Koa.ParameterizedContext, id: string): Promise<void> => {
       ctx.state['kind'] = route.config.kind
       if (!methods.includes(ctx.method) && !(takesOptions && ctx.method === 'OPTIONS')) {
@@ -247,7 +248,7 @@ function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.
         if (problem) throw problem
       }
       ctx.state['id'] = id
-      return gateway.handle(ctx as unknown as Context, route, generation)
+      return gateway.handle(ctx as unknown as Context, routeFor(ctx.req.rawHeaders, routes), generation)
     }
     if (/^[\w/.~-]+$/.test(path)) exact.set(path, ctx => serve(ctx, ''))
     else router.all(path.replace('{id}', '*id'), ctx => serve(ctx, idOf(ctx.params['id'])))

@@ -8,6 +8,7 @@ import { Chain } from './common/chain.ts'
 import { firstOfMost } from './common/first-of-most.ts'
 import { SharedCount } from './common/shared-count.ts'
 import { factsOf } from './config/conditions/when.ts'
+import { weightOf } from './config/plan-section.ts'
 import { parseInSlices } from './providers/dialects/json-parse.ts'
 import type { Reply } from './request/finish.ts'
 import type { Generation, LiveRoute } from './request/generation.ts'
@@ -195,9 +196,8 @@ export class Gateway {
   /** Finds out whose work the exchange is. The first steps have let it in, so its client is known from now on. */
   #own(exchange: LiveExchange, { owners }: Work): WorkOwner {
     const { account, ctx, generation } = exchange
-    const { preferredPlans } = generation.configuration
     const owner = account
-      ? owners.account(account.id, preferredPlans.includes(account.plan))
+      ? owners.account(account.id, weightOf(generation.configuration, account.plan))
       : owners.network(ownerOf(exchange))
     exchange.own(owner)
     noteKnown(ctx.req, owner)

@@ -1,5 +1,4 @@
 /** Start, signals, drain: the life of the process around the gateway. */
-
 import type { Server } from 'node:http'
 import { availableParallelism } from 'node:os'
 import type { Clock, Random } from '#contract'
@@ -167,6 +166,7 @@ async function start(parts: StartParts): Promise<Running> {
     clock,
     past,
     models: () => modelNames(reloads.generation().configuration),
+    plans: () => reloads.generation().configuration.plans,
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
   })
   parts.undo.push(control.close)
@@ -215,8 +215,8 @@ async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics)
           : undefined
       return createGeneration({ configuration, previous, createTelemetry: telemetry, ...services })
     },
-    async attempt({ configuration: { routes }, catalog, healthTracker }) {
-      const mistakes = await runDry(routes, { catalog, targets: healthTracker, clock, random }, 'reload')
+    async attempt({ configuration: { routes }, catalog, plans, healthTracker }) {
+      const mistakes = await runDry(routes, { catalog, plans, targets: healthTracker, clock, random }, 'reload')
       return mistakes.map(({ position, message, suggestion }) => brokenPlugin(position, message, suggestion))
     },
     agree: async each => state.threads?.prepare(textsOf(each)),

@@ -10,6 +10,7 @@ import {
   type ErrorCode,
   type Exchange,
   type KeyLookup,
+  type Plans,
   type RefusalOptions,
   type RouteKind,
   refuse,
@@ -22,21 +23,22 @@ export default definePlugin({
   needsBody: false,
   critical: true,
   gives: ['key', 'account'],
-  uses: ['keys', 'clock'],
+  uses: ['keys', 'clock', 'plans'],
   settings: { type: 'object', additionalProperties: false, properties: {} },
-  create(_settings: Record<string, never>, { keys, clock }) {
+  create(_settings: Record<string, never>, { keys, clock, plans }) {
     return {
       decide({ exchange, req }) {
         const secret = presented(req.rawHeaders, TAKE_API_KEY.includes(exchange.route.kind))
         const found = keys.find(secret, clock.now())
-        if (found instanceof Promise) return found.then(lookup => letIn(exchange, secret, lookup))
-        letIn(exchange, secret, found)
+        if (found instanceof Promise) return found.then(lookup => letIn(exchange, secret, lookup, plans))
+        letIn(exchange, secret, found, plans)
       },
+      takes: rawHeaders => rawHeaders.some((value, i) => i % 2 === 1 && /^(bearer +)?tg_/i.test(value)),
     }
   },
 })
 
-function letIn(exchange: Exchange, secret: string, lookup: KeyLookup): void {
+function letIn(exchange: Exchange, secret: string, lookup: KeyLookup, plans: Plans): void {
   if (lookup.found === 'malformed' && secret.startsWith('tg_oper_')) {
     throw unauthorized('malformed_api_key', OPERATORS_TOKEN)
   }
@@ -46,6 +48,8 @@ function letIn(exchange: Exchange, secret: string, lookup: KeyLookup): void {
   if (lookup.account.frozen) throw refuse('account_frozen')
   exchange.give('key', lookup.key)
   exchange.give('account', lookup.account)
+  // Behind the facts: the log then shows whose plan it is.
+  plans.of(lookup.account)
 }
 
 /** Where Anthropic's clients ask. */

@@ -32,6 +32,19 @@ export function bearerToken(rawHeaders: readonly string[]): string {
   return token
 }
 
+/** Whether the token says that it is of this issuer. Nothing is verified here. */
+export function saysIssuer(rawHeaders: readonly string[], issuer: string): boolean {
+  const at = rawHeaders.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'authorization')
+  const token = at < 0 ? undefined : /^bearer +(\S.*)$/i.exec(rawHeaders[at + 1]!)?.[1]
+  if (token === undefined || token.length > LONGEST || !TOKEN.test(token)) return false
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString())
+    return Object(claims)['iss'] === issuer
+  } catch {
+    return false
+  }
+}
+
 /** Something that is no signed token at all. */
 export function malformed() {
   const message = 'After Bearer must come one signed JWT of your identity provider: three parts with dots between them.'

@@ -9,9 +9,13 @@ export interface ClaimSettings {
   readonly account_claim?: string
   readonly key_claim: string
   readonly models_claim?: string
+  readonly plan_claim?: string
+  /** From the values of that claim to plans; the first that a token has counts. */
+  readonly plans?: Readonly<Record<string, string>>
+  readonly plan?: string
 }
 
-/** What is kept of a token: nothing that would let anybody in. */
+/** What is kept of a token: nothing by which a request could be authenticated. */
 export interface Identity {
   /** Stands for the caller as the id of a key does. */
   readonly keyId: string
@@ -19,6 +23,8 @@ export interface Identity {
   /** Name or id of the account. */
   readonly account: string
   readonly models: readonly string[] | null
+  /** Null: the account's own. */
+  readonly plan: string | null
   readonly claims: Claims
   /** Milliseconds since the epoch. */
   readonly issuedAt: number
@@ -43,7 +49,8 @@ export function createReader(settings: ClaimSettings): (claims: Claims) => Ident
       name,
       account: account ?? nameIn(claims, account_claim!, 'an account'),
       models: models_claim === undefined ? null : modelsIn(claims, models_claim),
-      claims,
+      plan: planIn(claims, settings),
+      claims: frozen(claims),
       issuedAt: typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0,
       expiresAt: (claims['exp'] as number) * 1000,
     }
@@ -53,6 +60,44 @@ export function createReader(settings: ClaimSettings): (claims: Claims) => Ident
 /** The fact `key`: no row of the store has it, and the ledger needs none. */
 export function keyOf({ keyId, name, models, issuedAt, expiresAt }: Identity, account: Account): Key {
   return { id: keyId, accountId: account.id, name, models, createdAt: issuedAt, expiresAt, revokedAt: null }
+}
+
+/** The account as this request has it: with the plan of the token. */
+export function withPlan(account: Account, { plan }: Identity): Account {
+  return plan === null || plan === account.plan ? account : { ...account, plan }
+}
+
+const MAX_GROUPS = 1000
+
+/** The plan that the token says, by the map of the settings where there is one; else the plan of the settings. */
+function planIn(claims: Claims, { plan_claim, plans, plan }: ClaimSettings): string | null {
+  if (plan_claim === undefined) return plan ?? null
+  const value = Object.hasOwn(claims, plan_claim) ? claims[plan_claim] : undefined
+  const values = value === undefined && plan !== undefined ? [] : [value].flat()
+  if (values.length > MAX_GROUPS || !values.every(each => typeof each === 'string' && NAME.test(each))) {
+    throw refuse('forbidden', {
+      message: `The token has no claim ${JSON.stringify(plan_claim)} with the name of a plan.`,
+    })
+  }
+  const texts = values as readonly string[]
+  if (plans === undefined && texts.length > 1) {
+    const message = `The claim ${JSON.stringify(plan_claim)} of the token names several plans, and one is needed.`
+    throw refuse('forbidden', { message })
+  }
+  const found = plans === undefined ? texts[0] : Object.keys(plans).find(each => texts.includes(each))
+  const named = found === undefined || plans === undefined ? found : plans[found]
+  if (named !== undefined) return named
+  if (plan !== undefined) return plan
+  throw refuse('forbidden', {
+    message: `No value of the claim ${JSON.stringify(plan_claim)} of the token has a plan here.`,
+  })
+}
+
+/** Later steps get the same object for each request of the token. */
+function frozen<Value>(value: Value): Value {
+  if (typeof value !== 'object' || value === null) return value
+  for (const each of Object.values(value)) frozen(each)
+  return Object.freeze(value)
 }
 
 function nameIn(claims: Claims, claim: string, whom: string): string {

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Accounts, Log } from '#contract'
+import type { Accounts, DecidingStep, Log } from '#contract'
+import { createPlans } from '../../src/config/plan-catalog.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { createSteps, readSettings } from '../../test/helpers/step.ts'
@@ -12,6 +13,7 @@ const rsa = createSigner('RS256', 'rsa-1')
 const elliptic = createSigner('ES256', 'ec-1')
 const edwards = createSigner('EdDSA', 'ed-1')
 const stranger = createSigner('RS256', 'rsa-1')
+const SILENT = { info() {}, warn() {}, error() {} } as Log
 let store: LocalStore
 let accounts: Accounts
 let adaId: string
@@ -66,6 +68,9 @@ describe('settings', () => {
     ['a tolerance of a day', { clock_tolerance: '24h' }],
     ['a timeout beyond the patience for steps', { timeout: '1m' }],
     ['an unknown name', { issuers: [ISSUER] }],
+    ['plans without the claim that they map', { plans: { a: 'pro' } }],
+    ['no plans', { plan_claim: 'groups', plans: {} }],
+    ['a plan without a name', { plan: '' }],
   ])('%s is refused', (_name, settings) => {
     expect(() => gate(settings)).toThrow('jwt:')
   })
@@ -298,4 +303,113 @@ describe('a token that is good', () => {
     expect((await send(token)).refusal).toMatchObject({ code: 'expired_api_key' })
     clock.time = before
   })
+})
+
+describe('the plan of a token', () => {
+  const PLANS = createPlans({
+    plans: new Map(['default', 'pro', 'free'].map(name => [name, { name, models: null, limits: [], weight: 1 }])),
+  })
+  const MAP = { plan_claim: 'groups', plans: { staff: 'pro', everyone: 'free' } }
+  const run = async (settings: object, claims: object, plans = PLANS) => {
+    const send = createSteps([{ use: jwt, with: { ...SETTINGS, ...settings } }], {
+      accounts,
+      clock,
+      log: SILENT,
+      plans,
+    })
+    return send({ headers: [['Authorization', `Bearer ${await good(claims)}`]] })
+  }
+
+  test.each<[name: string, settings: object, claims: object, code: string, says: string]>([
+    ['no claim', MAP, {}, 'forbidden', 'The token has no claim "groups" with the name of a plan.'],
+    ['a number', MAP, { groups: 7 }, 'forbidden', 'no claim "groups"'],
+    ['a list with a number', MAP, { groups: ['staff', 7] }, 'forbidden', 'no claim "groups"'],
+    [
+      'no group that has a plan',
+      MAP,
+      { groups: ['x'] },
+      'forbidden',
+      'No value of the claim "groups" of the token has a plan here.',
+    ],
+    ['no group', MAP, { groups: [] }, 'forbidden', 'has a plan here'],
+    ['a group called as something of every object', MAP, { groups: ['constructor'] }, 'forbidden', 'has a plan here'],
+    ['several plans', { plan_claim: 'plan' }, { plan: ['pro', 'free'] }, 'forbidden', 'names several plans'],
+    ['a plan that is not declared', { plan_claim: 'plan' }, { plan: 'gold' }, 'plan_not_declared', '"gold"'],
+    [
+      'one, although there is a standard',
+      { plan_claim: 'plan', plan: 'free' },
+      { plan: 'gold' },
+      'plan_not_declared',
+      '"gold"',
+    ],
+    [
+      'a number, although there is a standard',
+      { ...MAP, plan: 'free' },
+      { groups: 7 },
+      'forbidden',
+      'no claim "groups"',
+    ],
+  ])('%s is refused', async (_name, settings, claims, code, says) => {
+    const { refusal, passed } = await run(settings, claims)
+    expect(passed).toBe(false)
+    expect(refusal).toMatchObject({ code, status: 403 })
+    expect(refusal!.message).toContain(says)
+  })
+
+  test.each<[name: string, settings: object, claims: object, plan: string]>([
+    ["without settings it is the account's", {}, { plan: 'free' }, 'pro'],
+    ['by name', { plan_claim: 'plan' }, { plan: 'free' }, 'free'],
+    ['by a list of one name', { plan_claim: 'plan' }, { plan: ['free'] }, 'free'],
+    ['by a group', MAP, { groups: 'everyone' }, 'free'],
+    ['by the first group of the map', MAP, { groups: ['everyone', 'x', 'staff'] }, 'pro'],
+    ['the standard without the claim', { ...MAP, plan: 'default' }, {}, 'default'],
+    ['the standard without a known group', { ...MAP, plan: 'default' }, { groups: ['x'] }, 'default'],
+    ['the same for all', { plan: 'free' }, { plan: 'pro' }, 'free'],
+  ])('%s', async (_name, settings, claims, plan) => {
+    const { exchange, passed } = await run(settings, claims)
+    expect(passed).toBe(true)
+    expect(exchange.account).toMatchObject({ id: adaId, plan })
+  })
+
+  test('any name is one where none are declared', async () => {
+    const { exchange } = await run({ plan_claim: 'plan' }, { plan: 'gold' }, createPlans({ plans: null }))
+    expect(exchange.account).toMatchObject({ plan: 'gold' })
+  })
+
+  test('groups that are whole numbers have no order, which is said', () => {
+    const check = jwt.check as unknown as (settings: object) => readonly object[]
+    expect(check({ jwks: INLINE, plans: { '7': 'pro' } })).toEqual([])
+    const message = 'the order of plans counts, and that of a whole number such as 7 is not kept'
+    expect(check({ jwks: INLINE, plans: { staff: 'pro', '7': 'free' } })).toEqual([{ at: '/plans/7', message }])
+  })
+})
+
+test('later steps see all claims, and cannot change them', async () => {
+  const send = createSteps([{ use: jwt, with: SETTINGS }], { accounts, clock, log: SILENT })
+  const headers = [['Authorization', `Bearer ${await good({ team: { name: 'red' } })}`]] as const
+  const { exchange } = await send({ headers })
+  expect(exchange.claims).toMatchObject({ iss: ISSUER, sub: 'alice', team: { name: 'red' } })
+  expect(Object.isFrozen(exchange.claims)).toBe(true)
+  expect(Object.isFrozen(exchange.claims!['team'])).toBe(true)
+})
+
+test('by the issuer it recognizes its own tokens, without verifying them', async () => {
+  const step = jwt.create(readSettings(jwt, SETTINGS) as never, { accounts, clock, log: SILENT } as never, {
+    policy: 'test',
+    id: 'jwt',
+  }) as DecidingStep
+  const takes = (...headers: string[]) => step.takes!(headers)
+  const own = `Bearer ${await good({}, {}, stranger)}`
+  expect(takes('Authorization', own)).toBe(true)
+  expect(takes('authorization', own)).toBe(true)
+  for (const headers of [
+    [],
+    ['Authorization', 'Bearer tg_live_x'],
+    ['Authorization', 'Bearer a.b.c'],
+    ['Authorization', 'Bearer YQ.bnVsbA.YQ'],
+    ['X-Other', own],
+    ['Authorization', `Bearer ${await good({ iss: 'https://else.example' })}`],
+  ]) {
+    expect(takes(...headers)).toBe(false)
+  }
 })

@@ -2,9 +2,9 @@
  * Who is asking, by the word of an identity provider: lets in people and services that carry its signed token (a JWT,
  * RFC 7519) in place of a gateway key, and gives the facts `key` and `account` as `api-key` does.
  */
-import { type Accounts, definePlugin, refuse, unit } from '#contract'
-import { bearerToken } from './bearer.ts'
-import { type ClaimSettings, createReader, type Identity, keyOf } from './identity.ts'
+import { type Accounts, definePlugin, refuse, type SettingsProblem, unit } from '#contract'
+import { bearerToken, saysIssuer } from './bearer.ts'
+import { type ClaimSettings, createReader, type Identity, keyOf, withPlan } from './identity.ts'
 import type { Jwks } from './jwks.ts'
 import { complaintsAbout, createKeySet } from './key-set.ts'
 import { createVerifier } from './verify.ts'
@@ -45,12 +45,13 @@ export default definePlugin({
   needsBody: false,
   critical: true,
   gives: ['key', 'account', 'claims'],
-  uses: ['accounts', 'clock', 'log'],
+  uses: ['accounts', 'clock', 'log', 'plans'],
   settings: {
     type: 'object',
     additionalProperties: false,
     required: ['issuer', 'audience', 'jwks'],
     anyOf: [{ required: ['account'] }, { required: ['account_claim'] }],
+    dependentRequired: { plans: ['plan_claim'] },
     if: { required: ['account'] },
     then: {
       properties: { account_claim: { refused: 'account_claim and account exclude each other; choose one of them' } },
@@ -102,6 +103,22 @@ export default definePlugin({
         default: 'sub',
       },
       models_claim: claim('The claim that lists the models which the caller may use. Left out: every public one.'),
+      plan_claim: claim(
+        "The claim that names the caller's plan, or a group that `plans` maps to one: a text or a list of texts.",
+      ),
+      plans: {
+        type: 'object',
+        minProperties: 1,
+        additionalProperties: { type: 'string', minLength: 1, description: 'The name of a plan.' },
+        description:
+          'The plan of each value that `plan_claim` may have. The first one in this order that the token has counts.',
+      },
+      plan: {
+        type: 'string',
+        minLength: 1,
+        description:
+          'The plan of callers to whom `plan_claim` gives none. Without `plan_claim`: of all callers. Left out: such tokens are refused; without `plan_claim`, the plan of the account.',
+      },
       clock_tolerance: duration('0s', '5m', '30s', "How far the provider's clock may be from this one."),
       refresh: duration('30s', '24h', '10m', 'The key set is fetched again after so long.'),
       keep: duration('1m', '30d', '24h', 'How long it is used while the provider cannot be reached.'),
@@ -109,8 +126,8 @@ export default definePlugin({
       timeout: duration('100ms', '5s', '3s', 'How long a fetch may take.'),
     },
   },
-  check: ({ jwks }: Settings) => complaintsAbout(jwks),
-  create(settings: Settings, { accounts, clock, log }) {
+  check: ({ jwks, plans }: Settings) => [...complaintsAbout(jwks), ...unorderedPlans(plans)],
+  create(settings: Settings, { accounts, clock, log, plans }) {
     const keys = createKeySet(settings.jwks, {
       clock,
       log,
@@ -131,15 +148,27 @@ export default definePlugin({
     return {
       async decide(ctx) {
         const identity = await verify(bearerToken(ctx.req.rawHeaders))
-        const account = await payer(accounts, identity)
+        const account = withPlan(await payer(accounts, identity), identity)
         ctx.exchange.give('key', keyOf(identity, account))
         ctx.exchange.give('account', account)
         ctx.exchange.give('claims', identity.claims)
+        // Behind the facts: the log then shows who it is.
+        plans.of(account)
       },
+      takes: rawHeaders => saysIssuer(rawHeaders, settings.issuer),
       dispose: () => keys.close(),
     }
   },
 })
+
+/** JavaScript orders keys that are whole numbers by size, and puts them first. */
+function unorderedPlans(plans: Settings['plans'] = {}): SettingsProblem[] {
+  const values = Object.keys(plans)
+  const number = values.length < 2 ? undefined : values.find(value => /^\d+$/.test(value))
+  if (number === undefined) return []
+  const message = `the order of plans counts, and that of a whole number such as ${number} is not kept`
+  return [{ at: `/plans/${number}`, message }]
+}
 
 /** Asked for each request, so that a freeze holds from the next one on. */
 async function payer(accounts: Accounts, { account: name }: Identity) {

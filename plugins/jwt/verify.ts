@@ -19,18 +19,37 @@ export interface VerifierParts {
   read(claims: Claims): Identity
 }
 
-/** Some megabytes at most: what is kept of each token is short. */
+/** Each entry has the claims of its token, so tokens also count by their length. */
 const MAX_KNOWN = 4096
+const MAX_KNOWN_CHARACTERS = 4 * 1024 * 1024
+
+/** A token that was found good. */
+interface Verified {
+  readonly keys: JWTVerifyGetKey
+  readonly identity: Identity
+  /** Of the token. */
+  readonly length: number
+}
 
 /** Throws the refusal for a token that is not good. */
 export function createVerifier({ keys, clock, read, ...rules }: VerifierParts): (token: string) => Promise<Identity> {
-  const known = new Map<string, { readonly keys: JWTVerifyGetKey; readonly identity: Identity }>()
+  const known = new Map<string, Verified>()
+  let characters = 0
 
   /** The first that came goes first: who sends its token again is checked again. */
-  function remember(name: string, by: JWTVerifyGetKey, identity: Identity): void {
-    const [first] = known.keys()
-    if (known.size >= MAX_KNOWN && first !== undefined) known.delete(first)
-    known.set(name, { keys: by, identity })
+  function remember(name: string, entry: Verified): void {
+    forget(name)
+    for (const first of known.keys()) {
+      if (known.size < MAX_KNOWN && characters + entry.length <= MAX_KNOWN_CHARACTERS) break
+      forget(first)
+    }
+    characters += entry.length
+    known.set(name, entry)
+  }
+
+  function forget(name: string): void {
+    characters -= known.get(name)?.length ?? 0
+    known.delete(name)
   }
 
   async function check(token: string, by: JWTVerifyGetKey): Promise<Identity> {
@@ -71,12 +90,12 @@ export function createVerifier({ keys, clock, read, ...rules }: VerifierParts): 
       const by = await keys.current()
       const before = known.get(name)
       if (before?.keys === by && clock.now() < before.identity.expiresAt + rules.toleranceMs) return before.identity
-      known.delete(name)
+      forget(name)
       const found = await check(token, by).then(
         identity => ({ by, identity }),
         (error: unknown) => checkWithNewer(token, by, error),
       )
-      remember(name, found.by, found.identity)
+      remember(name, { keys: found.by, identity: found.identity, length: token.length })
       return found.identity
     } catch (error) {
       throw refusalFor(error)

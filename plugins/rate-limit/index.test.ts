@@ -41,6 +41,12 @@ describe('settings', () => {
     ['no limit', { per: 'key' }],
     ['nobody', { requests: '1 per second' }],
     ['somebody unknown', { per: 'user', requests: '1 per second' }],
+    ['a tag without a name', { per: 'tag', requests: '1 per second' }],
+    ['a tag with a bad name', { per: 'tag a:b', requests: '1 per second' }],
+    ['limits of something else', { limits: 'account' }],
+    ['limits of a plan and of its own', { limits: 'plan', per: 'key', requests: '1 per second' }],
+    ['only one kind of its own', { per: 'key', requests: '1 per second', only: 'requests' }],
+    ['an unknown kind', { limits: 'plan', only: 'bytes' }],
     ['a rate that is none', { per: 'key', requests: 'often' }],
     ['a rate of nothing', { per: 'key', tokens: '0 per minute' }],
     ['a burst of nothing', { per: 'key', requests: '1 per second', burst: 0 }],
@@ -56,9 +62,19 @@ describe('settings', () => {
     [{ per: 'key', requests: '1 per second' }, ['key']],
     [{ per: 'account', requests: '1 per second', tokens: '9k per hour' }, ['account', 'chat']],
     [{ per: 'model', tokens: '1 per second' }, ['model', 'chat']],
+    [{ per: 'caller', requests: '1 per second' }, ['key']],
+    [{ per: 'tag team', requests: '1 per second' }, ['tags']],
+    [{ limits: 'plan' }, ['account', 'key', 'chat']],
+    [{ limits: 'plan', only: 'tokens' }, ['account', 'key', 'chat']],
+    [{ limits: 'plan', only: 'requests' }, ['account', 'key']],
   ])('%o needs %o', (settings, needs) => {
     const read = readSettings(rateLimit, settings)
-    expect((rateLimit.needs as (settings: unknown) => readonly string[])(read)).toEqual(needs)
+    expect((rateLimit.needs as (settings: unknown, kind: string) => readonly string[])(read, 'chat')).toEqual(needs)
+  })
+
+  test('a raw route has no chat, so the limits of plans need none there', () => {
+    const needs = rateLimit.needs as (settings: unknown, kind: string) => readonly string[]
+    expect(needs({ limits: 'plan' }, 'raw')).toEqual(['account', 'key'])
   })
 })
 
@@ -80,6 +96,11 @@ describe('requests', () => {
     expect((await send()).passed).toBe(false)
     clock.time += 1
     expect((await send()).passed).toBe(true)
+  })
+
+  test.each(['team', 'constructor'])('of requests without the tag "%s" are not limited', async tag => {
+    const { send } = limited({ per: `tag ${tag}`, requests: '1 per hour' })
+    for (let i = 0; i < 3; i++) expect((await send({ facts: { tags: {} } })).passed).toBe(true)
   })
 
   test('a wait that client libraries would ignore says not to retry', async () => {
@@ -116,6 +137,22 @@ describe('requests', () => {
   })
 
   test.each<[string, Record<string, unknown>, StepRequest, StepRequest, boolean]>([
+    ['callers apart', { per: 'caller' }, {}, { facts: { key: { ...key, id: 'jwt:1:bob' } } }, true],
+    ['one caller of two accounts', { per: 'caller' }, {}, { facts: { account: { ...account, id: 'acct_2' } } }, false],
+    [
+      'values of a tag apart',
+      { per: 'tag team' },
+      { facts: { tags: { team: 'a' } } },
+      { facts: { tags: { team: 'b' } } },
+      true,
+    ],
+    [
+      'one value of a tag',
+      { per: 'tag team' },
+      { facts: { tags: { team: 'a' } } },
+      { facts: { tags: { team: 'a' } } },
+      false,
+    ],
     ['keys apart', { per: 'key' }, {}, { facts: { key: { ...key, id: 'key_2' } } }, true],
     ['keys of one account together', { per: 'account' }, {}, { facts: { key: { ...key, id: 'key_2' } } }, false],
     ['accounts apart', { per: 'account' }, {}, { facts: { account: { ...account, id: 'acct_2' } } }, true],

@@ -5,42 +5,48 @@
  * Tokens are only known at the end. So an estimate is taken before the request goes on, and corrected when the answer
  * is over: too much is given back, too little becomes a debt that refills first.
  */
-import {
-  addressGroup,
-  type Chat,
-  definePlugin,
-  type Exchange,
-  type Grant,
-  type MeteredUsage,
-  type Rate,
-  refuse,
-  type StepContext,
-  unit,
-} from '#contract'
-import { createLimit, type Limit, limitHeaders, limitSentence, showLimit } from './limit.ts'
+import { asksModel, definePlugin, type FactName, type Grant, type Rate, type StepContext, unit } from '#contract'
+import { createLimit, showLimit } from './limit.ts'
+import { createPlanLimits } from './plan-limits.ts'
+import { estimateTokens, factOf, identify, type Lending, type Per, refused, usedOf } from './taking.ts'
 
+/** Either a limit of its own, or those of the plans. */
 interface Settings {
-  readonly per: 'key' | 'account' | 'model' | 'address'
+  readonly per?: Per
   readonly requests?: Rate
   readonly burst?: number
   readonly tokens?: Rate
+  readonly limits?: 'plan'
+  readonly only?: 'requests' | 'tokens'
 }
+
+const PER = '^(key|account|caller|model|address|tag [A-Za-z0-9_.-]{1,64})$'
+const OF_PLAN = { refused: 'with limits: plan, the plans in gateway.yaml have the limits' }
 
 export default definePlugin({
   name: 'rate-limit',
-  description: 'Limits requests and tokens per time, for each key, account, model or address.',
+  description: 'Limits requests and tokens per time, for each key, account, caller, model, address or value of a tag.',
   dryRun: true,
-  needs: (settings: Settings) => [
-    ...(settings.per === 'address' ? [] : [settings.per]),
-    ...(settings.tokens ? (['chat'] as const) : []),
-  ],
+  needs: (settings: Settings, kind): readonly FactName[] => {
+    const { per, tokens, limits, only } = settings
+    if (limits === 'plan')
+      return ['account', 'key', ...(only !== 'requests' && asksModel(kind) ? (['chat'] as const) : [])]
+    const fact = factOf(per!)
+    return [...(fact === null ? [] : [fact]), ...(tokens ? (['chat'] as const) : [])]
+  },
   needsBody: false,
-  uses: ['buckets'],
+  uses: ['buckets', 'plans'],
   settings: {
     type: 'object',
     additionalProperties: false,
     properties: {
-      per: { enum: ['key', 'account', 'model', 'address'], description: 'Who has a limit of their own.' },
+      per: {
+        type: 'string',
+        pattern: PER,
+        sentence: 'must be key, account, caller, model, address or "tag NAME"',
+        description:
+          'Who has a limit of their own: key, account, caller (a key, or the subject of a token), model, address, or tag NAME (each value of that tag).',
+      },
       requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
       burst: {
         type: 'integer',
@@ -48,12 +54,26 @@ export default definePlugin({
         description: 'How many requests may come at once. Default: one window of `requests`.',
       },
       tokens: { ...unit('rate'), description: 'Tokens of prompts and answers per time: "200k per minute".' },
+      limits: {
+        enum: ['plan'],
+        description: "plan: enforces the limits of the account's plan, which gateway.yaml has under `plans`.",
+      },
+      only: {
+        enum: ['requests', 'tokens'],
+        description: 'With `limits: plan`, the only kind of limits that this step enforces. Default: both.',
+      },
     },
-    required: ['per'],
-    anyOf: [{ required: ['requests'] }, { required: ['tokens'] }],
-    dependentRequired: { burst: ['requests'] },
+    if: { required: ['limits'] },
+    then: { properties: { per: OF_PLAN, requests: OF_PLAN, burst: OF_PLAN, tokens: OF_PLAN } },
+    else: {
+      required: ['per'],
+      anyOf: [{ required: ['requests'] }, { required: ['tokens'] }],
+      dependentRequired: { burst: ['requests'], only: ['limits'] },
+    },
   },
-  create(settings: Settings, { buckets }, { policy, id }) {
+  create(settings: Settings, { buckets, plans }, { policy, id }) {
+    if (settings.limits === 'plan') return createPlanLimits(settings.only, { buckets, plans })
+    const per = settings.per!
     // A step's own, and found again after a reload.
     const prefix = `${policy}/${id}`
     const requests = settings.requests && createLimit('requests', settings.requests, settings.burst, prefix)
@@ -67,7 +87,7 @@ export default definePlugin({
       const granted = await asking
       if (!granted.taken) {
         if (lending && (await together)!.taken) await give(lending, lending.estimate)
-        throw refused(requests!, settings.per, granted)
+        throw refused(requests!, per, granted)
       }
       if (lending) return lend(ctx, lending, granted, await together!)
       show(ctx, granted)
@@ -75,7 +95,7 @@ export default definePlugin({
     }
     const lend = (ctx: StepContext, lending: Lending, granted: Grant | undefined, lent: Grant) => {
       if (!lent.taken) {
-        const refusal = refused(lending.limit, settings.per, lent, lending.estimate)
+        const refusal = refused(lending.limit, per, lent, lending.estimate)
         // A request that was not let through is none.
         const given = requests && buckets.give(requests.prefix + lending.who, requests.shape, 1)
         if (!(given instanceof Promise)) throw refusal
@@ -90,7 +110,9 @@ export default definePlugin({
     return {
       decide(ctx) {
         const { exchange } = ctx
-        const who = identify(exchange, settings.per)
+        const who = identify(exchange, per)
+        // The request does not have that tag.
+        if (who === null) return null
         // Counted tokens reach no model. The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
         const lending =
           tokens && !exchange.route.counts
@@ -98,7 +120,7 @@ export default definePlugin({
             : null
         const granted = requests && buckets.take(requests.prefix + who, requests.shape, 1)
         if (granted instanceof Promise) return overNetwork(ctx, lending, granted)
-        if (granted && !granted.taken) throw refused(requests!, settings.per, granted)
+        if (granted && !granted.taken) throw refused(requests!, per, granted)
         if (lending) {
           const lent = take(lending)
           return lent instanceof Promise
@@ -116,46 +138,3 @@ export default definePlugin({
     }
   },
 })
-
-/** Tokens that an exchange has taken from its bucket before anybody knows how many it uses. */
-interface Lending {
-  readonly limit: Limit
-  readonly who: string
-  readonly estimate: number
-}
-
-/**
- * What an answer may take at most, roughly: a quarter of the request's bytes for the prompt, and every choice as long as
- * it may become.
- */
-export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'cap' | 'choices'>): number {
-  return Math.ceil(bytes.length / 4) + cap * choices
-}
-
-/**
- * The real figure; no usage means that nothing was used. One answer leaves a debt of one whole window at most, whatever a
- * provider reports: its mistake must not shut somebody out for days.
- */
-function usedOf({ limit, estimate }: Lending, usage: MeteredUsage | null): number {
-  const reported = usage ? count(usage.input ?? 0) + count(usage.output ?? 0) : 0
-  return Math.min(reported, estimate + limit.shape.capacity)
-}
-
-/** A provider may report anything; what is no count is none. */
-function count(tokens: number): number {
-  return Number.isFinite(tokens) && tokens > 0 ? tokens : 0
-}
-
-function identify(exchange: Exchange, per: Settings['per']): string {
-  if (per === 'address') return `address:${addressGroup(exchange.address)}`
-  return `${per}:${exchange[per]!.id}`
-}
-
-/** The refusal carries the headers of the limit that was reached, whatever tighter ones stand in the answer. */
-function refused(limit: Limit, per: Settings['per'], grant: Grant, needed?: number) {
-  return refuse('rate_limit_exceeded', {
-    message: limitSentence(limit, `this ${per}`, grant, needed),
-    retryAfterMs: grant.retryAfterMs,
-    headers: limitHeaders(limit.kind, limit.shape, grant),
-  })
-}

@@ -14,6 +14,7 @@ import {
   MAX_CHOICES,
   type Model,
   mayUse,
+  type Plan,
   refusalOfMedia,
   refuse,
   type StepContext,
@@ -38,7 +39,7 @@ export default definePlugin({
   dryRun: true,
   critical: true,
   gives: ['chat', 'model'],
-  uses: ['catalog'],
+  uses: ['catalog', 'plans'],
   settings: {
     type: 'object',
     additionalProperties: false,
@@ -57,13 +58,14 @@ export default definePlugin({
       },
     },
   },
-  create({ unknown_fields, cap_above_max }: Settings, { catalog }) {
+  create({ unknown_fields, cap_above_max }: Settings, { catalog, plans }) {
     const validate = validatorOf(unknown_fields)
     const decide = (ctx: StepContext) => {
       const { exchange } = ctx
       const request = exchange.request()
       if (!validate(request.body)) throw complain(validate.errors![0]!, request.body)
-      const model = findModel(catalog, request.body.model, exchange.key)
+      const { account, key } = exchange
+      const model = findModel(catalog, request.body.model, key, account && plans.of(account))
       const { body, bytes, dropped = [], hidesThoughts = false } = request
       const sent = { body, bytes, dropped, hidesThoughts }
       const asked = unknown_fields === 'pass' ? sent : withoutOpenRouter(sent)
@@ -114,15 +116,14 @@ function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
 }
 
 /**
- * The model, when this caller may use it: a key with a list has those of its list, everyone else the public ones. All
- * other cases have one sentence, so that nobody learns which models exist.
+ * The model, when this caller may use it by its key and its plan. All other cases have one sentence, so that nobody learns which models exist.
  */
-function findModel(catalog: Catalog, id: string, key: Key | undefined): Model {
+function findModel(catalog: Catalog, id: string, key: Key | undefined, plan: Plan | undefined): Model {
   const model = catalog.find(id)
-  if (model && mayUse(model, key)) return model
+  if (model && mayUse(model, key, plan)) return model
   const wildcard = catalog
     .list()
-    .find(each => each.wildcard && fitsPattern(each.wildcard, id) && mayUse(each, key))?.wildcard
+    .find(each => each.wildcard && fitsPattern(each.wildcard, id) && mayUse(each, key, plan))?.wildcard
   const hint = wildcard ? ` The models of ${shortJson(wildcard)} are those of the price list.` : ''
   const message = `The model ${shortJson(id)} does not exist, or this key may not use it.${hint}`
   throw refuse('model_not_found', { message, param: 'model' })

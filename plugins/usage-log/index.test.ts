@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { definePlugin, refuse } from '#contract'
+import { createPlans } from '../../src/config/plan-catalog.ts'
 import { runDry } from '../../src/runtime/dry-run.ts'
 import { type BenchOptions, conform, openBench } from '../../src/testing/index.ts'
 import { AS_ROOT, testWith } from '../../test/helpers/missing.ts'
@@ -308,7 +309,12 @@ describe('what became of an exchange', () => {
 
   test('the dryRun before a reload has no line', async () => {
     const { bench, file, lines } = await open()
-    const services = { clock: bench.clock, catalog: { find: () => undefined, list: () => [] }, random: () => 0 }
+    const services = {
+      clock: bench.clock,
+      catalog: { find: () => undefined, list: () => [] },
+      plans: createPlans({ plans: null }),
+      random: () => 0,
+    }
     const targets = { latencyMs: () => null }
     expect(await runDry(bench.configuration.routes, { ...services, targets }, 'reload')).toEqual([])
     await bench.chat()

@@ -1,6 +1,7 @@
 /** What the account API needs of the gateway around it; `main.ts` introduces them. */
 import type { Budget, Clock, Log, Model, NanoUsd } from '#contract'
 import type { Store } from '../store/store.ts'
+import type { DeclaredPlans } from './declared-plans.ts'
 import type { ConfigurationView, ExchangeView, PastExchangeView, ProviderView, ShadowView } from './views.ts'
 
 export interface Registration {
@@ -38,6 +39,7 @@ export interface ApiParts {
   /** The budgets of a plan, by its name. */
   budgetsOf(plan: string): readonly Budget[]
   models(): readonly Model[]
+  plans(): DeclaredPlans
   /** The other names of a model. */
   aliases(id: string): readonly string[]
   readiness(): { readonly ready: boolean; readonly reason?: string }

@@ -1,8 +1,8 @@
 /** An account's keys, for its people: make, list, change, rotate, revoke. Somebody else's key is one that there is not. */
 
-import { fitsPattern, type KeySummary, mayUse, parseMoney, refuse } from '#contract'
+import { fitsPattern, type KeySummary, parseMoney, refuse } from '#contract'
 import type { IssuedKey } from '../store/store.ts'
-import type { ApiParts } from './api-parts.ts'
+import { modelsOfAccount } from './declared-plans.ts'
 import { ids, MONEY, NAME, TIME } from './inputs.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
 import { type Fits, maybe, shape } from './schema.ts'
@@ -104,7 +104,7 @@ async function createKey(call: Call<object, object, Fits<typeof NEW_KEY>>) {
   const { parts, body } = call
   const account = accountOf(call)
   const now = parts.clock.now()
-  checkModels(parts, body.models ?? null)
+  await checkModels(call, body.models ?? null)
   const expiresAt = expiryOf(body.expires_at ?? null, now)
   const spendingCap = capOf(body.spending_cap ?? null)
   const issued = await parts.store.createKey({
@@ -124,7 +124,7 @@ async function changeKey(call: OneKey<Fits<typeof CHANGE>>) {
     throw refuse('conflict', { message: "This is the playground's own key: it does not expire." })
   }
   // What the operator has let this key use it may keep.
-  checkModels(call.parts, models ?? null, before ?? [])
+  await checkModels(call, models ?? null, before ?? [])
   const now = call.parts.clock.now()
   await call.parts.store.changeKey({
     id,
@@ -172,11 +172,16 @@ async function issuedView(call: Pick<Call, 'parts'>, { key, token }: IssuedKey):
   return { key: await keyNow(call, key.id), token }
 }
 
-/** A key may not be for what its account may not use: only public models, and only such as there are. */
-function checkModels(parts: ApiParts, models: readonly string[] | null, before: readonly string[] = []): void {
+/** A key may not be for what its account may not use. */
+async function checkModels(
+  call: Call,
+  models: readonly string[] | null,
+  before: readonly string[] = [],
+): Promise<void> {
+  if (models === null) return
   const known = new Set(before)
-  for (const model of parts.models()) if (mayUse(model, undefined)) known.add(model.id)
-  const wrong = (models ?? []).findIndex(id => !known.has(id) && ![...known].some(each => fitsPattern(id, each)))
+  for (const model of await modelsOfAccount(call.parts, accountOf(call))) known.add(model.id)
+  const wrong = models.findIndex(id => !known.has(id) && ![...known].some(each => fitsPattern(id, each)))
   if (wrong < 0) return
   const param = `models[${wrong}]`
   throw refuse('invalid_value', {

@@ -5,6 +5,7 @@ import type { Link, NewLink, Person } from '../store/people/people.ts'
 import type { Store } from '../store/store.ts'
 import type { ApiParts } from './api-parts.ts'
 import { resetFor } from './control/reset-link.ts'
+import { checkPlan } from './declared-plans.ts'
 import { EMAIL, ID, ids, line, MONEY, NAME, TIME } from './inputs.ts'
 import { PAGE } from './report-routes.ts'
 import { type ApiRoute, type Caller, route } from './route.ts'
@@ -194,11 +195,12 @@ async function personOf(store: Store, id: string): Promise<Person> {
 }
 
 async function readInvitation(
-  { store, clock, registration }: ApiParts,
+  { store, clock, registration, plans }: ApiParts,
   body: Fits<typeof INVITATION>,
 ): Promise<Omit<NewLink, 'createdBy'>> {
   const { role, account_id: accountId = null, plan, credit } = body
   const email = body.email ?? null
+  checkPlan(plans(), plan)
   if (accountId !== null) {
     for (const param of ['plan', 'credit'] as const) {
       if (body[param] === undefined) continue

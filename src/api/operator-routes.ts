@@ -3,6 +3,7 @@ import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } fr
 import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
 import type { Store } from '../store/store.ts'
 import { afterWriting, giveFirstCredit } from './after-writing.ts'
+import { checkPlan } from './declared-plans.ts'
 import { findExchange, notRemembered } from './find-exchange.ts'
 import { ids, line, MONEY, NAME, SIGNED_MONEY } from './inputs.ts'
 import { showModelToOperators } from './model-costs.ts'
@@ -85,8 +86,9 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     answers: 'AccountView',
     status: 201,
     errors: ['conflict'],
-    async handle({ parts: { store }, body, caller, note }) {
+    async handle({ parts: { store, plans }, body, caller, note }) {
       const { name, plan, reference } = body
+      checkPlan(plans(), plan)
       const credit = readCredit(body)
       note({ credit: formatMoney(credit) })
       const { id } = await store.createAccount({ name, ...(plan === undefined ? {} : { plan }) })
@@ -132,7 +134,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     },
     answers: 'AccountView',
     errors: ['not_found', 'conflict'],
-    async handle({ parts: { store }, params, body: { plan, frozen }, note }) {
+    async handle({ parts: { store, plans }, params, body: { plan, frozen }, note }) {
+      checkPlan(plans(), plan)
       const { id } = await accountOf(store, params.id)
       note({ ...(plan === undefined ? {} : { plan }), ...(frozen === undefined ? {} : { frozen }) })
       // What stops requests goes first.
@@ -230,12 +233,20 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/plans',
-    summary: 'The plans that accounts have.',
+    summary: 'The plans that gateway.yaml declares, and those that accounts have.',
     audience: 'operator',
     answers: 'PlanPage',
-    handle: async ({ parts }) => ({
-      body: showAll((await parts.store.reports.plans()).map(({ plan, accounts }) => ({ plan, accounts }))),
-    }),
+    async handle({ parts }) {
+      const accounts = new Map((await parts.store.reports.plans()).map(each => [each.plan, each.accounts]))
+      const declared = parts.plans()
+      const names = new Set([...(declared?.keys() ?? []), ...accounts.keys()])
+      const view = (plan: string) => ({
+        plan,
+        accounts: accounts.get(plan) ?? 0,
+        declared: declared === null ? null : declared.has(plan),
+      })
+      return { body: showAll([...names].map(view)) }
+    },
   }),
   route({
     method: 'GET',

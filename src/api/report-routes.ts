@@ -1,8 +1,9 @@
 /** What a person sees of their own account: balance, ledger, receipts, usage, and the models with their prices. */
-import { formatMoney, mayUse, refuse } from '#contract'
+import { formatMoney, refuse } from '#contract'
 import type { Entry, Page } from '../store/money/reports.ts'
 import type { Store } from '../store/store.ts'
 import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
+import { modelsOfAccount } from './declared-plans.ts'
 import { createFiles, type Files } from './downloads.ts'
 import { ID, ids, line } from './inputs.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
@@ -162,17 +163,14 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/models',
-    summary: 'The public models: prices by unit with their price lists, sizes, and the end of a model.',
+    summary: 'The models of the account: prices by unit with their price lists, sizes, and the end of a model.',
     audience: 'person',
     answers: 'ModelPage',
-    handle: ({ parts }) => ({
-      body: showAll(
-        parts
-          .models()
-          .filter(model => mayUse(model, undefined))
-          .map(model => showModel(model, parts.aliases(model.id))),
-      ),
-    }),
+    async handle(call) {
+      const { parts } = call
+      const models = await modelsOfAccount(parts, ownAccount(call))
+      return { body: showAll(models.map(model => showModel(model, parts.aliases(model.id)))) }
+    },
   }),
 ]
 

@@ -200,7 +200,11 @@ const VIEWS = {
     reference: text,
     account: ref('AccountView'),
   }),
-  PlanView: view('A plan that accounts have.', { plan: text, accounts: count }),
+  PlanView: view('A plan that gateway.yaml declares, or that accounts have.', {
+    plan: text,
+    accounts: count,
+    declared: says(maybe(flag), 'Whether gateway.yaml declares it; null: it declares none, and any name is a plan.'),
+  }),
   FoundReceiptView: view("Anybody's receipt, and whose it is.", {
     receipt: ref('ReceiptView'),
     account: ref('AccountView'),

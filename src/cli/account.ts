@@ -20,7 +20,10 @@ export const addAccount: AddCommand = (program, context) => {
     .command('create')
     .description('create an account')
     .argument('<name>', 'a unique name')
-    .option('--plan <plan>', 'name of a plan; conditions in policies read it as account.plan (default: default)')
+    .option(
+      '--plan <plan>',
+      'name of a plan: one of plans in gateway.yaml, where it has them; conditions read it as account.plan (default: default)',
+    )
     .option('--credit <dollars>', 'initial credit in dollars (default: 0)', moneyValue)
     .addOption(jsonOption())
     .addHelpText('after', example('account create acme --credit 10'))

@@ -1,8 +1,8 @@
 /** `tollgate check`: what a pull request runs. Says everything that is wrong with configurations, and where. */
 import { type Command, Option } from 'commander'
+import { plansOf } from './account-plans.ts'
 import { type AddCommand, configOf, example } from './commands.ts'
 import { readConfiguration } from './configuration.ts'
-import { plansOf } from './plans.ts'
 import { tryBeginnings } from './plugin-starts.ts'
 import { type Checked, isPassed, jsonReport, type ReportContext, textReport, wantsColours } from './report.ts'
 import { githubReport } from './report-github.ts'

@@ -38,7 +38,7 @@ export async function operate<Name extends VerbName>(
     const owned = await (place.database === null
       ? usePostgres(terminal, place)
       : tryToOwn(place, place.database, isLast))
-    if (owned) return await owned.use(store => runVerb(store, verb, args))
+    if (owned) return await owned.use(store => runVerb(store, verb, args, { plans: place.plans }))
     await wait(ROUND_MS)
   }
 }

@@ -16,6 +16,8 @@ export interface StorePlace {
   readonly database: string | null
   /** `secret:` of the configuration, or null for the file beside the store. Throws when it cannot be resolved. */
   secret(): string | null
+  /** The plans that it declares; null: none, and any name is a plan. */
+  plans(): ReadonlySet<string> | null
   /** Whether there is a listener for operators' machines. */
   readonly hasAdmin: boolean
   /** Where people open the dashboard: its origin. Throws when there is none, or nobody can say. */
@@ -29,9 +31,10 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     const reason = error.code === 'ENOENT' ? 'there is no such file' : error.message
     throw new CommandError(`The configuration ${config} cannot be read: ${reason}. Name another with --config.`)
   })
-  const [{ readSource }, { GATEWAY_SCHEMA }, { storeOf }] = await Promise.all([
+  const [{ readSource }, { GATEWAY_SCHEMA }, { declaredPlans }, { storeOf }] = await Promise.all([
     import('../config/yaml/source.ts'),
     import('../config/schema.ts'),
+    import('../config/plan-section.ts'),
     import('../config/gateway-section.ts'),
   ])
   const env = environmentOf(terminal, configFile)
@@ -41,7 +44,8 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     throw new CommandError(await problemText(terminal, { problems: source.problems, sources }))
   }
 
-  const value = (source.value ?? {}) as Record<'store' | 'secret' | 'admin' | 'dashboard' | 'dashboard_url', unknown>
+  type Key = 'store' | 'secret' | 'admin' | 'dashboard' | 'dashboard_url' | 'plans'
+  const value = (source.value ?? {}) as Record<Key, unknown>
   const { properties } = GATEWAY_SCHEMA as unknown as { properties: { store: { default: string } } }
   const written = value.store ?? properties.store.default
   const store = source.sound('/store') && typeof written === 'string' ? storeOf(source, written) : ''
@@ -50,6 +54,10 @@ export async function findStore(terminal: Terminal, config: string): Promise<Sto
     configFile,
     store,
     database: databaseOf(store),
+    plans() {
+      const names = declaredPlans(value)
+      return names && new Set(names)
+    },
     hasAdmin: value.admin !== undefined,
     secret() {
       if (value.secret === undefined) return null

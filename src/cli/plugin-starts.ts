@@ -18,7 +18,8 @@ export async function tryBeginnings(terminal: Terminal, config: string, loaded: 
   const { configuration, reads } = loaded
   const isTried = ({ plugin }: StepConfig) => (plugin.records ? plugin.check !== undefined : !BUILT_IN.includes(plugin))
   const policies = new Map(configuration.routes.map(({ steps }) => [steps.name, steps]))
-  const tried = [...policies.values()].filter(({ steps }) => steps.some(isTried))
+  // The steps of a derived policy are those of others.
+  const tried = [...policies.values()].filter(({ from, steps }) => from === undefined && steps.some(isTried))
   const sources: Source[] = []
   for (const policy of tried) {
     const source = await sourceOf(policy, loaded.sources, environmentOf(terminal, config))
@@ -97,9 +98,13 @@ const STRAYS_MS = 20
 
 /** What steps may ask about besides the store, in a gateway that has answered nobody yet. */
 async function servicesIn(configuration: Configuration): Promise<RealServices> {
-  const { createCatalog } = await import('../config/model-catalog.ts')
+  const [{ createCatalog }, { createPlans }] = await Promise.all([
+    import('../config/model-catalog.ts'),
+    import('../config/plan-catalog.ts'),
+  ])
   return {
     catalog: createCatalog(configuration),
+    plans: createPlans(configuration),
     targets: { latencyMs: () => null },
     // A clock of its own, because steps keep by it what they share.
     clock: { now: () => Date.now() },

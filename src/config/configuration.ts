@@ -1,5 +1,5 @@
 /** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
-import type { AnyPlugin, FactName, Model, NanoUsd, Price, RouteView } from '#contract'
+import type { AnyPlugin, FactName, Model, NanoUsd, Plan, Price, RouteView } from '#contract'
 import type { CatalogModel } from '../catalog/price-catalog.ts'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
@@ -117,6 +117,8 @@ export interface CompiledWhen {
 
 export interface PolicyConfig {
   readonly name: string
+  /** Of a derived route's policy: the policy whose identifying steps it has. Left out: it has a file. */
+  readonly from?: string
   /** Whether the spans of its exchanges have the words of prompts and answers. */
   readonly tracesContent: boolean
   readonly steps: readonly StepConfig[]
@@ -196,7 +198,9 @@ export interface Configuration {
   /** The origins whose pages may call from a browser, or `*`; null: none. */
   readonly corsOrigins: readonly string[] | null
   readonly limits: Limits
-  /** Plans whose accounts have four times the weight of others while the event loop is busy. */
+  /** By name; null: gateway.yaml has no `plans`, and any name is a plan. */
+  readonly plans: ReadonlyMap<string, Plan> | null
+  /** Without `plans`: those whose accounts have four times the weight of others while the event loop is busy. */
   readonly preferredPlans: readonly string[]
   readonly drainMs: number
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }

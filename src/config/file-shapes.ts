@@ -1,5 +1,5 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
-import type { Modality, NanoUsd, PriceFeature, RouteKind, Tier, Unit } from '#contract'
+import type { Modality, NanoUsd, PlanLimit, PriceFeature, RouteKind, Tier, Unit } from '#contract'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
 /** Of the unit that `UNITS` names so. */
@@ -92,6 +92,12 @@ export interface RouteShape {
   readonly hold?: NanoUsd
 }
 
+export interface PlanShape {
+  readonly models?: readonly string[]
+  readonly limits: readonly PlanLimit[]
+  readonly weight?: number
+}
+
 export interface GatewayShape {
   readonly version: 1
   readonly catalog?: string | { readonly file: string; readonly accept: readonly string[] }
@@ -123,6 +129,7 @@ export interface GatewayShape {
   readonly hosts?: readonly string[]
   readonly cors?: { readonly origins: readonly string[] }
   readonly overload?: { readonly prefer?: readonly string[] }
+  readonly plans?: Readonly<Record<string, PlanShape>>
   readonly limits: {
     readonly max_inflight: number
     readonly body: number

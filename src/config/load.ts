@@ -11,11 +11,13 @@ import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { systemClock } from '../common/clock.ts'
 import type { RoutePath } from './conditions/truth.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
+import { deriveRoutes } from './derived-routes.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { buildServer } from './gateway-section.ts'
 import { urlHost } from './listen-address.ts'
 import { buildCatalog } from './models.ts'
 import type { Listeners } from './own-listeners.ts'
+import { buildPlans, declaredPlans } from './plan-section.ts'
 import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { loadPolicy, type PolicyOptions } from './policy/policy.ts'
 import { checkFit } from './policy/route-policy.ts'
@@ -90,33 +92,26 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const prices = await loadPrices(source, shape, reading, { ...options, today })
   const parts = { source, providers, shapes: shape.providers, catalog: prices.catalog, faults: prices.faults }
   const { models, origins, aliases } = buildCatalog(shape.models, parts)
-  const { routes, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
-  const policies = await loadPolicies({ routes, uses }, source, {
+  const { routes: planned, uses } = planRoutes(source, shape.routes, { built: providers, names: providerNames })
+  const names = modelNames(shape.models, models)
+  const plans = buildPlans(source, shape, names)
+  const policies = await loadPolicies({ routes: planned, uses }, source, {
     reading,
     registry,
     configFile: file,
-    models: modelNames(shape.models, models),
+    models: names,
+    plans: declaredPlans(shape),
   })
+  const ofFiles = [...policies.values()]
+  const routes = deriveRoutes(planned, policies)
   const offered = offeredOf(models)
   // A wildcard has no models where its provider has a problem.
   const isComplete =
     source.sound('/models') && (source.sound('/providers') || !Object.keys(shape.models ?? {}).some(isWildcard))
-  const priced = offered.filter(model => model.price !== null).map(model => model.id)
-  for (const route of routes) {
-    // It was added beside a route of the same policy and kind, which is checked itself.
-    if (route.counts && route.address === null) continue
-    checkRoute(route, policies.get(route.policy) ?? null, source, priced)
-    if (asksModel(route.kind) && offered.length === 0 && isComplete) {
-      source.report(`${route.address}/path`, 'there is no model to serve', {
-        rule: 'no-model',
-        same: 'no model',
-        suggestion: 'add one under models:',
-      })
-    }
-  }
+  checkRoutes(source, routes, policies, { offered, isComplete })
 
   const list = prices.sourceOf()
-  const sources = [source, ...(list === null ? [] : [list]), ...[...policies.values()].map(policy => policy.source)]
+  const sources = [source, ...(list === null ? [] : [list]), ...ofFiles.map(policy => policy.source)]
   if (server === null || sources.some(each => each.problems.length > 0)) return { ...refused(sources), reads }
   const secrets = new Set(sources.flatMap(each => [...each.secrets]))
   const listeners = Object.values(listenersOf(server)).flatMap(each =>
@@ -130,6 +125,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     models,
     origins,
     priceList: prices.named,
+    plans,
     aliases,
     routes: routes.map(route => routeConfig(route, policies.get(route.policy)!)),
     // An address that the gateway listens at is no secret: the log shows where to reach it.
@@ -137,12 +133,9 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     files: [...reads.keys()],
   })
   if (options.warn) {
-    const named = { reading, registry, configFile: file, models: modelNames(shape.models, models) }
+    const named = { reading, registry, configFile: file, models: names, plans: declaredPlans(shape) }
     sources.push(...(await readUnnamed(policies, named)))
-    warnAbout(
-      { source, configuration, routes, policies: [...policies.values()], catalog: prices.catalog, today },
-      options.warn,
-    )
+    warnAbout({ source, configuration, routes, policies: ofFiles, catalog: prices.catalog, today }, options.warn)
   }
   return {
     configuration,
@@ -191,8 +184,29 @@ function listenersOf(server: ReturnType<typeof buildServer>): Listeners {
 }
 
 function routeConfig(route: PlannedRoute, policy: LoadedPolicy): RouteConfig {
-  const { address, ...rest } = route
+  const { address, beside: _, ...rest } = route
   return { ...rest, derived: address === null, steps: policy.config! }
+}
+
+function checkRoutes(
+  source: Source,
+  routes: readonly PlannedRoute[],
+  policies: ReadonlyMap<string, LoadedPolicy>,
+  { offered, isComplete }: { readonly offered: ReturnType<typeof offeredOf>; readonly isComplete: boolean },
+): void {
+  const priced = offered.filter(model => model.price !== null).map(model => model.id)
+  for (const route of routes) {
+    // It was added beside a route of the same policy and kind, which is checked itself.
+    if (route.counts && route.address === null) continue
+    checkRoute(route, policies.get(route.policy) ?? null, source, priced)
+    if (asksModel(route.kind) && offered.length === 0 && isComplete) {
+      source.report(`${route.address}/path`, 'there is no model to serve', {
+        rule: 'no-model',
+        same: 'no model',
+        suggestion: 'add one under models:',
+      })
+    }
+  }
 }
 
 function checkRoute(route: PlannedRoute, policy: LoadedPolicy | null, source: Source, priced: readonly string[]): void {

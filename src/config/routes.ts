@@ -16,6 +16,8 @@ export interface PlannedRoute {
   /** Whether it only counts tokens. */
   readonly counts: boolean
   readonly policy: string
+  /** Of a route that is there by default: the policies of the routes that it comes with, in the order of the file. */
+  readonly beside: readonly string[]
   readonly public: boolean
   readonly unmetered: boolean
   readonly keepResponsesMs: number | null
@@ -131,6 +133,7 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
     kind,
     counts: kind !== 'raw' && doesCount(shape.path),
     policy: shape.policy,
+    beside: [],
     public: shape.public,
     unmetered: shape.unmetered,
     keepResponsesMs: shape.keep_responses ?? null,
@@ -143,16 +146,19 @@ function build(address: string, shape: RouteShape, kind: RouteKind, providers: P
 
 function defaults(paths: ReadonlyMap<string, string>, planned: readonly PlannedRoute[]): PlannedRoute[] {
   const prefixes = new Set(['', ...[...paths.keys()].filter(path => asksModel(knownKind(path) ?? 'raw')).map(prefixOf)])
-  const kept = planned.flatMap(({ path, keepResponsesMs }) => (keepResponsesMs === null ? [] : [`${path}/${PLACE}`]))
-  const wanted = [...[...prefixes].flatMap(prefix => DEFAULT_PATHS.map(path => prefix + path)), ...kept]
-  return wanted
-    .filter(path => !paths.has(path))
-    .map(path => ({
+  const wanted = new Map<string, readonly string[]>()
+  for (const prefix of prefixes) for (const path of DEFAULT_PATHS) wanted.set(prefix + path, besides(prefix, planned))
+  for (const { path, policy, keepResponsesMs } of planned)
+    if (keepResponsesMs !== null) wanted.set(`${path}/${PLACE}`, [policy])
+  return [...wanted]
+    .filter(([path]) => !paths.has(path))
+    .map(([path, beside]) => ({
       address: null,
       path,
       kind: knownKind(path)!,
       counts: false,
       policy: CATALOG_POLICY,
+      beside,
       public: false,
       unmetered: false,
       keepResponsesMs: null,
@@ -161,6 +167,11 @@ function defaults(paths: ReadonlyMap<string, string>, planned: readonly PlannedR
       price: null,
       hold: null,
     }))
+}
+
+/** The policies of the routes whose base URL has this prefix. */
+function besides(prefix: string, planned: readonly PlannedRoute[]): readonly string[] {
+  return planned.filter(({ path }) => path.startsWith(`${prefix}/v1/`)).map(({ policy }) => policy)
 }
 
 /**

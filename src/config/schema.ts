@@ -1,9 +1,10 @@
 /**
- * gateway.yaml as JSON Schema. Editors show the descriptions, and `tollgate schema
- * --markdown` makes the reference from them. What a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
+ * gateway.yaml as JSON Schema. Editors show the descriptions, and `tollgate schema --markdown` makes the reference from them. What
+ * a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
  */
 import { unit } from '#contract'
 import { knowing } from './hints.ts'
+import { PLANS_SCHEMA } from './plan-section.ts'
 import { PROVIDER } from './provider-schema.ts'
 import {
   ADDRESS,
@@ -246,7 +247,6 @@ const ROUTE = map(
   { required: ['path', 'policy'] },
 )
 
-const METRICS_READERS = ['token', 'open']
 const REGISTRATION_MODES = ['open', 'invitation', 'closed']
 
 /** The whole of gateway.yaml. */
@@ -267,7 +267,7 @@ export const GATEWAY_SCHEMA = map(
     },
     admin: text("The address for the operators' API and Prometheus /metrics. Default: none.", ADDRESS),
     metrics: {
-      enum: METRICS_READERS,
+      enum: ['token', 'open'],
       description:
         "Who can read /metrics on the admin listener. token: requests with an operator's token (`tollgate token create`); open: all requests. Required when `admin` is not a loopback address. Default: open (on loopback).",
     },
@@ -333,10 +333,11 @@ export const GATEWAY_SCHEMA = map(
         minItems: 1,
         uniqueItems: true,
         description:
-          'Plans whose accounts count for a quarter of their work: they have four times the share of others.',
+          'Plans whose accounts count for a quarter of their work: they have four times the share of others. As weight: 4 at a plan under `plans`.',
         items: { type: 'string', minLength: 1, description: 'The name of a plan.' },
       },
     }),
+    plans: PLANS_SCHEMA,
     drain: span(
       'How long streams can continue after SIGTERM. For the same time Tollgate retries settles that it could not write.',
       '10m',

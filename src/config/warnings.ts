@@ -20,6 +20,7 @@ import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { isWellKnown, spokenInstead } from './base-urls.ts'
 import { parseWhen } from './conditions/when.ts'
 import type { Configuration, Provider } from './configuration.ts'
+import { warnOfDeclared } from './plan-warnings.ts'
 import { warnOfLimits } from './policy/limit-warnings.ts'
 import type { LoadedPolicy } from './policy/loaded-policy.ts'
 import { comparedIn } from './policy/when-models.ts'
@@ -69,8 +70,9 @@ export function warnAbout(
   }
   for (const { address, price } of routes) if (address !== null) warnOfPrice(source, `${address}/price`, price)
   const plans = plansOf?.(store) ?? null
+  warnOfDeclared(source, { declared: configuration.plans, used: plans, routes, policies })
   for (const policy of policies) {
-    if (plans !== null) warnOfPlans(policy, plans)
+    if (plans !== null && configuration.plans === null) warnOfPlans(policy, plans)
     warnOfLimits(policy, limits.maxInflight)
     if (policy.config!.tracesContent) warnOfContent(policy, telemetry !== null, routes)
   }

@@ -88,6 +88,7 @@ export const ERRORS = {
     'This API key has expired. Give it a later expiry or make a new one.',
   ),
   account_frozen: row(403, 'permission_error', false, 'This account is frozen. Ask the operator of this gateway.'),
+  plan_not_declared: row(403, 'permission_error', false, "The account's plan is not declared. Ask the operator."),
   unauthorized: row(401, 'authentication_error', false, 'This request is not authenticated.'),
   forbidden: row(403, 'permission_error', false, 'This request is not allowed.'),
 

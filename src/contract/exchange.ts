@@ -4,6 +4,7 @@ import type { Account, Key } from './account.ts'
 import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
 import type { Reader } from './media.ts'
+import type { Plan } from './plans.ts'
 import type { NanoUsd } from './quantities.ts'
 import type { Cost, Price, Usage } from './units.ts'
 
@@ -68,14 +69,28 @@ export interface ModelEnd {
 }
 
 /**
- * Whether a caller may use a model: a key with a list those of its list, everyone else the public ones. One place for
- * the answer, because a model that is refused here must not be shown there.
+ * Whether a caller may use a model: a plan with a list has those of its list, a key with a list those of its own, everyone
+ * else the public ones. With both lists, a model must be in both. One place for the answer, because a model that is refused
+ * here must not be shown there.
  */
-export function mayUse(model: Model, key: Key | undefined): boolean {
+export function mayUse(model: Model, key: Key | undefined, plan?: Plan | undefined): boolean {
   if (!model.enabled) return false
-  if (key?.models == null) return model.public
-  // Holders of keys may write patterns: a model that is not public has to be named.
-  return model.public ? isInModels(key.models, model.id) : key.models.includes(model.id)
+  const ofPlan = plan?.models ?? null
+  const ofKey = key?.models ?? null
+  if (ofPlan !== null) return names(ofPlan, model) && (ofKey === null || isInModels(ofKey, model.id))
+  return ofKey === null ? model.public : names(ofKey, model)
+}
+
+/** A pattern is for public models: one that is not public has to be named. */
+function names(models: readonly string[], { id, public: isPublic }: Model): boolean {
+  return isPublic ? isInModels(models, id) : models.includes(id)
+}
+
+/** The same of a model that only raw routes have. */
+export function mayUseRaw(id: string, key: Key | undefined, plan: Plan | undefined): boolean {
+  const ofPlan = plan?.models ?? null
+  const ofKey = key?.models ?? null
+  return (ofPlan === null || isInModels(ofPlan, id)) && (ofKey === null || isInModels(ofKey, id))
 }
 
 /** Whether a list of ids has this one. An entry with a `*`, such as `openai/*`, has each id that fits. */

@@ -6,6 +6,7 @@
 import type { ParameterizedContext } from 'koa'
 import type { Budget, ChainedBudget } from './budget.ts'
 import type { Exchange, FactName, Facts, Model, Outcome, RouteKind } from './exchange.ts'
+import type { Plans } from './plans.ts'
 import type { Buckets, Cache, KeyValue, Slots, Versions } from './state.ts'
 import type { Accounts, Keys, Ledger } from './store.ts'
 
@@ -66,6 +67,7 @@ export interface Services {
   readonly ledger: Ledger
   readonly budgets: Budgets
   readonly catalog: Catalog
+  readonly plans: Plans
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
@@ -86,6 +88,7 @@ export const SERVICE_NAMES: readonly ServiceName[] = [
   'ledger',
   'budgets',
   'catalog',
+  'plans',
   'clock',
   'random',
   'log',
@@ -103,10 +106,11 @@ export type Next = () => Promise<void>
 /** A step at work. `await next()` returns when the answer is over, never before. */
 export type StepMiddleware<Needs extends FactName = never> = (ctx: StepContext<Needs>, next: Next) => Promise<void>
 
-/** What `create` returns when a middleware holds something that must be released. */
+/** What `create` returns when a middleware holds something that must be released. `takes` is as for deciding steps. */
 export interface WrappingStep<Needs extends FactName = never> {
   readonly handle: StepMiddleware<Needs>
   readonly decide?: undefined
+  takes?(rawHeaders: readonly string[]): boolean
   /** Called once, when no exchange uses this step any more. */
   dispose?(): void | Promise<void>
 }
@@ -137,6 +141,13 @@ export interface DecidingStep<Needs extends FactName = never> {
     kept: any,
     error: unknown,
   ): void | Promise<void>
+  /**
+   * Whether the credential of a request has the form that this step takes. Asked where a path such as `/v1/models` comes with
+   * routes of several policies, to choose the policy. It proves nothing, and may neither throw nor wait. Left out: any form.
+   *
+   * @param rawHeaders names and values by turns, as Node has them
+   */
+  takes?(rawHeaders: readonly string[]): boolean
   /** Called once, when no exchange uses this step any more. */
   dispose?(): void | Promise<void>
 }

@@ -36,6 +36,8 @@ export interface PlannedStep extends PlannableStep {
   /** Of a step that only decides; null: it wraps, or it runs in shadow, where all it does is watched. */
   readonly decide: DecidingStep['decide'] | null
   readonly after: Required<DecidingStep>['after'] | null
+  /** Whether it takes a credential of this form; null: any. */
+  readonly takes: Required<DecidingStep>['takes'] | null
 }
 
 export interface Plan {
@@ -93,7 +95,7 @@ export function createPlan(
   const planned = steps.map((step): PlannedStep => {
     const critical = step.plugin.critical === true
     const passed: TrailEntry = Object.freeze({ step: step.id, ...pluginOf(step), verdict: 'passed' })
-    const wraps = { ...step, critical, passed, decide: null, after: null }
+    const wraps = { ...step, critical, passed, decide: null, after: null, takes: null }
     if (step.mode === 'off') return Object.freeze({ ...wraps, handle: (_ctx, next) => next() })
     let made: StepMiddleware | StepInstance
     try {
@@ -119,9 +121,10 @@ export function createPlan(
         disposeInTime(`${placeOf(name, step.position)}the step "${step.id}"`, go, step.position?.file),
       )
     }
-    if (instance.decide === undefined || step.mode === 'shadow') return Object.freeze({ ...wraps, handle })
+    const takes = instance.takes?.bind(instance) ?? null
+    if (instance.decide === undefined || step.mode === 'shadow') return Object.freeze({ ...wraps, handle, takes })
     const after = instance.after?.bind(instance) ?? null
-    return Object.freeze({ ...wraps, handle, decide: instance.decide.bind(instance), after })
+    return Object.freeze({ ...wraps, handle, decide: instance.decide.bind(instance), after, takes })
   })
   const first = planned.findIndex(needsBody)
   return Object.freeze({

@@ -55,6 +55,7 @@ export const {
   isToken,
   marginOf,
   mayUse,
+  mayUseRaw,
   mistakeText,
   mostOutput,
   ownSignal,

@@ -14,6 +14,7 @@ import {
 } from '#contract'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
 import { createCatalog } from '../config/model-catalog.ts'
+import { createPlans } from '../config/plan-catalog.ts'
 import { middlewareOf } from '../loader/middleware-of.ts'
 import { standInServices } from '../simulate/services.ts'
 import { identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
@@ -58,6 +59,7 @@ export function createServices({ configuration, clock, ledger, runs }: ServicePa
     ledger,
     buckets: createBuckets(clock),
     catalog: createCatalog(configuration),
+    plans: createPlans(configuration),
     random: evenNumbers(),
     targets: { latencyMs: () => null },
     accounts: { find: idOrName => accounts.get(idOrName) },

@@ -109,7 +109,8 @@ export class World {
       ledger: createLedger(balanceOf, exchange => this.#runs.get(exchange)?.line),
       runs: this.#runs,
     })
-    this.#routes = new Map(configuration.routes.map(config => [config.path, this.#routeOf(config)]))
+    // Of several routes with one path, the first.
+    this.#routes = new Map(configuration.routes.toReversed().map(config => [config.path, this.#routeOf(config)]))
   }
 
   /** Begins an exchange now; it goes on until nothing moves, and its verdict comes when it is over. */

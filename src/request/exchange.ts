@@ -53,8 +53,7 @@ const UNREAD: Buffer = Buffer.alloc(0)
 
 /**
  * Where an exchange is. `opening`: before its steps. `receiving`: its body comes. `deciding`: its steps run. `sending`: the
- * answer is on its way. `settling`: the steps return. `closing`: what was kept back leaves, and it is recorded. `flushing`: the
- * client takes the rest. `over`: nothing is left of it.
+ * answer is on its way. `settling`: the steps return. `closing`: its end leaves. `flushing`: the client takes the rest. `over`.
  */
 export type Phase = 'opening' | 'receiving' | 'deciding' | 'sending' | 'settling' | 'closing' | 'flushing' | 'over'
 

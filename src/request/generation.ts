@@ -10,6 +10,7 @@ import type {
   Dialect,
   EncodedRequest,
   Log,
+  Plans,
   Random,
   Services,
   StepRun,
@@ -22,6 +23,7 @@ import { targetsOf } from '../config/asked-targets.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from '../config/configuration.ts'
 import { answerDigest } from '../config/digest.ts'
 import { createCatalog } from '../config/model-catalog.ts'
+import { createPlans } from '../config/plan-catalog.ts'
 import { disposeAll } from '../loader/dispose.ts'
 import { createPlan, type Plan, PlanError } from '../loader/plan.ts'
 import type { Telemetry } from '../observe/telemetry/telemetry.ts'
@@ -66,6 +68,7 @@ export interface LiveRoute {
 export interface Generation {
   readonly configuration: Configuration
   readonly catalog: Catalog
+  readonly plans: Plans
   readonly routes: readonly LiveRoute[]
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly healthTracker: HealthTracker
@@ -113,10 +116,19 @@ export interface GenerationParts {
   redact(text: string): string
 }
 
+/** Of the routes with one path, the first whose steps take a credential of this form, else the first of all. */
+export function routeFor(rawHeaders: readonly string[], routes: readonly LiveRoute[]): LiveRoute {
+  const [first] = routes as [LiveRoute]
+  if (routes.length === 1) return first
+  const takes = ({ plan }: LiveRoute) => plan.steps.every(step => step.takes === null || step.takes(rawHeaders))
+  return routes.find(takes) ?? first
+}
+
 /** Throws a `PlanError` when a step cannot be created; nothing is left open then. */
 export async function createGeneration(parts: GenerationParts): Promise<Generation> {
   const { configuration, previous } = parts
   const catalog = createCatalog(configuration)
+  const planTable = createPlans(configuration)
   const closers: (() => Promise<void>)[] = []
   const dispose = () => disposeAll(closers.splice(0))
   try {
@@ -158,7 +170,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
       const plan = createPlan(
         policy,
         steps.steps,
-        step => servicesOf(step, parts, { catalog, targets, budgets, digest }),
+        step => servicesOf(step, parts, { catalog, plans: planTable, targets, budgets, digest }),
         parts.run,
       )
       closers.push(plan.dispose)
@@ -176,7 +188,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     // Each has its own patience: who gets no token now gets it later, and the log says so.
     await Promise.all(starting)
     const retries = previous?.retries ?? createRetryBudget()
-    const known = { configuration, catalog, routes, upstreams, healthTracker, retries, telemetry }
+    const known = { configuration, catalog, plans: planTable, routes, upstreams, healthTracker, retries, telemetry }
     return { ...known, providerConnections, dispose }
   } catch (error) {
     if (error instanceof PlanError) closers.push(() => error.undone)
@@ -202,7 +214,7 @@ async function telemetryOf({
 function servicesOf(
   step: { readonly id: string; readonly plugin: AnyPlugin },
   { store, state, clock, random, logFor }: GenerationParts,
-  own: Pick<Services, 'catalog' | 'targets' | 'budgets'> & { digest(): string },
+  own: Pick<Services, 'catalog' | 'plans' | 'targets' | 'budgets'> & { digest(): string },
 ): Partial<Services> {
   const all: { readonly [Name in keyof Services]: () => Services[Name] } = {
     keys: () => store.keys,
@@ -215,6 +227,7 @@ function servicesOf(
     ledger: () => store.ledger,
     budgets: () => own.budgets,
     catalog: () => own.catalog,
+    plans: () => own.plans,
     clock: () => clock,
     random: () => random,
     log: () => logFor(step.id),

@@ -68,6 +68,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
     budgetsOf: () => [],
     models: () => parts.generation().catalog.list(),
+    plans: () => configuration().plans,
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,
     past: parts.past,

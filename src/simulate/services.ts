@@ -5,7 +5,7 @@ import { createPlan, type Plan, type PlanError, type PlannableStep } from '../lo
 import { createLocalState } from '../state/state.ts'
 
 /** Those without a stand-in. */
-export type RealServices = Pick<Services, 'catalog' | 'targets' | 'clock' | 'random'>
+export type RealServices = Pick<Services, 'catalog' | 'plans' | 'targets' | 'clock' | 'random'>
 
 /** The made-up account and key. */
 export const ACCOUNT: Account = { id: 'acct_rehearsal', name: 'dryRun', plan: 'default', frozen: false, createdAt: 0 }

@@ -53,7 +53,7 @@ export interface WatchedPlugin {
 type Handle = (ctx: { readonly exchange: Exchange }, next: () => Promise<void>) => Promise<void>
 
 /** Those that cannot fail; `ledger` is the matter of the plugin that takes the money, and is tried again for seconds. */
-const SURE: readonly ServiceName[] = ['catalog', 'clock', 'random', 'log', 'ledger']
+const SURE: readonly ServiceName[] = ['catalog', 'plans', 'clock', 'random', 'log', 'ledger']
 const FALLIBLE: ReadonlySet<string> = new Set(SERVICE_NAMES.filter(name => !SURE.includes(name)))
 
 /**

@@ -255,8 +255,33 @@ describe('accounts', () => {
     expect(seen()).toEqual(['silver', false])
     const { body: plans } = await operator.get<PageView<PlanView>>('/api/operator/plans')
     expect(plans.items).toEqual([
-      { plan: 'default', accounts: 1 },
-      { plan: 'silver', accounts: 1 },
+      { plan: 'default', accounts: 1, declared: null },
+      { plan: 'silver', accounts: 1, declared: null },
+    ])
+  })
+
+  test('have declared plans only, where there are any', async () => {
+    const plan = (name: string) => [name, { name, models: null, limits: [], weight: 1 }] as const
+    const declared = new Map([plan('default'), plan('pro')])
+    await using rig = await startRig({ parts: { plans: () => declared } })
+    const operator = await rig.operator()
+    const alice = await rig.member('alice@example.com')
+    const message = `Invalid value for 'plan': "por" is not declared under plans in gateway.yaml; did you mean "pro"?`
+    const invitation = { kind: 'invitation', role: 'member', account_id: null, plan: 'por' }
+    for (const reply of [
+      await operator.post('/api/operator/accounts', { name: 'acme', plan: 'por' }),
+      await operator.patch(`/api/operator/accounts/${alice.accountId}`, { plan: 'por', frozen: true }),
+      await operator.post('/api/operator/links', invitation),
+    ]) {
+      expect(reply).toMatchObject({ status: 400, body: { error: { code: 'invalid_value', param: 'plan', message } } })
+    }
+    expect(rig.store.reads.findAccount(alice.accountId)).toMatchObject({ plan: 'default', frozen: false })
+    await rig.store.setPlan(alice.accountId, 'old')
+    const { body } = await operator.get<PageView<PlanView>>('/api/operator/plans')
+    expect(body.items).toEqual([
+      { plan: 'default', accounts: 1, declared: true },
+      { plan: 'pro', accounts: 0, declared: true },
+      { plan: 'old', accounts: 1, declared: false },
     ])
   })
 

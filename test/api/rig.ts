@@ -278,6 +278,7 @@ function plainParts(store: LocalStore, clock: TestClock, log: Log): ApiParts {
     budgetsOf: () => [],
     baseUrl: () => 'http://127.0.0.1:8080/v1',
     models: () => MODELS,
+    plans: () => null,
     aliases: id => (id === 'm' ? ['m-latest'] : []),
     readiness: () => ({ ready: true }),
     past: {

@@ -158,6 +158,7 @@ async function measure(store: LocalStore): Promise<void> {
         origins: () => [origin],
         baseUrl: () => `${origin}/v1`,
         models: () => [],
+        plans: () => null,
         aliases: () => [],
         readiness: () => ({ ready: true }),
         past: { exchange: async () => undefined, shadow: () => ({ since: '', steps: [] }), most: 0 },

@@ -406,6 +406,65 @@ test('a plan that no account has, once there are accounts', async () => {
   ])
 })
 
+describe('declared plans', () => {
+  const plans = (limits: string) =>
+    gateway({ more: `store: sqlite:./ledger/t.db\nplans: { pro: { limits: [ ${limits} ] } }` })
+  const byPlan = (more = '') => inFront(limit('by-plan', `limits: plan${more}`))
+
+  test('accounts with another one', async () => {
+    place.write('gateway.yaml', gateway({ more: 'store: sqlite:./ledger/t.db' }))
+    expect((await place.tollgate(['account', 'create', 'acme', '--plan', 'gold'])).code).toBe(0)
+    place.write('gateway.yaml', plans(''))
+    for (const args of [
+      ['account', 'create', 'other', '--plan', 'por'],
+      ['account', 'plan', 'acme', 'por'],
+    ]) {
+      const { code, err } = await place.tollgate(args)
+      expect(code).toBe(1)
+      expect(err).toContain('the plan "por" is not declared under plans in gateway.yaml; did you mean "pro"?')
+    }
+    expect((await checked()).problems).toMatchObject([
+      {
+        rule: 'unknown-plan',
+        level: 'warning',
+        line: 4,
+        message: 'accounts have the plan "gold", which is not declared: their requests are refused',
+      },
+    ])
+  })
+
+  test.each<[name: string, limits: string, policy: string, message: string]>([
+    [
+      'no step enforces',
+      '{ per: key, requests: 6 per minute }',
+      STANDARD_POLICY,
+      'no policy enforces this limit of requests',
+    ],
+    [
+      'a step enforces the other kind only',
+      '{ per: key, requests: 6 per minute, tokens: 9k per minute }',
+      byPlan(', only: requests'),
+      'no policy enforces this limit of tokens',
+    ],
+    [
+      'a step without tags enforces',
+      '{ per: tag team, requests: 6 per minute }',
+      byPlan(),
+      'no policy that enforces this limit gives tags before it, so it is for no request',
+    ],
+  ])('a limit that %s', async (_name, limits, policy, message) => {
+    place.write('gateway.yaml', plans(limits))
+    place.write('policies/standard.yaml', policy)
+    expect((await checked()).problems).toMatchObject([{ rule: 'no-effect', level: 'warning', message }])
+  })
+
+  test('a limit that one step for both kinds enforces says nothing', async () => {
+    place.write('gateway.yaml', plans('{ per: caller, requests: 6 per minute, tokens: 9k per minute }'))
+    place.write('policies/standard.yaml', byPlan())
+    expect((await checked()).problems).toEqual([])
+  })
+})
+
 test('errors come first: then nothing is warned of', async () => {
   place.write('gateway.yaml', gateway({ provider: 'dialect: anthropic, base_uri: "https://api.openai.com/v1"' }))
   place.write('policies/spare.yaml', 'steps:\n  - use: api-kee\n')

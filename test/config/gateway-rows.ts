@@ -2,6 +2,7 @@
 import { BRACES } from './brace-rows.ts'
 import { CATALOG } from './catalog-rows.ts'
 import { ONE_DIALECT } from './dialect-rows.ts'
+import { PLANS } from './plan-rows.ts'
 import { PRICES } from './price-rows.ts'
 import { STORE } from './store-rows.ts'
 import { TARGETS as TARGET_ROWS } from './target-rows.ts'
@@ -661,6 +662,7 @@ const ROUTES: Row[] = [
 
 /** Every row with its name; the sentence is a part of what must be said. */
 export const GATEWAY_ROWS = Object.entries({
+  PLANS,
   YAML,
   BRACES,
   TOP,

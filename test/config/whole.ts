@@ -42,6 +42,16 @@ limits:
   stall: 30s
 cors: { origins: [ https://app.example.com, "http://localhost:3000" ] }
 overload: { prefer: [ pro, enterprise ] }
+plans:
+  free:
+    models: [ small ]
+    weight: 2
+  pro:
+    limits:
+      - { per: account, requests: 60 per minute, burst: 20 }
+      - { per: caller, tokens: 200k per hour }
+      - { per: tag team, requests: 5 per 10 s }
+  enterprise: {}
 drain: 5m
 heartbeat: { first: 5s, every: 10s }
 catalog:

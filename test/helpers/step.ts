@@ -4,6 +4,7 @@
  */
 import type { Context } from 'koa'
 import { type AnyPlugin, type Facts, isRefusal, type Refusal, type RouteView, type Services } from '#contract'
+import { createPlans } from '../../src/config/plan-catalog.ts'
 import { compileSchema } from '../../src/config/yaml/ajv.ts'
 import { createPlan } from '../../src/loader/plan.ts'
 import { parseJson } from '../../src/providers/dialects/json-parse.ts'
@@ -109,6 +110,7 @@ export function readSettings(plugin: AnyPlugin, settings: Readonly<Record<string
 }
 
 function service(services: Partial<Services>, name: keyof Services): unknown {
+  if (name === 'plans') return services.plans ?? createPlans({ plans: null })
   if (services[name] === undefined) throw new Error(`this test has no service "${name}"`)
   return services[name]
 }

@@ -379,6 +379,15 @@ const ROWS: Readonly<Record<string, Row>> = {
     before: 1,
     after: 4,
   },
+  plans: {
+    change: SET('plans', { default: { weight: 9 } }),
+    async sees(gateway) {
+      await status(gateway.chat())
+      return THREAD_WORK.owners.account(gateway.accountId).weight
+    },
+    before: 1,
+    after: 9,
+  },
   'limits.headers': {
     change: LIMIT('headers', '100ms'),
     sees: (gateway, isChanged) => slowBody(gateway, HALF_HEAD, isChanged),

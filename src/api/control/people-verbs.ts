@@ -4,6 +4,7 @@ import { StoreError } from '../../store/error.ts'
 import type { Page, PersonOfAccount } from '../../store/money/reports.ts'
 import type { OperatorToken, Person, Role } from '../../store/people/people.ts'
 import type { Store } from '../../store/store.ts'
+import { type PlanNames, whyNotPlan } from '../declared-plans.ts'
 import { namesOf, showLink, showLinks, showPerson, showToken, showTokens } from '../show.ts'
 import type { LinkView, PersonView, TokenView } from '../views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
@@ -33,11 +34,18 @@ type PeopleVerbs = {
   readonly [Name in keyof PeopleVerbResults]: (
     store: Store,
     args: Arguments,
+    running: { plans?(): PlanNames | null },
   ) => Promise<PeopleVerbResults[Name]> | PeopleVerbResults[Name]
 }
 
+/** Throws for a plan that gateway.yaml does not declare. */
+export function refusePlan(verb: string, plans: PlanNames | null, plan: string | undefined): void {
+  const why = whyNotPlan(plans, plan)
+  if (why !== null) throw new VerbError(`${verb}: the plan ${why}`)
+}
+
 export const PEOPLE_VERBS: PeopleVerbs = {
-  async 'person.invite'(store, args) {
+  async 'person.invite'(store, args, { plans }) {
     const role = roleOf(args.name('role'))
     const account = args.optional('account', args.name)
     const email = args.optional('email', args.name) ?? null
@@ -49,6 +57,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     if (account !== undefined && (plan !== null || credit > 0n)) {
       throw new VerbError('person.invite: "plan" and "credit" are for an account that is made, and "account" names one')
     }
+    refusePlan('person.invite', plans?.() ?? null, plan ?? undefined)
     const accountId = account === undefined ? null : await idOf(store, account)
     const { link, token } = await store.people.createLink({
       kind: 'invitation',

@@ -10,13 +10,14 @@ import { MAX_GRACE_MS, type Store, type VerifyReport } from '../../store/store.t
 import { giveFirstCredit } from '../after-writing.ts'
 import type { RecentTrails } from '../api-parts.ts'
 import { budgetsOfAccount } from '../budget-views.ts'
+import type { PlanNames } from '../declared-plans.ts'
 import { findExchange, notRemembered } from '../find-exchange.ts'
 import { namesOf, showAccount, showKeyAsKept } from '../show.ts'
 import type { AccountView, BudgetView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
 import { BUDGET_VERBS, type BudgetVerbResults, type PlanBudgets, readsOf } from './budget-verbs.ts'
 import { accountNamed, keyWith } from './named.ts'
-import { PEOPLE_VERBS, type PeopleVerbResults } from './people-verbs.ts'
+import { PEOPLE_VERBS, type PeopleVerbResults, refusePlan } from './people-verbs.ts'
 
 export type { AccountView }
 export { VerbError }
@@ -75,6 +76,8 @@ export interface ModelNames {
 export interface RunningParts extends PlanBudgets {
   readonly past?: RecentTrails
   models?(): ModelNames
+  /** Also of a command that uses the store itself: the plans that gateway.yaml declares. */
+  plans?(): PlanNames | null
 }
 
 export type VerbName = keyof VerbResults
@@ -99,12 +102,13 @@ export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> 
 
 // Each verb reads all its arguments before it touches the store: a mistake in the last one must not leave half a change.
 const VERBS: Verbs = {
-  async 'account.create'(store, args) {
+  async 'account.create'(store, args, { plans }) {
     const name = args.name('name')
     const plan = args.optional('plan', args.name)
     const credit = args.optional('credit', args.money)
     const actor = args.optional('actor', args.name) ?? 'unknown'
     args.end()
+    refusePlan('account.create', plans?.() ?? null, plan)
     const account = await store.createAccount(plan === undefined ? { name } : { name, plan })
     if (credit !== undefined) {
       // The account is new, so its first credit can have only this reference.
@@ -141,10 +145,11 @@ const VERBS: Verbs = {
     return { accounts: (await store.listAccounts()).map(showAccount) }
   },
 
-  async 'account.plan'(store, args) {
+  async 'account.plan'(store, args, { plans }) {
     const account = args.name('account')
     const plan = args.name('plan')
     args.end()
+    refusePlan('account.plan', plans?.() ?? null, plan)
     const { id } = await store.setPlan((await accountNamed(store, account)).id, plan)
     return { account: showAccount(await accountNamed(store, id)) }
   },

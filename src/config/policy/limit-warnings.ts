@@ -6,16 +6,19 @@ import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 import { surelyGiven } from './order.ts'
 
 interface Settings {
-  readonly per: string
+  /** Left out: the limits are those of plans. */
+  readonly per?: string
   readonly limit?: number
   readonly requests?: Rate
   readonly burst?: number
   readonly tokens?: Rate
 }
 
-/** Those who share the limit of each kind: a key is one of an account's, and everybody is all of them. */
+const OF_KEYS = ['key', 'caller', 'account', 'everybody']
+/** Those who share the limit of each kind: a key is one of an account's. */
 const WIDER: Readonly<Record<string, readonly string[]>> = {
-  key: ['key', 'account', 'everybody'],
+  key: OF_KEYS,
+  caller: OF_KEYS,
   account: ['account', 'everybody'],
   model: ['model', 'everybody'],
   address: ['address', 'everybody'],
@@ -59,10 +62,15 @@ export function warnOfLimits({ source, steps }: LoadedPolicy, maxInflight: numbe
 function beforeReader(step: LoadedStep, reader: LoadedStep, given: ReadonlySet<string>): string | null {
   const { per, requests, tokens } = settingsOf(step)
   const inHead = (fact: string) => fact === 'address' || given.has(fact)
-  if (![per, ...(step.when === null ? [] : factsIn(step.when))].every(inHead)) return null
+  if (per === undefined || ![factOf(per), ...(step.when === null ? [] : factsIn(step.when))].every(inHead)) return null
   if (tokens === undefined) return `move "${step.id}" before "${reader.id}"`
   if (requests === undefined) return null
   return `split it in two: a step with requests before "${reader.id}", and "${step.id}" with tokens alone`
+}
+
+/** The fact by which the limit finds whom it is for; `address` is none. */
+function factOf(per: string): string {
+  return per === 'caller' ? 'key' : per.startsWith('tag ') ? 'tags' : per
 }
 
 function isLimit({ plugin, builtIn }: LoadedStep): boolean {
@@ -75,7 +83,7 @@ const settingsOf = ({ settings }: LoadedStep) => settings as Settings
 function isWithin(step: LoadedStep, earlier: LoadedStep): boolean {
   if (step.plugin.name !== earlier.plugin.name) return false
   const [here, there] = [settingsOf(step), settingsOf(earlier)]
-  if (!WIDER[here.per]?.includes(there.per)) return false
+  if (!WIDER[here.per ?? '']?.includes(there.per ?? '')) return false
   if (step.plugin.name === 'concurrency') return there.limit! <= here.limit!
   // An estimate of tokens is cut to what its bucket holds, so that the smaller bucket may let more through.
   if (here.tokens !== undefined || !there.requests || !here.requests) return false

@@ -14,6 +14,7 @@ import { NeedsRestart } from '../yaml/reads.ts'
 import { type Reading, readSource, type Source } from '../yaml/source.ts'
 import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 import { checkOrder, compileConditions } from './order.ts'
+import { checkPlans } from './plan-names.ts'
 import { pathOfPlugin } from './plugin-beside.ts'
 import { checkReach } from './reach.ts'
 import { askPlugin, checkSettings } from './step-settings.ts'
@@ -29,6 +30,8 @@ export interface PolicyOptions {
   readonly routePaths: readonly RoutePath[] | null
   /** The models that conditions can name. */
   readonly models: ModelNames
+  /** The plans that gateway.yaml declares; null: any name is one. */
+  readonly plans: readonly string[] | null
 }
 
 /** Builds a policy from its file's text; what is wrong stands in its source's problems. */
@@ -57,6 +60,7 @@ export async function loadPolicy(
   const whens = compileConditions(source, steps, complete, { ...asked, kind: options.kinds[0] ?? 'chat' })
   if (complete) for (const kind of options.kinds) checkOrder(source, steps, { ...asked, kind })
   checkModels(source, steps, options.models)
+  if (options.plans !== null) checkPlans(source, steps, options.plans)
   checkReach(source, steps, routePathsOf(steps, options.routePaths))
   const tracesContent = shape?.telemetry?.content === true
   const configured = () => steps.map((step, i) => configOf(step, whens[i] ?? null))

@@ -46,7 +46,8 @@ export const RULES = {
   'open-metrics': 'An admin listener that others can reach and that does not say who may read its metrics.',
   'uncharged-route': 'A route that gives away what has a price and does not say that this is meant.',
   'unfit-policy': 'A policy that does not fit the kind of a route that uses it.',
-  'unknown-plan': 'A warning: a condition names a plan that no account has.',
+  'unknown-plan':
+    'A plan that `plans` does not declare. Without `plans` a warning: a condition names a plan that no account has.',
   'odd-price': 'A warning: a price that gives away money or is probably mistyped.',
   'old-prices': 'A warning: a price list that is old, or a price that changes within 90 days.',
   'model-ends': 'A warning: a model that its provider turns off within 90 days.',

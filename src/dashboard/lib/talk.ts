@@ -152,6 +152,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   context_length_exceeded: 'Start a new chat, or choose a model with a larger context.',
   model_not_found: 'Choose another model.',
   account_frozen: 'Only an operator of this gateway can change this.',
+  plan_not_declared: 'Only an operator of this gateway can change this.',
   unsupported_parameter: 'Remove the setting named in the error.',
   content_filter: 'Rephrase the message.',
   upstream_overloaded: 'Try again in a moment, or choose another model.',

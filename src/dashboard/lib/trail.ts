@@ -124,6 +124,7 @@ const REASONS: Readonly<Record<string, string>> = {
   revoked_api_key: 'the key has been revoked',
   expired_api_key: 'the key has expired',
   account_frozen: 'the account is frozen',
+  plan_not_declared: 'the plan of the account is not declared',
   unauthorized: 'the request does not say who sends it',
   forbidden: 'this is not allowed',
   rate_limit_exceeded: 'too many requests in a short time',

@@ -3,20 +3,21 @@ import {
   type Catalog,
   costFields,
   formatMoney,
-  isInModels,
   type Key,
   type Model,
   type ModelEnd,
   mayUse,
+  mayUseRaw,
   type NanoUsd,
+  type Plan,
   priceFields,
   type Receipt,
   usageFields,
 } from '#contract'
 
 /** The models that a list shows: those that this caller may use. One that is not public is there for keys that name it. */
-export function listedModels(catalog: Catalog, key: Key | undefined): Model[] {
-  return catalog.list().filter(model => mayUse(model, key))
+export function listedModels(catalog: Catalog, key: Key | undefined, plan: Plan | undefined): Model[] {
+  return catalog.list().filter(model => mayUse(model, key, plan))
 }
 
 /** A model of raw routes only: what else there is to know of it, its provider knows. */
@@ -39,12 +40,13 @@ export function listedRawModels(
   routes: readonly { readonly config: RawRoute }[],
   catalog: Catalog,
   key: Key | undefined,
+  plan: Plan | undefined,
 ): RawModel[] {
   const found = new Map<string, RawModel>()
   for (const { config } of routes) {
     if (key === undefined && !config.public) continue
     for (const id of config.raw?.models ?? []) {
-      const isAllowed = key?.models == null || isInModels(key.models, id)
+      const isAllowed = mayUseRaw(id, key, plan)
       if (isAllowed && !found.has(id) && !catalog.find(id)) found.set(id, { id, provider: config.raw!.provider.name })
     }
   }

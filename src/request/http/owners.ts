@@ -11,8 +11,6 @@ const NETWORKS = 256
 /** Node's limit of a head is as long. */
 const MAX_HEAD_BYTES = 16 * 1024
 const CREDENTIAL = /\r\n(authorization|x-api-key|api-key|cookie):[ \t]*([^\r\n]+)/i
-/** The weight of an account whose plan is preferred. */
-const PREFERRED = 4
 
 export class WorkOwners {
   /** All clients without an account have one share in common. */
@@ -42,11 +40,11 @@ export class WorkOwners {
     return name === undefined ? undefined : this.#credentials.get(digest(name.toLowerCase(), value!.trimEnd()))
   }
 
-  /** @param isPreferred left out: as it was */
-  account(id: string, isPreferred?: boolean): WorkOwner {
+  /** @param weight left out: as it was */
+  account(id: string, weight?: number): WorkOwner {
     let owner = this.#accounts.get(id)
     if (owner === undefined) this.#accounts.set(id, (owner = new WorkOwner()))
-    if (isPreferred !== undefined) owner.weight = isPreferred ? PREFERRED : 1
+    if (weight !== undefined) owner.weight = weight
     return owner
   }
 

@@ -1,5 +1,5 @@
 /** The innermost middleware of the catalog's routes: models and receipts, answered by the gateway itself. */
-import { formatMoney, mayUse, refuse } from '#contract'
+import { formatMoney, mayUse, type Plan, refuse } from '#contract'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import {
   anthropicModel,
@@ -16,22 +16,29 @@ import type { LiveExchange } from './live-exchange.ts'
 import { isForAnthropic } from './refusal.ts'
 import { jsonReply } from './reply.ts'
 
+/** The plan of the exchange's account; undefined without an account, and where no plans are declared. */
+function planOf({ account, generation }: LiveExchange): Plan | undefined {
+  return account && generation.plans.of(account)
+}
+
 /** `GET /v1/models`; for Anthropic's clients the fields of their API stand beside the others. */
 export function sendModels(exchange: LiveExchange): Reply {
   const { generation, key, ctx } = exchange
-  const models = listedModels(generation.catalog, key)
+  const plan = planOf(exchange)
+  const models = listedModels(generation.catalog, key, plan)
   if (isForAnthropic(ctx.req, 'models')) return jsonReply(exchange, anthropicModels(models))
-  return jsonReply(exchange, modelList(models, listedRawModels(generation.routes, generation.catalog, key)))
+  return jsonReply(exchange, modelList(models, listedRawModels(generation.routes, generation.catalog, key, plan)))
 }
 
 /** `GET /v1/models/{id}`; ids may contain slashes, encoded or not. */
 export function sendModel(exchange: LiveExchange, id: string): Reply {
   const { catalog, routes } = exchange.generation
   const model = catalog.find(id)
-  if (!model || !mayUse(model, exchange.key)) {
+  const plan = planOf(exchange)
+  if (!model || !mayUse(model, exchange.key, plan)) {
     const raw = isForAnthropic(exchange.ctx.req, 'model')
       ? undefined
-      : listedRawModels(routes, catalog, exchange.key).find(each => each.id === id)
+      : listedRawModels(routes, catalog, exchange.key, plan).find(each => each.id === id)
     if (raw !== undefined) return jsonReply(exchange, rawModelEntry(raw))
     throw refuse('model_not_found', { param: 'model' })
   }

@@ -2,7 +2,7 @@
  * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
  * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
  */
-import { isInModels, isRefusal, type MeteredUsage, type Refusal, refuse, type UpstreamFailure } from '#contract'
+import { isRefusal, type MeteredUsage, mayUseRaw, type Refusal, refuse, type UpstreamFailure } from '#contract'
 import { blameCredential } from '../../providers/credentials.ts'
 import type { TrackedAttempt } from '../../providers/health.ts'
 import { RawAbort, type RawAnswer, RawFailure, type RawHead, type RawSink } from '../../providers/raw.ts'
@@ -210,15 +210,15 @@ function refuseEncodedBody(encoding: string): void {
  * model is asked, and nobody here knows.
  */
 function refuseForbiddenModel(exchange: LiveExchange, models: readonly string[] | null): void {
-  const allowed = exchange.key?.models ?? null
+  const { account, key, generation } = exchange
+  const plan = account && generation.plans.of(account)
   if (models === null) {
-    if (allowed === null) return
+    if ((key?.models ?? null) === null && (plan?.models ?? null) === null) return
     const message = 'This key may use some models only, and nobody can say which one a request to this URL would reach.'
     throw refuse('model_not_found', { message })
   }
   const model = listedModel(exchange, models)
-  if (model === null || !(allowed === null || isInModels(allowed, model)))
-    throw refuse('model_not_found', { param: 'model' })
+  if (model === null || !mayUseRaw(model, key, plan)) throw refuse('model_not_found', { param: 'model' })
 }
 
 /** The provider's model that a request is about, when its route lists it; null for all others. */

@@ -7,6 +7,7 @@ import type { AccountShape, KeyShape, OwnBudget, TestShape } from './schema.ts'
 export interface Person {
   readonly account: string
   readonly name: string
+  readonly plan: string
   /** The models of the key, as the test says them. */
   readonly models: readonly string[] | undefined
   readonly key: Key
@@ -62,7 +63,7 @@ async function settleOne(
   await setBudgets(store, 'account', id, budgets)
   await setBudgets(store, 'key', key.id, said.budgets)
   if (frozen) await store.freeze(id, true)
-  return { account: id, name, models, key, good: token }
+  return { account: id, name, plan, models, key, good: token }
 }
 
 async function setBudgets(

@@ -10,6 +10,8 @@ import { BUILT_IN } from '../../loader/builtin.ts'
 export interface Bearer {
   /** Name of the account that pays. */
   readonly account: string
+  /** The plan of the account, which the token says where the step reads it there. */
+  readonly plan: string
   /** The models of the token; left out: every public one. */
   readonly models?: readonly string[]
   /** Further ones. Those that the step itself reads are set without them. */
@@ -27,6 +29,8 @@ export interface JwtSettings {
   readonly account_claim?: string
   readonly key_claim: string
   readonly models_claim?: string
+  readonly plan_claim?: string
+  readonly plans?: Readonly<Record<string, string>>
 }
 
 interface Signer {
@@ -73,7 +77,7 @@ export async function trusting(configuration: Configuration, account: string): P
 export async function tokenFor(
   step: StepConfig,
   which: 'good' | 'unknown' | 'expired',
-  { account, models, claims: further, nowMs }: Bearer,
+  { account, plan, models, claims: further, nowMs }: Bearer,
   catalog: Iterable<Model>,
 ): Promise<string> {
   const settings = step.settings as JwtSettings
@@ -86,12 +90,18 @@ export async function tokenFor(
     [settings.key_claim]: 'policy-test',
     ...(settings.models_claim === undefined ? {} : { [settings.models_claim]: models ?? publicModels() }),
     ...(settings.account_claim === undefined ? {} : { [settings.account_claim]: account }),
+    ...(settings.plan_claim === undefined ? {} : { [settings.plan_claim]: planValue(settings, plan) }),
     iss: settings.issuer,
     aud: [settings.audience].flat()[0]!,
     iat: now - 2 * HOUR_S,
     exp: which === 'expired' ? now - HOUR_S : now + HOUR_S,
   }
   return new SignJWT(claims).setProtectedHeader({ alg: algorithmOf(settings), kid: KEY_ID }).sign(privateKey)
+}
+
+/** The value of the claim by which the step finds the plan; of a plan without one, its name. */
+function planValue({ plans = {} }: JwtSettings, plan: string): string {
+  return Object.keys(plans).find(value => plans[value] === plan) ?? plan
 }
 
 function algorithmOf({ algorithms }: JwtSettings): string {

@@ -278,9 +278,10 @@ async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null>
   const which = said.key ?? 'good'
   const step = tokenStepOf(routeFor(configuration, stage.tests.policy, said))
   if (step && which !== 'none' && which !== 'revoked') {
-    const { name: account, models } = person
+    const { name: account, plan, models } = person
     const { claims } = said
-    const bearer = { account, nowMs: time.clock.now(), ...(models ? { models } : {}), ...(claims ? { claims } : {}) }
+    const more = { ...(models ? { models } : {}), ...(claims ? { claims } : {}) }
+    const bearer = { account, plan, nowMs: time.clock.now(), ...more }
     return tokenFor(step, which, bearer, configuration.models.values())
   }
   switch (which) {

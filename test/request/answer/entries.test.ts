@@ -42,7 +42,7 @@ describe('the list of models', () => {
     ['a key that names one that is not public', key(['hidden', 'b']), ['hidden', 'b']],
     ['a key for none', key([]), []],
   ])('%s', (_name, allowed, ids) => {
-    expect(listedModels(catalog, allowed).map(({ id }) => id)).toEqual(ids)
+    expect(listedModels(catalog, allowed, undefined).map(({ id }) => id)).toEqual(ids)
   })
 
   test('is in the form that client libraries read', () => {

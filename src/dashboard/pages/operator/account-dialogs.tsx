@@ -1,11 +1,21 @@
 /** What operators do to an account: make one, give credit, change the plan, freeze. */
 import type { VNode } from 'preact'
 import { useId, useState } from 'preact/hooks'
-import type { AccountView, CreditView } from '../../../api/views.ts'
+import type { AccountView, CreditView, PlanView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
 import { exactMoney } from '../../lib/format.ts'
 import { filled, useForm } from '../../lib/use-form.ts'
-import { announce, Badge, ConfirmDialog, FormDialog, Icon, Money, Note, TextField } from '../../ui/index.ts'
+import {
+  announce,
+  Badge,
+  ConfirmDialog,
+  FormDialog,
+  Icon,
+  Money,
+  Note,
+  SelectField,
+  TextField,
+} from '../../ui/index.ts'
 import { availableAfter, creditOf, creditProblem, isTaken, readChange, suggestReference } from './credit.ts'
 
 /** Whether requests of the account are answered. */
@@ -25,13 +35,22 @@ interface FieldProps {
 }
 
 interface PlanFieldProps extends FieldProps {
-  readonly plans: readonly string[]
+  readonly plans: readonly PlanView[]
   readonly optional?: boolean | undefined
 }
 
-/** Any word is a plan: those that accounts have are offered. */
-export function PlanField({ plans, ...field }: PlanFieldProps): VNode {
+/** One of the declared plans. Where gateway.yaml declares none, any word is a plan: those that accounts have are offered. */
+export function PlanField({ plans, optional, ...field }: PlanFieldProps): VNode {
   const list = useId()
+  const declared = plans.filter(each => each.declared === true)
+  if (declared.length > 0) {
+    const { value } = field
+    const kept =
+      value === '' || declared.some(({ plan }) => plan === value) ? [] : [{ value, label: `${value} (not declared)` }]
+    const none = optional ? [{ value: '', label: 'The standard plan' }] : []
+    const options = [...none, ...kept, ...declared.map(({ plan }) => ({ value: plan, label: plan }))]
+    return <SelectField label="Plan" hint="The plans of gateway.yaml." options={options} {...field} />
+  }
   return (
     <>
       <TextField
@@ -39,10 +58,11 @@ export function PlanField({ plans, ...field }: PlanFieldProps): VNode {
         list={list}
         maxLength={100}
         hint="A name that policies test, for example account.plan == &quot;free&quot;."
+        optional={optional}
         {...field}
       />
       <datalist id={list}>
-        {plans.map(plan => (
+        {plans.map(({ plan }) => (
           <option key={plan} value={plan} />
         ))}
       </datalist>
@@ -56,7 +76,7 @@ export function FirstCreditField(field: FieldProps): VNode {
 }
 
 interface NewAccountProps {
-  readonly plans: readonly string[]
+  readonly plans: readonly PlanView[]
   readonly onClose: () => void
   readonly onMade: (account: AccountView) => void
 }
@@ -186,7 +206,12 @@ function GrantedBefore({ view }: { readonly view: CreditView }): VNode {
 }
 
 /** Another plan takes effect with the next request. */
-export function PlanDialog({ account, plans, onClose, onChanged }: ChangeProps & { plans: readonly string[] }): VNode {
+export function PlanDialog({
+  account,
+  plans,
+  onClose,
+  onChanged,
+}: ChangeProps & { plans: readonly PlanView[] }): VNode {
   const form = useForm({
     initial: { plan: account.plan },
     check: ({ plan }) => ({ plan: plan.trim() === '' ? 'Enter a plan.' : '' }),

@@ -127,7 +127,7 @@ function Detail({ resource, detail }: DetailProps): VNode {
       <Keys account={account} keys={keys} onChanged={resource.reload} />
       <Lists account={account} keys={keys} changes={changes} onGrant={() => open('credit')} />
       {opened === 'credit' && <CreditDialog {...dialog} />}
-      {opened === 'plan' && <PlanDialog {...dialog} plans={plans.data?.items.map(({ plan }) => plan) ?? []} />}
+      {opened === 'plan' && <PlanDialog {...dialog} plans={plans.data?.items ?? []} />}
       {opened === 'freeze' && <FreezeDialog {...dialog} />}
     </Page>
   )

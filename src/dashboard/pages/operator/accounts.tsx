@@ -53,7 +53,7 @@ export default function Accounts(): VNode {
       />
       {isMaking && (
         <NewAccountDialog
-          plans={planNames}
+          plans={plans.data?.items ?? []}
           onClose={() => setMaking(false)}
           onMade={account => navigate(`/operator/accounts/${account.id}`)}
         />

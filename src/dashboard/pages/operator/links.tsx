@@ -62,7 +62,7 @@ export function InviteDialog({ account, onClose, onMade }: InviteProps): VNode {
       {!account && joins === 'there' && <AccountField {...form.field('account_id')} />}
       {joins === 'new' && (
         <>
-          <PlanField plans={plans.data?.items.map(({ plan }) => plan) ?? []} optional {...form.field('plan')} />
+          <PlanField plans={plans.data?.items ?? []} optional {...form.field('plan')} />
           <FirstCreditField {...form.field('credit')} />
         </>
       )}

@@ -1,0 +1,107 @@
+/** The limits of the account's plan. A plan's buckets are the same in all policies. */
+import type { Buckets, DecidingStep, Exchange, Grant, Plan, Plans, StepContext } from '#contract'
+import { createLimit, type Limit, showLimit } from './limit.ts'
+import { estimateTokens, identify, type Lending, type Per, refused, usedOf } from './taking.ts'
+
+/** A limit, and whom it is for. */
+interface PlanLimit {
+  readonly per: Per
+  readonly limit: Limit
+}
+
+/** The part of one bucket. */
+interface Take extends Lending {
+  readonly per: Per
+}
+
+interface PlanServices {
+  readonly buckets: Buckets
+  readonly plans: Plans
+}
+
+/** The step with `limits: plan`. Takes from all buckets of a request, or from none. */
+export function createPlanLimits(
+  only: 'requests' | 'tokens' | undefined,
+  { buckets, plans }: PlanServices,
+): DecidingStep {
+  const known = new WeakMap<Plan, readonly PlanLimit[]>()
+  const limitsOf = (plan: Plan): readonly PlanLimit[] => {
+    let limits = known.get(plan)
+    if (limits === undefined) known.set(plan, (limits = limitsIn(plan, only)))
+    return limits
+  }
+  const take = ({ limit, who, estimate }: Take) => buckets.take(limit.prefix + who, limit.shape, estimate)
+  const give = ({ limit, who }: Take, amount: number) => buckets.give(limit.prefix + who, limit.shape, amount)
+
+  /** A state server is asked for all of them in one round trip. */
+  async function takeOverNetwork(ctx: StepContext, takes: readonly Take[], first: Promise<Grant>) {
+    const grants = await Promise.all([first, ...takes.slice(1).map(take)])
+    const reached = grants.findIndex(grant => !grant.taken)
+    if (reached < 0) return granted(ctx, takes, grants)
+    await Promise.all(takes.filter((_, i) => grants[i]!.taken).map(each => give(each, each.estimate)))
+    throw refusalOf(takes[reached]!, grants[reached]!)
+  }
+
+  return {
+    decide(ctx) {
+      const { exchange } = ctx
+      const plan = plans.of(exchange.account!)
+      const limits = plan === undefined ? [] : limitsOf(plan)
+      if (limits.length === 0) return null
+      const takes = takesOf(exchange, limits)
+      const grants: Grant[] = []
+      for (const [i, each] of takes.entries()) {
+        const grant = take(each)
+        if (grant instanceof Promise) return takeOverNetwork(ctx, takes, grant)
+        if (!grant.taken) {
+          for (const other of takes.slice(0, i)) void give(other, other.estimate)
+          throw refusalOf(each, grant)
+        }
+        grants.push(grant)
+      }
+      return granted(ctx, takes, grants)
+    },
+    after({ exchange }, _outcome, takes: readonly Take[] | null) {
+      const given: (void | Promise<void>)[] = []
+      for (const each of takes ?? []) {
+        if (each.limit.kind === 'requests') continue
+        const used = usedOf(each, exchange.usage)
+        if (used !== each.estimate) given.push(give(each, each.estimate - used))
+      }
+      if (given.some(each => each instanceof Promise)) return Promise.all(given).then(() => {})
+    },
+  }
+}
+
+/** A bucket is named after the plan, whom it is for, and its time: a change of the amount goes on with its level. */
+function limitsIn(plan: Plan, only: 'requests' | 'tokens' | undefined): readonly PlanLimit[] {
+  return plan.limits.flatMap(({ per, burst, ...rates }) =>
+    (['requests', 'tokens'] as const).flatMap(kind => {
+      const rate = rates[kind]
+      if (rate === undefined || (only !== undefined && only !== kind)) return []
+      // No policy has a colon in its name.
+      const prefix = `plan:${plan.name}/${rate.perMs}`
+      return [{ per, limit: createLimit(kind, rate, kind === 'requests' ? burst : undefined, prefix) }]
+    }),
+  )
+}
+
+/** Counted tokens reach no model, and a raw route has no tokens. */
+function takesOf(exchange: Exchange, limits: readonly PlanLimit[]): readonly Take[] {
+  const { chat, route } = exchange
+  const tokens = chat === undefined || route.counts ? null : estimateTokens(chat)
+  return limits.flatMap(({ per, limit }) => {
+    const who = identify(exchange, per)
+    if (who === null || (limit.kind === 'tokens' && tokens === null)) return []
+    return [{ per, limit, who, estimate: limit.kind === 'requests' ? 1 : Math.min(limit.shape.capacity, tokens!) }]
+  })
+}
+
+function granted(ctx: StepContext, takes: readonly Take[], grants: readonly Grant[]): readonly Take[] {
+  for (const [i, { limit }] of takes.entries()) showLimit(ctx, limit, grants[i]!)
+  return takes
+}
+
+function refusalOf({ limit, per, estimate }: Take, grant: Grant) {
+  return refused(limit, per, grant, limit.kind === 'tokens' ? estimate : undefined)
+}

@@ -1,0 +1,182 @@
+/** `plans`: what the accounts of each plan may use, how fast, and their share of the gateway's work. */
+import { fitsPattern, type Plan, type PlanLimit, unit } from '#contract'
+import type { Configuration } from './configuration.ts'
+import type { GatewayShape, PlanShape } from './file-shapes.ts'
+import type { ModelNames } from './policy/when-models.ts'
+import { map, whole } from './schema-parts.ts'
+import { didYouMean, listed } from './yaml/problem.ts'
+import { pointer, type Source } from './yaml/source.ts'
+
+/** The plan of accounts that were made without one. */
+export const DEFAULT_PLAN = 'default'
+/** The weight of a plan under `overload.prefer` that says none itself. */
+const PREFERRED = 4
+
+const PLAN_NAME = {
+  pattern: '^[A-Za-z0-9]([A-Za-z0-9._ -]{0,98}[A-Za-z0-9._-])?$',
+  sentence: 'must be up to 100 letters, digits, blanks and . _ -',
+}
+
+const LIMIT = map(
+  'A limit for each account, key, caller or value of a tag.',
+  {
+    per: {
+      type: 'string',
+      pattern: '^(account|key|caller|tag [A-Za-z0-9_.-]{1,64})$',
+      sentence: 'must be account, key, caller or "tag NAME"',
+      description:
+        'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag).',
+    },
+    requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
+    burst: {
+      type: 'integer',
+      minimum: 1,
+      description: 'How many requests may come at once. Default: one window of `requests`.',
+    },
+    tokens: { ...unit('rate'), description: 'Tokens of prompts and answers per time: "200k per minute".' },
+  },
+  {
+    required: ['per'],
+    anyOf: [{ required: ['requests'] }, { required: ['tokens'] }],
+    dependentRequired: { burst: ['requests'] },
+  },
+)
+
+const PLAN = map('A plan.', {
+  models: {
+    type: 'array',
+    uniqueItems: true,
+    description:
+      'The models that its accounts can use and see, by id or with one `*`; a model that is not public by its id. The list of a key narrows it further. Default: all public models.',
+    items: {
+      type: 'string',
+      pattern: '^[!-~]{1,200}$',
+      sentence: 'must be 1 to 200 printable characters without blanks',
+    },
+  },
+  limits: {
+    type: 'array',
+    description: 'Limits that a step `rate-limit` with `limits: plan` enforces. They count over all policies together.',
+    items: LIMIT,
+    default: [],
+  },
+  weight: whole(
+    'The share of an account in the work of a busy gateway, relative to the weights of others. Default: 4 for a plan under overload.prefer, else 1.',
+    1,
+    100,
+  ),
+})
+
+/** The key of gateway.yaml. */
+export const PLANS_SCHEMA = {
+  type: 'object',
+  description:
+    'The plans of accounts, by name. With this section, a plan that is not here is an error; `default` is always here. Without it, any name is a plan, for conditions alone.',
+  propertyNames: { ...PLAN_NAME },
+  additionalProperties: PLAN,
+}
+
+/** The names that `plans` declares, sound or not; null without that section. */
+export function declaredPlans({ plans }: { readonly plans?: unknown }): readonly string[] | null {
+  if (typeof plans !== 'object' || plans === null || Array.isArray(plans)) return null
+  return [...new Set([DEFAULT_PLAN, ...Object.keys(plans)])]
+}
+
+/** The plans that are sound; null without that section. Checks every mention of a plan in gateway.yaml. */
+export function buildPlans(source: Source, shape: GatewayShape, names: ModelNames): Configuration['plans'] {
+  const declared = declaredPlans(shape)
+  if (declared === null) return null
+  const prefer = Array.isArray(shape.overload?.prefer) ? shape.overload.prefer : []
+  checkMentions(source, shape, declared)
+  const plans = new Map<string, Plan>()
+  const standard = (name: string) => (prefer.includes(name) ? PREFERRED : 1)
+  const shapes: Readonly<Record<string, PlanShape>> = { [DEFAULT_PLAN]: { limits: [] }, ...shape.plans }
+  for (const [name, plan] of Object.entries(shapes)) {
+    const at = pointer('plans', name)
+    const remains = source.remains<PlanShape>(at, plan)
+    if (remains === null) continue
+    checkPlanModels(source, `${at}/models`, remains.models, names, shape.routes)
+    checkPlanLimits(source, `${at}/limits`, remains.limits)
+    const { models = null, limits, weight = standard(name) } = plan
+    if (source.sound(at)) plans.set(name, { name, models, limits, weight })
+  }
+  return plans
+}
+
+/** The suggestion for a plan that is not declared. */
+export function planMeant(name: string, declared: readonly string[]): string {
+  return didYouMean(name, declared) ?? `the declared plans are ${listed(declared, 'and')}`
+}
+
+/** Reports a plan that `plans` does not declare. */
+export function checkPlanName(source: Source, at: string, name: unknown, declared: readonly string[]): void {
+  if (typeof name !== 'string' || !source.sound(at) || declared.includes(name)) return
+  source.report(at, `the plan ${source.show(at, name)} is not declared under plans in gateway.yaml`, {
+    rule: 'unknown-plan',
+    suggestion: planMeant(name, declared),
+  })
+}
+
+function checkMentions(source: Source, shape: GatewayShape, declared: readonly string[]): void {
+  checkPlanName(source, '/registration/plan', shape.registration?.plan, declared)
+  for (const [i, name] of (shape.overload?.prefer ?? []).entries()) {
+    const at = `/overload/prefer/${i}`
+    checkPlanName(source, at, name, declared)
+    if (!source.sound(at) || shape.plans?.[name]?.weight === undefined) continue
+    source.report(at, `the plan ${source.show(at, name)} has a weight of its own, so this says nothing`, {
+      rule: 'useless-key',
+      suggestion: 'remove it here, or the weight there',
+    })
+  }
+}
+
+function checkPlanModels(
+  source: Source,
+  at: string,
+  models: readonly string[] | undefined,
+  { ids, aliases }: ModelNames,
+  routes: GatewayShape['routes'],
+): void {
+  // That there are no models at all is reported by itself.
+  if (!Array.isArray(models) || ids.length === 0) return
+  const raw = (Array.isArray(routes) ? routes : []).flatMap(route => route?.models ?? [])
+  const known = [...ids, ...raw]
+  for (const [i, model] of models.entries()) {
+    const here = `${at}/${i}`
+    if (typeof model !== 'string' || !source.sound(here)) continue
+    // An id with a * may be a wildcard whose provider has a problem of its own.
+    if (known.some(id => id === model || fitsPattern(model, id) || fitsPattern(id, model))) continue
+    const id = aliases.get(model)
+    const shown = source.show(here, model)
+    const message =
+      id === undefined
+        ? `the catalog has no model ${shown}`
+        : `${shown} is an alias, and a plan names the ids of models`
+    const suggestion = id === undefined ? didYouMean(model, known) : `write ${JSON.stringify(id)}`
+    source.report(here, message, { rule: 'unknown-model', suggestion })
+  }
+}
+
+/** Two limits of one kind, for the same and in the same time, would be one bucket of two sizes. */
+function checkPlanLimits(source: Source, at: string, limits: readonly PlanLimit[] | undefined): void {
+  const seen = new Map<string, number>()
+  for (const [i, limit] of (Array.isArray(limits) ? (limits as readonly PlanLimit[]) : []).entries()) {
+    for (const kind of ['requests', 'tokens'] as const) {
+      const rate = limit?.[kind]
+      if (typeof rate !== 'object' || !source.sound(`${at}/${i}`)) continue
+      const name = `${limit.per} ${kind} ${rate.perMs}`
+      const other = seen.get(name)
+      seen.set(name, i)
+      if (other === undefined) continue
+      const { line } = source.position(`${at}/${other}`)
+      const message = `a limit of ${kind} per ${limit.per} in this time is here already (line ${line})`
+      source.report(`${at}/${i}/${kind}`, message, { rule: 'duplicate-entry', suggestion: 'remove one of the two' })
+    }
+  }
+}
+
+/** The weight of an account with this plan. */
+export function weightOf({ plans, preferredPlans }: Pick<Configuration, 'plans' | 'preferredPlans'>, plan: string) {
+  if (plans === null) return preferredPlans.includes(plan) ? PREFERRED : 1
+  return plans.get(plan)?.weight ?? 1
+}

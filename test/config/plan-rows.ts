@@ -1,0 +1,59 @@
+/** Broken plans, and places that name one that is not declared. The mark ▸ is where the problem must be reported. */
+import type { Row } from './gateway-rows.ts'
+import { type Gateway, PARTS, STANDARD } from './workshop.ts'
+
+const plans = (text: string, more = ''): Gateway => ({ more: `plans:\n  pro: { ${text} }\n${more}` })
+const limits = (text: string) => plans(`limits: [ ${text} ]`)
+const THESE = 'the declared plans are default and pro'
+
+export const PLANS: Row[] = [
+  ['plans as a list', { more: 'plans: ▸[ pro ]' }, 'plans must be a map, not a list'],
+  ['a plan that is empty', { more: 'plans:\n  ▸pro:\n' }, 'pro is empty; give it a value or remove the key'],
+  ['a bad name', { more: 'plans:\n  ▸"pro!": {}' }, 'must be up to 100 letters, digits, blanks and . _ -'],
+  ['a mistyped key of a plan', plans('▸wieght: 2'), 'unknown key "wieght"; did you mean "weight"?'],
+  ['no weight', plans('weight: ▸0'), 'weight must be at least 1'],
+  ['an unknown model', plans('models: [ ▸smal ]'), 'the catalog has no model "smal"; did you mean "small"?'],
+  ['a pattern without models', plans('models: [ "▸big/*" ]'.replace('"▸', '▸"')), 'the catalog has no model "big/*"'],
+  [
+    'an alias for a model',
+    { more: 'plans: { pro: { models: [ ▸tiny ] } }', models: `${PARTS.models}\n    aliases: [ tiny ]` },
+    '"tiny" is an alias, and a plan names the ids of models; write "small"',
+  ],
+  ['a model twice', plans('models: [ small, ▸small ]'), 'models has the same entry twice'],
+  ['a limit without per', limits('▸{ requests: 6 per minute }'), 'has no "per"'],
+  ['a limit of nothing', limits('▸{ per: key }'), 'requests'],
+  [
+    'a limit of an address',
+    limits('{ per: ▸address, requests: 6 per minute }'),
+    'must be account, key, caller or "tag NAME"',
+  ],
+  ['a burst of tokens', limits('▸{ per: key, tokens: 6 per minute, burst: 2 }'), 'entry 1 of limits has no "requests"'],
+  [
+    'one limit in two sizes',
+    limits('{ per: key, requests: 6 per minute }, { per: key, requests: ▸9 per minute }'),
+    'a limit of requests per key in this time is here already',
+  ],
+  [
+    'a plan of those who register that is not declared',
+    plans('weight: 2', 'dashboard: 127.0.0.1:8081\nregistration: { mode: open, plan: ▸por }'),
+    'the plan "por" is not declared under plans in gateway.yaml; did you mean "pro"?',
+  ],
+  [
+    'a preferred plan that is not declared',
+    plans('weight: 2', 'overload: { prefer: [ ▸gold ] }'),
+    `the plan "gold" is not declared under plans in gateway.yaml; ${THESE}`,
+  ],
+  [
+    'a preferred plan with a weight',
+    plans('weight: 2', 'overload: { prefer: [ ▸pro ] }'),
+    'the plan "pro" has a weight of its own, so this says nothing; remove it here, or the weight there',
+  ],
+  [
+    'a plan of a condition that is not declared',
+    plans('weight: 2'),
+    `the plan "gold" is not declared under plans in gateway.yaml; ${THESE}`,
+    {
+      standard: `${STANDARD}  - { use: remark, with: { text: x }, when: 'account.plan == "pro" || account.plan == ▸"gold"' }\n`,
+    },
+  ],
+]
