@@ -2,7 +2,7 @@
  * The canonical shapes: the chat-completions format itself (OpenAI's OpenAPI description 2.3.0), as far as the gateway
  * looks at it. Everything it does not look at is carried along untouched, hence the index signatures.
  */
-import type { Model } from './exchange.ts'
+import type { Model } from './model.ts'
 import { isAnthropicSearch } from './search.ts'
 
 /** A request body that passed validation. Read-only: what goes upstream is spliced from the bytes, not from here. */

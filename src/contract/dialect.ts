@@ -4,7 +4,7 @@
  */
 import type { Chat, ChatCompletion, Chunk, WireUsage } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
-import type { Target } from './exchange.ts'
+import type { Target } from './model.ts'
 
 /** A request as it goes to the provider. */
 export interface EncodedRequest {

@@ -5,7 +5,7 @@
  */
 import type { ChatCompletion, Chunk, WireUsage } from './chat.ts'
 import type { Refusal } from './errors.ts'
-import type { Model } from './exchange.ts'
+import type { Model } from './model.ts'
 import type { Sliced } from './slices.ts'
 
 /** Texts that clients keep for the gateway: encrypted, authenticated, and of use to the account alone that got them. */

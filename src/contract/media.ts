@@ -1,11 +1,7 @@
 /** Media in the messages of a request, and which of them a target's model reads. */
 import type { ChatRequest } from './chat.ts'
 import { type Refusal, refuse } from './errors.ts'
-
-/** In the words of catalogues of models. `file` is a document. */
-export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const
-/** One of them. */
-export type Modality = (typeof MODALITIES)[number]
+import type { Modality, Reader } from './model.ts'
 
 /** Types of parts, those of relatives of OpenAI too. The dialect judges every other type. */
 const OF_PART: ReadonlyMap<unknown, Modality> = new Map(
@@ -27,11 +23,6 @@ const SHOWN: Readonly<Record<Modality, string>> = {
   audio: 'a sound',
   video: 'a video',
   file: 'a file',
-}
-
-/** Of a target: the media that its model reads; left out: everything that the dialect carries. */
-export interface Reader {
-  readonly inputModalities?: readonly Modality[]
 }
 
 /** Why the target's model cannot read the request; null when it can. */

@@ -5,7 +5,8 @@
  */
 import type { ParameterizedContext } from 'koa'
 import type { Budget, ChainedBudget } from './budget.ts'
-import type { Exchange, FactName, Facts, Model, Outcome, RouteKind } from './exchange.ts'
+import type { Exchange, FactName, Facts, Outcome, RouteKind } from './exchange.ts'
+import type { Model } from './model.ts'
 import type { Plans } from './plans.ts'
 import type { Buckets, Cache, KeyValue, Slots, Versions } from './state.ts'
 import type { Accounts, Keys, Ledger } from './store.ts'

@@ -1,5 +1,5 @@
 /** Bounds on what requests can use: for holds, and for the figures of `exposure`. */
-import type { Model } from './exchange.ts'
+import type { Model } from './model.ts'
 import type { NanoUsd } from './quantities.ts'
 import { type Counts, ceiling, type Price, WHOLES } from './units.ts'
 
