@@ -1,0 +1,36 @@
+/** `alerts` of gateway.yaml: which alerts there are, and where they are sent. */
+import type { NanoUsd } from '#contract'
+
+/** What an alert is about. */
+export const ALERT_KINDS = [
+  'budget',
+  'low_balance',
+  'provider_down',
+  'credential_refused',
+  'breaker_open',
+  'reload_invalid',
+] as const
+
+/** One of `ALERT_KINDS`. */
+export type AlertKind = (typeof ALERT_KINDS)[number]
+
+/** A receiver of alerts. */
+export interface Webhook {
+  readonly name: string
+  /** It may be a secret, and is never logged. */
+  readonly url: string
+  /** What is shown of the URL. */
+  readonly host: string
+  /** The key of signatures; null: requests are not signed. */
+  readonly secret: Uint8Array | null
+  readonly format: 'json' | 'slack'
+  readonly events: readonly AlertKind[]
+}
+
+export interface AlertsConfig {
+  /** Credit below which an account has an alert; null: none has. */
+  readonly lowBalance: NanoUsd | null
+  /** How long alerts are listed. */
+  readonly keepMs: number
+  readonly webhooks: readonly Webhook[]
+}
