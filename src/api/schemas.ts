@@ -284,7 +284,10 @@ const VIEWS = {
     name: text,
     dialect: text,
     base_url: maybe(text),
-    credentials: says(shape({ total: count, good: count }), 'How many it has, and how many of them are good.'),
+    credentials: says(
+      shape({ total: count, good: count, refused: count }),
+      'How many it has, how many of them are good, and how many the provider has refused and not taken since.',
+    ),
     targets: list(ref('TargetHealthView')),
   }),
   ProblemView: view('What is wrong in a file.', {

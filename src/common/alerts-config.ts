@@ -21,8 +21,8 @@ export interface Webhook {
   readonly url: string
   /** What is shown of the URL. */
   readonly host: string
-  /** The key of signatures; null: requests are not signed. */
-  readonly secret: Uint8Array | null
+  /** The key of signatures in base64, perhaps behind `whsec_`; null: requests are not signed. */
+  readonly secret: string | null
   readonly format: 'json' | 'slack'
   readonly events: readonly AlertKind[]
 }

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { asksModel, type RouteKind } from '#contract'
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { systemClock } from '../common/clock.ts'
+import { buildAlerts } from './alerts-section.ts'
 import type { RoutePath } from './conditions/truth.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
@@ -83,7 +84,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const shape = checkShape(source, '', source.value, GATEWAY_SCHEMA) as GatewayShape
   if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return { ...refused([source]), reads }
   const server = buildServer(source, shape)
-  const telemetry = buildTelemetry(source, shape.telemetry)
+  const outside = buildOutside(source, shape)
   const providers = buildProviders(source, shape.providers, listenersOf(server))
   const providerNames = namesOf(shape.providers)
   const today = options.today ?? new Date(systemClock.now())
@@ -125,7 +126,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const configuration = freeze({
     file: resolve(file),
     ...server,
-    telemetry,
+    ...outside!,
     providers,
     models,
     origins,
@@ -156,6 +157,13 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     sources: new Map(sources.map(each => [resolve(each.file), each.text])),
     reads,
   }
+}
+
+/** What goes to other programs: traces, metrics and alerts. */
+function buildOutside(source: Source, shape: GatewayShape): Pick<Configuration, 'telemetry' | 'alerts'> | null {
+  const telemetry = buildTelemetry(source, shape.telemetry)
+  const alerts = buildAlerts(source, shape.alerts)
+  return alerts && { telemetry, alerts }
 }
 
 /** Policies beside the configuration that no route names: broken ones are found before a route needs them. */

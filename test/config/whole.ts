@@ -17,6 +17,16 @@ telemetry:
   metrics: true
   attributes:
     deployment.environment.name: test
+alerts:
+  low_balance: $5
+  keep: 30d
+  webhooks:
+    - name: ops
+      url: https://ops.example.com/hooks/tollgate
+      secret: \${HOOK_SECRET}
+      format: json
+      events: [ budget, provider_down ]
+      allow_insecure: false
 dashboard: 127.0.0.1:8081
 dashboard_url: https://gate.example.com
 public_url: https://api.example.com/v1

@@ -200,7 +200,7 @@ describe("a provider's health", () => {
     name: 'p',
     dialect: 'openai',
     base_url: null,
-    credentials: { total, good },
+    credentials: { total, good, refused: 0 },
     targets: states.map(target),
   })
 

@@ -405,6 +405,7 @@ const MAIN: MainSources = {
   ledgerHealthy: () => true,
   lease: () => ({ renewedAtMs: 7000, failures: 1, takeovers: 2 }),
   stateServer: () => ({ isUp: true, lost: 0 }),
+  alerts: () => ({ kinds: new Map([['budget', 4]]), waiting: new Map([['ops', 2]]) }),
 }
 
 const OWN: OwnSources = {

@@ -37,9 +37,7 @@ export function createAlertOperations(database: Database): AlertOperations {
   return { ...createAlertWrites(database), ...createDeliveryWrites(database) }
 }
 
-function createAlertWrites(
-  database: Database,
-): Pick<AlertOperations, 'putAlerts' | 'sweepAlerts' | 'markBalances'> {
+function createAlertWrites(database: Database): Pick<AlertOperations, 'putAlerts' | 'sweepAlerts' | 'markBalances'> {
   const put = database.prepare(
     'INSERT INTO alert (id, kind, at, account, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING',
   )
@@ -73,9 +71,7 @@ function createAlertWrites(
   }
 }
 
-function createDeliveryWrites(
-  database: Database,
-): Pick<AlertOperations, 'claimAlerts' | 'markAlert' | 'resendAlert'> {
+function createDeliveryWrites(database: Database): Pick<AlertOperations, 'claimAlerts' | 'markAlert' | 'resendAlert'> {
   const isOpen = 'delivered_at IS NULL AND given_up_at IS NULL'
   const findReceiver = database.prepare('SELECT since, upto FROM alert_receiver WHERE name = ?')
   const putReceiver = database.prepare(`

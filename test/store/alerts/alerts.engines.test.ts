@@ -156,7 +156,7 @@ onEveryEngine(() => {
       const account = await fund(store, 150n, 'busy')
       store.clock.ms += 2 * DAY_MS
       const { key } = await store.createKey({ account, name: 'first' })
-      await store.ledger.hold(aHold({ id: 'req_1', account, key: key.id, amount: 140n }))
+      await store.ledger.hold(aHold({ accountId: account, keyId: key.id, amount: 140n }))
       expect(await look(store)).toBe(0)
       expect(await look(store)).toBe(0)
     })
