@@ -28,7 +28,8 @@ export function webhookId(alert: string): string {
   return `alert_${createHash('sha256').update(alert).digest('base64url').slice(0, 24)}`
 }
 
-function signature(secret: string, text: string): string {
+/** @param text id, time in seconds and body, with dots between them */
+export function signature(secret: string, text: string): string {
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
   return `v1,${createHmac('sha256', key).update(text).digest('base64')}`
 }

@@ -1,4 +1,5 @@
 /** All routes of the account API. */
+import { ALERT_ROUTES } from './alert-routes.ts'
 import { KEY_ROUTES } from './key-routes.ts'
 import { OPERATOR_PEOPLE_ROUTES } from './operator-people-routes.ts'
 import { OPERATOR_ROUTES } from './operator-routes.ts'
@@ -14,4 +15,5 @@ export const ROUTES: readonly ApiRoute[] = [
   ...PLAYGROUND_ROUTES,
   ...OPERATOR_ROUTES,
   ...OPERATOR_PEOPLE_ROUTES,
+  ...ALERT_ROUTES,
 ]

@@ -290,6 +290,22 @@ const VIEWS = {
     ),
     targets: list(ref('TargetHealthView')),
   }),
+  AlertView: view('An alert, and how it reaches the webhooks.', {
+    id: text,
+    kind: says(text, 'budget, low_balance, provider_down, credential_refused, breaker_open or reload_invalid.'),
+    at: time,
+    account_id: maybe(text),
+    account: maybe(text),
+    text: says(text, 'The alert in one sentence.'),
+    deliveries: list(ref('DeliveryView')),
+  }),
+  DeliveryView: view('An alert on its way to one webhook.', {
+    receiver: text,
+    attempts: count,
+    state: oneOf('waiting', 'delivered', 'given_up'),
+    at: says(time, 'When it is sent next, was delivered or was given up.'),
+    failure: says(maybe(text), 'Of the last attempt.'),
+  }),
   ProblemView: view('What is wrong in a file.', {
     file: text,
     line: count,
@@ -340,6 +356,7 @@ type OperatorPageName =
   | 'ProviderPage'
   | 'TokenPage'
   | 'OperatorModelPage'
+  | 'AlertPage'
 
 /** What a route may answer with. `KeyPage` is a page of `KeyView`. */
 export type SchemaName = ViewName | PageName | 'ErrorView'
@@ -367,6 +384,7 @@ export const SCHEMAS: Readonly<Record<SchemaName, Schema>> = {
   ProviderPage: page('ProviderView'),
   TokenPage: page('TokenView'),
   OperatorModelPage: page('OperatorModelView'),
+  AlertPage: page('AlertView'),
   ErrorView: view('Every error.', {
     error: shape({
       message: says(text, 'A sentence for people.'),

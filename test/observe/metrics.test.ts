@@ -159,6 +159,7 @@ describe('the page', () => {
     metrics.stepFailed({ policy: 'p', step: 's' })
     metrics.shadowRan({ policy: 'p', step: 's', code: 'rate_limit_exceeded' })
     metrics.reload('changed')
+    metrics.alertAttempted('ops', 'delivered')
     const page = parse(metrics.render())
     expect(page.families.map(({ name, type, help }) => ({ name, type, help }))).toEqual(
       METRICS.map(({ name, type, help }) => ({ name, type, help })),

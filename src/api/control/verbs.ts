@@ -5,15 +5,19 @@
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
 import type { AccountBalance, KeySummary } from '#contract'
+import { ALERT_KINDS } from '../../common/alerts-config.ts'
 import { StoreError } from '../../store/error.ts'
 import { MAX_GRACE_MS, type Store, type VerifyReport } from '../../store/store.ts'
 import { giveFirstCredit } from '../after-writing.ts'
 import type { RecentTrails } from '../api-parts.ts'
 import { findExchange, notRemembered } from '../find-exchange.ts'
-import { namesOf, showAccount, showKeyAsKept } from '../show.ts'
-import type { AccountView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
+import { namesOf, showAccount, showAlert, showKeyAsKept } from '../show.ts'
+import type { AccountView, AlertView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults } from './people-verbs.ts'
+
+/** In one answer. */
+const MOST_ALERTS = 50
 
 export type { AccountView }
 export { VerbError }
@@ -51,6 +55,7 @@ export interface VerbResults extends PeopleVerbResults {
   'key.rotate': IssuedKeyView
   'key.revoke': { readonly key: KeyView }
   'ledger.verify': VerifyView
+  'alert.list': { readonly alerts: readonly AlertView[] }
   'exchange.show': PastExchangeView
   'shadow.show': ShadowView
   'model.list': ModelNames
@@ -196,6 +201,15 @@ const VERBS: Verbs = {
   async 'ledger.verify'(store, args) {
     args.end()
     return verifyView(await store.verify())
+  },
+
+  async 'alert.list'(store, args) {
+    const kind = args.optional('kind', args.name)
+    args.end()
+    if (kind !== undefined && !ALERT_KINDS.some(known => known === kind))
+      throw new VerbError(`alert.list: "kind" must be one of ${ALERT_KINDS.join(', ')}, not "${kind}"`)
+    const { items } = await store.alerts.list({ kind, limit: MOST_ALERTS })
+    return { alerts: items.map(showAlert) }
   },
 
   async 'exchange.show'(store, args, { past }) {
