@@ -64,8 +64,11 @@ export function startAlertRounds(parts: AlertRoundsParts): AlertRounds {
     [SWEEP_EVERY_MS, () => alerts.sweep(clock.now() - parts.config().keepMs)],
   ]
   const lastAtMs = deeds.map(() => Number.NEGATIVE_INFINITY)
+  let config = parts.config()
 
   async function run(atMs: number): Promise<void> {
+    if (config !== parts.config()) lastAtMs.fill(Number.NEGATIVE_INFINITY)
+    config = parts.config()
     try {
       for (const [index, [everyMs, deed]] of deeds.entries()) {
         if (atMs - lastAtMs[index]! < everyMs) continue

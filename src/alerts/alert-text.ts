@@ -36,7 +36,7 @@ export function alertText({ kind, data, account, accountName }: Omit<Alert, 'id'
 export function alertData({ data }: Pick<Alert, 'data'>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(data).map(([name, value]) => {
-      if (AMOUNTS.has(name) && typeof value === 'string') return [name, formatMoney(BigInt(value))]
+      if (AMOUNTS.has(name) && isAmount(value)) return [name, formatMoney(BigInt(value))]
       if (TIMES.has(name) && typeof value === 'number') return [name, time(value)]
       return [name, value]
     }),
@@ -44,6 +44,8 @@ export function alertData({ data }: Pick<Alert, 'data'>): Record<string, unknown
 }
 
 const time = (ms: number): string => new Date(ms).toISOString()
+const isAmount = (value: unknown): value is string => typeof value === 'string' && /^-?\d+$/.test(value)
 
-/** With at least two decimals. */
-const dollars = (nano: unknown): string => `$${formatMoney(BigInt(String(nano))).replace(/0{1,7}$/, '')}`
+/** With at least two decimals. One alert that is not as expected must not hold back those behind it. */
+const dollars = (nano: unknown): string =>
+  isAmount(nano) ? `$${formatMoney(BigInt(nano)).replace(/0{1,7}$/, '')}` : '$?'

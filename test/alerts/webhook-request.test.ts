@@ -94,5 +94,6 @@ test.each<[Pick<Alert, 'kind' | 'data'>, string]>([
     { kind: 'reload_invalid', data: { problem: 'gateway.yaml:1:1: wrong', replica: 'r' } },
     'The changed configuration is not used by r: gateway.yaml:1:1: wrong',
   ],
+  [{ kind: 'low_balance', data: {} }, 'The credit of account  is below $?: $? is left.'],
   [{ kind: 'of a later version', data: {} }, 'An alert of the kind of a later version.'],
 ])('%o in words', (alert, sentence) => expect(alertText(anAlert(alert))).toBe(sentence))
