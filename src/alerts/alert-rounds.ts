@@ -29,7 +29,7 @@ export interface AlertRounds {
 }
 
 const EVERY_MS = 2000
-const BALANCES_EVERY_MS = 30_000
+const BALANCES_EVERY_MS = 10_000
 const FIGURES_EVERY_MS = 10_000
 const SWEEP_EVERY_MS = 60_000
 /** Alerts that the store has not taken; more of them are dropped. */

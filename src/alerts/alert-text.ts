@@ -14,7 +14,7 @@ const TIMES: ReadonlySet<string> = new Set(['start', 'end'])
 const SENTENCES: Readonly<Record<AlertKind | 'test', Sentence>> = {
   budget: ({ budget, mark, spent, amount, end }, account) =>
     `Account ${account} has spent ${dollars(spent)} of ${dollars(amount)}, which is ${mark} % or more of its budget ` +
-    `"${budget}"${typeof end === 'number' ? ` until ${time(end)}` : ''}.`,
+    `"${budgetWords(budget)}"${typeof end === 'number' ? ` until ${time(end)}` : ''}.`,
   low_balance: ({ below, credit }, account) =>
     `The credit of account ${account} is below ${dollars(below)}: ${dollars(credit)} is left.`,
   provider_down: ({ provider, replica }) => `All targets of provider ${provider} fail, as ${replica} sees it.`,
@@ -41,6 +41,14 @@ export function alertData({ data }: Pick<Alert, 'data'>): Record<string, unknown
       return [name, value]
     }),
   )
+}
+
+/** `plan pro/$100/month/`, as the ledger names it, for people. */
+function budgetWords(budget: unknown): string {
+  const parts = String(budget)
+    .split('/')
+    .filter(part => part !== '')
+  return parts.map(part => part.replaceAll('%2F', '/').replaceAll('%25', '%')).join(', ')
 }
 
 const time = (ms: number): string => new Date(ms).toISOString()

@@ -45,7 +45,7 @@ test('the body has the account, amounts in dollars, times in ISO 8601 and a sent
     account: 'acc_1',
     accountName: 'acme',
     data: {
-      budget: 'team, month',
+      budget: 'policy a%2Fb/team/month UTC/',
       start: 0,
       end: 1_800_000_000_000,
       amount: '100000000000',
@@ -59,7 +59,7 @@ test('the body has the account, amounts in dollars, times in ISO 8601 and a sent
     at: '2027-01-15T08:00:00.000Z',
     account: { id: 'acc_1', name: 'acme' },
     data: {
-      budget: 'team, month',
+      budget: 'policy a%2Fb/team/month UTC/',
       start: '1970-01-01T00:00:00.000Z',
       end: '2027-01-15T08:00:00.000Z',
       amount: '100.000000000',
@@ -67,7 +67,7 @@ test('the body has the account, amounts in dollars, times in ISO 8601 and a sent
       mark: 80,
     },
     text:
-      'Account acme has spent $80.50 of $100.00, which is 80 % or more of its budget "team, month" ' +
+      'Account acme has spent $80.50 of $100.00, which is 80 % or more of its budget "policy a/b, team, month UTC" ' +
       'until 2027-01-15T08:00:00.000Z.',
   })
 })
