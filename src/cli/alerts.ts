@@ -21,7 +21,7 @@ export const addAlerts: AddCommand = (program, { terminal, finish }) => {
     .addHelpText('after', example('alerts list --kind budget'))
     .action((options: { kind?: string; json?: true }, command: Command) =>
       finish(async () => {
-        const result = await operate(terminal, configOf(command), 'alert.list', { kind: options.kind })
+        const result = await operate(terminal, configOf(command), 'alerts.list', { kind: options.kind })
         if (options.json) terminal.out(json(result))
         else terminal.out(result.alerts.length === 0 ? 'No alerts.\n' : alertTable(result.alerts))
         return 0

@@ -55,7 +55,7 @@ export interface VerbResults extends PeopleVerbResults {
   'key.rotate': IssuedKeyView
   'key.revoke': { readonly key: KeyView }
   'ledger.verify': VerifyView
-  'alert.list': { readonly alerts: readonly AlertView[] }
+  'alerts.list': { readonly alerts: readonly AlertView[] }
   'exchange.show': PastExchangeView
   'shadow.show': ShadowView
   'model.list': ModelNames
@@ -203,11 +203,11 @@ const VERBS: Verbs = {
     return verifyView(await store.verify())
   },
 
-  async 'alert.list'(store, args) {
+  async 'alerts.list'(store, args) {
     const kind = args.optional('kind', args.name)
     args.end()
     if (kind !== undefined && !ALERT_KINDS.some(known => known === kind))
-      throw new VerbError(`alert.list: "kind" must be one of ${ALERT_KINDS.join(', ')}, not "${kind}"`)
+      throw new VerbError(`alerts.list: "kind" must be one of ${ALERT_KINDS.join(', ')}, not "${kind}"`)
     const { items } = await store.alerts.list({ kind, limit: MOST_ALERTS })
     return { alerts: items.map(showAlert) }
   },

@@ -25,6 +25,7 @@ import {
 } from '../ui/index.ts'
 import { LazyChart } from '../ui/lazy-chart.tsx'
 import { ExamplesOfModels } from './examples.tsx'
+import { OwnAlerts } from './own-alerts.tsx'
 import { OutcomeBadge } from './receipt-list.tsx'
 
 export default function Overview(): VNode {
@@ -75,6 +76,7 @@ export default function Overview(): VNode {
           hint={usage.data ? plural(usage.data.total.requests, 'request') : undefined}
         />
       </Stats>
+      <OwnAlerts now={now} />
       {!known && (
         <Card>
           <Loading lines={8} />

@@ -5,7 +5,7 @@ import { api } from '../../lib/api.ts'
 import { dateTime } from '../../lib/format.ts'
 import { setQuery, usePlace } from '../../lib/router.tsx'
 import { usePages } from '../../lib/use-resource.ts'
-import { Badge, Button, Choice, Code, type Column, Empty, List, Page, Time, useQuestion } from '../../ui/index.ts'
+import { Badge, Button, Code, type Column, Empty, List, Page, SelectField, Time, useQuestion } from '../../ui/index.ts'
 import '../../styles/operator.css'
 
 const EVERY_MS = 10_000
@@ -41,7 +41,7 @@ export default function Alerts(): VNode {
         title="Recent alerts"
         filters={
           <div class="filters">
-            <Choice label="Kind" options={OPTIONS} value={known} onValue={value => setQuery({ kind: value })} />
+            <SelectField label="Kind" options={OPTIONS} value={known} onValue={value => setQuery({ kind: value })} />
           </div>
         }
         rows={alerts}
