@@ -1,17 +1,16 @@
 /** The rounds of a gateway that serves: it looks for trouble and low balances, sends what is due, and removes what is old. */
 import type { Clock, Log, Random } from '#contract'
 import type { AlertsConfig } from '../common/alerts-config.ts'
-import type { AlertFigures, NewAlert } from '../store/alerts/alert-rows.ts'
-import type { Alerts } from '../store/alerts/alerts-service.ts'
-import { Episodes, type Seen } from './episodes.ts'
+import type { AlertFigures, Alerts, NewAlert } from '../store/alerts/alert-rows.ts'
+import { Episodes, type ProcessState } from './episodes.ts'
 import { type DeliveryResult, Sender } from './sender.ts'
 
 export interface AlertRoundsParts {
   readonly alerts: Alerts
   /** Of the configuration that runs. */
   config(): AlertsConfig
-  /** What this process sees now. */
-  seen(): Promise<Seen>
+  /** The state of this process now. */
+  state(): Promise<ProcessState>
   /** The name of this process, for people. */
   readonly replica: string
   readonly clock: Clock
@@ -46,7 +45,7 @@ export function startAlertRounds(parts: AlertRoundsParts): AlertRounds {
   let isFailing = false
 
   async function writeEpisodes(): Promise<void> {
-    unwritten = [...unwritten, ...episodes.begun(await parts.seen(), clock.now())].slice(0, MOST_UNWRITTEN)
+    unwritten = [...unwritten, ...episodes.begun(await parts.state(), clock.now())].slice(0, MOST_UNWRITTEN)
     if (unwritten.length > 0) await alerts.put(unwritten)
     unwritten = []
   }

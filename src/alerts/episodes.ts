@@ -5,15 +5,15 @@
 import type { NewAlert } from '../store/alerts/alert-rows.ts'
 
 /** A provider as operators see it. */
-export interface SeenProvider {
+export interface ProviderState {
   readonly name: string
   readonly credentials: { readonly total: number; readonly refused: number }
   readonly targets: readonly { readonly target: string; readonly state: string }[]
 }
 
-/** What a look has seen. */
-export interface Seen {
-  readonly providers: readonly SeenProvider[]
+/** The state of this process. */
+export interface ProcessState {
+  readonly providers: readonly ProviderState[]
   /** Why the files on disk are not what runs; null: they are. */
   readonly problem: string | null
 }
@@ -35,8 +35,8 @@ export class Episodes {
   }
 
   /** The alerts of episodes that have begun since the last look. */
-  begun(seen: Seen, nowMs: number): NewAlert[] {
-    const troubles = [...seen.providers.flatMap(provider => this.#troublesOf(provider)), ...problemOf(seen)]
+  begun(state: ProcessState, nowMs: number): NewAlert[] {
+    const troubles = [...state.providers.flatMap(provider => this.#troublesOf(provider)), ...problemOf(state)]
     const begun = troubles.filter(trouble => !this.#open.has(keyOf(trouble)))
     this.#open = new Set(troubles.map(keyOf))
     return begun.map(({ kind, name, data }) => ({
@@ -48,7 +48,7 @@ export class Episodes {
     }))
   }
 
-  #troublesOf({ name: provider, credentials, targets }: SeenProvider): Trouble[] {
+  #troublesOf({ name: provider, credentials, targets }: ProviderState): Trouble[] {
     const { refused, total } = credentials
     const ejected = targets.filter(({ target, state }) => this.#isFailing(target, state))
     const isDown = targets.length > 0 && ejected.length === targets.length
@@ -70,7 +70,7 @@ export class Episodes {
   }
 }
 
-function problemOf({ problem }: Seen): Trouble[] {
+function problemOf({ problem }: ProcessState): Trouble[] {
   return problem === null ? [] : [{ kind: 'reload_invalid', name: '', data: { problem } }]
 }
 

@@ -4,11 +4,10 @@
  */
 import type { Clock, Log, Random } from '#contract'
 import type { Webhook } from '../common/alerts-config.ts'
-import type { Claimed } from '../store/alerts/alert-rows.ts'
-import type { Alerts } from '../store/alerts/alerts-service.ts'
+import type { Alerts, Claimed } from '../store/alerts/alert-rows.ts'
 import { type Attempted, deliver } from './deliver.ts'
 
-/** What became of an attempt. */
+/** The end of an attempt. */
 export type DeliveryResult = 'delivered' | 'failed' | 'given_up'
 
 export interface SenderParts {
@@ -105,7 +104,7 @@ export class Sender {
     const nextAt = attempted.failure === null ? null : this.#nextAt(attempted, attempt, alert.at, nowMs)
     const { failure } = attempted
     await alerts.mark({ alert: alert.id, receiver: webhook.name, attempt, nowMs, failure, nextAt })
-    this.#tell(webhook, attempted, nextAt)
+    this.#report(webhook, attempted, nextAt)
   }
 
   /** Null: never again. */
@@ -118,7 +117,7 @@ export class Sender {
   }
 
   /** The log says once that a receiver fails, and once that it takes alerts again. */
-  #tell({ name, host }: Webhook, { failure }: Attempted, nextAt: number | null): void {
+  #report({ name, host }: Webhook, { failure }: Attempted, nextAt: number | null): void {
     const { attempted, log } = this.#parts
     attempted(name, failure === null ? 'delivered' : nextAt === null ? 'given_up' : 'failed')
     if (failure === null) {

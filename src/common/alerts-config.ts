@@ -1,7 +1,7 @@
 /** `alerts` of gateway.yaml: which alerts there are, and where they are sent. */
 import type { NanoUsd } from '#contract'
 
-/** What an alert is about. */
+/** The kinds of alerts. */
 export const ALERT_KINDS = [
   'budget',
   'low_balance',
@@ -19,7 +19,7 @@ export interface Webhook {
   readonly name: string
   /** It may be a secret, and is never logged. */
   readonly url: string
-  /** What is shown of the URL. */
+  /** The part of the URL that is shown. */
   readonly host: string
   /** The key of signatures in base64, perhaps behind `whsec_`; null: requests are not signed. */
   readonly secret: string | null

@@ -34,7 +34,7 @@ const WEBHOOK = map(
 )
 
 export const ALERTS_SCHEMA = map(
-  'Alerts: what somebody should hear of. They are listed on the dashboard, and sent to webhooks.',
+  'Alerts about budgets, credit and trouble. The dashboard lists them, and webhooks get them.',
   {
     low_balance: {
       ...unit('money'),
@@ -92,7 +92,7 @@ function checkUrl(
   const report = (message: string, suggestion: string, rule: 'wrong-value' | 'written-secret' = 'wrong-value') =>
     source.report(at, message, { rule, suggestion, concealed: true })
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    report('url is no URL that begins with http:// or https://', 'write it as https://HOST/PATH')
+    report('url must begin with http:// or https://', 'write it as https://HOST/PATH')
   } else if (url.username !== '' || url.password !== '') {
     report('url holds credentials', 'let the receiver check the signature: write secret', 'written-secret')
   } else if (url.hash !== '') report('url has a fragment', 'end it before #')

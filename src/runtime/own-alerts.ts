@@ -33,7 +33,7 @@ export function startOwnAlerts({
     ...time,
     alerts: store.alerts,
     config: () => reloads.generation().configuration.alerts,
-    seen: async () => ({ providers: await serving.views.providers(), problem: reloads.problem() }),
+    state: async () => ({ providers: await serving.views.providers(), problem: reloads.problem() }),
     replica: store.replicas?.name ?? hostname(),
     log: log.log,
     watch: deadlineClock.watch,

@@ -15,8 +15,7 @@ import type {
   Receipt,
   Sliced,
 } from '#contract'
-import type { AlertReads } from './alerts/alert-rows.ts'
-import type { Alerts } from './alerts/alerts-service.ts'
+import type { AlertReads, Alerts } from './alerts/alert-rows.ts'
 import type { Replicas } from './engine/replicas.ts'
 import type { Reports } from './money/reports.ts'
 import type { People, PeopleReads } from './people/people.ts'

@@ -11,7 +11,7 @@ export interface Received {
   readonly body: string
 }
 
-/** What it answers; `hang`: nothing. */
+/** Its answer; `hang`: it does not answer. */
 export type Behaviour = { readonly status: number; readonly headers?: Record<string, string> } | 'hang'
 
 export interface Receiver {

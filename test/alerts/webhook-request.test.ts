@@ -1,4 +1,4 @@
-/** What a webhook gets: a body, and a signature as the words of Standard Webhooks 1.0 have it. */
+/** The request to a webhook: its body, and a signature as the words of Standard Webhooks 1.0 have it. */
 import { createHmac } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { alertText } from '../../src/alerts/alert-text.ts'
@@ -28,7 +28,7 @@ test('a message whose signature the reference libraries have published', () => {
   expect(signature(`whsec_${SECRET}`, signed)).toBe('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
 })
 
-test('without a secret there is no signature, and the id is the same at each attempt', () => {
+test('without a secret the request has no signature, and the id is the same at each attempt', () => {
   const [one, other] = [NOW_MS, NOW_MS + 60_000].map(at =>
     webhookRequest({ format: 'json', secret: null }, anAlert(), at),
   )

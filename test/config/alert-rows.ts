@@ -9,11 +9,19 @@ const URL = '      url: https://ops.example.com/hook\n'
 export const ALERTS: Row[] = [
   ['alerts in a word', { more: 'alerts: ▸on' }, 'alerts must be a map, not "on"; its keys are '],
   ['a low balance without a unit', alerts('  low_balance: ▸five'), '"five" is not an amount'],
-  ['alerts that are soon gone', alerts('  keep: ▸1d'), 'keep must lie between 7d and 3650d'],
+  ['alerts that are kept for a day', alerts('  keep: ▸1d'), 'keep must lie between 7d and 3650d'],
   ['a webhook without a name', alerts('  webhooks:\n    - ▸url: https://a.example/'), 'has no "name"'],
   ['a webhook to nowhere', alerts('  webhooks:\n    - ▸name: ops'), 'has no "url"'],
-  ['a webhook without a scheme', webhook('      url: ▸ops.example.com/hook'), 'url is no URL that begins with'],
-  ['a webhook of another scheme', webhook('      url: ▸ftp://ops.example.com/'), 'url is no URL that begins with'],
+  [
+    'a webhook without a scheme',
+    webhook('      url: ▸ops.example.com/hook'),
+    'url must begin with http:// or https://',
+  ],
+  [
+    'a webhook of another scheme',
+    webhook('      url: ▸ftp://ops.example.com/'),
+    'url must begin with http:// or https://',
+  ],
   ['a webhook with a password', webhook('      url: ▸https://u:p@ops.example.com/'), 'url holds credentials'],
   ['a webhook with a fragment', webhook('      url: ▸https://ops.example.com/#a'), 'url has a fragment'],
   [

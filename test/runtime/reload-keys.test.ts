@@ -157,7 +157,7 @@ const TELEMETRY = (changes: object) => (yaml: Yaml) => {
 /** How many alerts are listed, once there are so many. */
 async function listedAlerts({ running: { store } }: InProcess, expected: number): Promise<number> {
   const count = async () => (await store.alerts.list({ limit: 9 })).items.length
-  await expect.poll(count, { timeout: 10_000 }).toBe(expected)
+  await expect.poll(count).toBe(expected)
   return count()
 }
 
@@ -242,10 +242,10 @@ const ROWS: Readonly<Record<string, Row>> = {
     change: yaml => SET('alerts', { webhooks: [{ name: 'ops', url: `${provider.baseUrl}/hook` }] })(yaml),
     async sees({ running: { store } }) {
       const isKnown = () => store.alerts.due([{ name: 'ops', events: [] }], Date.now())
-      await expect.poll(isKnown, { timeout: 10_000 }).toEqual([])
+      await expect.poll(isKnown).toEqual([])
       await store.alerts.put([{ id: 'new', kind: 'budget', at: Date.now(), account: null, data: {} }])
       const paths = () => provider.requests.map(({ path }) => path)
-      await expect.poll(paths, { timeout: 10_000 }).toContain('/v1/hook')
+      await expect.poll(paths).toContain('/v1/hook')
     },
     after: undefined,
   },

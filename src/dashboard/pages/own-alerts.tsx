@@ -1,4 +1,4 @@
-/** What an account should hear of: its budgets and its credit, of the last days. */
+/** Alerts of the last days about an account's budgets and credit. */
 import type { VNode } from 'preact'
 import type { AlertView, PageView } from '../../api/views.ts'
 import { useResource } from '../lib/use-resource.ts'
@@ -7,7 +7,7 @@ import { Note, Time } from '../ui/index.ts'
 const SHOWN = 3
 const FOR_MS = 7 * 86_400_000
 
-/** Nothing where there is no alert; an overview is of use without them. */
+/** Draws nothing without alerts, and after an error: the overview is of use without them. */
 export function OwnAlerts({ now }: { readonly now: number }): VNode | null {
   const alerts = useResource<PageView<AlertView>>('alerts', { limit: SHOWN })
   const recent = alerts.data?.items.filter(({ at }) => now - Date.parse(at) < FOR_MS) ?? []

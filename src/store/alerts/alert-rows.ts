@@ -2,6 +2,7 @@
 import type { NanoUsd } from '#contract'
 import type { Row } from '../engine/database.ts'
 import type { Cursor, Page } from '../money/reports.ts'
+import type { Promised } from '../promised.ts'
 
 export interface NewAlert {
   /** Says of which event it is: another one with the same id is the same alert. */
@@ -81,17 +82,31 @@ export interface AlertFigures {
   readonly waiting: ReadonlyMap<string, number>
 }
 
-/** What is read of alerts. */
+/** Reads of alerts. */
 export interface AlertReads {
   /** The newest first. */
   list(filter: AlertFilter): Page<ListedAlert>
   /** Of these receivers, the names of those for which `claim` has work. */
   due(receivers: readonly Receiver[], nowMs: number): readonly string[]
-  /** Accounts whose credit has fallen below an amount, or is no longer below it, since the last look. */
+  /** Accounts whose credit has fallen below an amount since the last look, or has risen to it. */
   changedBalances(below: NanoUsd): readonly string[]
   /** Whether there are alerts from before a time. */
   areOlder(thanMs: number): boolean
   figures(nowMs: number): AlertFigures
+}
+
+/** Alerts of a store. */
+export interface Alerts extends Promised<Pick<AlertReads, 'list' | 'due' | 'figures'>> {
+  put(alerts: readonly NewAlert[]): Promise<void>
+  /** Alerts to be sent to a receiver now, the oldest first. */
+  claim(claim: Claim): Promise<readonly Claimed[]>
+  mark(sent: Sent): Promise<void>
+  /** Throws `not_found` where no receiver was sent it. */
+  resend(alert: string, nowMs: number): Promise<void>
+  /** Removes those from before a time, a few in a transaction. */
+  sweep(beforeMs: number): Promise<void>
+  /** Writes alerts of accounts whose credit has fallen below an amount since the last look. */
+  lookAtBalances(below: NanoUsd, nowMs: number): Promise<void>
 }
 
 /** The columns of `toAlert`. */
