@@ -231,5 +231,10 @@ export function wholeEnvironment(): Record<string, string> {
     private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
     token_uri: 'https://accounts.example.com/token',
   }
-  return { ...ENV, SECRET: 'a secret of more than enough characters', ACCOUNT: JSON.stringify(account) }
+  return {
+    ...ENV,
+    HOOK_SECRET: Buffer.alloc(32, 1).toString('base64'),
+    SECRET: 'a secret of more than enough characters',
+    ACCOUNT: JSON.stringify(account),
+  }
 }
