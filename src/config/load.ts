@@ -159,7 +159,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   }
 }
 
-/** What goes to other programs: traces, metrics and alerts. */
+/** The parts about other programs, which get traces, metrics and alerts. */
 function buildOutside(source: Source, shape: GatewayShape): Pick<Configuration, 'telemetry' | 'alerts'> | null {
   const telemetry = buildTelemetry(source, shape.telemetry)
   const alerts = buildAlerts(source, shape.alerts)
