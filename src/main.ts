@@ -174,6 +174,7 @@ async function start(parts: StartParts): Promise<Running> {
   // 4. The commands.
   const control = await startControl(store, controlPath(configuration.store, parts.options.configFile), {
     log: parts.log.log,
+    clock,
     past,
     models: () => modelNames(reloads.generation().configuration),
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
@@ -282,13 +283,8 @@ async function openListeners(
   const { views } = serving
   const port = await serving.listen(configuration.listen)
   const url = urlOf(configuration.listen.host, port)
-  const past = createPast({
-    find: views.find,
-    figures,
-    startedAt: reloads.running().at,
-    generation: reloads.generation,
-    redact: log.redact,
-  })
+  const [generation, redact] = [reloads.generation, log.redact]
+  const past = createPast({ find: views.find, figures, startedAt: reloads.running().at, generation, redact })
   people = createDashboardServer({
     store,
     clock,

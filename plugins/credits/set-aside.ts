@@ -104,6 +104,7 @@ async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly Chai
       price: bill.price,
       bound,
       idempotencyKey: exchange.idempotencyKey,
+      tags: exchange.tags,
       ...(chain.length === 0 ? null : { budgets: chain }),
     })
   }

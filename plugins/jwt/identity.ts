@@ -19,6 +19,7 @@ export interface Identity {
   /** Name or id of the account. */
   readonly account: string
   readonly models: readonly string[] | null
+  readonly claims: Claims
   /** Milliseconds since the epoch. */
   readonly issuedAt: number
   readonly expiresAt: number
@@ -42,6 +43,7 @@ export function createReader(settings: ClaimSettings): (claims: Claims) => Ident
       name,
       account: account ?? nameIn(claims, account_claim!, 'an account'),
       models: models_claim === undefined ? null : modelsIn(claims, models_claim),
+      claims,
       issuedAt: typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0,
       expiresAt: (claims['exp'] as number) * 1000,
     }

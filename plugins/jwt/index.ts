@@ -44,7 +44,7 @@ export default definePlugin({
   description: 'Checks the token of an identity provider and finds whose it is; refuses everyone else.',
   needsBody: false,
   critical: true,
-  gives: ['key', 'account'],
+  gives: ['key', 'account', 'claims'],
   uses: ['accounts', 'clock', 'log'],
   settings: {
     type: 'object',
@@ -134,6 +134,7 @@ export default definePlugin({
         const account = await payer(accounts, identity)
         ctx.exchange.give('key', keyOf(identity, account))
         ctx.exchange.give('account', account)
+        ctx.exchange.give('claims', identity.claims)
       },
       dispose: () => keys.close(),
     }

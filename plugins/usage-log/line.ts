@@ -59,6 +59,7 @@ export function lineOf(ctx: LineContext, told: Refusal | 'bug' | null, nowMs: nu
     policy: exchange.route.policy,
     account: account ? { id: account.id, name: account.name, plan: account.plan } : null,
     key: key ? { id: key.id, name: key.name, models: key.models } : null,
+    ...(exchange.tags ? { tags: exchange.tags } : {}),
     model: exchange.model?.id ?? null,
     stream: exchange.chat?.stream ?? asked.stream,
     outcome: exchange.outcome,

@@ -1,5 +1,5 @@
 /** What the account API needs of the gateway around it; `main.ts` introduces them. */
-import type { Clock, Log, Model, NanoUsd } from '#contract'
+import type { Budget, Clock, Log, Model, NanoUsd } from '#contract'
 import type { Store } from '../store/store.ts'
 import type { ConfigurationView, ExchangeView, PastExchangeView, ProviderView, ShadowView } from './views.ts'
 
@@ -35,6 +35,8 @@ export interface ApiParts {
   origins(): readonly string[]
   /** Where clients reach the gateway, up to /v1. */
   baseUrl(): string
+  /** The budgets of a plan, by its name. */
+  budgetsOf(plan: string): readonly Budget[]
   models(): readonly Model[]
   /** The other names of a model. */
   aliases(id: string): readonly string[]

@@ -32,6 +32,7 @@ async function fromReceipt(store: Store, kept: Receipt): Promise<PastExchangeVie
     account: (await namesOf(store, [kept.accountId]))(kept.accountId),
     key_id: kept.keyId,
     key: (await store.findKey(kept.keyId))?.name ?? null,
+    tags: receipt.tags,
     model: kept.model,
     stream: null,
     status: null,

@@ -1,7 +1,7 @@
 /** The description of the account API as OpenAPI 3.1, made of the routes and schemas that the server itself goes by. */
 
 import { ERRORS, type ErrorCode } from '#contract'
-import { type ApiRoute, type Audience, isLimited } from './route.ts'
+import { type ApiRoute, type Audience, hasRequestBody, isLimited } from './route.ts'
 import type { Schema } from './schema.ts'
 import { SCHEMAS } from './schemas.ts'
 import { cookieName } from './sessions.ts'
@@ -59,7 +59,7 @@ function tagOf(path: string): string {
 
 function operationOf(route: ApiRoute): Record<string, unknown> {
   const parameters = [...parametersOf('path', route.params), ...parametersOf('query', route.query)]
-  const takesBody = route.method === 'POST' || route.method === 'PATCH'
+  const takesBody = hasRequestBody(route)
   const body = route.body ?? { type: 'object', additionalProperties: false }
   return {
     operationId: operationIdOf(route),
@@ -117,7 +117,7 @@ export function errorCodesOf(route: ApiRoute): readonly ErrorCode[] {
   const codes: ErrorCode[] = ['bad_request', 'unknown_host', 'store_unavailable', 'internal_error', 'unknown_parameter']
   if (route.query || route.body) codes.push('missing_required_parameter', 'invalid_type', 'invalid_value')
   if (route.method !== 'GET') codes.push('cross_site_request')
-  if (route.method === 'POST' || route.method === 'PATCH') {
+  if (hasRequestBody(route)) {
     codes.push('unsupported_media_type', 'request_too_large', 'invalid_json', 'request_too_complex', 'invalid_type')
     codes.push('overloaded')
   }

@@ -47,6 +47,10 @@ export const RECEIPTS_QUERY = shape({
     enum: ['answered', 'refused', 'failed', 'client_left', 'cut'],
     description: 'Only those that ended so.',
   },
+  'tag?': {
+    ...line('Only those with this tag: NAME=VALUE.', 241),
+    pattern: '^[a-z][a-z0-9_]*=.',
+  },
   ...PAGE,
 })
 
@@ -188,10 +192,12 @@ export async function receiptPage(
   accountId: string,
   query: Fits<typeof RECEIPTS_QUERY>,
 ): Promise<PageView<ReceiptView>> {
-  const { key, ...rest } = query
+  const { key, tag, ...rest } = query
+  const [name, value] = [tag?.slice(0, tag.indexOf('=')), tag?.slice(tag.indexOf('=') + 1)]
   const { items, next } = await store.reports.receipts(accountId, {
     ...rest,
     ...(key === undefined ? {} : { keyId: key }),
+    ...(name === undefined || value === undefined ? {} : { tag: { name, value } }),
   })
   return { items: items.map(showReceipt), next }
 }
@@ -249,6 +255,7 @@ function entryColumns(names: KeyNames): Column<Entry>[] {
     { name: 'key', of: entry => nameOf(names, entry.keyId) },
     { name: 'model', of: entry => entry.model },
     { name: 'outcome', of: entry => entry.outcome },
+    { name: 'tags', of: entry => (entry.tags === null ? null : JSON.stringify(entry.tags)) },
   ]
 }
 

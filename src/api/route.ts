@@ -61,7 +61,7 @@ export interface Call<Params = unknown, Query = unknown, Body = unknown> {
 type Handle<Params, Query, Body> = (call: Call<Params, Query, Body>) => Promise<Answer> | Answer
 
 export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** `/api/keys/{id}` */
   readonly path: string
   readonly summary: string
@@ -83,6 +83,11 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   /** Codes of contract/errors.ts that it can refuse with beyond those of every route. */
   readonly errors?: readonly ErrorCode[]
   readonly handle: Handle<Params, Query, Body>
+}
+
+/** Whether requests have a body, which may be `{}`. */
+export function hasRequestBody({ method }: Pick<ApiRoute, 'method'>): boolean {
+  return method === 'POST' || method === 'PUT' || method === 'PATCH'
 }
 
 /** Whether it counts towards the limit on what one person changes. */

@@ -2,7 +2,7 @@
  * What the account API answers: for the description of the API (openapi.ts), for the types of views.ts, and for a test that
  * holds every answer of the real server against it. Every property is always there; what may be missing is null.
  */
-import { type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
+import { EVERY, type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
 import { MODEL_VIEWS } from './model-schemas.ts'
 import { cost, counts, tier } from './money-schemas.ts'
 import { type Fits, maybe, type Properties, type Schema, shape } from './schema.ts'
@@ -24,6 +24,7 @@ const trail: Schema<readonly TrailEntry[]> = list(
     'note?': says(text, 'What the step itself noted, in free words.'),
   }),
 )
+const tags: Schema<Readonly<Record<string, string>>> = { type: 'object', additionalProperties: text }
 const attempt = { target: text, status: maybe(count), code: maybe(text), ms }
 const attempts = list(shape(attempt))
 
@@ -96,6 +97,27 @@ const VIEWS = {
     ),
   }),
   IssuedKeyView: view('A key with its secret: the only time it is shown.', { key: ref('KeyView'), token: text }),
+  BudgetView: view('A limit on what is spent in a period, with what is left of it.', {
+    place: says(text, 'Where it is written: account, key, plan NAME or policy NAME/STEP.'),
+    name: text,
+    per: says(
+      maybe(text),
+      'account, key, caller or tag NAME; null: it is of a policy, and zone, at and then are null too.',
+    ),
+    key_id: says(maybe(text), 'The key that it limits.'),
+    key: says(maybe(text), 'Its name.'),
+    value: says(maybe(text), 'The value of a tag that it limits; null: a key, or the whole account.'),
+    every: oneOf(...EVERY),
+    zone: says(maybe(text), 'The time zone in which its days begin.'),
+    amount: money,
+    spent: says(money, 'By requests that began in this period.'),
+    held: says(money, 'Set aside for those of them that are in progress.'),
+    left: says(money, 'amount - spent - held, and never below 0.'),
+    start: says(maybe(time), 'Of this period; null: it is for life.'),
+    resets_at: says(maybe(time), 'When the next period begins; null: never.'),
+    at: says(maybe(list(text)), 'At which parts of the amount there is an alert.'),
+    then: says(maybe(text), 'refuse, or the model that answers what it cannot pay.'),
+  }),
   EntryView: view("A line of an account's ledger.", {
     id: text,
     kind: says(oneOf('credit', 'charge', 'correction'), 'correction: a recovered charge became what its usage says.'),
@@ -135,6 +157,7 @@ const VIEWS = {
     attempts,
     trail: says(trail, 'What the steps did.'),
     idempotency_key: maybe(text),
+    tags: says(tags, 'By name; none: there are no tags.'),
   }),
   UsageRowView: view('One span of time, key and model; what was summed over is null.', {
     at: time,
@@ -225,6 +248,7 @@ const VIEWS = {
     account: maybe(text),
     key_id: maybe(text),
     key: says(maybe(text), 'Its name.'),
+    tags: says(tags, 'By name; none: there are no tags.'),
     model: maybe(text),
     stream: maybe(flag),
     status: says(maybe(count), 'What the client got; null: it had left before.'),
@@ -346,7 +370,7 @@ type ViewName = keyof typeof VIEWS
 export type View<Name extends ViewName> = Resolved<Fits<(typeof VIEWS)[Name]>>
 type Resolved<T> = T extends Ref<infer Name extends ViewName> ? View<Name> : { [K in keyof T]: Resolved<T[K]> }
 
-type PageName = 'KeyPage' | 'EntryPage' | 'ReceiptPage' | 'ModelPage' | OperatorPageName
+type PageName = 'KeyPage' | 'BudgetPage' | 'EntryPage' | 'ReceiptPage' | 'ModelPage' | OperatorPageName
 type OperatorPageName =
   | 'AccountPage'
   | 'PersonPage'
@@ -373,6 +397,7 @@ function page(item: ViewName): Schema {
 export const SCHEMAS: Readonly<Record<SchemaName, Schema>> = {
   ...VIEWS,
   KeyPage: page('KeyView'),
+  BudgetPage: page('BudgetView'),
   EntryPage: page('EntryView'),
   ReceiptPage: page('ReceiptView'),
   ModelPage: page('ModelView'),

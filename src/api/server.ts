@@ -21,6 +21,7 @@ import {
   type ApiRoute,
   type Call,
   type Caller,
+  hasRequestBody,
   isLimited,
   route,
   type SessionChange,
@@ -72,7 +73,7 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
     // Before all that may be wrong with what they send: that helps nobody who may not send it.
     let caller = await admit(ctx, asked, secure)
     if (isLimited(asked) && caller.person !== null) guard.changesByPerson.take(caller.person.id)
-    const takesBody = asked.method === 'POST' || asked.method === 'PATCH'
+    const takesBody = hasRequestBody(asked)
     if (takesBody) checkJson(ctx.req)
     else if (hasBody(ctx)) throw refuse('bad_request', { message: `A ${asked.method} request has no body here.` })
     const params = entry.check.params(values)

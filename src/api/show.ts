@@ -14,6 +14,7 @@ import {
   usageFields,
 } from '#contract'
 import { alertText } from '../alerts/alert-text.ts'
+import type { BudgetLeft } from '../budgets/left.ts'
 import type { Delivery, ListedAlert } from '../store/alerts/alert-rows.ts'
 import type { Entry, UsageRow } from '../store/money/reports.ts'
 import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
@@ -22,6 +23,7 @@ import type { Store } from '../store/store.ts'
 import type {
   AccountView,
   AlertView,
+  BudgetView,
   DeliveryView,
   EntryView,
   KeyView,
@@ -99,6 +101,29 @@ export function showKeys(keys: readonly KeySummary[], nowMs: number): readonly K
   return [...shown.filter(({ state }) => state === 'live'), ...ended]
 }
 
+/** A budget with what is left of it. */
+export function showBudget(budget: BudgetLeft): BudgetView {
+  const { place, name, per, key, value, every, zone, start, end, marks, then } = budget
+  return {
+    place,
+    name,
+    per,
+    key_id: key?.id ?? null,
+    key: key?.name ?? null,
+    value,
+    every,
+    zone,
+    amount: formatMoney(budget.amount),
+    spent: formatMoney(budget.spent),
+    held: formatMoney(budget.held),
+    left: formatMoney(budget.left),
+    start: every === 'life' ? null : showTime(start),
+    resets_at: showMaybe(end, showTime),
+    at: marks?.map(mark => `${mark}%`) ?? null,
+    then,
+  }
+}
+
 /** Who gave credit, as the people of the account read it: which of the operators it was is not for them. */
 export function actorForMembers(actor: string | null): string | null {
   return actor === null || actor === 'registration' ? actor : 'operator'
@@ -153,6 +178,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     attempts: receipt.attempts.map(({ target, status, code, ms }) => ({ target, status, code, ms })),
     trail: receipt.trail,
     idempotency_key: receipt.idempotencyKey,
+    tags: receipt.tags,
   }
 }
 

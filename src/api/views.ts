@@ -20,6 +20,7 @@ export type SessionView = View<'SessionView'>
 export type LinkPurposeView = View<'LinkPurposeView'>
 export type KeyView = View<'KeyView'>
 export type IssuedKeyView = View<'IssuedKeyView'>
+export type BudgetView = View<'BudgetView'>
 export type EntryView = View<'EntryView'>
 export type PriceView = View<'PriceView'>
 export type ReceiptView = View<'ReceiptView'>

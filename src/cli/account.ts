@@ -5,6 +5,7 @@ import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, pairs, showMoney, showTime, table } from './format.ts'
 import { keyTable } from './key.ts'
 import { actor, operate } from './operate.ts'
+import { budgetCommand, budgetTable } from './own-budgets.ts'
 import type { Terminal } from './terminal.ts'
 import { moneyValue, signedMoneyValue } from './values.ts'
 
@@ -12,7 +13,7 @@ export const addAccount: AddCommand = (program, context) => {
   const { terminal, finish } = context
   const account = program
     .command('account')
-    .description('create accounts, add credit and freeze accounts')
+    .description('create accounts, add credit, set budgets and freeze accounts')
     .addHelpText('after', example('account create acme --credit 10', 'account list'))
 
   account
@@ -63,19 +64,22 @@ export const addAccount: AddCommand = (program, context) => {
 
   addViews(account, context)
   addChanges(account, context)
+  budgetCommand(account, context, 'account')
 }
 
 const addViews: AddCommand = (account, { terminal, finish }) => {
   account
     .command('show')
-    .description('show an account, its credit and its keys')
+    .description('show an account, its credit, its budgets and its keys')
     .argument('<account>', 'name or id of the account')
     .addOption(jsonOption())
     .addHelpText('after', example('account show acme'))
     .action((account: string, options: { json?: true }, command: Command) =>
       finish(async () => {
         const result = await operate(terminal, configOf(command), 'account.show', { account })
-        terminal.out(options.json ? json(result) : details(result.account) + keysOf(result.keys))
+        const { budgets } = result
+        const limits = budgets.length === 0 ? '' : `\n${await budgetTable(budgets)}`
+        terminal.out(options.json ? json(result) : details(result.account) + limits + keysOf(result.keys))
         return 0
       }),
     )

@@ -6,6 +6,7 @@ import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showMoney, showTime, table } from './format.ts'
 import { checkModels } from './models.ts'
 import { operate } from './operate.ts'
+import { budgetCommand, budgetLimits } from './own-budgets.ts'
 import { durationValue, expiryValue, listValue, moneyValue } from './values.ts'
 
 interface CreateOptions {
@@ -21,7 +22,7 @@ export const addKey: AddCommand = (program, context) => {
   const { terminal, finish } = context
   const key = program
     .command('key')
-    .description('create, change, rotate and revoke keys')
+    .description('create, change, limit, rotate and revoke keys')
     .addHelpText('after', example('key create --account acme', 'key list --account acme'))
 
   key
@@ -73,6 +74,7 @@ export const addKey: AddCommand = (program, context) => {
 
   addUpdate(key, context)
   addEnds(key, context)
+  budgetCommand(key, context, 'key')
 }
 
 /** What ends a secret, or the key. */
@@ -176,8 +178,9 @@ const addUpdate: AddCommand = (key, { terminal, finish }) => {
     })
 }
 
-/** Keys for people; a secret by its last four characters. */
+/** Keys for people; a secret by its last four characters. Budgets have a column where a key has one. */
 export function keyTable(keys: readonly KeyView[], nowMs: number): string {
+  const limited = keys.some(({ budgets }) => budgets.length > 0)
   return table(
     [
       { title: 'KEY' },
@@ -187,6 +190,7 @@ export function keyTable(keys: readonly KeyView[], nowMs: number): string {
       { title: 'MODELS' },
       { title: 'STATE' },
       { title: 'SPENT' },
+      ...(limited ? [{ title: 'BUDGETS' }] : []),
       { title: 'LAST USED' },
       { title: 'EXPIRES' },
     ],
@@ -198,6 +202,7 @@ export function keyTable(keys: readonly KeyView[], nowMs: number): string {
       key.models?.join(',') ?? 'all public',
       stateOf(key, nowMs),
       spentOf(key),
+      ...(limited ? [budgetLimits(key.budgets)] : []),
       key.last_used_at === null ? 'never' : showTime(key.last_used_at),
       key.expires_at === null ? 'never' : showTime(key.expires_at),
     ]),

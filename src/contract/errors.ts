@@ -50,6 +50,8 @@ export const ERRORS = {
   missing_required_parameter: row(400, 'invalid_request_error', false, 'A required parameter is missing.'),
   unknown_parameter: row(400, 'invalid_request_error', false, 'A parameter is not known.'),
   invalid_type: row(400, 'invalid_request_error', false, 'A parameter has the wrong type.'),
+  invalid_tag: row(400, 'invalid_request_error', false, 'A tag of the request has a value that is not allowed.'),
+  tag_required: row(400, 'invalid_request_error', false, 'The request has no value for a tag that is required.'),
   invalid_value: row(400, 'invalid_request_error', false, 'A parameter has a value that is not allowed.'),
   unsupported_parameter: row(
     400,

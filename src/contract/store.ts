@@ -38,6 +38,8 @@ export interface HoldRequest {
   /** The most that the request can use: what the hold pays for. */
   readonly bound: Counts
   readonly idempotencyKey: string | null
+  /** For receipts and reports; left out: none. */
+  readonly tags?: Readonly<Record<string, string>> | undefined
   /** In each of these it reserves too, or in none; left out: there are none. */
   readonly budgets?: readonly HoldBudget[]
 }
@@ -146,4 +148,5 @@ export interface Receipt {
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
   readonly idempotencyKey: string | null
+  readonly tags: Readonly<Record<string, string>>
 }

@@ -39,7 +39,7 @@ export default defineConfig({
             { name: 'chart', test: /\/node_modules\/uplot\/|\/ui\/chart\.tsx/ },
             {
               name: 'account',
-              test: /\/pages\/(?!sign-in|register|join|reset|credentials|link-trouble)|\/ui\/lazy-chart\.tsx$|\/lib\/(keys|model-list|price-lines|request|snippets|spending|sum|trail|usage)\.ts$/,
+              test: /\/pages\/(?!sign-in|register|join|reset|credentials|link-trouble)|\/ui\/lazy-chart\.tsx$|\/lib\/(budget-draft|keys|model-list|price-lines|request|snippets|spending|sum|trail|usage)\.ts$/,
             },
             {
               name: 'core',

@@ -10,12 +10,14 @@ import prompt from '../../plugins/prompt/index.ts'
 import rateLimit from '../../plugins/rate-limit/index.ts'
 import route from '../../plugins/route/index.ts'
 import schema from '../../plugins/schema/index.ts'
+import tags from '../../plugins/tags/index.ts'
 import usageLog from '../../plugins/usage-log/index.ts'
 import { createRegistry, type Registry } from './registry.ts'
 
 export const BUILT_IN: readonly AnyPlugin[] = [
   apiKey,
   jwt,
+  tags,
   schema,
   prompt,
   guard,

@@ -45,6 +45,7 @@ export class ExchangeLines {
     const { usage, attempts, charge, firstChunkMs } = summary
     if (this.#size >= MAX_KNOWN) this.forget()
     let line = `{"level":"info"${time},"id":"${summary.id}"${this.#askedIn(summary)}${this.#clientIn(summary)}`
+    if (summary.tags) line += this.#tagsIn(summary.tags)
     line += `${this.#endIn(summary)},"ms":${rounded(summary.ms)}`
     if (firstChunkMs !== null) line += `,"first_chunk_ms":${rounded(firstChunkMs)}`
     if (usage !== null) {
@@ -71,6 +72,11 @@ export class ExchangeLines {
     const all = this.#next(this.#next(this.#clients, accountId), keyId)
     if (all.text === '') all.text = this.#field('account', accountId) + this.#field('key', keyId)
     return all.text
+  }
+
+  #tagsIn(tags: NonNullable<ExchangeSummary['tags']>): string {
+    const texts = Object.entries(tags).map(([name, value]) => `"${name}":${this.#text(value)}`)
+    return texts.length === 0 ? '' : `,"tags":{${texts.join()}}`
   }
 
   #endIn({ status, outcome, code, decidedBy, stream }: ExchangeSummary): string {

@@ -74,7 +74,7 @@ export function createRecent({ exchanges: most, bytes: mostBytes }: RecentLimits
   }
 }
 
-function bytesOf({ trail, attempts, attemptDetails }: ExchangeSummary): number {
+function bytesOf({ trail, attempts, attemptDetails, tags }: ExchangeSummary): number {
   let bytes = EXCHANGE_BYTES + trail.length * ENTRY_BYTES + attempts.length * ATTEMPT_BYTES
   for (let at = 0; at < trail.length; at++) {
     const { note, would } = trail[at]!
@@ -82,6 +82,7 @@ function bytesOf({ trail, attempts, attemptDetails }: ExchangeSummary): number {
     if (would !== undefined) for (const { header = '' } of would) bytes += DEED_BYTES + header.length
   }
   if (attemptDetails !== null) for (const detail of attemptDetails) bytes += 24 + 2 * (detail?.length ?? 0)
+  if (tags !== null) for (const name in tags) bytes += 48 + 2 * tags[name]!.length
   return bytes
 }
 

@@ -34,6 +34,8 @@ export interface ExchangeSummary {
   readonly account: string | null
   readonly keyId: string | null
   readonly key: string | null
+  /** Null: its policy gives none. */
+  readonly tags: Exchange['tags'] | null
   /** What the client got, or would have got; null when it left before there was one. */
   readonly status: number | null
   readonly outcome: Outcome | null

@@ -56,6 +56,8 @@ export interface LogLine extends Decision {
   readonly kind: RouteKind
   readonly method: string
   readonly who: Who | null
+  /** Null: its policy gave none. */
+  readonly tags: Readonly<Record<string, string>> | null
   readonly model: string | null
   readonly stream: boolean
   readonly usage: MeteredUsage | null
@@ -101,6 +103,7 @@ export function parseLine(text: string): LogLine {
     code: code as ErrorCode | null,
     decidedBy: isText(raw.decided_by) ? raw.decided_by : null,
     who: whoOf(raw),
+    tags: tagsOf(raw.tags),
     model: isText(raw.model) ? raw.model : null,
     stream: raw.stream === true,
     usage: usageOf(raw.usage),
@@ -145,6 +148,12 @@ function whoOf({ account, key }: RawLine): Who | null {
     account: { id: of.id, name: String(of.name), plan: String(of.plan) },
     key: { id: by.id, name: String(by.name), models },
   }
+}
+
+function tagsOf(raw: unknown): LogLine['tags'] {
+  if (raw === null || raw === undefined) return null
+  if (typeof raw === 'object' && !Array.isArray(raw) && Object.values(raw).every(isText)) return raw as LogLine['tags']
+  throw new LineError(`\`tags\` is ${shown(raw)}, which is not an object of texts`)
 }
 
 function usageOf(raw: unknown): MeteredUsage | null {

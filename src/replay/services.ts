@@ -125,6 +125,7 @@ export function replayedStep(step: StepConfig, runs: Runs, readingOf: (route: st
   if (role === 'records') return standIn(step, passOn)
   if (plugin.name === 'jwt') return standIn(step, recordedIdentity(plugin, runs))
   if (plugin.name === 'guard') return { ...step, plugin: recordedWords(step, runs, readingOf) }
+  if (plugin.name === 'tags' && !isOfIdentity(step)) return standIn(step, recordedTags(step, runs, readingOf))
   if (role === 'runs') return step
   if (role === 'identifies') return standIn(step, recordedIdentity(plugin, runs))
   return step.mode === 'off' ? step : standIn({ ...step, foreign: false }, recordedVerdict(step, runs, readingOf))
@@ -143,6 +144,26 @@ function recordedIdentity(plugin: AnyPlugin, runs: Runs): StepMiddleware {
     if (found.account.frozen) throw refuse('account_frozen')
     identify(plugin, exchange, found.key, found.account)
     await next()
+  }
+}
+
+/** Whether the tags of a step come from what each line has of its caller. */
+function isOfIdentity({ settings }: StepConfig): boolean {
+  const { tags } = settings as {
+    readonly tags: Readonly<Record<string, { readonly from: string | readonly string[] }>>
+  }
+  const sources = Object.values(tags).flatMap(({ from }) => from)
+  return sources.every(source => source === 'key' || source === 'account')
+}
+
+/** The recorded tags in place of a step that reads claims, headers or the body: the log may have none of these. */
+function recordedTags(step: StepConfig, runs: Runs, readingOf: (route: string) => Reading): StepMiddleware {
+  const otherwise = recordedVerdict(step, runs, readingOf)
+  return (ctx, next) => {
+    const { tags } = runs.get(ctx.exchange.id)!.line
+    if (tags === null) return otherwise(ctx, next)
+    ctx.exchange.give('tags', tags)
+    return next()
   }
 }
 

@@ -187,7 +187,6 @@ export abstract class Exchange {
     return this.phase === 'sending' || this.phase === 'settling' || this.reply !== null
   }
 
-  /** Made when somebody asks for it. */
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController()

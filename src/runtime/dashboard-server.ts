@@ -66,6 +66,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     },
     origins,
     baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
+    budgetsOf: () => [],
     models: () => parts.generation().catalog.list(),
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),
     readiness: parts.readiness,

@@ -110,6 +110,7 @@ function exchangeView(exchange: ExchangeSummary, redact: PastParts['redact']): P
     outcome: exchange.outcome,
     code: exchange.code,
     decided_by: exchange.decidedBy,
+    tags: exchange.tags ?? {},
     trail: exchange.trail,
     attempts: exchange.attempts.map(({ target, status, code, ms }, index) => {
       const detail = exchange.attemptDetails?.[index] ?? null

@@ -23,12 +23,14 @@ export function runsDry({ plugin, foreign, settings }: Step): boolean {
   return !foreign && (typeof dryRun === 'function' ? dryRun(settings as never) : dryRun)
 }
 
-const IDENTITY: readonly FactName[] = ['key', 'account']
+const IDENTITY: readonly FactName[] = ['key', 'account', 'claims']
 
 /** Whether a step says who the client is, and nothing else. */
 export function identifies({ gives = [] }: AnyPlugin): boolean {
   return gives.length > 0 && gives.every(fact => IDENTITY.includes(fact))
 }
+
+const NO_CLAIMS = Object.freeze({})
 
 /** Gives what a plugin that identifies gives. */
 export function identify(
@@ -39,6 +41,7 @@ export function identify(
 ): void {
   if (gives.includes('key')) exchange.give('key', key)
   if (gives.includes('account')) exchange.give('account', account)
+  if (gives.includes('claims')) exchange.give('claims', NO_CLAIMS)
 }
 
 /** Lets every request pass. */

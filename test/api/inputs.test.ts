@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { hasRequestBody } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import type {
   AccountView,
@@ -19,7 +20,7 @@ const codeOf = ({ body }: Reply) => (body as { error?: { code: string } }).error
 
 describe('nothing beyond what is named', () => {
   const columns = columnsOfTheStore()
-  const taking = ROUTES.filter(({ method }) => method === 'POST' || method === 'PATCH')
+  const taking = ROUTES.filter(hasRequestBody)
 
   test('there are columns and routes to try', () => {
     expect(columns).toEqual(

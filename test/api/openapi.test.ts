@@ -103,7 +103,7 @@ describe('the document', () => {
         name,
       ).toBe(true)
       for (const { description } of Object.values(operation.responses)) expect(description).not.toBe('')
-      expect(operation.requestBody !== undefined, name).toBe(method === 'post' || method === 'patch')
+      expect(operation.requestBody !== undefined, name).toBe(['post', 'put', 'patch'].includes(method))
     }
   })
 

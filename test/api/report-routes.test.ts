@@ -53,6 +53,8 @@ describe('what is not told', () => {
     ['entries?account_id=acc_1', 'account_id'],
     ['entries?from=2026-01-01T00:00:00Z', 'from'],
     ['receipts?outcome=lost', 'outcome'],
+    ['receipts?tag=team', 'tag'],
+    ['receipts?tag=Team=a', 'tag'],
     ['receipts?key=%27%20OR%201=1', 'key'],
     ['receipts?limit=1&limit=2', 'limit'],
     ['usage?step=minute', 'step'],
@@ -175,6 +177,36 @@ describe('lists', () => {
     }
     for (const each of all.slice(0, 5)) expect((await alice.get(`/api/receipts/${each.id}`)).body).toEqual(each)
   })
+})
+
+test('receipts can be picked by a tag, and a file has all tags of an exchange', async () => {
+  await using rig = await startRig()
+  const alice = await rig.member('alice@example.com')
+  const { accountId } = alice
+  const all = [{ team: 'search', user: 'a=b' }, { team: '=ads' }, undefined]
+  for (const [nth, tags] of all.entries()) {
+    const hold = aHold({ accountId, exchange: `req_${nth}`, keyId: 'key_1', amount: 100n, tags })
+    await rig.store.ledger.hold(hold)
+    await rig.store.ledger.settle(aSettle({ exchange: `req_${nth}` }))
+  }
+  rig.clock.ms += 1
+  const idsWith = async (tag: string) => {
+    const { body } = await alice.get<PageView<ReceiptView>>(`/api/receipts?tag=${encodeURIComponent(tag)}`)
+    return body.items.map(({ id }) => id)
+  }
+  expect(await idsWith('team=search')).toEqual(['req_0'])
+  expect(await idsWith('user=a=b')).toEqual(['req_0'])
+  expect(await idsWith('team==ads')).toEqual(['req_1'])
+  expect(await idsWith('team=sear')).toEqual([])
+  expect(await idsWith('constructor=a')).toEqual([])
+  expect((await alice.get<ReceiptView>('/api/receipts/req_2')).body.tags).toEqual({})
+  const [header, ...rows] = readCsv((await alice.get('/api/entries.csv')).text)
+  const charges = rows.filter(row => row[header!.indexOf('kind')] === 'charge')
+  expect(charges.map(row => row[header!.indexOf('tags')]).sort()).toEqual([
+    '',
+    '{"team":"=ads"}',
+    '{"team":"search","user":"a=b"}',
+  ])
 })
 
 describe('usage', () => {

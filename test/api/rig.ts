@@ -79,6 +79,7 @@ export interface Client {
   call<Body>(method: string, path: string, options?: CallOptions): Promise<Reply<Body>>
   get<Body>(path: string): Promise<Reply<Body>>
   post<Body>(path: string, body?: unknown): Promise<Reply<Body>>
+  put<Body>(path: string, body?: unknown): Promise<Reply<Body>>
   patch<Body>(path: string, body?: unknown): Promise<Reply<Body>>
   delete<Body>(path: string): Promise<Reply<Body>>
 }
@@ -274,6 +275,7 @@ function plainParts(store: LocalStore, clock: TestClock, log: Log): ApiParts {
     startedAt: clock.now(),
     registration: { mode: 'open', credit: parseMoney('1'), plan: 'default' },
     origins: () => [],
+    budgetsOf: () => [],
     baseUrl: () => 'http://127.0.0.1:8080/v1',
     models: () => MODELS,
     aliases: id => (id === 'm' ? ['m-latest'] : []),
@@ -336,6 +338,7 @@ function verbs(call: Call): Client {
     call: typed,
     get: path => typed('GET', path),
     post: (path, body = {}) => typed('POST', path, { body }),
+    put: (path, body = {}) => typed('PUT', path, { body }),
     patch: (path, body = {}) => typed('PATCH', path, { body }),
     delete: path => typed('DELETE', path),
   }

@@ -53,11 +53,20 @@ export interface Row {
 }
 
 const nothing: Row = { send: () => ({}) }
-const byAccount = (more: Omit<Sent, 'path'> = {}): Row => ({
+const byAccount = (more: Omit<Sent, 'path'> = {}, path: Readonly<Record<string, string>> = {}): Row => ({
   named: true,
-  send: ({ account }) => ({ path: { id: account }, ...more }),
+  send: ({ account }) => ({ path: { id: account, ...path }, ...more }),
 })
-const byKey = (body?: unknown): Row => ({ owned: true, send: ({ key }) => ({ path: { id: key }, body }) })
+const byKey = (body?: unknown, more: Readonly<Record<string, string>> = {}): Row => ({
+  owned: true,
+  send: ({ key }) => ({ path: { id: key, ...more }, body }),
+})
+const byKeyOfAccount = (body?: unknown, more: Readonly<Record<string, string>> = {}): Row => ({
+  named: true,
+  send: ({ account, key }) => ({ path: { id: account, key, ...more }, body }),
+})
+const MONTH = { every: 'month' }
+const BUDGET = { amount: '25', zone: 'Europe/Berlin' }
 const someone = { email: 'new@example.com', password: PASSWORD }
 
 /** By method and path. A route without a row fails the test, and so does a row without a route. */
@@ -79,6 +88,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'POST /api/keys/{id}/revoke': byKey({}),
   'PATCH /api/keys/{id}': byKey({ name: 'renamed' }),
 
+  'GET /api/budgets': nothing,
+  'PUT /api/keys/{id}/budgets/{every}': byKey(BUDGET, MONTH),
+  'DELETE /api/keys/{id}/budgets/{every}': byKey(undefined, MONTH),
+
   'GET /api/account': nothing,
   'GET /api/entries': nothing,
   'GET /api/entries.csv': nothing,
@@ -98,10 +111,12 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/operator/accounts/{id}/entries': byAccount(),
   'GET /api/operator/accounts/{id}/receipts': byAccount(),
   'GET /api/operator/accounts/{id}/usage': byAccount(),
-  'POST /api/operator/accounts/{id}/keys/{key}/revoke': {
-    named: true,
-    send: ({ account, key }) => ({ path: { id: account, key }, body: {} }),
-  },
+  'POST /api/operator/accounts/{id}/keys/{key}/revoke': byKeyOfAccount({}),
+  'GET /api/operator/accounts/{id}/budgets': byAccount(),
+  'PUT /api/operator/accounts/{id}/budgets/{every}': byAccount({ body: BUDGET }, MONTH),
+  'DELETE /api/operator/accounts/{id}/budgets/{every}': byAccount({}, MONTH),
+  'PUT /api/operator/accounts/{id}/keys/{key}/budgets/{every}': byKeyOfAccount(BUDGET, MONTH),
+  'DELETE /api/operator/accounts/{id}/keys/{key}/budgets/{every}': byKeyOfAccount(undefined, MONTH),
   'GET /api/operator/plans': nothing,
   'GET /api/operator/usage': nothing,
   'GET /api/operator/receipts/{id}': { named: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
@@ -205,6 +220,12 @@ async function thingsOf(
   { person, accountId }: SignedIn,
 ): Promise<{ things: Things; token: string }> {
   const { key, token } = await store.createKey({ account: accountId, name: `key of ${person.email}` })
+  for (const [of, name] of [
+    ['account', accountId],
+    ['key', key.id],
+  ] as const) {
+    await store.setBudget({ of, name, every: 'month', budget: { amount: parseMoney('50') } })
+  }
   const receipt = `req_${accountId.slice(4)}`
   const amount = parseMoney('0.01')
   await store.ledger.hold(aHold({ exchange: receipt, accountId, keyId: key.id, amount, model: 'm' }))

@@ -3,7 +3,7 @@
  * the routes themselves, so that a new one cannot be forgotten.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { ApiRoute } from '../../src/api/route.ts'
+import { type ApiRoute, hasRequestBody } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
 import type { CallOptions, Client, Reply } from './rig.ts'
 import { createWorld, ROWS, type Row, type Sent, type Things, type World } from './tenancy-table.ts'
@@ -107,7 +107,7 @@ describe('a member', () => {
   test('two people of one account see the same', async () => {
     await using world = await createWorld()
     const carol = await world.rig.member('carol@example.com', world.alice.accountId)
-    for (const path of ['/api/account', '/api/keys', '/api/receipts', '/api/entries', '/api/usage']) {
+    for (const path of ['/api/account', '/api/keys', '/api/budgets', '/api/receipts', '/api/entries', '/api/usage']) {
       expect((await carol.get(path)).body, path).toEqual((await world.alice.get(path)).body)
     }
   })
@@ -212,7 +212,7 @@ function ask(
 ): Promise<Reply> {
   const { path = {}, query, body }: Sent = row.send(things, world)
   const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name]!)
-  const takesBody = route.method === 'POST' || route.method === 'PATCH'
+  const takesBody = hasRequestBody(route)
   return client.call(route.method, query === undefined ? filled : `${filled}?${query}`, {
     ...(takesBody ? { body: body ?? {} } : {}),
     headers,

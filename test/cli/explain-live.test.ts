@@ -48,6 +48,7 @@ const REFUSED: PastExchangeView = {
   account: 'acme',
   key_id: 'key_1',
   key: 'laptop',
+  tags: { team: 'ads', user: 'a\u202eb' },
   model: 'chat-small',
   stream: true,
   status: 429,
@@ -111,6 +112,7 @@ describe('an exchange', () => {
   request  POST /v1/chat/completions, policy standard
   account  acme (acc_1)
   key      laptop (key_1)
+  tags     team=ads, user=a\\u202eb
   trace    0af7651916cd43dd8448eb211c80319c
   model    chat-small, as a stream
 

@@ -488,3 +488,20 @@ test('steps of one’s own are named: what they send is not known', async () => 
   const { out } = await tried(CHAT)
   expect(out).toContain('no provider was asked. But the step late of your own ran as it is')
 })
+
+test('tags, and a condition that names one', async () => {
+  const tags = '{ tags: { team: { from: header x-team, client: true, values: [ads, search] } } }'
+  const policy = STANDARD.replace('  - use: schema\n', `  - use: tags\n    with: ${tags}\n  - use: schema\n`)
+  place.write('policies/standard.yaml', policy.replace('account.plan == "free"', 'tags.team == "ads"'))
+  const { story } = await tried(CHAT, '--header', 'x-team: ads')
+  expect(stepOf(story, 'tags')).toMatchObject({
+    otherwise: 'team is "ads"; refused with a value that is not allowed, or without a required one',
+  })
+  expect(stepOf(story, 'free')).toMatchObject({ reason: expect.stringContaining('tags.team is "ads"') })
+  const { story: none } = await tried(CHAT)
+  expect(stepOf(none, 'tags')).toMatchObject({ otherwise: expect.stringContaining('gives no tag') })
+  expect(stepOf(none, 'free')).toMatchObject({ verdict: 'skipped', reason: expect.stringContaining('tags.team is ""') })
+  expect((await tried(CHAT, '--header', 'x-team: sales')).story).toMatchObject({
+    verdict: { status: 400, code: 'invalid_tag', decided_by: 'tags' },
+  })
+})

@@ -151,6 +151,10 @@ const faulty = definePlugin({
   },
 })
 
+const MONTHLY = { per: 'account', amount: '$0.000001', every: 'month', zone: 'Europe/Berlin' }
+const monthly = FIVE_STEPS.map(step =>
+  (step as { use: string }).use === 'credits' ? { use: 'credits', with: { budgets: [MONTHLY] } } : step,
+)
 const hourly = FIVE_STEPS.map(step =>
   (step as { use: string }).use === 'rate-limit'
     ? { use: 'rate-limit', with: { per: 'key', requests: '1 per hour' } }
@@ -191,6 +195,7 @@ const ROWS: readonly Row[] = [
     tries: 1,
   },
   { name: 'a model that does not exist', model: 'nothing', status: 404, code: 'model_not_found', tries: 1 },
+  { name: 'an exhausted budget', rig: { steps: monthly }, status: 429, code: 'budget_exhausted', tries: 1 },
   {
     name: 'a limit that is over in an hour',
     rig: { steps: hourly },

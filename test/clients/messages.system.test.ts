@@ -2,6 +2,7 @@
 import Anthropic, { type ClientOptions } from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parseMoney } from '#contract'
 import {
   errorAnswer,
   exact,
@@ -378,6 +379,8 @@ interface Row {
   readonly client?: ClientOptions
   readonly script?: Script
   readonly credit?: string
+  /** Of the account for a month. */
+  readonly budget?: string
   readonly status: number
   readonly type: string
   readonly code: string
@@ -466,6 +469,15 @@ const ROWS: readonly Row[] = [
     says: expect.stringMatching(/ask for less with max_tokens\.$/),
   },
   {
+    name: 'an exhausted budget',
+    budget: '$0.000001',
+    client: { maxRetries: 2 },
+    status: 429,
+    type: 'rate_limit_error',
+    code: 'budget_exhausted',
+    says: expect.stringMatching(/It resets at \d{4}-\d\d-01 00:00 Europe\/Berlin\./),
+  },
+  {
     name: 'a model that does not exist',
     request: { model: 'nothing' },
     status: 404,
@@ -498,8 +510,13 @@ const ROWS: readonly Row[] = [
 ]
 
 describe.each([false, true])('errors (stream %s)', stream => {
-  test.concurrent.each(ROWS)('$name: $status $code', async ({ request, script, credit, says, ...row }) => {
+  test.concurrent.each(ROWS)('$name: $status $code', async ({ request, script, credit, budget, says, ...row }) => {
     await using own = await startRig({ ...(script ? { script } : {}), ...(credit ? { credit } : {}) })
+    if (budget) {
+      const { store } = own.gateway.running
+      const monthly = { amount: parseMoney(budget), zone: 'Europe/Berlin' }
+      await store.setBudget({ of: 'account', name: own.gateway.accountId, every: 'month', budget: monthly })
+    }
     const library = own.anthropic({ maxRetries: 0, ...row.client })
     const asked = { ...LEAST, stream, ...request } as Anthropic.MessageCreateParams
     const error = await library.messages.create(asked).catch((cause: unknown) => cause)
@@ -513,6 +530,7 @@ describe.each([false, true])('errors (stream %s)', stream => {
     })
     if (says) expect(error).toMatchObject({ apiMessage: says })
     expect(own.gateway.balance().held).toBe(0n)
+    if (budget) expect(own.gateway.log.filter(line => line['msg'] === 'exchange')).toHaveLength(1)
   })
 })
 

@@ -45,6 +45,8 @@ const faulty = definePlugin({
 const withStep = (use: string, settings: object): readonly object[] =>
   FIVE_STEPS.map(step => ((step as { use: string }).use === use ? { use, with: settings } : step))
 
+const MONTHLY = { per: 'account', amount: '$0.000001', every: 'month', zone: 'Europe/Berlin' }
+
 interface Row {
   readonly name: string
   readonly rig?: RigOptions
@@ -55,6 +57,7 @@ interface Row {
   readonly status: number
   readonly code: string
   readonly param?: string
+  readonly says?: RegExp
   /** How many requests the gateway saw. */
   readonly requests: number
 }
@@ -102,6 +105,15 @@ const ROWS: readonly Row[] = [
     raises: OpenAI.APIError,
     status: 402,
     code: 'insufficient_quota',
+    requests: 1,
+  },
+  {
+    name: 'an exhausted budget',
+    rig: { steps: withStep('credits', { budgets: [MONTHLY] }) },
+    raises: OpenAI.RateLimitError,
+    status: 429,
+    code: 'budget_exhausted',
+    says: /is left for this month, .* It resets at \d{4}-\d\d-01 00:00 Europe\/Berlin\./,
     requests: 1,
   },
   {
@@ -197,6 +209,7 @@ describe.each(BOTH)('errors (stream %s)', stream => {
     expect(error).toMatchObject({ status: row.status, code: row.code, param: row.param ?? null })
     expect(error.requestID).toMatch(/^req_/)
     expect(error.message).not.toMatch(/hunter2|provider\.internal|faulty/)
+    if (row.says) expect(error.message).toMatch(row.says)
     expect(rig.requests() - before).toBe(row.requests)
     expect(rig.gateway.balance().held).toBe(0n)
   })

@@ -133,17 +133,20 @@ test('every request carries the header of the page, and a body only where there 
   answer = response => response.end('{}')
   await api.get('usage', { from: 'a b', step: 'day', by: null })
   await api.post('keys/k/revoke')
+  await api.put('keys/k/budgets/day', { amount: '5' })
   await api.patch('keys/k', { name: 'n' })
   await api.delete('session')
   expect(seen.map(({ method, url, body }) => [method, url, body])).toEqual([
     ['GET', '/api/usage?from=a+b&step=day', ''],
     ['POST', '/api/keys/k/revoke', '{}'],
+    ['PUT', '/api/keys/k/budgets/day', '{"amount":"5"}'],
     ['PATCH', '/api/keys/k', '{"name":"n"}'],
     ['DELETE', '/api/session', ''],
   ])
   for (const { headers } of seen) expect(headers['x-tollgate-dashboard']).toBe('1')
   expect(seen.map(({ headers }) => headers['content-type'])).toEqual([
     undefined,
+    'application/json',
     'application/json',
     'application/json',
     undefined,

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { formatMoney, parseMoney } from '#contract'
 import { exactMoney } from '../../src/dashboard/lib/format.ts'
 import { describeWith } from '../helpers/missing.ts'
+import { aHold, aSettle } from '../store/requests.ts'
 import { PASSWORD, startBrowser, type Visitor, visit, WITHOUT_BROWSER } from './browser.system.ts'
 import { openStage, type Stage } from './stage.ts'
 
@@ -197,6 +198,28 @@ describeWith(WITHOUT_BROWSER, 'people at the page', () => {
     await shown(page, formatMoney(receipt!.charged!))
     expect(await toReceipt.getAttribute('href')).toBe(`/receipts/${receipt!.id}`)
     await visitor.check('playground-answer')
+    expect(problems).toEqual([])
+    await visitor.context.close()
+  })
+
+  test('people pick the receipts of a tag', async () => {
+    const visitor = await visit(browser, { url: stage.dashboard })
+    const { page, open, problems } = visitor
+    await register(visitor, 'mary@example.com')
+    const { store } = stage.running
+    const { accountId } = store.reads.people.findByEmail('mary@example.com')!
+    for (const team of ['search', 'ads']) {
+      const exchange = `req_of_${team}`
+      await store.ledger.hold(aHold({ accountId, exchange, model: `for-${team}`, tags: { team } }))
+      await store.ledger.settle(aSettle({ exchange }))
+    }
+    await open('/receipts')
+    await page.getByLabel('Tag').selectOption('team=search')
+    await page.getByRole('link', { name: 'for-ads' }).waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: 'for-search' }).click()
+    await page.getByRole('term').getByText('Tag team').waitFor()
+    await page.getByRole('definition').getByText('search', { exact: true }).waitFor()
+    await visitor.check('receipt-with-tags')
     expect(problems).toEqual([])
     await visitor.context.close()
   })

@@ -319,6 +319,7 @@ describe('a receipt', () => {
     'trail',
     'key',
     'idempotency_key',
+    'tags',
   ]
   const idOf = (answer: Response) => answer.headers.get('x-request-id')!
 

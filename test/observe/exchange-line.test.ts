@@ -45,6 +45,13 @@ describe('the line of an exchange', () => {
     },
   )
 
+  it('has the tags, without secrets', () => {
+    expect(lineOf({ tags: { team: 'a"b', user: `Bearer ${SECRET}` } })).toMatchObject({
+      tags: { team: 'a"b', user: `Bearer ${REDACTED}` },
+    })
+    for (const tags of [null, {}]) expect(lineOf({ tags })).not.toHaveProperty('tags')
+  })
+
   it.each([Number.POSITIVE_INFINITY, Number.NaN])('is JSON where a provider counted %d tokens', count => {
     const usage = { ...USAGE, input: count, output: count }
     expect(lineOf({ usage, ms: count, firstChunkMs: count })).toMatchObject({ prompt_tokens: null, ms: null })

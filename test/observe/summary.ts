@@ -22,6 +22,7 @@ export function summary(given: Partial<ExchangeSummary> = {}): ExchangeSummary {
     account: null,
     keyId: null,
     key: null,
+    tags: null,
     status: 200,
     outcome: 'answered',
     code: null,

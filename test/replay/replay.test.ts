@@ -150,6 +150,30 @@ describe('what a step does with the traffic', () => {
     expect((await replayed(await between(step), lines)).changes).toEqual(expected)
   })
 
+  test.each<[string, object, object[], string[], string[]]>([
+    [
+      'the recorded tags, where they come from the request',
+      { from: 'header x-team', client: true },
+      [...row(2, 0, { tags: { team: 'ads' } }), ...row(2, 0, { tags: {} })],
+      ['1x 200 (answered) > rate_limit_exceeded (rate-limit)'],
+      [],
+    ],
+    ['no recorded tags: unknown', { from: 'header x-team', client: true }, row(2, 0), [], ['not run: tags']],
+    [
+      'the names of the caller, also where no tags are recorded',
+      { from: 'key', default: 'ads' },
+      row(2, 0, { key: { id: 'key_1', name: 'ads', models: null } }),
+      ['1x 200 (answered) > rate_limit_exceeded (rate-limit)'],
+      [],
+    ],
+  ])('%s', async (_name, team, lines, expected, unknown) => {
+    const limit = { use: 'rate-limit', when: 'tags.team == "ads"', with: { per: 'key', requests: '1 per day' } }
+    const steps = [{ use: 'api-key' }, { use: 'tags', with: { tags: { team } } }, limit, { use: 'schema' }, ...LAST]
+    const { changes, found } = await replayed(await configurationOf(steps), lines)
+    expect(changes).toEqual(expected)
+    expect([...found.unknown.keys()]).toEqual(unknown)
+  })
+
   test('what would have been refused in shadow is counted', async () => {
     const configuration = await between({
       use: 'rate-limit',

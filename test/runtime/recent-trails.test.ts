@@ -114,6 +114,7 @@ describe('an exchange', () => {
       account: 'test',
       key_id: expect.stringMatching(/^key_/),
       key: 'test',
+      tags: {},
       model: null,
       stream: null,
       status: 404,

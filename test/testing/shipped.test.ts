@@ -57,6 +57,19 @@ const ROWS: readonly Row[] = [
     },
     options: { refusesAll: true, request: { key: null, headers: { authorization: `Bearer ${token}` } } },
   },
+  {
+    name: 'tags',
+    what: 'with values that are counted',
+    settings: {
+      tags: { session: { from: ['header x-session', 'metadata.session'], client: true }, key: { from: 'key' } },
+    },
+  },
+  {
+    name: 'tags',
+    what: 'without one that is required',
+    settings: { tags: { session: { from: 'header x-session', client: true, required: true } } },
+    options: { refusesAll: true },
+  },
   { name: 'schema', what: 'a good request' },
   { name: 'schema', what: 'a bad one', options: { refusesAll: true, request: { body: { temperature: 'warm' } } } },
   {

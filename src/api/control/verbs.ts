@@ -4,16 +4,19 @@
  *
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
-import type { AccountBalance, KeySummary } from '#contract'
+import { formatMoney, type KeySummary } from '#contract'
 import { ALERT_KINDS } from '../../common/alerts-config.ts'
 import { StoreError } from '../../store/error.ts'
 import { MAX_GRACE_MS, type Store, type VerifyReport } from '../../store/store.ts'
 import { giveFirstCredit } from '../after-writing.ts'
 import type { RecentTrails } from '../api-parts.ts'
+import { budgetsOfAccount } from '../budget-views.ts'
 import { findExchange, notRemembered } from '../find-exchange.ts'
 import { namesOf, showAccount, showAlert, showKeyAsKept } from '../show.ts'
-import type { AccountView, AlertView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
+import type { AccountView, AlertView, BudgetView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
+import { BUDGET_VERBS, type BudgetVerbResults, type PlanBudgets, readsOf } from './budget-verbs.ts'
+import { accountNamed, keyWith } from './named.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults } from './people-verbs.ts'
 
 /** In one answer. */
@@ -25,6 +28,8 @@ export { VerbError }
 /** A key as the commands show it: with the name of its account, and without what depends on the time. */
 export interface KeyView extends Omit<KeyNow, 'state'> {
   readonly account: string
+  /** Those of its own; `key.budget` says what is left of them. */
+  readonly budgets: readonly { readonly every: string; readonly amount: string }[]
 }
 
 /** A key with its secret: the only time the secret is seen. */
@@ -41,10 +46,14 @@ export interface VerifyView {
 }
 
 /** What each verb answers with. */
-export interface VerbResults extends PeopleVerbResults {
+export interface VerbResults extends PeopleVerbResults, BudgetVerbResults {
   'account.create': { readonly account: AccountView }
   'account.credit': { readonly granted: boolean; readonly reference: string; readonly account: AccountView }
-  'account.show': { readonly account: AccountView; readonly keys: readonly KeyView[] }
+  'account.show': {
+    readonly account: AccountView
+    readonly keys: readonly KeyView[]
+    readonly budgets: readonly BudgetView[]
+  }
   'account.list': { readonly accounts: readonly AccountView[] }
   'account.freeze': { readonly account: AccountView }
   'account.unfreeze': { readonly account: AccountView }
@@ -68,7 +77,7 @@ export interface ModelNames {
 }
 
 /** What a running gateway knows beyond its store. */
-export interface RunningParts {
+export interface RunningParts extends PlanBudgets {
   readonly past?: RecentTrails
   models?(): ModelNames
 }
@@ -106,7 +115,7 @@ const VERBS: Verbs = {
       // The account is new, so its first credit can have only this reference.
       await giveFirstCredit(store, { account: account.id, amount: credit, reference: `create:${account.id}`, actor })
     }
-    return { account: showAccount(await balanceOf(store, account.id)) }
+    return { account: showAccount(await accountNamed(store, account.id)) }
   },
 
   async 'account.credit'(store, args) {
@@ -118,17 +127,18 @@ const VERBS: Verbs = {
     args.end()
     if (amount < 0n && note === undefined)
       throw new VerbError('account.credit: "note" is missing; to take credit, it must say why')
-    const grant = { account: (await balanceOf(store, account)).id, amount, reference, actor }
+    const grant = { account: (await accountNamed(store, account)).id, amount, reference, actor }
     const result = await store.credit(note === undefined ? grant : { ...grant, note })
     return { granted: result.granted, reference, account: showAccount(result.balance) }
   },
 
-  async 'account.show'(store, args) {
+  async 'account.show'(store, args, running) {
     const account = args.name('account')
     args.end()
-    const balance = await balanceOf(store, account)
+    const balance = await accountNamed(store, account)
     const keys = await store.listKeys(balance.id)
-    return { account: showAccount(balance), keys: keys.map(key => keyView(key, balance.name)) }
+    const budgets = await budgetsOfAccount(balance, readsOf(store, running))
+    return { account: showAccount(balance), keys: keys.map(key => keyView(key, balance.name)), budgets }
   },
 
   async 'account.list'(store, args) {
@@ -140,8 +150,8 @@ const VERBS: Verbs = {
     const account = args.name('account')
     const plan = args.name('plan')
     args.end()
-    const { id } = await store.setPlan((await balanceOf(store, account)).id, plan)
-    return { account: showAccount(await balanceOf(store, id)) }
+    const { id } = await store.setPlan((await accountNamed(store, account)).id, plan)
+    return { account: showAccount(await accountNamed(store, id)) }
   },
 
   'account.freeze': (store, args) => freeze(store, args, true),
@@ -154,7 +164,7 @@ const VERBS: Verbs = {
     const expiresAt = args.optional('expires_at', args.time) ?? null
     const spendingCap = args.optional('spending_cap', args.money) ?? null
     args.end()
-    const owner = await balanceOf(store, account)
+    const owner = await accountNamed(store, account)
     const issued = await store.createKey({ account: owner.id, name, models, expiresAt, spendingCap })
     return { key: await keyOf(store, issued.key.id), token: issued.token }
   },
@@ -162,7 +172,7 @@ const VERBS: Verbs = {
   async 'key.list'(store, args) {
     const account = args.optional('account', args.name)
     args.end()
-    const owner = account === undefined ? undefined : await balanceOf(store, account)
+    const owner = account === undefined ? undefined : await accountNamed(store, account)
     const names = new Map((await store.listAccounts()).map(({ id, name }) => [id, name]))
     const keys = await store.listKeys(owner?.id)
     return { keys: keys.map(key => keyView(key, names.get(key.accountId) ?? key.accountId)) }
@@ -233,6 +243,7 @@ const VERBS: Verbs = {
     return models()
   },
 
+  ...BUDGET_VERBS,
   ...PEOPLE_VERBS,
 }
 
@@ -258,26 +269,20 @@ export async function runVerb<Name extends VerbName>(
 async function freeze(store: Store, args: Arguments, frozen: boolean): Promise<{ account: AccountView }> {
   const account = args.name('account')
   args.end()
-  const { id } = await store.freeze((await balanceOf(store, account)).id, frozen)
-  return { account: showAccount(await balanceOf(store, id)) }
-}
-
-async function balanceOf(store: Store, idOrName: string): Promise<AccountBalance> {
-  const account = await store.findAccount(idOrName)
-  if (!account) throw new StoreError(`there is no account "${idOrName}" (an account is named by its id or its name)`)
-  return account
+  const { id } = await store.freeze((await accountNamed(store, account)).id, frozen)
+  return { account: showAccount(await accountNamed(store, id)) }
 }
 
 async function keyOf(store: Store, id: string): Promise<KeyView> {
-  const key = await store.findKey(id)
-  if (!key) throw new StoreError(`there is no key "${id}"`)
+  const key = await keyWith(store, id)
   return keyView(key, (await namesOf(store, [key.accountId]))(key.accountId))
 }
 
 function keyView(key: KeySummary, account: string): KeyView {
   const shown = showKeyAsKept(key)
   // As the commands have always written them: the oldest secret first.
-  return { ...shown, account, secrets: shown.secrets.toReversed() }
+  const budgets = (key.budgets ?? []).map(({ every, amount }) => ({ every, amount: formatMoney(amount) }))
+  return { ...shown, account, secrets: shown.secrets.toReversed(), budgets }
 }
 
 /** A report of `verify` as JSON. */

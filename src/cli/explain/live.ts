@@ -84,7 +84,8 @@ function decidedText(decider: string | null): string {
 
 function aboutText(exchange: PastExchangeView): string {
   const { started_at: at, ms, method, route, policy, account_id: account, key_id: key, model, stream } = exchange
-  const { trace_id: trace } = exchange
+  const { trace_id: trace, tags } = exchange
+  const tagged = Object.entries(tags).map(([name, value]) => `${name}=${visible(value)}`)
   const named = (name: string | null, id: string | null) =>
     id === null ? 'not known' : `${visible(name ?? '')} (${id})`
   return pairs([
@@ -92,6 +93,7 @@ function aboutText(exchange: PastExchangeView): string {
     ...(route === null ? [] : ([['request', `${visible(method ?? '')} ${route}, policy ${policy}`]] as const)),
     ['account', named(exchange.account, account)],
     ['key', named(exchange.key, key)],
+    ...(tagged.length === 0 ? [] : ([['tags', tagged.join(', ')]] as const)),
     ...(trace === null ? [] : ([['trace', trace]] as const)),
     ...(model === null ? [] : ([['model', `${visible(model)}${stream ? ', as a stream' : ''}`]] as const)),
   ])

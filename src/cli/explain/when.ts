@@ -44,7 +44,7 @@ function fieldOf({ op, args: [object, field] }: Parts, facts: Record<string, unk
     op === '.' ? String(field) : op === '[]' && isNode(field) && field.op === 'value' ? String(field.args) : null
   if (name === null) return null
   const fact = valueFrom(() => facts[String(object.args)]) as Record<string, unknown> | null
-  const value = fact && plain(valueFrom(() => fact[name]))
+  const value = fact && plain(valueFrom(() => (fact instanceof Map ? fact.get(name) : fact[name])))
   return value === null ? null : { name: `${String(object.args)}.${name}`, value }
 }
 

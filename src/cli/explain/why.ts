@@ -53,6 +53,7 @@ const OTHERWISE: Readonly<Record<string, (parts: WhyParts) => string | null>> = 
   'api-key': ({ exchange }) =>
     `the key is live and may use ${modelsOf(exchange)}; refused without a key, or when the account is frozen`,
   jwt: ({ exchange }) => `the token may use ${modelsOf(exchange)}; refused without one, or when the account is frozen`,
+  tags: ({ exchange }) => tagsText(exchange),
   schema: ({ exchange }) => schemaText(exchange),
   'rate-limit': ({ seen }) => seen.grants.map(grantText).join('; '),
   concurrency: ({ step }) => {
@@ -72,6 +73,11 @@ const OTHERWISE: Readonly<Record<string, (parts: WhyParts) => string | null>> = 
 
 function modelsOf(exchange: Exchange | null): string {
   return exchange?.key?.models?.join(', ') ?? 'every public model'
+}
+
+function tagsText(exchange: Exchange | null): string {
+  const given = Object.entries(exchange?.tags ?? {}).map(([name, value]) => `${name} is ${JSON.stringify(value)}`)
+  return `${given.join(', ') || 'gives no tag'}; refused with a value that is not allowed, or without a required one`
 }
 
 function schemaText(exchange: Exchange | null): string | null {

@@ -38,6 +38,17 @@ export function fieldName(node: unknown): string | null {
   return isNode(object) && object.op === 'id' ? `${String(object.args)}.${String(field)}` : null
 }
 
+/** Every field of a fact that a condition names. */
+export function fieldsIn(node: unknown, fact: WhenName): string[] {
+  const fields = new Set<string>()
+  walk(node, ({ op, args }) => {
+    if (op !== '.' && op !== '[]') return
+    const [object, field] = args as unknown[]
+    if (isFact(object) && object.args === fact) fields.add(String(isNode(field) ? field.args : field))
+  })
+  return [...fields]
+}
+
 /** Visits every node of a tree, from the root down. */
 export function walk(node: unknown, visit: (node: Node) => void): void {
   if (Array.isArray(node)) for (const part of node) walk(part, visit)
@@ -50,16 +61,17 @@ export function walk(node: unknown, visit: (node: Node) => void): void {
 /**
  * The first part of a condition that could get around the check at load, or that a client could make slow; null when
  * there is none.
+ * @param tags the names of tags that can be asked for; undefined: any
  */
-export function forbidden(root: Node): WhenError | null {
+export function forbidden(root: Node, tags?: readonly string[]): WhenError | null {
   let found: WhenError | null = null
   walk(root, node => {
-    found ??= refusal(node)
+    found ??= refusal(node, tags)
   })
   return found
 }
 
-function refusal(node: Node): WhenError | null {
+function refusal(node: Node, tags: readonly string[] | undefined): WhenError | null {
   const offset = node.pos ?? node.start ?? 0
   const args = node.args as unknown[]
   switch (node.op) {
@@ -75,10 +87,10 @@ function refusal(node: Node): WhenError | null {
       }
     case '[]':
       if (!isFact(args[0])) return null
-      if (isNode(args[1]) && args[1].op === 'value') return unknownField(args[0], String(args[1].args), offset)
+      if (isNode(args[1]) && args[1].op === 'value') return unknownField(args[0], String(args[1].args), offset, tags)
       return { message: `a field of ${factOf(args[0])} must be named`, suggestion: 'write it with a dot', offset }
     case '.':
-      return unknownField(args[0], String(args[1]), offset)
+      return unknownField(args[0], String(args[1]), offset, tags)
   }
   return null
 }
@@ -88,10 +100,20 @@ const isFact = (node: unknown): node is Node & { args: WhenName } =>
 const factOf = (node: unknown): string => String((node as Node).args)
 
 /** Found here and not by the type check, because `has(account.plna)` passes that one. */
-function unknownField(object: unknown, field: string, offset: number): WhenError | null {
+function unknownField(
+  object: unknown,
+  field: string,
+  offset: number,
+  tags: readonly string[] | undefined,
+): WhenError | null {
   if (!isFact(object)) return null
-  const fields = Object.keys(WHEN_FIELDS[object.args])
+  const isTag = object.args === 'tags'
+  const fields = isTag ? (tags ?? [field]) : Object.keys(WHEN_FIELDS[object.args])
   if (fields.includes(field)) return null
+  if (isTag) {
+    const suggestion = didYouMean(field, fields) ?? `it declares ${listed(fields, 'and')}`
+    return { message: `the step "tags" declares no tag "${field}"`, suggestion, offset }
+  }
   const suggestion = didYouMean(field, fields) ?? `it has ${listed(fields, 'and')}`
   return { message: `${object.args} has no field "${field}"`, suggestion, offset }
 }

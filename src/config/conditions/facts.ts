@@ -10,10 +10,10 @@ export interface WhenContext {
   readonly path: string
   /** The request header of that name, or an empty string. */
   get(header: string): string
-  readonly exchange: Pick<Exchange, 'address' | 'key' | 'account' | 'chat' | 'model'>
+  readonly exchange: Pick<Exchange, 'address' | 'key' | 'account' | 'chat' | 'model' | 'tags'>
 }
 
-/** What can be named in a condition, with the type of each field. */
+/** What can be named in a condition, with the type of each field. The fields of `tags` are the names that the policy declares. */
 export const WHEN_FIELDS = {
   request: { method: 'string', path: 'string', address: 'string' },
   key: { id: 'string', name: 'string' },
@@ -28,6 +28,7 @@ export const WHEN_FIELDS = {
     reasoning_effort: 'string',
   },
   model: { id: 'string', reasoning: 'bool', context: 'int', max_output: 'int', priced: 'bool' },
+  tags: {},
 } as const
 
 export type WhenName = keyof typeof WHEN_FIELDS
@@ -73,6 +74,9 @@ export class WhenFacts {
   }
   get model(): ModelFacts {
     return new ModelFacts(this.#context.exchange.model!)
+  }
+  get tags(): TagsFacts {
+    return new TagsFacts(this.#context.exchange.tags!)
   }
 }
 
@@ -172,6 +176,18 @@ class ModelFacts {
   }
 }
 
+/** A map, because CEL reads one by `get`: its fields differ from policy to policy. */
+class TagsFacts extends Map<string, string> {
+  readonly #from: NonNullable<Exchange['tags']>
+  constructor(from: NonNullable<Exchange['tags']>) {
+    super()
+    this.#from = from
+  }
+  override get(name: string): string {
+    return this.#from[name] ?? ''
+  }
+}
+
 /** The classes behind the names; the checker knows a value's type by its class. */
 export const WHEN_TYPES = {
   request: RequestFacts,
@@ -179,4 +195,5 @@ export const WHEN_TYPES = {
   account: AccountFacts,
   chat: ChatFacts,
   model: ModelFacts,
+  tags: TagsFacts,
 } as const

@@ -7,7 +7,7 @@ import { Environment } from '@marcbachmann/cel-js'
 import type { FactName } from '#contract'
 import type { CompiledWhen } from '../configuration.ts'
 import { didYouMean, listed } from '../yaml/problem.ts'
-import { forbidden, type Node, namesIn, type WhenError, wordsFor } from './condition-error.ts'
+import { fieldsIn, forbidden, type Node, namesIn, type WhenError, wordsFor } from './condition-error.ts'
 import { failingPart } from './constants.ts'
 import { tooLong } from './cost.ts'
 import { WHEN_FIELDS, WHEN_NAMES, WHEN_TYPES, type WhenFacts, type WhenName } from './facts.ts'
@@ -25,8 +25,10 @@ let shared: Environment | undefined
 function environment(): Environment {
   if (shared !== undefined) return shared
   shared = new Environment({ limits: { maxAstNodes: 1000, maxDepth: 50 } })
-  for (const name of WHEN_NAMES)
+  for (const name of WHEN_NAMES) {
+    if (name === 'tags') continue
     shared.registerType(typeName(name), { ctor: WHEN_TYPES[name], fields: WHEN_FIELDS[name] })
+  }
   shared.registerFunction('header(string): string', (name: string) => current!.readHeader(name))
   return shared
 }
@@ -39,6 +41,8 @@ export interface WhenPlace {
   readonly given: ReadonlySet<FactName>
   /** Why a fact that is not given is not: a sentence's end, and what to do. */
   readonly missing: (fact: FactName) => Omit<WhenError, 'offset'>
+  /** The names of tags that an earlier step declares; left out: they are not known. */
+  readonly tags?: readonly string[] | undefined
 }
 
 export type WhenResult = { readonly when: CompiledWhen } | { readonly error: WhenError }
@@ -47,10 +51,14 @@ export type WhenResult = { readonly when: CompiledWhen } | { readonly error: Whe
 export function compileWhen(source: string, place: WhenPlace): WhenResult {
   const names = WHEN_NAMES.filter(name => name === 'request' || place.given.has(name))
   const scope = environment().clone()
+  if (names.includes('tags')) {
+    const fields = (place.tags ?? fieldsIn(parseWhen(source), 'tags')).map(tag => [tag, 'string'])
+    scope.registerType(typeName('tags'), { ctor: WHEN_TYPES.tags, fields: Object.fromEntries(fields) })
+  }
   for (const name of names) scope.registerVariable(name, typeName(name))
   try {
     const program = scope.parse(source)
-    const wrong = forbidden(program.ast as unknown as Node)
+    const wrong = forbidden(program.ast as unknown as Node, place.tags)
     if (wrong !== null) return { error: wrong }
     const { valid, type, error } = program.check()
     if (!valid) return { error: explain(error, source, names, place) }

@@ -216,6 +216,7 @@ export function compileConditions(
       return null
     }
     const result = compileWhen(step.when, {
+      tags: declaredTags(source, steps.slice(0, i)),
       given: complete ? surelyGiven(steps.slice(0, i)) : new Set(FACT_NAMES),
       missing: fact => {
         const reason = reasonFor(fact, steps, i, asked)
@@ -230,4 +231,11 @@ export function compileConditions(
     steps[i] = { ...step, weakness: null }
     return null
   })
+}
+
+/** The names of tags that the steps declare; undefined: none of them says it, or not in a form that can be read. */
+function declaredTags(source: Source, steps: readonly LoadedStep[]): readonly string[] | undefined {
+  const giver = steps.find(({ plugin, mode }) => mode !== 'off' && plugin.gives?.includes('tags'))
+  if (giver === undefined || !giver.builtIn || !source.sound(`${giver.address}/with`)) return undefined
+  return Object.keys((giver.settings as { readonly tags: object }).tags)
 }

@@ -43,6 +43,7 @@ export interface Options {
 export const api = {
   get: <T>(path: string, query?: Query, options?: Options) => call<T>('GET', path + search(query), undefined, options),
   post: <T>(path: string, body: object = {}, options?: Options) => call<T>('POST', path, body, options),
+  put: <T>(path: string, body: object, options?: Options) => call<T>('PUT', path, body, options),
   patch: <T>(path: string, body: object, options?: Options) => call<T>('PATCH', path, body, options),
   delete: <T = void>(path: string, options?: Options) => call<T>('DELETE', path, undefined, options),
   /** An answer that streams: the caller reads its body. Errors before the first byte are thrown as everywhere. */

@@ -71,7 +71,9 @@ export function movesSoFar(): number {
 
 /** For when what had the focus goes away: without that, the keyboard would begin at the top again. */
 export function focusHeading(): void {
+  const dialog = [...document.querySelectorAll('dialog[open]')].at(-1)
   document.querySelector<HTMLElement>('main h1')?.focus()
+  dialog?.querySelector<HTMLElement>('h2')?.focus()
 }
 
 function placeNow(): Place {

@@ -110,6 +110,8 @@ const REASONS: Readonly<Record<string, string>> = {
   unknown_parameter: 'a parameter is not known',
   invalid_type: 'a parameter has the wrong type',
   invalid_value: 'a parameter has a value that is not allowed',
+  invalid_tag: 'a tag has a value that is not allowed',
+  tag_required: 'a required tag has no value',
   unsupported_parameter: 'the model does not take one of the parameters',
   context_length_exceeded: 'the messages are longer than the model can read',
   response_not_found: 'there is no such response, or it is not kept any more',

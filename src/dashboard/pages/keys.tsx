@@ -1,7 +1,7 @@
 /** The account's keys: what each may do and has spent, and everything one does with them. */
 import type { ComponentChildren, VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { IssuedKeyView, KeyView, PageView } from '../../api/views.ts'
+import type { BudgetView, IssuedKeyView, KeyView, PageView } from '../../api/views.ts'
 import { api } from '../lib/api.ts'
 import { date, plural, relative } from '../lib/format.ts'
 import { endingSoon, inOrder, SOON_MS } from '../lib/keys.ts'
@@ -18,6 +18,7 @@ import {
   ConfirmDialog,
   Copy,
   Empty,
+  ErrorBox,
   Fold,
   Loaded,
   Menu,
@@ -27,16 +28,20 @@ import {
   Table,
   Time,
 } from '../ui/index.ts'
+import { BudgetMeters, KeyBudgetsDialog } from './budgets.tsx'
 import { ExamplesOfModels } from './examples.tsx'
 import { ChangeKeyDialog, IssuedKeyDialog, NewKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
 
 type Open =
   | { readonly kind: 'new' }
-  | { readonly kind: 'change' | 'rotate' | 'revoke'; readonly key: KeyView }
+  | { readonly kind: 'budgets' | 'change' | 'rotate' | 'revoke'; readonly key: KeyView }
   | { readonly kind: 'issued'; readonly issued: IssuedKeyView; readonly rotated: boolean }
 
 export default function Keys(): VNode {
   const keys = useResource<PageView<KeyView>>('keys', undefined, { onReturn: true })
+  const budgets = useResource<PageView<BudgetView>>('budgets', undefined, { onReturn: true })
+  const budgetsOf = ({ id }: KeyView): readonly BudgetView[] =>
+    budgets.data?.items.filter(({ key_id }) => key_id === id) ?? []
   const asked = usePlace().query.has('create')
   const [open, setOpen] = useState<Open | null>(asked ? { kind: 'new' } : null)
   const close = (): void => {
@@ -66,8 +71,17 @@ export default function Keys(): VNode {
       actions={create}
     >
       <Loaded resource={keys} title="Failed to load the keys" lines={8}>
-        {({ items }) => <KeyList keys={items} create={create} onOpen={ask} />}
+        {({ items }) => <KeyList keys={items} create={create} budgetsOf={budgetsOf} onOpen={ask} />}
       </Loaded>
+      {budgets.error && <ErrorBox error={budgets.error} retry={budgets.reload} title="Failed to load the budgets" />}
+      {open?.kind === 'budgets' && (
+        <KeyBudgetsDialog
+          keyView={current(open.key)}
+          budgets={budgetsOf(open.key)}
+          onChanged={budgets.reload}
+          onClose={close}
+        />
+      )}
       {open?.kind === 'new' && <NewKeyDialog onClose={close} onIssued={value => issued(value, false)} />}
       {open?.kind === 'rotate' && (
         <RotateKeyDialog keyView={current(open.key)} onClose={close} onIssued={value => issued(value, true)} />
@@ -91,10 +105,11 @@ export default function Keys(): VNode {
 interface ListProps {
   readonly keys: readonly KeyView[]
   readonly create: VNode
+  readonly budgetsOf: (key: KeyView) => readonly BudgetView[]
   readonly onOpen: (open: Open) => void
 }
 
-function KeyList({ keys, create, onOpen }: ListProps): VNode {
+function KeyList({ keys, create, budgetsOf, onOpen }: ListProps): VNode {
   const now = useNow()
   const [all, setAll] = useState(false)
   const over = keys.filter(key => key.state !== 'live').length
@@ -105,6 +120,7 @@ function KeyList({ keys, create, onOpen }: ListProps): VNode {
     { title: 'Key', cell: key => <SecretsCell keyView={key} now={now} /> },
     { title: 'Models', cell: key => <ModelsCell models={key.models} /> },
     { title: 'Spent', money: { of: key => key.spent }, below: spentOfCap },
+    { title: 'Budgets', cell: key => <BudgetMeters budgets={budgetsOf(key)} /> },
     { title: 'Last used', cell: key => <Time value={key.last_used_at} none="Never" /> },
     { title: 'Expires', cell: key => <ExpiryCell keyView={key} now={now} /> },
   ]
@@ -242,6 +258,7 @@ function Actions({
       label={`Actions for ${keyView.name}`}
       items={[
         own && { label: 'Rotate', icon: 'reload', onChoose: () => onOpen({ kind: 'rotate', key: keyView }) },
+        { label: 'Budgets', icon: 'clock', onChoose: () => onOpen({ kind: 'budgets', key: keyView }) },
         { label: 'Change', icon: 'settings', onChoose: () => onOpen({ kind: 'change', key: keyView }) },
         { label: 'Revoke', icon: 'trash', danger: true, onChoose: () => onOpen({ kind: 'revoke', key: keyView }) },
       ]}

@@ -1,11 +1,11 @@
 /** The first page: what is there, what was spent, what happened last, and what to do next. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { AccountView, KeyView, PageView, ReceiptView, UsageView } from '../../api/views.ts'
+import type { AccountView, BudgetView, KeyView, PageView, ReceiptView, UsageView } from '../../api/views.ts'
 import { compact, exactMoney, moneyAtLeast, nano, plural } from '../lib/format.ts'
 import { useSession } from '../lib/session.tsx'
 import { LOOK_BACK_DAYS, lookBack, spentIn, supplyOf } from '../lib/spending.ts'
-import { useNow, useResource } from '../lib/use-resource.ts'
+import { type Resource, useNow, useResource } from '../lib/use-resource.ts'
 import {
   ButtonLink,
   Card,
@@ -13,6 +13,7 @@ import {
   Empty,
   ErrorBox,
   Icon,
+  List,
   Loaded,
   Loading,
   Money,
@@ -24,6 +25,7 @@ import {
   Time,
 } from '../ui/index.ts'
 import { LazyChart } from '../ui/lazy-chart.tsx'
+import { BUDGET_COLUMNS, budgetRows } from './budgets.tsx'
 import { ExamplesOfModels } from './examples.tsx'
 import { OwnAlerts } from './own-alerts.tsx'
 import { OutcomeBadge } from './receipt-list.tsx'
@@ -34,6 +36,7 @@ export default function Overview(): VNode {
   const [range] = useState(() => lookBack(now))
   const account = useResource<AccountView>('account', undefined, BACK)
   const usage = useResource<UsageView>('usage', { ...range, step: 'day', by: 'model' }, BACK)
+  const budgets = useResource<PageView<BudgetView>>('budgets', undefined, BACK)
   const [waiting, setWaiting] = useState(false)
   const receipts = useResource<PageView<ReceiptView>>(
     'receipts',
@@ -77,6 +80,7 @@ export default function Overview(): VNode {
         />
       </Stats>
       <OwnAlerts now={now} />
+      <AccountBudgets resource={budgets} />
       {!known && (
         <Card>
           <Loading lines={8} />
@@ -126,6 +130,15 @@ function Supply({ available, posted, held }: Pick<AccountView, 'available' | 'po
       )}
     </>
   )
+}
+
+/** Limits of the whole account beside its credit; nothing where there are none. Those of keys are on their own page. */
+function AccountBudgets({ resource }: { readonly resource: Resource<PageView<BudgetView>> }): VNode | null {
+  const { data, error, reload } = resource
+  if (error) return <ErrorBox error={error} retry={reload} title="Failed to load the budgets" />
+  const budgets = data?.items.filter(({ key_id }) => key_id === null) ?? []
+  if (budgets.length === 0) return null
+  return <List title="Budgets" caption="Budgets of the account" columns={BUDGET_COLUMNS} rows={budgetRows(budgets)} />
 }
 
 interface SpentProps {

@@ -284,7 +284,7 @@ function Attempts({ attempts }: Pick<ReceiptView, 'attempts'>): VNode {
 }
 
 function Facts({ receipt, names }: DetailsProps): VNode {
-  const { model, key_id, created_at, settled_at, corrected_at, idempotency_key, code } = receipt
+  const { model, key_id, created_at, settled_at, corrected_at, idempotency_key, code, tags } = receipt
   return (
     <Details
       items={[
@@ -295,6 +295,7 @@ function Facts({ receipt, names }: DetailsProps): VNode {
         corrected_at !== null && ['Corrected', <Time value={corrected_at} exact />],
         code !== null && ['Error', <span class="mono">{code}</span>],
         idempotency_key !== null && ['Idempotency key', <span class="mono">{idempotency_key}</span>],
+        ...Object.entries(tags).map(([name, value]) => [`Tag ${name}`, <span class="mono">{value}</span>] as const),
       ]}
     />
   )

@@ -16,6 +16,8 @@ interface Filters {
   readonly key: string
   readonly model: string
   readonly outcome: string
+  /** `team=search` */
+  readonly tag: string
 }
 
 export default function ReceiptsPage(): VNode {
@@ -24,6 +26,7 @@ export default function ReceiptsPage(): VNode {
     key: query.get('key') ?? '',
     model: query.get('model') ?? '',
     outcome: OUTCOME_NAMES.find(name => name === query.get('outcome')) ?? '',
+    tag: query.get('tag') ?? '',
   }
   const typed = (query.get('search') ?? '').trim()
   const receipts = usePages<ReceiptView>(
@@ -38,7 +41,7 @@ export default function ReceiptsPage(): VNode {
   const modelIds = (models.data?.items ?? []).map(({ id }) => id)
   return (
     <Page title="Receipts" lead="Each charged request has a receipt with its steps, attempts and charge.">
-      <FilterBar filters={filters} names={names} models={modelIds} />
+      <FilterBar filters={filters} names={names} models={modelIds} tags={tagsOf(receipts.data ?? [])} />
       <ReceiptList
         rows={receipts}
         names={names}
@@ -48,6 +51,12 @@ export default function ReceiptsPage(): VNode {
       />
     </Page>
   )
+}
+
+/** Those of the receipts on the page, each once. */
+function tagsOf(receipts: readonly ReceiptView[]): string[] {
+  const all = receipts.flatMap(({ tags }) => Object.entries(tags).map(([name, value]) => `${name}=${value}`))
+  return [...new Set(all)].sort()
 }
 
 function hrefOf({ id }: Pick<ReceiptView, 'id'>): string {
@@ -83,6 +92,7 @@ interface FilterProps {
   readonly filters: Filters
   readonly names: Readonly<Record<string, string>>
   readonly models: readonly string[]
+  readonly tags: readonly string[]
 }
 
 /** On a phone the receipts must not begin below all of them. */
@@ -101,7 +111,7 @@ function FilterBar(props: FilterProps): VNode {
   )
 }
 
-function Filters({ filters, names, models }: FilterProps): VNode {
+function Filters({ filters, names, models, tags }: FilterProps): VNode {
   return (
     <>
       <SelectField
@@ -128,6 +138,20 @@ function Filters({ filters, names, models }: FilterProps): VNode {
         onValue={outcome => setQuery({ outcome })}
         options={OUTCOME_OPTIONS}
       />
+      {(tags.length > 0 || filters.tag !== '') && (
+        <SelectField
+          label="Tag"
+          value={filters.tag}
+          onValue={tag => setQuery({ tag })}
+          options={[
+            { value: '', label: 'All tags' },
+            ...withChosen(
+              tags.map(tag => [tag, tag]),
+              filters.tag,
+            ),
+          ]}
+        />
+      )}
     </>
   )
 }
@@ -156,7 +180,9 @@ function NoReceipts({ filtered, more }: { readonly filtered: boolean; readonly m
       <Empty
         icon="search"
         title="No receipts found"
-        action={<Button onClick={() => setQuery({ key: null, model: null, outcome: null })}>Show all</Button>}
+        action={
+          <Button onClick={() => setQuery({ key: null, model: null, outcome: null, tag: null })}>Show all</Button>
+        }
       >
         Remove a filter to see more.
       </Empty>

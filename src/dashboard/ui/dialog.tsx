@@ -75,7 +75,9 @@ export function Dialog({
     >
       <div class="dialog-box">
         <header class="dialog-head">
-          <h2 id={id}>{title}</h2>
+          <h2 id={id} tabIndex={-1}>
+            {title}
+          </h2>
           {!firm && (
             <Button variant="quiet" icon="close" iconOnly small onClick={onClose}>
               Close

@@ -79,7 +79,7 @@ export function spansOf(traced: TracedExchange, sender: Sender): WaitingSpan[] {
     startedAt: at(openedMs),
     endedAt: at(traced.endedMs),
     isError,
-    attributes: serverAttributes(summary, isError ? (code ?? outcome) : null),
+    attributes: serverAttributes(summary, isError ? (code ?? outcome) : null, sender.redact),
   })
   const last = attempts.length - 1
   return [
@@ -108,7 +108,8 @@ export function spansOf(traced: TracedExchange, sender: Sender): WaitingSpan[] {
   ]
 }
 
-function serverAttributes(summary: ExchangeSummary, error: string | null): Attributes {
+function serverAttributes(summary: ExchangeSummary, error: string | null, redact: Sender['redact']): Attributes {
+  const tags = Object.entries(summary.tags ?? {}).map(([name, value]) => [`tollgate.tag.${name}`, redact(value)])
   return given({
     'http.request.method': summary.method,
     'http.route': summary.route,
@@ -124,6 +125,7 @@ function serverAttributes(summary: ExchangeSummary, error: string | null): Attri
     'tollgate.key.id': summary.keyId,
     'tollgate.charged_dollars': summary.charge && dollars(summary.charge.amount),
     'tollgate.cost_dollars': summary.cost === null ? null : dollars(summary.cost),
+    ...Object.fromEntries(tags),
   })
 }
 

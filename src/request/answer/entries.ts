@@ -142,5 +142,6 @@ export function receiptEntry(receipt: Receipt): object {
     trail: receipt.trail,
     key: receipt.keyId,
     idempotency_key: receipt.idempotencyKey,
+    tags: receipt.tags,
   }
 }

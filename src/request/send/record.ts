@@ -35,6 +35,7 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
     account: account?.name ?? null,
     keyId: key?.id ?? null,
     key: key?.name ?? null,
+    tags: exchange.tags ?? null,
     status: statusAfter(outcome, exchange.stopped, {
       sent: res.headersSent ? res.statusCode : null,
       refused: refusal?.status ?? null,

@@ -50,6 +50,7 @@ export const HOLD_FIELDS = [
     optional: true,
     read: hold => hold.idempotencyKey,
   },
+  { name: 'tags', column: 'tags', kind: 'json', optional: true, read: hold => tagsText(hold.tags) },
   {
     name: 'budgets',
     column: 'budgets',
@@ -139,6 +140,10 @@ export function priceOf(text: string): Price {
     ...(tier == null ? {} : { tier }),
     ...(source == null ? {} : { source }),
   }))
+}
+
+function tagsText(tags: HoldRequest['tags']): string | null {
+  return tags === undefined || Object.keys(tags).length === 0 ? null : JSON.stringify(tags)
 }
 
 type BudgetRecord = readonly [

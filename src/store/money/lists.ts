@@ -8,7 +8,7 @@ import type { Database, Row } from '../engine/database.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 import { CREDIT, CREDIT_PREFIX, HOLD, SETTLE } from './ledger.ts'
 import { createReceiptReader } from './receipts.ts'
-import type { Cursor, Page, Reports } from './reports.ts'
+import type { Cursor, Entry, Page, Reports } from './reports.ts'
 import { type BareEntry, createRunningBalance } from './running-balance.ts'
 
 /** So many events are looked at for one page. */
@@ -37,12 +37,15 @@ export function createEntryReader(database: Database): Reports['entries'] {
   const behind = (at: string, id: string) => `(${at}, ${id}) < (?2, ?3) ORDER BY ${at} DESC, ${id} DESC LIMIT ?4`
   // `kind <> 0` is what the index says of itself: without the words it is not used.
   const events = (of: string) => `
-      SELECT event.id, event.kind, event.at, event.amount, event.actor, event.note, event.outcome, hold.key, hold.model
+      SELECT event.id, event.kind, event.at, event.amount, event.actor, event.note, event.outcome, hold.key, hold.model,
+        hold.tags
       FROM ${only('event')} LEFT JOIN event AS hold ON hold.id = event.id AND hold.kind = ${HOLD} AND event.kind = ${SETTLE}
       WHERE event.account = ?1 AND ${of} AND ${behind('event.at', 'event.id')}`
   const corrections = `
-      SELECT id, ${CORRECTION}, at, amount, actor, note, outcome, key, model
-      FROM correction WHERE account = ?1 AND ${behind('at', 'id')}`
+      SELECT correction.id, ${CORRECTION}, correction.at, correction.amount, correction.actor, correction.note,
+        correction.outcome, correction.key, correction.model, hold.tags
+      FROM correction LEFT JOIN event AS hold ON hold.id = correction.id AND hold.kind = ${HOLD}
+      WHERE correction.account = ?1 AND ${behind('correction.at', 'correction.id')}`
   const withCorrections = (of: string) =>
     database.prepareMoney(`
       SELECT * FROM (SELECT * FROM (${events(of)}) AS events UNION ALL SELECT * FROM (${corrections}) AS corrections) AS entries
@@ -66,17 +69,18 @@ export function createEntryReader(database: Database): Reports['entries'] {
 
 export function createReceiptLister(database: Database): Reports['receipts'] {
   const list = database.prepare(`
-    SELECT settle.id, settle.at, settle.outcome, hold.key, hold.model
+    SELECT settle.id, settle.at, settle.outcome, hold.key, hold.model, hold.tags
     FROM ${database.dialect.only('event')} AS settle LEFT JOIN event AS hold ON hold.id = settle.id AND hold.kind = ${HOLD}
     WHERE settle.account = ?1 AND settle.kind <> 0 AND settle.kind = ${SETTLE} AND (settle.at, settle.id) < (?2, ?3)
     ORDER BY settle.at DESC, settle.id DESC LIMIT ?4`)
   const find = createReceiptReader(database)
 
-  return (accountId, { keyId, model, outcome, limit, after }) => {
+  return (accountId, { keyId, model, outcome, tag, limit, after }) => {
     const isWanted = (row: Row) =>
       (keyId === undefined || row['key'] === keyId) &&
       (model === undefined || row['model'] === model) &&
-      (outcome === undefined || row['outcome'] === outcome)
+      (outcome === undefined || row['outcome'] === outcome) &&
+      (tag === undefined || tagsIn(row)?.[tag.name] === tag.value)
     return walk<Receipt>({
       after,
       limit,
@@ -134,5 +138,11 @@ function toEntry(row: Row): BareEntry {
     keyId: row['key'] as string | null,
     model: row['model'] as string | null,
     outcome: row['outcome'] as Outcome | null,
+    tags: tagsIn(row),
   }
+}
+
+function tagsIn(row: Row): Entry['tags'] {
+  const text = row['tags'] as string | null
+  return text === null ? null : (JSON.parse(text) as Entry['tags'])
 }

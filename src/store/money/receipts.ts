@@ -34,6 +34,7 @@ function toReceipt(row: Row): Receipt {
     held: row['held'],
     charged: row['charged'],
     usage: jsonIn(row['units']!) ?? {},
+    tags: {},
   }
   for (const field of [...OF_HOLD, ...OF_SETTLE]) putField(receipt, field, row[field.column]!)
   const usage = withoutZeros(receipt.usage as Usage)

@@ -32,6 +32,8 @@ export interface Entry {
   readonly keyId: string | null
   readonly model: string | null
   readonly outcome: Outcome | null
+  /** Null: it has none. */
+  readonly tags: Readonly<Record<string, string>> | null
 }
 
 export interface EntryFilter {
@@ -48,6 +50,7 @@ export interface ReceiptFilter {
   readonly keyId?: string | undefined
   readonly model?: string | undefined
   readonly outcome?: Outcome | undefined
+  readonly tag?: { readonly name: string; readonly value: string } | undefined
   readonly limit: number
   readonly after?: Cursor | undefined
 }

@@ -8,6 +8,7 @@ export interface Seen {
   readonly answer: BenchAnswer
   readonly trail: readonly TrailEntry[]
   readonly outcome: string | null
+  readonly tags: Readonly<Record<string, string>>
   /** The step that refused, failed or answered; `send` behind the steps, `gateway` before them. */
   readonly decidedBy: string | null
   /** Requests to providers. */
@@ -42,6 +43,9 @@ export function mismatches(expect: ExpectShape, seen: Seen): Mismatch[] {
     ['balance', shown(expect.balance), shown(seen.balance)],
     ...Object.entries(expect.http ?? {}).map(
       ([key, times]) => [`http.${key}`, times, seen.http.get(key) ?? 0] as const,
+    ),
+    ...Object.entries(expect.tags ?? {}).map(
+      ([name, value]) => [`tags.${name}`, value, seen.tags[name] ?? null] as const,
     ),
     ...Object.entries(expect.trail ?? {}).map(
       ([step, verdict]) =>

@@ -12,6 +12,8 @@ export interface Bearer {
   readonly account: string
   /** The models of the token; left out: every public one. */
   readonly models?: readonly string[]
+  /** Further ones. Those that the step itself reads are set without them. */
+  readonly claims?: Readonly<Record<string, unknown>>
   /** Milliseconds since the epoch. */
   readonly nowMs: number
 }
@@ -71,7 +73,7 @@ export async function trusting(configuration: Configuration, account: string): P
 export async function tokenFor(
   step: StepConfig,
   which: 'good' | 'unknown' | 'expired',
-  { account, models, nowMs }: Bearer,
+  { account, models, claims: further, nowMs }: Bearer,
   catalog: Iterable<Model>,
 ): Promise<string> {
   const settings = step.settings as JwtSettings
@@ -80,6 +82,7 @@ export async function tokenFor(
   const now = Math.floor(nowMs / 1000)
   const publicModels = () => [...catalog].filter(model => model.enabled && model.public).map(({ id }) => id)
   const claims = {
+    ...further,
     [settings.key_claim]: 'policy-test',
     ...(settings.models_claim === undefined ? {} : { [settings.models_claim]: models ?? publicModels() }),
     ...(settings.account_claim === undefined ? {} : { [settings.account_claim]: account }),

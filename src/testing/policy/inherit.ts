@@ -10,9 +10,9 @@ const OWN = ['times', 'leaves_after'] as const
  */
 export function inherited({ request: first = {} }: TestShape, step: StepShape): RequestShape {
   const { request = {} } = step
-  const { key, account, address } = first
+  const { key, claims, account, address } = first
   const asksElse = request.path !== undefined || request.method !== undefined
-  const from: RequestShape = asksElse ? whole({ key, account, address }) : without(first)
+  const from: RequestShape = asksElse ? whole({ key, claims, account, address }) : without(first)
   const { headers, body } = from
   return {
     ...from,

@@ -202,8 +202,13 @@ function checkKeys(source: Source, { tests }: FileShape, policy: string, configu
     }
     for (const [at, step] of steps) {
       const request = step === test ? (test.request ?? {}) : inherited(test, step)
-      if (request.key === 'revoked' && tokenStepOf(routeFor(configuration, policy, request))) {
+      const takesTokens = tokenStepOf(routeFor(configuration, policy, request)) !== null
+      if (request.key === 'revoked' && takesTokens) {
         source.report(`${at}/request/key`, 'a token of an identity provider cannot be revoked, only expire')
+      }
+      if (step.request?.claims !== undefined && !takesTokens) {
+        const message = 'no jwt step takes tokens here, and a gateway key has no claims'
+        source.report(`${at}/request/claims`, message, { rule: 'useless-key', key: true })
       }
     }
   }

@@ -226,6 +226,7 @@ function look({ testGateway, person, http }: Stage, answer: BenchAnswer, callsBe
     answer,
     trail: record?.trail ?? [],
     outcome: record?.outcome ?? null,
+    tags: record?.tags ?? {},
     decidedBy: record?.decidedBy ?? null,
     calls: calls.length,
     http: http?.takeCalls() ?? new Map(),
@@ -278,7 +279,8 @@ async function tokenOf(stage: Stage, said: RequestShape): Promise<string | null>
   const step = tokenStepOf(routeFor(configuration, stage.tests.policy, said))
   if (step && which !== 'none' && which !== 'revoked') {
     const { name: account, models } = person
-    const bearer = { account, nowMs: time.clock.now(), ...(models ? { models } : {}) }
+    const { claims } = said
+    const bearer = { account, nowMs: time.clock.now(), ...(models ? { models } : {}), ...(claims ? { claims } : {}) }
     return tokenFor(step, which, bearer, configuration.models.values())
   }
   switch (which) {

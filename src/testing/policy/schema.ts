@@ -93,6 +93,10 @@ const REQUEST = map('What the client sends. Left out: a chat request to the firs
     description:
       'Whose request it is: of the account, of nobody, with a key that is not known or no longer good. Where a jwt step takes tokens, a token.',
   },
+  claims: {
+    type: 'object',
+    description: 'Further claims of its token, where a jwt step takes tokens.',
+  },
   account: text('Whose key or token it is: a name under given. Default: the account of given.account.'),
   address: text('Where it comes from.'),
   leaves_after: count('The client leaves after so many events; 0: as soon as the provider is asked.'),
@@ -124,6 +128,10 @@ const EXPECT = map(
     trail: {
       ...expected('What steps did, by their ids.'),
       additionalProperties: { enum: VERDICTS, description: 'What it did; absent: it was not reached.' },
+    },
+    tags: {
+      ...expected('Tags of the exchange, by their names; null: not there.'),
+      additionalProperties: { type: ['string', 'null'], description: 'The value.' },
     },
     outcome: { enum: ['answered', 'refused', 'failed', 'client_left', 'cut'], description: 'How the exchange ended.' },
     upstream: count('How often a provider was asked, all requests of the step together.'),
@@ -273,6 +281,7 @@ export interface RequestShape {
   readonly content?: string
   readonly stream?: boolean
   readonly key?: 'good' | 'none' | 'unknown' | 'revoked' | 'expired'
+  readonly claims?: Readonly<Record<string, unknown>>
   readonly account?: string
   readonly address?: string
   readonly leaves_after?: number
@@ -284,6 +293,7 @@ export interface ExpectShape {
   readonly code?: string | null
   readonly decided_by?: string | null
   readonly trail?: Readonly<Record<string, string>>
+  readonly tags?: Readonly<Record<string, string | null>>
   readonly outcome?: string
   readonly upstream?: number
   readonly http?: Readonly<Record<string, number>>

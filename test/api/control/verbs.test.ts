@@ -63,6 +63,15 @@ describe('arguments that are refused, before anything is changed', () => {
     ['key.update', { key: 'key_1', models: [] }, '"models" must be a list of at least one'],
     ['key.update', { key: 'key_1', spending_cap: '0' }, '"spending_cap" must be more than $0'],
     ['key.update', { key: 'key_1', name: 'x', cap: null }, '"cap" is not an argument'],
+    ['account.budget', { account: 'acme', every: 'day' }, '"every" and "amount" go together'],
+    ['account.budget', { account: 'acme', amount: '5' }, '"every" and "amount" go together'],
+    ['account.budget', { account: 'acme', amount: null }, '"every" and "amount" go together'],
+    ['account.budget', { account: 'acme', every: 'year', amount: '5' }, '"every" must be one of hour, day,'],
+    ['account.budget', { account: 'acme', every: 'day', amount: '0' }, '"amount" must be more than $0'],
+    ['account.budget', { account: 'acme', every: 'day', amount: '5', zone: 'Mars' }, '"zone" must be a time zone'],
+    ['account.budget', { account: 'acme', every: 'day', amount: null, at: ['5%'] }, '"at" is of a budget'],
+    ['account.budget', { account: 'acme', every: 'day', amount: null }, 'has no budget for "day"; it has: none'],
+    ['account.budget', { account: 'acme', every: 'day', amount: '5', name: 'x' }, '"name" is not an argument'],
     ['model.list', {}, 'no gateway runs'],
     ['key.rotate', { key: 'key_1' }, '"grace_ms" must be a whole number'],
     ['key.rotate', { key: 'key_1', grace_ms: -1 }, 'from 0 to'],
@@ -91,6 +100,8 @@ describe('arguments that are refused, before anything is changed', () => {
     ['key.rotate', { key: 'key_0', grace_ms: 0 }],
     ['key.update', { key: 'key_0', spending_cap: null }],
     ['key.revoke', { key: 'key_0' }],
+    ['account.budget', { account: 'acc_0' }],
+    ['key.budget', { key: 'key_0', every: 'day', amount: '5' }],
   ])('%s of something that is not there', async (verb, args) => {
     await expect(runVerb(store, verb, args)).rejects.toThrow(StoreError)
   })
@@ -184,4 +195,43 @@ test('an account that is also held shows what is available', async () => {
     held: '0.250000001',
     available: '0.749999999',
   })
+})
+
+test('budgets of an account and of a key: set, listed with those of the plan, changed, removed', async () => {
+  const plan = { per: 'account', amount: 3_000_000_000n, every: 'week' } as const
+  const running = { clock: { now: () => now }, budgetsOf: (name: string) => (name === 'free' ? [plan] : []) }
+  const { account } = await runVerb(store, 'account.create', { name: 'acme', plan: 'free' })
+  const { key } = await runVerb(store, 'key.create', { account: 'acme', name: 'app' })
+  const call = async (verb: 'account.budget' | 'key.budget', args: object) =>
+    (await runVerb(store, verb, { ...args }, running)).budgets.map(budget => [budget.name, budget.amount, budget.then])
+  const ofPlan = ['account week', '3.000000000', 'refuse']
+  const ofKey = ['key day', '2.000000000', 'refuse']
+  expect(await call('account.budget', { account: 'acme' })).toEqual([ofPlan])
+  const month = {
+    account: account.id,
+    every: 'month',
+    amount: '100',
+    zone: 'Europe/Berlin',
+    then: 'm',
+    actor: 'cli:me',
+  }
+  const ofAccount = ['account month', '100.000000000', 'm']
+  expect(await call('account.budget', month)).toEqual([ofAccount, ofPlan])
+  expect(await call('key.budget', { key: key.id, every: 'day', amount: '2', at: ['50%'] })).toEqual([
+    ofAccount,
+    ofPlan,
+    ofKey,
+  ])
+  expect(await runVerb(store, 'account.show', { account: 'acme' }, running)).toMatchObject({
+    keys: [{ budgets: [{ every: 'day', amount: '2.000000000' }] }],
+    budgets: [
+      { place: 'account', resets_at: '2026-11-30T23:00:00.000Z' },
+      { place: 'plan free' },
+      { place: 'key', at: ['50%'] },
+    ],
+  })
+  const wrong = runVerb(store, 'key.budget', { key: key.id, every: 'week', amount: null }, running)
+  await expect(wrong).rejects.toThrow(`the key ${key.id} has no budget for "week"; it has: day`)
+  expect(await call('account.budget', { account: 'acme', every: 'month', amount: null })).toEqual([ofPlan, ofKey])
+  expect(await call('key.budget', { key: key.id, every: 'day', amount: null })).toEqual([ofPlan])
 })

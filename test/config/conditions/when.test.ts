@@ -78,6 +78,39 @@ test('every declared field has a value of its type, also when everything is empt
   }
 })
 
+describe('tags', () => {
+  const place = (tags?: string[]) => ({ given: new Set<FactName>(['tags']), missing: () => ({ message: '' }), tags })
+  const evaluate = (source: string, tags?: string[]) => {
+    const result = compileWhen(source, place(tags))
+    if ('error' in result)
+      throw new Error(`${result.error.offset}: ${result.error.message}; ${result.error.suggestion}`)
+    return result.when.evaluate(whenFacts({ ...context(), exchange: { address: '', tags: { team: 'search' } } }))
+  }
+
+  test.each<[string, string[] | undefined, string]>([
+    ['tags.taem == ""', ['team', 'user'], '5: the step "tags" declares no tag "taem"; did you mean "team"?'],
+    ['has(tags.xyz)', ['team', 'user'], 'the step "tags" declares no tag "xyz"; it declares team and user'],
+    ['tags.team == 3', ['team'], '== does not take a text and a whole number'],
+    ['tags[header("x")] == ""', ['team'], 'a field of tags must be named'],
+    ['tags["taem"] == ""', ['team'], 'declares no tag "taem"'],
+    ['tags == ""', ['team'], '0: '],
+  ])('%s is refused', (source, tags, message) => {
+    expect(() => evaluate(source, tags)).toThrow(message)
+  })
+
+  test.each<[string, boolean]>([
+    ['tags.team == "search"', true],
+    ['tags["team"] in ["search", "ads"]', true],
+    ['tags.user == ""', true],
+    ['tags.user.startsWith("a") || has(tags.team)', true],
+    ['tags.team.contains("x")', false],
+  ])('%s is %s', (source, expected) => {
+    expect(evaluate(source, ['team', 'user'])).toBe(expected)
+    // The tags of other plugins are not known.
+    expect(evaluate(source)).toBe(expected)
+  })
+})
+
 test('facts are read when they are named, not before', () => {
   const exchange = new Proxy(
     { address: '::1' },

@@ -20,7 +20,7 @@ interface Rig {
   readonly telemetry: Telemetry
   readonly log: (readonly [level: string, fields: Readonly<Record<string, unknown>>, message: string])[]
   /** Records so many sampled exchanges of one span each. */
-  record(count: number): void
+  record(count: number, tags?: Readonly<Record<string, string>>): void
   /** The same with a second span, whose content has so many characters, about. */
   recordContent(count: number, characters: number): void
   /** Time passes, and whoever watches looks in. */
@@ -73,7 +73,7 @@ async function rig(config: Partial<TelemetryConfig> = {}, encoding?: Encoding): 
     receiver,
     telemetry,
     log,
-    record(count) {
+    record(count, tags = {}) {
       for (let index = 0; index < count; index++) {
         const trace = telemetry.open({})
         const common = {
@@ -86,7 +86,7 @@ async function rig(config: Partial<TelemetryConfig> = {}, encoding?: Encoding): 
           openedMs: nowMs,
           endedMs: nowMs + 1,
         }
-        telemetry.record({ trace, summary: summary({ traceId: trace.id }), ...common })
+        telemetry.record({ trace, summary: summary({ traceId: trace.id, tags }), ...common })
       }
     },
     recordContent(count, characters) {
@@ -128,6 +128,15 @@ const refuses =
   (status: number, headers: Record<string, string> = {}) =>
   (response: ServerResponse) =>
     void response.writeHead(status, headers).end()
+
+test('the span of a request has its tags', async () => {
+  const all = await rig()
+  all.record(1, { team: 'search' })
+  all.record(1)
+  await all.passUntil(1)
+  const tags = all.receiver.spans.map(({ attributes }) => attributes['tollgate.tag.team'])
+  expect(tags).toEqual(['search', undefined])
+})
 
 describe('a collector that is in trouble', () => {
   test.each([429, 502, 503, 504])('HTTP %d: spans wait, and the log says it once', async status => {

@@ -139,6 +139,7 @@ describe('a receipt', () => {
     attempts: [],
     trail: [],
     idempotencyKey: 'order-7',
+    tags: { team: 'search' },
   }
 
   test('shows money in dollars and times in seconds', () => {
@@ -170,6 +171,7 @@ describe('a receipt', () => {
       cost: '0.000003871',
       key: 'key_1',
       idempotency_key: 'order-7',
+      tags: { team: 'search' },
     })
   })
 

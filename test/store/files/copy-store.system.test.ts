@@ -35,8 +35,9 @@ async function sample(entries = 2000): Promise<Sample> {
   await store.credit({ account, amount: 2n ** 60n, reference: `it's "large" \\ ☃`, actor: 'test', note: 'a "note"' })
   const { key } = await store.createKey({ account, name: 'capped', models: ['m'], spendingCap: 2n ** 53n + 1n })
   await store.rotateKey(key.id, 60_000)
-  await store.setBudget({ of: 'account', name: account, period: 'day', amount: 2n ** 62n })
-  await store.ledger.hold(aHold({ accountId: account, keyId: key.id, exchange: 'req_late', amount: 100n }))
+  await store.setBudget({ of: 'account', name: account, every: 'day', budget: { amount: 2n ** 62n } })
+  const budgets = [{ budget: 'account/account day/day/', start: 0, end: 86_400_000, amount: 200n, marks: [5] }]
+  await store.ledger.hold(aHold({ accountId: account, keyId: key.id, exchange: 'req_late', amount: 100n, budgets }))
   await store.ledger.settle(aSettle({ exchange: 'req_late', amount: 40n, source: 'recovered', outcome: 'failed' }))
   await store.ledger.settle(aSettle({ exchange: 'req_late', amount: 10n }))
   await store.freeze(made.accounts[1]!, true)

@@ -77,7 +77,7 @@ async function start(
   const store = await testStore()
   const accountId = await fund(store, credit)
   const { key } = await store.createKey({ account: accountId, name: 'app', spendingCap: cap })
-  await store.ledger.hold(aHold({ accountId, keyId: key.id, amount: 100n }))
+  await store.ledger.hold(aHold({ accountId, keyId: key.id, amount: 100n, tags: { team: 'search' } }))
   return { store, accountId, keyId: key.id }
 }
 
@@ -173,6 +173,11 @@ onEveryEngine(() => {
         ['req_1', 'charge', -25n, 975n],
       ]
       expect(list('charge')).toEqual(charges)
+      const { items } = store.reads.reports.entries(accountId, { limit: 50 })
+      expect(items.filter(({ id }) => id === 'req_1').map(({ tags }) => tags)).toEqual([
+        { team: 'search' },
+        { team: 'search' },
+      ])
       expect(list()).toEqual([...charges, [expect.stringMatching(/^credit:/), 'credit', 1000n, 1000n]])
       const pages = []
       for (let after: string | undefined | null; after !== null; ) {

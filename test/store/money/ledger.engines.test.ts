@@ -253,11 +253,19 @@ onEveryEngine(engine => {
         expect(store.reads.findReceipt('req_1')).toBeUndefined()
       })
 
+      test.each([undefined, {}])('without tags (%j)', async tags => {
+        const store = await open()
+        const accountId = await fund(store, 1_000_000n)
+        await store.ledger.hold(aHold({ accountId, tags }))
+        expect(store.reads.findReceipt('req_1')).toMatchObject({ tags: {} })
+      })
+
       test('while the hold is open, and when it has ended', async () => {
         const store = await open()
         const accountId = await fund(store, 1_000_000n)
         const createdAt = store.clock.ms
-        await store.ledger.hold(aHold({ accountId, amount: 100n, idempotencyKey: 'order-17' }))
+        const tags = { team: 'search', user: 'Zoë "z"' }
+        await store.ledger.hold(aHold({ accountId, amount: 100n, idempotencyKey: 'order-17', tags }))
         const common = {
           id: 'req_1',
           accountId,
@@ -267,6 +275,7 @@ onEveryEngine(engine => {
           price: PRICE,
           held: 100n,
           idempotencyKey: 'order-17',
+          tags,
         }
         expect(store.reads.findReceipt('req_1')).toEqual({
           ...common,

@@ -20,7 +20,8 @@ async function exchanges(store: TestStore, accountId: string, count: number, fir
     const isFree = index % 10 === 9
     const keyId = index % 2 === 0 ? 'key_even' : 'key_odd'
     store.clock.ms += index % 3 === 0 ? 1 : 0
-    await store.ledger.hold(aHold({ accountId, keyId, exchange, model: `m${index % 3}`, amount: 10n }))
+    const tags = index % 4 === 0 ? undefined : { team: `t${index % 4}` }
+    await store.ledger.hold(aHold({ accountId, keyId, exchange, model: `m${index % 3}`, amount: 10n, tags }))
     const outcome = isFree ? 'refused' : index % 5 === 0 ? 'failed' : 'answered'
     await store.ledger.settle(aSettle({ exchange, amount: isFree ? 0n : 7n, outcome }))
   }
@@ -125,6 +126,7 @@ onEveryEngine(() => {
         keyId: null,
         model: null,
         outcome: null,
+        tags: null,
       })
       expect(items[1]).toMatchObject({
         id: 'req_000008',
@@ -251,13 +253,17 @@ onEveryEngine(() => {
               keyId: fc.constantFrom('key_even', 'key_odd', 'key_x'),
               model: fc.constantFrom('m0', 'm1', 'm9'),
               outcome: fc.constantFrom('answered' as const, 'failed' as const, 'refused' as const, 'cut' as const),
+              tag: fc.constantFrom('t1', 't2', 't9').map(value => ({ name: 'team', value })),
             },
             { requiredKeys: [] },
           ),
           fc.integer({ min: 1, max: 40 }),
           async (filter, limit) => {
-            const wanted = everything.filter(receipt =>
-              Object.entries(filter).every(([name, value]) => receipt[name as keyof typeof receipt] === value),
+            const { tag, ...plain } = filter
+            const wanted = everything.filter(
+              receipt =>
+                (tag === undefined || receipt.tags['team'] === tag.value) &&
+                Object.entries(plain).every(([name, value]) => receipt[name as keyof typeof receipt] === value),
             )
             const paged = await allOf(after =>
               store.reads.reports.receipts(alice, { ...filter, limit, ...(after === undefined ? {} : { after }) }),

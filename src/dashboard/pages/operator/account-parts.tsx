@@ -1,10 +1,51 @@
-/** The people and the keys of an account. */
+/** The budgets, the people and the keys of an account. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { AccountView, KeyView, PersonView } from '../../../api/views.ts'
+import type { AccountView, BudgetView, KeyView, PageView, PersonView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
-import { Badge, Button, type Column, Empty, List, MoneyMeter, Time, useQuestion } from '../../ui/index.ts'
+import { useResource } from '../../lib/use-resource.ts'
+import { Badge, Button, type Column, Empty, List, Loaded, MoneyMeter, Time, useQuestion } from '../../ui/index.ts'
+import { BUDGET_COLUMNS, budgetRows, useBudgetEditor } from '../budgets.tsx'
 import { InviteDialog, ResetDialog } from './links.tsx'
+
+/** Limits of the account and its keys in a period. Operators change the budgets of the account itself. */
+export function Budgets({ account }: { readonly account: AccountView }): VNode {
+  const path = `operator/accounts/${account.id}/budgets`
+  const budgets = useResource<PageView<BudgetView>>(path, undefined, { onReturn: true })
+  const items = budgets.data?.items ?? []
+  const editor = useBudgetEditor({
+    whose: account.name,
+    path,
+    budgets: items,
+    isOwn: ({ place }) => place === 'account',
+    models: 'operator/models',
+    onChanged: budgets.reload,
+  })
+  return (
+    <List
+      title="Budgets"
+      actions={items.length > 0 && editor.add}
+      rows={budgetRows(items)}
+      instead={
+        budgets.data === undefined && (
+          <Loaded resource={budgets} title="Failed to load the budgets">
+            {() => null}
+          </Loaded>
+        )
+      }
+      caption={`Budgets of ${account.name}`}
+      columns={BUDGET_COLUMNS}
+      rowActions={editor.rowActions}
+      empty={
+        <Empty icon="clock" title="No budgets" action={editor.add}>
+          The account and its keys may spend all of its credit at any time.
+        </Empty>
+      }
+    >
+      {editor.dialogs}
+    </List>
+  )
+}
 
 interface PeopleProps {
   readonly account: AccountView

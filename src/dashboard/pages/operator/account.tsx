@@ -24,7 +24,7 @@ import {
 } from '../../ui/index.ts'
 import { CreditDialog, FreezeDialog, PlanDialog, StateBadge } from './account-dialogs.tsx'
 import { Ledger, Receipts } from './account-ledger.tsx'
-import { Keys, People } from './account-parts.tsx'
+import { Budgets, Keys, People } from './account-parts.tsx'
 import { AccountReceipt } from './account-receipt.tsx'
 import { Usage } from './account-usage.tsx'
 import '../../styles/operator.css'
@@ -121,6 +121,8 @@ function Detail({ resource, detail }: DetailProps): VNode {
       )}
       <Figures account={account} />
       <Usage accountId={account.id} keys={keys} />
+      {/* Another plan has other budgets. */}
+      <Budgets key={account.plan} account={account} />
       <People account={account} people={people} onChanged={resource.reload} />
       <Keys account={account} keys={keys} onChanged={resource.reload} />
       <Lists account={account} keys={keys} changes={changes} onGrant={() => open('credit')} />

@@ -1,0 +1,66 @@
+/** Where the value of a tag comes from: the words of the settings, and what a request has there. */
+import { asksModel, type Exchange, type FactName } from '#contract'
+
+/** One of them, read. */
+export interface Source {
+  /** As the settings have it. */
+  readonly text: string
+  readonly kind: 'claim' | 'key' | 'account' | 'header' | 'metadata'
+  /** Of the claim, of the header in lower case, or of the member of `metadata`. */
+  readonly name: string
+}
+
+/** As settings may have it. */
+export const SOURCE_PATTERN =
+  "^(?:key|account|claim \\S{1,200}|header [A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}|metadata\\.[A-Za-z0-9_-]{1,64})$"
+
+/** Headers that carry a key, a token or a cookie: a tag is on receipts and in logs. */
+const SECRET = /authoriz|cookie|token|secret|passw|api-?key|credential|signature|jwt|oidc|assertion/i
+
+/** @param text fits `SOURCE_PATTERN` */
+export function sourceOf(text: string): Source {
+  const [, kind, name] = /^(claim|header|metadata)[ .](.*)$/.exec(text) ?? []
+  if (kind === undefined) return { text, kind: text as 'key' | 'account', name: '' }
+  return { text, kind: kind as Source['kind'], name: kind === 'header' ? name!.toLowerCase() : name! }
+}
+
+/** Whether clients set it. */
+export const isOfClient = ({ kind }: Source): boolean => kind === 'header' || kind === 'metadata'
+
+/** Whether it is a header whose value must not be kept. */
+export const isSecret = ({ kind, name }: Source): boolean => kind === 'header' && SECRET.test(name)
+
+/** The fact that an earlier step must give; null: none. */
+export function factOf({ kind }: Source): FactName | null {
+  if (kind === 'claim') return 'claims'
+  return kind === 'key' || kind === 'account' ? kind : null
+}
+
+/** The part of Koa's context that sources are read from. */
+export interface TaggedContext {
+  readonly exchange: Exchange
+  get(header: string): string
+}
+
+/** The value that the request has there; undefined, null or an empty text: none. */
+export function valueIn(ctx: TaggedContext, { kind, name }: Source): unknown {
+  const { exchange } = ctx
+  switch (kind) {
+    case 'claim':
+      return own(exchange.claims, name)
+    case 'key':
+      return exchange.key!.name
+    case 'account':
+      return exchange.account!.name
+    case 'header':
+      return ctx.get(name)
+    case 'metadata':
+      // Other routes have no body, or one of a provider's own.
+      return asksModel(exchange.route.kind) ? own(own(exchange.json(), 'metadata'), name) : undefined
+  }
+}
+
+function own(object: unknown, name: string): unknown {
+  const isObject = typeof object === 'object' && object !== null
+  return isObject && Object.hasOwn(object, name) ? (object as Record<string, unknown>)[name] : undefined
+}

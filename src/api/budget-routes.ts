@@ -1,0 +1,212 @@
+/**
+ * Budgets: what is left of them, for people and operators. People limit their own keys; the budgets of the account itself are the
+ * operator's.
+ */
+import {
+  type AccountBalance,
+  EVERY,
+  type Every,
+  formatMoney,
+  isZone,
+  type KeySummary,
+  type Model,
+  mayUse,
+  parseMoney,
+  refuse,
+} from '#contract'
+import type { BudgetChange } from '../store/store.ts'
+import { budgetsOfAccount, budgetsOfKey, ownBudget } from './budget-views.ts'
+import { ID, line, MONEY } from './inputs.ts'
+import { accountOf } from './operator-routes.ts'
+import { type ApiRoute, type Call, route } from './route.ts'
+import { type Fits, type Schema, shape } from './schema.ts'
+import { showAll } from './show.ts'
+import type { BudgetView, PageView } from './views.ts'
+
+const PERIOD: Schema<Every> = {
+  type: 'string',
+  enum: EVERY,
+  description: 'The period: hour, day, week, month or life.',
+}
+
+const BUDGET = shape({
+  amount: { ...MONEY, description: 'What may be spent and held in a period: "100".' },
+  'zone?': line('The time zone in which days begin, such as Europe/Berlin; UTC, when it is left out.', 64),
+  'at?': {
+    type: 'array',
+    items: { type: 'string', pattern: '^([1-9]\\d?|100)%$' },
+    maxItems: 10,
+    uniqueItems: true,
+    description: 'At which parts of the amount there is an alert: ["80%", "100%"], when it is left out.',
+  } as Schema<readonly string[]>,
+  'then?': line('refuse, or the id of the model that answers what it cannot pay; refuse, when it is left out.', 200),
+})
+
+const ONE = shape({ id: ID, every: PERIOD })
+const OF_ACCOUNT = shape({ id: ID, key: ID, every: PERIOD })
+
+/** An account or a key with budgets of its own. */
+type Owner =
+  | { readonly of: 'account'; readonly account: AccountBalance }
+  | { readonly of: 'key'; readonly account: AccountBalance; readonly key: KeySummary }
+type BudgetCall = Call<{ readonly every: Every }, object, Fits<typeof BUDGET>>
+
+/** For the people of an account. */
+export const BUDGET_ROUTES: readonly ApiRoute[] = [
+  route({
+    method: 'GET',
+    path: '/api/budgets',
+    summary: 'The budgets of the account and of its keys, and what is left of each.',
+    audience: 'person',
+    answers: 'BudgetPage',
+    handle: async call => ({ body: await budgetPage(call, personsAccount(call)) }),
+  }),
+  route({
+    method: 'PUT',
+    path: '/api/keys/{id}/budgets/{every}',
+    summary: 'Gives a key a budget for periods of one length, or changes it.',
+    audience: 'person',
+    params: ONE,
+    body: BUDGET,
+    answers: 'BudgetView',
+    errors: ['not_found'],
+    handle: async call =>
+      put(call, await keyOf(call, personsAccount(call), call.params.id), model => mayUse(model, undefined)),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/api/keys/{id}/budgets/{every}',
+    summary: 'Removes a budget of a key.',
+    audience: 'person',
+    params: ONE,
+    answers: null,
+    errors: ['not_found'],
+    handle: async call => remove(call, await keyOf(call, personsAccount(call), call.params.id)),
+  }),
+]
+
+/** Those of accounts, and of keys whosever they are. */
+export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
+  route({
+    method: 'GET',
+    path: '/api/operator/accounts/{id}/budgets',
+    summary: "An account's budgets with those of its keys, and what is left of each.",
+    audience: 'operator',
+    params: shape({ id: ID }),
+    answers: 'BudgetPage',
+    errors: ['not_found'],
+    handle: async call => ({ body: await budgetPage(call, call.params.id) }),
+  }),
+  route({
+    method: 'PUT',
+    path: '/api/operator/accounts/{id}/budgets/{every}',
+    summary: 'Gives an account a budget for periods of one length, or changes it.',
+    audience: 'operator',
+    params: ONE,
+    body: BUDGET,
+    answers: 'BudgetView',
+    errors: ['not_found'],
+    handle: async call => put(call, await accountOwner(call, call.params.id), ({ enabled }) => enabled),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/api/operator/accounts/{id}/budgets/{every}',
+    summary: 'Removes a budget of an account.',
+    audience: 'operator',
+    params: ONE,
+    answers: null,
+    errors: ['not_found'],
+    handle: async call => remove(call, await accountOwner(call, call.params.id)),
+  }),
+  route({
+    method: 'PUT',
+    path: '/api/operator/accounts/{id}/keys/{key}/budgets/{every}',
+    summary: 'Gives a key of an account a budget for periods of one length, or changes it.',
+    audience: 'operator',
+    params: OF_ACCOUNT,
+    body: BUDGET,
+    answers: 'BudgetView',
+    errors: ['not_found'],
+    handle: async call => put(call, await keyOf(call, call.params.id, call.params.key), ({ enabled }) => enabled),
+  }),
+  route({
+    method: 'DELETE',
+    path: '/api/operator/accounts/{id}/keys/{key}/budgets/{every}',
+    summary: 'Removes a budget of a key of an account.',
+    audience: 'operator',
+    params: OF_ACCOUNT,
+    answers: null,
+    errors: ['not_found'],
+    handle: async call => remove(call, await keyOf(call, call.params.id, call.params.key)),
+  }),
+]
+
+async function budgetPage({ parts }: Pick<Call, 'parts'>, account: string): Promise<PageView<BudgetView>> {
+  const { store, clock, budgetsOf } = parts
+  const owner = await accountOf(store, account)
+  return showAll(await budgetsOfAccount(owner, { store, budgetsOf, now: clock.now() }))
+}
+
+async function put(call: BudgetCall, owner: Owner, mayAnswer: (model: Model) => boolean) {
+  const { parts, params, body, note } = call
+  const { every } = params
+  const { of, account } = owner
+  // A model that the operator has chosen may stay.
+  const before = budgetAt(owner, every)?.then
+  const isModel = (id: string) => id === before || parts.models().some(each => each.id === id && mayAnswer(each))
+  const budget = budgetOf(body, isModel)
+  const { amount, at, ...words } = body
+  note({ every, ...words, amount: formatMoney(budget.amount), ...(at && { at: at.join(' ') }) })
+  await parts.store.setBudget({ of, name: idOf(owner), every, budget })
+  const { store, clock, budgetsOf } = parts
+  const reads = { store, budgetsOf, now: clock.now() }
+  const views = await (of === 'account'
+    ? budgetsOfAccount(await accountOf(store, account.id), reads)
+    : budgetsOfKey((await store.findKey(owner.key.id))!, account, reads))
+  const view = views.find(each => each.place === of && each.every === every)
+  // Removed meanwhile.
+  if (view === undefined) throw refuse('not_found')
+  return { body: view }
+}
+
+const idOf = (owner: Owner): string => (owner.of === 'key' ? owner.key.id : owner.account.id)
+const budgetAt = (owner: Owner, every: Every) => ownBudget(owner.of === 'key' ? owner.key : owner.account, every)
+
+async function remove({ parts, params, note }: Call<{ readonly every: Every }>, owner: Owner) {
+  const { every } = params
+  note({ every })
+  if (budgetAt(owner, every) === undefined) throw refuse('not_found')
+  await parts.store.setBudget({ of: owner.of, name: idOf(owner), every, budget: null })
+  return { status: 204 as const }
+}
+
+/** Checks what a schema cannot. */
+function budgetOf(body: Fits<typeof BUDGET>, isModel: (id: string) => boolean): NonNullable<BudgetChange['budget']> {
+  const { zone, at, then } = body
+  const amount = parseMoney(body.amount)
+  if (amount === 0n) throw wrong('amount', 'it must be more than 0.')
+  if (zone !== undefined && !isZone(zone)) throw wrong('zone', 'it must be a time zone such as Europe/Berlin or UTC.')
+  if (then !== undefined && then !== 'refuse' && !isModel(then)) {
+    throw wrong('then', 'it must be refuse or the id of a model; GET /api/models lists them.')
+  }
+  return { amount, ...(zone && { zone }), ...(at && { at }), ...(then && { then }) }
+}
+
+const wrong = (param: string, rule: string) =>
+  refuse('invalid_value', { message: `Invalid value for '${param}': ${rule}`, param })
+
+function personsAccount({ caller }: Pick<Call, 'caller'>): string {
+  if (!caller.person) throw refuse('not_signed_in')
+  return caller.person.accountId
+}
+
+async function accountOwner({ parts }: Pick<Call, 'parts'>, id: string): Promise<Owner> {
+  return { of: 'account', account: await accountOf(parts.store, id) }
+}
+
+/** A key of another account is as one that there is not; and one that was revoked has nothing to limit. */
+async function keyOf({ parts }: Pick<Call, 'parts'>, account: string, id: string): Promise<Owner> {
+  const key = await parts.store.findKey(id)
+  if (key?.accountId !== account || key.revokedAt !== null) throw refuse('not_found')
+  return { of: 'key', account: await accountOf(parts.store, account), key }
+}

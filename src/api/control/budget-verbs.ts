@@ -1,0 +1,106 @@
+/** The verbs about budgets of accounts and keys; verbs.ts has the others and says what a verb is. */
+import { type Budget, type Clock, EVERY, type Every, isZone } from '#contract'
+import { systemClock } from '../../common/clock.ts'
+import type { BudgetChange, Store } from '../../store/store.ts'
+import { type BudgetReads, budgetsOfAccount, budgetsOfKey, ownBudget } from '../budget-views.ts'
+import type { BudgetView } from '../views.ts'
+import { type Arguments, VerbError } from './arguments.ts'
+import { accountNamed, keyWith } from './named.ts'
+
+/** Knowledge of a running gateway beyond its store. */
+export interface PlanBudgets {
+  /** The budgets of a plan, by its name. */
+  budgetsOf?(plan: string): readonly Budget[]
+  /** Left out: the system's. */
+  readonly clock?: Clock
+}
+
+/** The answers of the verbs: the name of the account, and all budgets that limit the account or the key. */
+export interface BudgetVerbResults {
+  'account.budget': { readonly account: string; readonly budgets: readonly BudgetView[] }
+  'key.budget': { readonly account: string; readonly key: string; readonly budgets: readonly BudgetView[] }
+}
+
+type BudgetVerbs = {
+  readonly [Name in keyof BudgetVerbResults]: (
+    store: Store,
+    args: Arguments,
+    running: PlanBudgets,
+  ) => Promise<BudgetVerbResults[Name]>
+}
+
+/** A verb without `every` changes nothing; `amount: null` removes a budget. */
+export const BUDGET_VERBS: BudgetVerbs = {
+  async 'account.budget'(store, args, running) {
+    const name = args.name('account')
+    const change = readChange('account.budget', args)
+    args.end()
+    const account = await accountNamed(store, name)
+    if (change !== undefined) {
+      refuseNothing('account.budget', change, account, `the account ${account.name}`)
+      await store.setBudget({ ...change, of: 'account', name: account.id })
+    }
+    const budgets = await budgetsOfAccount(await accountNamed(store, account.id), readsOf(store, running))
+    return { account: account.name, budgets }
+  },
+
+  async 'key.budget'(store, args, running) {
+    const id = args.name('key')
+    const change = readChange('key.budget', args)
+    args.end()
+    const key = await keyWith(store, id)
+    if (change !== undefined) {
+      refuseNothing('key.budget', change, key, `the key ${id}`)
+      await store.setBudget({ ...change, of: 'key', name: id })
+    }
+    const account = await accountNamed(store, key.accountId)
+    const budgets = await budgetsOfKey(await keyWith(store, id), account, readsOf(store, running))
+    return { account: account.name, key: key.name, budgets }
+  },
+}
+
+/** The sources of budgets. Without a gateway the plans are not known. */
+export function readsOf(store: Store, { clock = systemClock, budgetsOf = () => [] }: PlanBudgets): BudgetReads {
+  return { store, budgetsOf, now: clock.now() }
+}
+
+type Change = Pick<BudgetChange, 'every' | 'budget'>
+
+function readChange(verb: string, args: Arguments): Change | undefined {
+  const every = args.optional('every', key => everyOf(verb, args.name(key)))
+  const amount = args.nullable('amount', args.money)
+  const zone = args.optional('zone', args.name)
+  const at = args.optional('at', args.names)
+  const then = args.optional('then', args.name)
+  // For the log.
+  args.optional('actor', args.name)
+  const terms = { ...(zone && { zone }), ...(at && { at }), ...(then && { then }) }
+  if (amount == null && Object.keys(terms).length > 0) {
+    throw new VerbError(`${verb}: "${Object.keys(terms)[0]}" is of a budget, which has an "amount"`)
+  }
+  if ((every === undefined) !== (amount === undefined)) {
+    throw new VerbError(`${verb}: "every" and "amount" go together; an amount of null removes the budget`)
+  }
+  if (zone !== undefined && !isZone(zone)) {
+    throw new VerbError(`${verb}: "zone" must be a time zone such as Europe/Berlin or UTC, not ${JSON.stringify(zone)}`)
+  }
+  if (every === undefined) return undefined
+  return { every, budget: amount == null ? null : { amount, ...terms } }
+}
+
+function everyOf(verb: string, text: string): Every {
+  const every = EVERY.find(each => each === text)
+  if (every === undefined) throw new VerbError(`${verb}: "every" must be one of ${EVERY.join(', ')}`)
+  return every
+}
+
+/** To remove what there is not is a mistake, most often in the period. */
+function refuseNothing(verb: string, { every, budget }: Change, owner: BudgetOwner, what: string): void {
+  if (budget !== null || ownBudget(owner, every) !== undefined) return
+  const own = owner.budgets?.map(each => each.every).join(', ') ?? 'none'
+  throw new VerbError(`${verb}: ${what} has no budget for "${every}"; it has: ${own}`)
+}
+
+interface BudgetOwner {
+  readonly budgets?: readonly Budget[]
+}

@@ -1,0 +1,128 @@
+/** `tollgate account budget` and `tollgate key budget`: what an account or a key may spend in a period, and what is left of it. */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { EVERY, type Every, isZone } from '#contract'
+import type { BudgetView } from '../api/views.ts'
+import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
+import { json, showMoney, table } from './format.ts'
+import { checkModels } from './models.ts'
+import { actor, operate } from './operate.ts'
+import { listValue, moneyValue } from './values.ts'
+
+interface BudgetOptions {
+  readonly every?: Every
+  readonly amount?: string
+  readonly zone?: string
+  readonly at?: readonly string[]
+  readonly then?: string
+  readonly remove?: true
+  readonly json?: true
+}
+
+const OWNERS = {
+  account: { argument: '<account>', about: 'name or id of the account', sample: 'acme' },
+  key: { argument: '<key>', about: 'id of the key', sample: 'key_0123' },
+} as const
+
+/** Adds the command to `account` or to `key`. */
+export function budgetCommand(
+  ...[parent, { terminal, finish }, of]: [...Parameters<AddCommand>, 'account' | 'key']
+): void {
+  const { argument, about, sample } = OWNERS[of]
+  const terms = ['amount', 'zone', 'at', 'then']
+  parent
+    .command('budget')
+    .description(`show what is left of the budgets of ${of === 'account' ? 'an account' : 'a key'}; set or remove one`)
+    .argument(argument, about)
+    .addOption(new Option('--every <period>', 'the period; weeks begin on Monday, life has no end').choices(EVERY))
+    .option('--amount <dollars>', 'what may be spent and held in a period, in dollars', moneyValue)
+    .option('--zone <zone>', 'the time zone in which days begin, such as Europe/Berlin (default: UTC)', zoneValue)
+    .option('--at <marks>', 'parts of the amount with an alert, separated by commas (default: 80%,100%)', marksValue)
+    .option('--then <model>', 'refuse, or the model that answers what it cannot pay (default: refuse)')
+    .addOption(new Option('--remove', 'remove the budget of the period').conflicts(terms))
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      example(
+        `${of} budget ${sample}`,
+        `${of} budget ${sample} --every month --amount 100 --zone Europe/Berlin --at 50%,80%`,
+        `${of} budget ${sample} --every month --remove`,
+      ),
+    )
+    .action((name: string, options: BudgetOptions, command: Command) => {
+      const mistake = mistakeIn(options)
+      if (mistake !== undefined) command.error(`error: ${mistake}`)
+      return finish(async () => {
+        const { every, amount, zone, at, then, remove } = options
+        if (then !== undefined && then !== 'refuse') await checkModels(terminal, configOf(command), [then])
+        const change = every && { every, amount: remove ? null : amount, zone, at, then, actor: actor() }
+        const args = { [of]: name, ...change }
+        const result = await operate(terminal, configOf(command), `${of}.budget`, args)
+        if (options.json) terminal.out(json(result))
+        else if (result.budgets.length > 0) terminal.out(await budgetTable(result.budgets))
+        else terminal.out(`No budgets. Set one: ${terminal.self} ${of} budget ${name} --every month --amount 100\n`)
+        return 0
+      })
+    })
+}
+
+/** Options that do not go together. */
+function mistakeIn({ every, amount, remove, ...options }: BudgetOptions): string | undefined {
+  const term = (['zone', 'at', 'then'] as const).find(name => options[name] !== undefined)
+  if (amount === undefined && term !== undefined) return `--${term} needs --amount: a budget is set as a whole`
+  if (every === undefined && amount !== undefined) return `--amount needs --every: ${EVERY.join(', ')}`
+  if (every === undefined && remove) return '--remove needs --every: which budget is removed'
+  if (every !== undefined && amount === undefined && !remove) return '--every needs --amount or --remove'
+  return undefined
+}
+
+/** Budgets for people, with the time of their reset in their own zone. */
+export async function budgetTable(budgets: readonly BudgetView[]): Promise<string> {
+  const { showTime } = await import('../budgets/periods.ts')
+  const resets = ({ resets_at: at, zone }: BudgetView) =>
+    at === null ? 'never' : showTime(Date.parse(at), zone ?? 'UTC')
+  return table(
+    [
+      { title: 'BUDGET' },
+      { title: 'OF' },
+      { title: 'AMOUNT', right: true },
+      { title: 'SPENT', right: true },
+      { title: 'HELD', right: true },
+      { title: 'LEFT', right: true },
+      { title: 'RESETS' },
+      { title: 'THEN' },
+    ],
+    budgets.map(budget => [
+      budget.name,
+      ownerOf(budget),
+      showMoney(budget.amount),
+      showMoney(budget.spent),
+      showMoney(budget.held),
+      showMoney(budget.left),
+      resets(budget),
+      budget.then ?? '',
+    ]),
+  )
+}
+
+/** Where a budget is written, and whom it limits there. */
+function ownerOf({ place, key, key_id: id, value }: BudgetView): string {
+  const whom = key === null ? (value ?? '') : `${key} (${id})`
+  if (whom === '') return place
+  return place === 'key' ? `key ${whom}` : `${place}, ${whom}`
+}
+
+/** The limits of a key in a list: `$10 month, $2 day`. */
+export function budgetLimits(budgets: readonly { readonly every: string; readonly amount: string }[]): string {
+  return budgets.map(({ every, amount }) => `${showMoney(amount)} ${every}`).join(', ') || 'none'
+}
+
+function zoneValue(text: string): string {
+  if (isZone(text)) return text
+  throw new InvalidArgumentError('It must be a time zone such as Europe/Berlin or UTC.')
+}
+
+function marksValue(text: string): readonly string[] {
+  const marks = listValue(text)
+  if (marks.every(mark => /^([1-9]\d?|100)%$/.test(mark))) return marks
+  throw new InvalidArgumentError('It must be percentages from 1% to 100% with commas between them: 50%,80%')
+}

@@ -1,0 +1,277 @@
+/** Budgets wherever they are shown: what is left of each and when it resets, and the dialogs that set and remove one. */
+import type { ComponentChildren, VNode } from 'preact'
+import { useId, useState } from 'preact/hooks'
+import type { BudgetView, KeyView, PageView } from '../../api/views.ts'
+import { api } from '../lib/api.ts'
+import { budgetOf, draftOf, limitOf, PERIODS, periodOf, resetOf, sourceOf, usedOf } from '../lib/budget-draft.ts'
+import { nano, relative } from '../lib/format.ts'
+import { useForm } from '../lib/use-form.ts'
+import { useNow, useResource } from '../lib/use-resource.ts'
+import {
+  announce,
+  Button,
+  type Column,
+  Dialog,
+  Empty,
+  FormDialog,
+  Money,
+  MoneyMeter,
+  SelectField,
+  Table,
+  TextField,
+  useQuestion,
+} from '../ui/index.ts'
+
+/** A budget as a row. */
+export interface BudgetRow extends BudgetView {
+  readonly id: string
+}
+
+/** Budgets for a table: in a period, no other one has the same place, name and subject. */
+export function budgetRows(budgets: readonly BudgetView[]): BudgetRow[] {
+  return budgets.map(budget => {
+    const { place, name, every, key_id, value, start } = budget
+    return { ...budget, id: JSON.stringify([place, name, every, key_id, value, start]) }
+  })
+}
+
+/** The rest of a budget, and when all of it is there again. */
+export const BUDGET_COLUMNS: readonly Column<BudgetRow>[] = [
+  { title: 'Budget', cell: budget => limitOf(budget), below: budget => `${budget.name}, ${sourceOf(budget)}` },
+  {
+    title: 'Used',
+    money: { of: usedOf },
+    below: budget => (
+      <>
+        <MoneyMeter label={`Used of ${limitOf(budget)}`} part={usedOf(budget)} whole={budget.amount} />
+        <Held budget={budget} />
+      </>
+    ),
+  },
+  { title: 'Left', money: { of: ({ left }) => left, owned: true } },
+  { title: 'Resets', cell: budget => <Reset budget={budget} /> },
+  { title: 'Then', cell: ({ then }) => (then === null ? '\u2013' : then === 'refuse' ? 'Requests are refused' : then) },
+]
+
+function Held({ budget: { held } }: { readonly budget: BudgetView }): VNode | null {
+  if (nano(held) === 0n) return null
+  return (
+    <span class="small muted nowrap">
+      <Money value={held} /> is held
+    </span>
+  )
+}
+
+function Reset({ budget }: { readonly budget: BudgetView }): VNode {
+  const now = useNow(60_000)
+  const { resets_at: at } = budget
+  if (at === null) return <span class="muted">Never</span>
+  return (
+    <span class="stack-tight">
+      <time dateTime={at}>{resetOf(budget)}</time>
+      <span class="cell-sub">{relative(at, now)}</span>
+    </span>
+  )
+}
+
+/** The budgets of a key in its row of a list. */
+export function BudgetMeters({ budgets }: { readonly budgets: readonly BudgetView[] }): VNode {
+  if (budgets.length === 0) return <span class="muted">None</span>
+  return (
+    <span class="stack">
+      {budgetRows(budgets).map(budget => (
+        <span key={budget.id} class="stack-tight">
+          <span class="nowrap">
+            {periodOf(budget)}: <Money value={budget.left} owned /> left
+          </span>
+          <MoneyMeter label={`Used of ${limitOf(budget)}`} part={usedOf(budget)} whole={budget.amount} />
+          {budget.resets_at !== null && <span class="cell-sub">resets {resetOf(budget)}</span>}
+        </span>
+      ))}
+    </span>
+  )
+}
+
+interface EditorProps {
+  /** Whose budgets are changed, in words: `the key app`. */
+  readonly whose: string
+  /** Where they are: `keys/ID/budgets`. */
+  readonly path: string
+  /** Those that there are; of a plan too, which are not changed here. */
+  readonly budgets: readonly BudgetView[]
+  readonly isOwn: (budget: BudgetView) => boolean
+  /** Which models may answer what a budget cannot pay. */
+  readonly models: 'models' | 'operator/models'
+  readonly onChanged: () => void
+}
+
+interface Editor {
+  /** The button that adds one; nothing when each period has one. */
+  readonly add: ComponentChildren
+  readonly rowActions: (budget: BudgetRow) => ComponentChildren
+  readonly dialogs: ComponentChildren
+}
+
+/** The buttons and dialogs that set and remove the budgets of one owner. */
+export function useBudgetEditor({ whose, path, budgets, isOwn, models, onChanged }: EditorProps): Editor {
+  const [open, setOpen] = useState<{ readonly budget?: BudgetView } | null>(null)
+  const [remove, question] = useQuestion<BudgetView>(budget => ({
+    title: `Remove the budget of ${limitOf(budget)}?`,
+    confirm: 'Remove the budget',
+    danger: true,
+    openerGoes: true,
+    onConfirm: () => api.delete(`${path}/${budget.every}`).then(onChanged),
+    done: 'The budget is removed',
+    children: (
+      <p>From the next request on, this budget limits {whose} no more. Other budgets and the credit still do.</p>
+    ),
+  }))
+  const taken = budgets.filter(isOwn).map(({ every }) => every)
+  const free = PERIODS.filter(({ value }) => !taken.includes(value))
+  return {
+    add: free.length > 0 && (
+      <Button small icon="plus" onClick={() => setOpen({})}>
+        Add a budget
+      </Button>
+    ),
+    rowActions: budget =>
+      isOwn(budget) && (
+        <span class="row">
+          <Button small aria-label={`Change the budget of ${limitOf(budget)}`} onClick={() => setOpen({ budget })}>
+            Change
+          </Button>
+          <Button small aria-label={`Remove the budget of ${limitOf(budget)}`} onClick={() => remove(budget)}>
+            Remove
+          </Button>
+        </span>
+      ),
+    dialogs: (
+      <>
+        {open && (
+          <BudgetDialog
+            whose={whose}
+            path={path}
+            budget={open.budget}
+            periods={free}
+            models={models}
+            onClose={() => setOpen(null)}
+            onChanged={onChanged}
+          />
+        )}
+        {question}
+      </>
+    ),
+  }
+}
+
+interface BudgetDialogProps extends Pick<EditorProps, 'whose' | 'path' | 'models' | 'onChanged'> {
+  /** Left out: a new one. */
+  readonly budget: BudgetView | undefined
+  /** Those that have no budget yet. */
+  readonly periods: readonly { readonly value: string; readonly label: string }[]
+  readonly onClose: () => void
+}
+
+function BudgetDialog({ whose, path, budget, periods, models, onClose, onChanged }: BudgetDialogProps): VNode {
+  const zones = useId()
+  const known = useResource<PageView<{ readonly id: string }>>(models)
+  const form = useForm({
+    initial: () =>
+      draftOf(
+        budget,
+        periods.map(({ value }) => value),
+      ),
+    check: draft => budgetOf(draft).wrong ?? {},
+    send: async draft => {
+      await api.put(`${path}/${draft.every}`, budgetOf(draft).body ?? {})
+      onChanged()
+      announce(budget === undefined ? 'The budget is added' : 'The budget is changed')
+      onClose()
+    },
+  })
+  const { then } = form.values
+  const ids = new Set(['refuse', then, ...(known.data?.items ?? []).map(({ id }) => id)])
+  return (
+    <FormDialog
+      title={budget === undefined ? `Add a budget for ${whose}` : `Change the budget of ${limitOf(budget)}`}
+      form={form}
+      submit="Save the budget"
+      onClose={onClose}
+    >
+      {budget === undefined && (
+        <SelectField label="Period" options={periods} hint="Weeks begin on Monday." {...form.field('every')} />
+      )}
+      <TextField
+        label="Amount"
+        dollars
+        required
+        hint="What may be spent in a period. What requests in progress hold counts too."
+        {...form.field('amount')}
+      />
+      <TextField
+        label="Time zone"
+        list={zones}
+        required
+        spellcheck={false}
+        hint="Where days begin, for example Europe/Berlin."
+        {...form.field('zone')}
+      />
+      <datalist id={zones}>
+        {Intl.supportedValuesOf('timeZone').map(zone => (
+          <option key={zone} value={zone} />
+        ))}
+      </datalist>
+      <TextField
+        label="Alerts"
+        optional
+        hint="At which parts of the amount, for example 80%, 100%."
+        {...form.field('at')}
+      />
+      <SelectField
+        label="When it is exhausted"
+        options={[...ids].map(id => ({ value: id, label: id === 'refuse' ? 'Refuse requests' : `Answer with ${id}` }))}
+        {...form.field('then')}
+      />
+    </FormDialog>
+  )
+}
+
+interface KeyBudgetsProps {
+  readonly keyView: KeyView
+  /** Of this key. */
+  readonly budgets: readonly BudgetView[]
+  readonly onChanged: () => void
+  readonly onClose: () => void
+}
+
+/** The budgets of one key, each with what is left; its own can be changed. */
+export function KeyBudgetsDialog({ keyView: { id, name }, budgets, onChanged, onClose }: KeyBudgetsProps): VNode {
+  const editor = useBudgetEditor({
+    whose: `the key ${name}`,
+    path: `keys/${encodeURIComponent(id)}/budgets`,
+    budgets,
+    isOwn: ({ place }) => place === 'key',
+    models: 'models',
+    onChanged,
+  })
+  return (
+    <Dialog title={`Budgets of ${name}`} wide onClose={onClose}>
+      <div class="stack">
+        <p class="muted">A budget limits what this key spends in a period. The spending cap limits it for good.</p>
+        <Table
+          caption={`Budgets of ${name}`}
+          columns={BUDGET_COLUMNS}
+          rows={budgetRows(budgets)}
+          rowActions={editor.rowActions}
+          empty={
+            <Empty icon="clock" title="No budgets">
+              The key may spend whatever the account has.
+            </Empty>
+          }
+        />
+        <div class="row">{editor.add}</div>
+      </div>
+      {editor.dialogs}
+    </Dialog>
+  )
+}

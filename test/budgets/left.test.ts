@@ -1,0 +1,178 @@
+/** The rest of budgets, by the rows that real holds write. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type Budget, formatMoney, parseMoney } from '#contract'
+import { chainOf, ofOwners, type Spender } from '../../src/budgets/chain.ts'
+import { type BudgetLeft, budgetsLeft, budgetsLeftOfKey } from '../../src/budgets/left.ts'
+import { openStore } from '../../src/store/engine/sqlite.ts'
+import type { LocalStore } from '../../src/store/local-store.ts'
+import { aHold, aSettle, SECRET, testClock } from '../store/helpers.ts'
+
+const NOW = Date.UTC(2026, 10, 21, 10)
+const HOUR_MS = 3_600_000
+const PLAN: readonly Budget[] = [
+  { per: 'account', amount: parseMoney('30'), every: 'week' },
+  { per: 'key', amount: parseMoney('4'), every: 'day', name: 'a day of a key' },
+  { per: 'caller', amount: parseMoney('3'), every: 'hour' },
+  { per: 'tag customer', amount: parseMoney('2'), every: 'day', zone: 'Europe/Berlin' },
+]
+const OF_POLICY: readonly Budget[] = [{ per: 'account', amount: parseMoney('9'), every: 'day', name: 'images' }]
+
+const clock = testClock(NOW)
+let store: LocalStore
+let account: string
+let app: string
+let job: string
+let holds = 0
+
+beforeEach(async () => {
+  clock.ms = NOW
+  store = await openStore({ url: 'memory', secret: SECRET, clock })
+  account = (await store.createAccount({ name: 'acme', plan: 'pro' })).id
+  await store.credit({ account, amount: parseMoney('1000'), reference: 'first', actor: 'test' })
+  app = (await store.createKey({ account, name: 'app' })).key.id
+  job = (await store.createKey({ account, name: 'job' })).key.id
+})
+afterEach(() => store.close())
+
+const setBudget = (of: 'account' | 'key', name: string, every: Budget['every'], amount: string, zone?: string) =>
+  store.setBudget({ of, name, every, budget: { amount: parseMoney(amount), ...(zone && { zone }) } })
+
+interface Spending {
+  readonly key?: string
+  readonly amount: string
+  /** Left out: it stays held. */
+  readonly charged?: string
+  readonly tags?: Readonly<Record<string, string>>
+  readonly plan?: readonly Budget[]
+}
+
+/** One request, held in all of its budgets. */
+async function spend({ key = app, amount, charged, tags, plan = PLAN }: Spending): Promise<void> {
+  const spender: Spender = { account: store.reads.findAccount(account)!, key: store.reads.findKey(key)!, tags }
+  const budgets = [
+    ...ofOwners(spender, clock.ms),
+    ...chainOf(plan, 'plan pro', spender, clock.ms),
+    ...chainOf(OF_POLICY, 'policy standard/credits', spender, clock.ms),
+  ].map(({ rule: _, whose: __, ...budget }) => budget)
+  const exchange = `req_${++holds}`
+  const hold = aHold({ exchange, accountId: account, keyId: key, amount: parseMoney(amount), budgets })
+  expect(await store.ledger.hold(hold)).toMatchObject({ held: true })
+  if (charged !== undefined) await store.ledger.settle(aSettle({ exchange, amount: parseMoney(charged) }))
+}
+
+const sources = (plan: readonly Budget[] = PLAN) => ({
+  account: store.reads.findAccount(account)!,
+  keys: store.reads.listKeys(account),
+  budgetsOf: (name: string) => (name === 'pro' ? plan : []),
+  uses: store.reads.listBudgetUses(account, clock.ms),
+})
+const shown = (budgets: readonly BudgetLeft[]) =>
+  budgets.map(({ place, name, key, value, left }) => [place, name, key?.name ?? value, formatMoney(left).slice(0, -8)])
+
+describe('the list', () => {
+  test('without budgets it is empty', () => {
+    expect(budgetsLeft(sources([]), NOW)).toEqual([])
+  })
+
+  test('has those that are not used yet, and of callers and tags nothing', async () => {
+    await setBudget('account', account, 'month', '100', 'Europe/Berlin')
+    await setBudget('key', app, 'life', '5')
+    expect(shown(budgetsLeft(sources(), NOW))).toEqual([
+      ['account', 'account month', null, '100.0'],
+      ['plan pro', 'account week', null, '30.0'],
+      ['key', 'key life', 'app', '5.0'],
+      ['plan pro', 'a day of a key', 'app', '4.0'],
+      ['plan pro', 'a day of a key', 'job', '4.0'],
+    ])
+    const [month, , life] = budgetsLeft(sources(), NOW)
+    expect(month).toMatchObject({
+      per: 'account',
+      zone: 'Europe/Berlin',
+      start: Date.UTC(2026, 9, 31, 23),
+      end: Date.UTC(2026, 10, 30, 23),
+      marks: [80, 100],
+      then: 'refuse',
+    })
+    expect(life).toMatchObject({ key: { id: app, name: 'app' }, zone: 'UTC', start: 0, end: null })
+  })
+
+  test('counts what is spent and what is held, and shows the rows of callers, tags and policies', async () => {
+    await setBudget('account', account, 'month', '100')
+    await spend({ amount: '1.5', charged: '0.5', tags: { customer: 'a/b' } })
+    await spend({ key: job, amount: '1' })
+    const left = budgetsLeft(sources(), clock.ms)
+    expect(shown(left)).toEqual([
+      ['account', 'account month', null, '98.5'],
+      ['plan pro', 'account week', null, '28.5'],
+      ['plan pro', 'a day of a key', 'app', '3.5'],
+      ['plan pro', 'a day of a key', 'job', '3.0'],
+      ['plan pro', 'caller hour', 'app', '2.5'],
+      ['plan pro', 'caller hour', 'job', '2.0'],
+      ['plan pro', 'tag customer day', null, '1.0'],
+      ['plan pro', 'tag customer day', 'a/b', '1.5'],
+      ['policy standard/credits', 'images', null, '7.5'],
+    ])
+    expect(left[0]).toMatchObject({ spent: parseMoney('0.5'), held: parseMoney('1') })
+    expect(left.at(-1)).toMatchObject({ per: null, zone: null, marks: null, then: null, every: 'day' })
+  })
+
+  test('is never below 0, and says the amount of now', async () => {
+    await setBudget('account', account, 'month', '100')
+    await spend({ amount: '1', charged: '1' })
+    await setBudget('account', account, 'month', '0.25')
+    const quarter = parseMoney('0.25')
+    expect(budgetsLeft(sources([]), clock.ms)[0]).toMatchObject({ amount: quarter, spent: parseMoney('1'), left: 0n })
+  })
+
+  const TAG = 'plan pro, tag customer day'
+  const removed = () => store.setBudget({ of: 'account', name: account, every: 'day', budget: null })
+  test.each<[what: string, change: () => unknown, plan: readonly Budget[], row: string]>([
+    ['a budget that was removed', () => removed(), PLAN, 'account, account day'],
+    ['a plan that the account has no more', () => store.setPlan(account, 'free'), PLAN, TAG],
+    ['a budget that the plan has no more', () => {}, PLAN.slice(0, 3), TAG],
+    ['a zone that the budget had before', () => {}, [{ ...PLAN[3]!, zone: 'UTC' }], TAG],
+  ])('has no row of %s', async (_, change, plan, row) => {
+    await setBudget('account', account, 'day', '100')
+    await spend({ amount: '1', charged: '1', tags: { customer: 'x' } })
+    const rows = (of: readonly Budget[]) =>
+      budgetsLeft(sources(of), clock.ms).map(({ place, name }) => `${place}, ${name}`)
+    expect(rows(PLAN)).toContain(row)
+    await change()
+    expect(rows(plan)).not.toContain(row)
+  })
+
+  test('in the next period all of it is there again', async () => {
+    await setBudget('account', account, 'hour', '7')
+    await spend({ amount: '1', charged: '1' })
+    clock.ms += HOUR_MS
+    expect(shown(budgetsLeft(sources([]), clock.ms))[0]).toEqual(['account', 'account hour', null, '7.0'])
+  })
+
+  test('of a key that was revoked only what it has used', async () => {
+    await setBudget('key', app, 'week', '7')
+    await setBudget('key', job, 'week', '7')
+    await spend({ amount: '1', charged: '1', plan: [] })
+    await store.revokeKey(app)
+    await store.revokeKey(job)
+    const ofKeys = budgetsLeft(sources([]), clock.ms).filter(({ key }) => key !== null)
+    expect(shown(ofKeys)).toEqual([['key', 'key week', 'app', '6.0']])
+  })
+})
+
+test('a key sees its own budgets and those of its account, and neither other keys nor values of tags', async () => {
+  await setBudget('account', account, 'month', '100')
+  await setBudget('key', app, 'week', '7')
+  await setBudget('key', job, 'week', '6')
+  await spend({ amount: '1', charged: '1', tags: { customer: 'secret' } })
+  await spend({ key: job, amount: '1', charged: '1' })
+  const { keys: _, ...rest } = sources()
+  expect(shown(budgetsLeftOfKey({ ...rest, key: store.reads.findKey(app)! }, clock.ms))).toEqual([
+    ['account', 'account month', null, '98.0'],
+    ['plan pro', 'account week', null, '28.0'],
+    ['key', 'key week', 'app', '6.0'],
+    ['plan pro', 'a day of a key', 'app', '3.0'],
+    ['plan pro', 'caller hour', 'app', '2.0'],
+    ['plan pro', 'tag customer day', null, '1.0'],
+    ['policy standard/credits', 'images', null, '7.0'],
+  ])
+})
