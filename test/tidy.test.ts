@@ -175,7 +175,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   'store/': ['common/', 'contract/'],
   'budgets/': ['contract/'],
   'state/': ['common/', 'contract/'],
-  'budgets/': ['contract/'],
   'common/': ['contract/'],
   'contract/': [],
   'deploy/': [],

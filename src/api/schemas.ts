@@ -3,6 +3,7 @@
  * holds every answer of the real server against it. Every property is always there; what may be missing is null.
  */
 import { EVERY, type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
+import { ALERT_VIEWS } from './alert-schemas.ts'
 import { MODEL_VIEWS } from './model-schemas.ts'
 import { cost, counts, tier } from './money-schemas.ts'
 import { type Fits, maybe, type Properties, type Schema, shape } from './schema.ts'
@@ -314,22 +315,7 @@ const VIEWS = {
     ),
     targets: list(ref('TargetHealthView')),
   }),
-  AlertView: view('An alert, and how it reaches the webhooks.', {
-    id: text,
-    kind: says(text, 'budget, low_balance, provider_down, credential_refused, breaker_open or reload_invalid.'),
-    at: time,
-    account_id: maybe(text),
-    account: maybe(text),
-    text: says(text, 'The alert in one sentence.'),
-    deliveries: list(ref('DeliveryView')),
-  }),
-  DeliveryView: view('An alert on its way to one webhook.', {
-    receiver: text,
-    attempts: count,
-    state: oneOf('waiting', 'delivered', 'given_up'),
-    at: says(time, 'When it is sent next, was delivered or was given up.'),
-    failure: says(maybe(text), 'Of the last attempt.'),
-  }),
+  ...ALERT_VIEWS,
   ProblemView: view('What is wrong in a file.', {
     file: text,
     line: count,

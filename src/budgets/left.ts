@@ -10,7 +10,7 @@ import {
   marksOf,
   type NanoUsd,
 } from '#contract'
-import { type BudgetParts, chainOf, ofOwners, partsOf, type Spender } from './chain.ts'
+import { type BudgetParts, chainOf, ofOwners, partsOf, type Spender } from './budget-chain.ts'
 import { periodAt } from './periods.ts'
 
 /** A budget and what is left of it. */

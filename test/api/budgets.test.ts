@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseMoney } from '#contract'
 import type { AccountDetailView, BudgetView, IssuedKeyView, PageView } from '../../src/api/views.ts'
-import { ofOwners } from '../../src/budgets/chain.ts'
+import { ofOwners } from '../../src/budgets/budget-chain.ts'
 import { aHold, aSettle } from '../store/helpers.ts'
 import { PASSWORD, type Rig, type SignedIn, startRig } from './rig.ts'
 

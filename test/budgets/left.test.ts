@@ -1,7 +1,7 @@
 /** The rest of budgets, by the rows that real holds write. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Budget, formatMoney, parseMoney } from '#contract'
-import { chainOf, ofOwners, type Spender } from '../../src/budgets/chain.ts'
+import { chainOf, ofOwners, type Spender } from '../../src/budgets/budget-chain.ts'
 import { type BudgetLeft, budgetsLeft, budgetsLeftOfKey } from '../../src/budgets/left.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
