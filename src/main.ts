@@ -16,7 +16,7 @@ import { urlOf } from './config/listen-address.ts'
 import { modelNames } from './config/models.ts'
 import { builtinRegistry } from './loader/builtin.ts'
 import type { Registry } from './loader/registry.ts'
-import { createLog, type Logger } from './observe/log.ts'
+import type { Logger } from './observe/log.ts'
 import { createMetrics, type Metrics, metricsPage } from './observe/metrics.ts'
 import { createShadowFigures } from './observe/shadow.ts'
 import { createTelemetry } from './observe/telemetry/telemetry.ts'
@@ -27,6 +27,8 @@ import { notDryRun, runDry } from './runtime/dry-run.ts'
 import { createLoader, hashOf, type Loader } from './runtime/loader.ts'
 import { mainSources, ownSources } from './runtime/metric-sources.ts'
 import type { LoadedConfiguration } from './runtime/operator-views.ts'
+import { startOwnAlerts } from './runtime/own-alerts.ts'
+import { logLevel, openLog } from './runtime/own-log.ts'
 import { ConfigurationProblems, openOwnState } from './runtime/own-state.ts'
 import { openOwnStore } from './runtime/own-store.ts'
 import { createPast } from './runtime/recent-trails.ts'
@@ -39,7 +41,6 @@ import { createThreadMemory } from './runtime/thread-state.ts'
 import { ServingThreads, type ThreadsParts } from './runtime/threads.ts'
 import type { State as StepState } from './state/state.ts'
 import { openServedStore } from './store/engine/sqlite.ts'
-import { StoreError } from './store/error.ts'
 import { createIds } from './store/ids.ts'
 import { reportLosses } from './store/money/report-losses.ts'
 import { sweepResponses } from './store/responses/sweep.ts'
@@ -154,12 +155,21 @@ async function start(parts: StartParts): Promise<Running> {
   const configHash = () => hashOf(parts.textsOf(reloads.running()), parts.options.configFile)
   const metrics = createMetrics(
     ownSources({ store, thread: 'main', deadlineClock, serving: () => state.serving?.figures() }),
-    mainSources({ store, state: kept, serving: () => state.serving, reloads: () => reloads, configHash }),
+    mainSources({
+      store,
+      state: kept,
+      serving: () => state.serving,
+      reloads: () => reloads,
+      alerts: () => alerts,
+      configHash,
+    }),
   )
   parts.undo.push(metrics.close)
   const reloads = await createReloadsOf(base, store, metrics)
-  // 3. What serves clients, and the other listeners.
+  // 3. What serves clients, the other listeners, and alerts.
   const { serving, past, ...urls } = await openListeners(base, { store, secret, metrics, reloads }, page)
+  const alerts = startOwnAlerts({ ...base, store, metrics, reloads, serving })
+  parts.undo.push(alerts.close)
   // 4. The commands.
   const control = await startControl(store, controlPath(configuration.store, parts.options.configFile), {
     log: parts.log.log,
@@ -370,16 +380,6 @@ function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls, t
     ...(threads === 1 ? {} : { threads }),
   }
   log.info({ url, ...others, pid: process.pid, version: VERSION }, 'listening')
-}
-
-const logLevel = ({ env }: Pick<ServeOptions, 'env'>): string => env['LOG_LEVEL'] ?? 'info'
-
-function openLog({ secrets }: Configuration, { env, stdout }: ServeOptions): Logger {
-  try {
-    return createLog({ level: logLevel({ env }), secrets, ...(stdout ? { destination: { write: stdout } } : {}) })
-  } catch (error) {
-    throw new StoreError(`LOG_LEVEL: ${(error as Error).message}`)
-  }
 }
 
 /** How long a step may go on after an answer is over. */

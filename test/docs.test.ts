@@ -35,6 +35,8 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
       [...text.matchAll(/\$\{([A-Z_0-9]+)\}/g)].map(([, name]) => [name, `sk-0123456789abcdef-${name}`]),
     ),
   ),
+  ALERT_SECRET: Buffer.alloc(32).toString('base64'),
+  SLACK_URL: 'https://hooks.slack.com/services/T0/B0/0123456789',
   DATABASE_URL: 'postgres://tollgate:secret@db.example/tollgate',
   GOOGLE_SERVICE_ACCOUNT: JSON.stringify({
     client_email: 'gateway@project.example',
@@ -63,7 +65,7 @@ describe('configurations', () => {
       await passes(dir, sample.text)
       return
     } else if ('models' in value) writeFileSync(file, stringify(withModels(value['models'] as Models)))
-    else if ('admin' in value || 'store' in value || 'telemetry' in value)
+    else if (['admin', 'store', 'telemetry', 'alerts'].some(key => key in value))
       writeFileSync(file, stringify({ ...minimal('standard'), ...value }))
     else if ('scrape_configs' in value) return checkScrape(value as unknown as Scrape, sample)
     else throw new Error(`${sample.place}: neither a gateway.yaml, nor a part of one, nor steps`)

@@ -1,4 +1,5 @@
 /** All routes of the account API. */
+import { ALERT_ROUTES } from './alert-routes.ts'
 import { BUDGET_ROUTES, OPERATOR_BUDGET_ROUTES } from './budget-routes.ts'
 import { KEY_ROUTES } from './key-routes.ts'
 import { OPERATOR_PEOPLE_ROUTES } from './operator-people-routes.ts'
@@ -17,4 +18,5 @@ export const ROUTES: readonly ApiRoute[] = [
   ...OPERATOR_ROUTES,
   ...OPERATOR_BUDGET_ROUTES,
   ...OPERATOR_PEOPLE_ROUTES,
+  ...ALERT_ROUTES,
 ]

@@ -3,6 +3,7 @@
  * holds every answer of the real server against it. Every property is always there; what may be missing is null.
  */
 import { EVERY, type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
+import { ALERT_VIEWS } from './alert-schemas.ts'
 import { MODEL_VIEWS } from './model-schemas.ts'
 import { cost, counts, tier } from './money-schemas.ts'
 import { type Fits, maybe, type Properties, type Schema, shape } from './schema.ts'
@@ -312,9 +313,13 @@ const VIEWS = {
     name: text,
     dialect: text,
     base_url: maybe(text),
-    credentials: says(shape({ total: count, good: count }), 'How many it has, and how many of them are good.'),
+    credentials: says(
+      shape({ total: count, good: count, refused: count }),
+      'How many it has, how many of them are good, and how many the provider has refused and not taken since.',
+    ),
     targets: list(ref('TargetHealthView')),
   }),
+  ...ALERT_VIEWS,
   ProblemView: view('What is wrong in a file.', {
     file: text,
     line: count,
@@ -365,6 +370,7 @@ type OperatorPageName =
   | 'ProviderPage'
   | 'TokenPage'
   | 'OperatorModelPage'
+  | 'AlertPage'
 
 /** What a route may answer with. `KeyPage` is a page of `KeyView`. */
 export type SchemaName = ViewName | PageName | 'ErrorView'
@@ -393,6 +399,7 @@ export const SCHEMAS: Readonly<Record<SchemaName, Schema>> = {
   ProviderPage: page('ProviderView'),
   TokenPage: page('TokenView'),
   OperatorModelPage: page('OperatorModelView'),
+  AlertPage: page('AlertView'),
   ErrorView: view('Every error.', {
     error: shape({
       message: says(text, 'A sentence for people.'),

@@ -13,14 +13,18 @@ import {
   type Receipt,
   usageFields,
 } from '#contract'
+import { alertText } from '../alerts/alert-text.ts'
 import type { BudgetLeft } from '../budgets/left.ts'
+import type { Delivery, ListedAlert } from '../store/alerts/alert-rows.ts'
 import type { Entry, UsageRow } from '../store/money/reports.ts'
 import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
 import { type Link, type OperatorToken, PERSON_PREFIX, type Person, TOKEN_PREFIX } from '../store/people/people.ts'
 import type { Store } from '../store/store.ts'
 import type {
   AccountView,
+  AlertView,
   BudgetView,
+  DeliveryView,
   EntryView,
   KeyView,
   LinkView,
@@ -301,4 +305,23 @@ export function showTime(ms: number): string {
 
 export function showMaybe<Value, Shown>(value: Value | null, show: (value: Value) => Shown): Shown | null {
   return value === null ? null : show(value)
+}
+
+/** An alert as lists show it. */
+export function showAlert(alert: ListedAlert): AlertView {
+  return {
+    id: alert.id,
+    kind: alert.kind,
+    at: showTime(alert.at),
+    account_id: alert.account,
+    account: alert.accountName,
+    text: alertText(alert),
+    deliveries: alert.deliveries.map(showDelivery),
+  }
+}
+
+function showDelivery({ receiver, attempts, nextAt, deliveredAt, givenUpAt, failure }: Delivery): DeliveryView {
+  const at = showTime(deliveredAt ?? givenUpAt ?? nextAt)
+  const state = deliveredAt !== null ? 'delivered' : givenUpAt !== null ? 'given_up' : 'waiting'
+  return { receiver, attempts, state, at, failure }
 }

@@ -5,6 +5,7 @@ import { Command, CommanderError } from 'commander'
 import { visible } from '#contract'
 import { nearest } from '../config/yaml/problem.ts'
 import { addAccount } from './account.ts'
+import { addAlerts } from './alerts.ts'
 import { addBackup } from './backup.ts'
 import { addBuild } from './build.ts'
 import { addCheck } from './check.ts'
@@ -50,6 +51,7 @@ const COMMANDS = [
   addPerson,
   addToken,
   addLedger,
+  addAlerts,
   addBackup,
   addRestore,
   addStore,

@@ -1,6 +1,7 @@
 /** A checked configuration: what the rest of the gateway sees of gateway.yaml. Frozen; a reload makes a new one. */
 import type { AnyPlugin, FactName, Model, NanoUsd, Plan, Price, RouteView } from '#contract'
 import type { CatalogModel } from '../catalog/price-catalog.ts'
+import type { AlertsConfig } from '../common/alerts-config.ts'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
@@ -186,6 +187,7 @@ export interface Configuration {
   readonly metrics: 'token' | 'open'
   /** The collector that traces and metrics go to; null: none. */
   readonly telemetry: TelemetryConfig | null
+  readonly alerts: AlertsConfig
   /** `memory`, `sqlite:` with an absolute path, or `postgres://USER@HOST/DATABASE`, which may have a password in it. */
   readonly store: string
   /** The address of the server with the state that replicas share; null: it is in this process. It may hold a password. */

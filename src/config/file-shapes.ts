@@ -1,5 +1,6 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
 import type { Modality, NanoUsd, PlanLimit, PriceFeature, RouteKind, Tier, Unit } from '#contract'
+import type { AlertKind } from '../common/alerts-config.ts'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
 /** Of the unit that `UNITS` names so. */
@@ -98,6 +99,15 @@ export interface PlanShape {
   readonly weight?: number
 }
 
+export interface WebhookShape {
+  readonly name: string
+  readonly url: string
+  readonly secret?: string
+  readonly format: 'json' | 'slack'
+  readonly events: readonly AlertKind[]
+  readonly allow_insecure: boolean
+}
+
 export interface GatewayShape {
   readonly version: 1
   readonly catalog?: string | { readonly file: string; readonly accept: readonly string[] }
@@ -121,6 +131,11 @@ export interface GatewayShape {
     readonly allow_insecure: boolean
     readonly metrics: boolean
     readonly attributes?: Readonly<Record<string, string>>
+  }
+  readonly alerts: {
+    readonly low_balance?: NanoUsd
+    readonly keep: number
+    readonly webhooks: readonly WebhookShape[]
   }
   readonly store: string
   readonly state?: string

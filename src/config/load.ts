@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { asksModel, type RouteKind } from '#contract'
 import type { PriceCatalog } from '../catalog/price-catalog.ts'
 import { systemClock } from '../common/clock.ts'
+import { buildAlerts } from './alerts-section.ts'
 import type { RoutePath } from './conditions/truth.ts'
 import type { Configuration, PluginRegistry, RouteConfig } from './configuration.ts'
 import { deriveRoutes } from './derived-routes.ts'
@@ -85,7 +86,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const shape = checkShape(source, '', source.value, GATEWAY_SCHEMA) as GatewayShape
   if (typeof shape !== 'object' || shape === null || Array.isArray(shape)) return { ...refused([source]), reads }
   const server = buildServer(source, shape)
-  const telemetry = buildTelemetry(source, shape.telemetry)
+  const outside = buildOutside(source, shape)
   const providers = buildProviders(source, shape.providers, listenersOf(server))
   const providerNames = namesOf(shape.providers)
   const today = options.today ?? new Date(systemClock.now())
@@ -120,7 +121,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const configuration = freeze({
     file: resolve(file),
     ...server,
-    telemetry,
+    ...outside!,
     providers,
     models,
     origins,
@@ -149,6 +150,13 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     sources: new Map(sources.map(each => [resolve(each.file), each.text])),
     reads,
   }
+}
+
+/** The parts about other programs, which get traces, metrics and alerts. */
+function buildOutside(source: Source, shape: GatewayShape): Pick<Configuration, 'telemetry' | 'alerts'> | null {
+  const telemetry = buildTelemetry(source, shape.telemetry)
+  const alerts = buildAlerts(source, shape.alerts)
+  return alerts && { telemetry, alerts }
 }
 
 /** Policies beside the configuration that no route names: broken ones are found before a route needs them. */

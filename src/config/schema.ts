@@ -3,6 +3,7 @@
  * a schema cannot say (references, order, arithmetic) is checked by the file named after the part.
  */
 import { unit } from '#contract'
+import { ALERTS_SCHEMA } from './alerts-section.ts'
 import { knowing } from './hints.ts'
 import { PLANS_SCHEMA } from './plan-section.ts'
 import { PROVIDER } from './provider-schema.ts'
@@ -272,6 +273,7 @@ export const GATEWAY_SCHEMA = map(
         "Who can read /metrics on the admin listener. token: requests with an operator's token (`tollgate token create`); open: all requests. Required when `admin` is not a loopback address. Default: open (on loopback).",
     },
     telemetry: TELEMETRY_SCHEMA,
+    alerts: ALERTS_SCHEMA,
     dashboard: text('The address for the dashboard and its API. Default: none.', ADDRESS),
     dashboard_url: text(
       'The URL of the dashboard in browsers: https://gate.example.com. It determines the cookie and the only origin that can make changes. https requires trust_proxy. Default: the address of `dashboard`, which must then be loopback.',

@@ -34,6 +34,7 @@ export const ROUTES: readonly PageRoute[] = [
   operator('/operator/people', 'People', 'people', () => import('./pages/operator/people.tsx')),
   operator('/operator/exchanges', 'Exchanges', 'exchanges', () => import('./pages/operator/exchanges.tsx')),
   operator('/operator/providers', 'Providers', 'providers', () => import('./pages/operator/providers.tsx')),
+  operator('/operator/alerts', 'Alerts', 'warning', () => import('./pages/operator/alerts.tsx')),
   operator(
     '/operator/configuration',
     'Configuration',

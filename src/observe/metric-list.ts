@@ -95,6 +95,12 @@ const EXCHANGES = [
     labels: [],
     help: 'Spans that could not be exported to the collector.',
   },
+  {
+    name: 'tollgate_alert_deliveries_total',
+    type: 'counter',
+    labels: ['receiver', 'result'],
+    help: 'Attempts to send an alert to a webhook: delivered, failed (it is tried again) or given_up.',
+  },
 ] as const satisfies readonly MetricDefinition[]
 
 /** Tries at targets. */
@@ -295,6 +301,18 @@ const STORE = [
     type: 'counter',
     labels: [],
     help: 'Other replicas whose lease had ended, and whose holds this one has settled. Only with a store in PostgreSQL.',
+  },
+  {
+    name: 'tollgate_alerts_last_day',
+    type: 'gauge',
+    labels: ['kind'],
+    help: 'Alerts of the last 24 hours, of all replicas.',
+  },
+  {
+    name: 'tollgate_alert_deliveries_waiting',
+    type: 'gauge',
+    labels: ['receiver'],
+    help: 'Alerts that a webhook has not taken yet and is still sent, of all replicas.',
   },
   {
     name: 'tollgate_state_lost',

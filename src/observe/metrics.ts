@@ -23,6 +23,8 @@ export interface Metrics {
   reload(result: 'changed' | 'unchanged' | 'refused'): void
   /** Spans that no collector will have. */
   telemetryDropped(spans: number): void
+  /** An attempt to send an alert is over. */
+  alertAttempted(receiver: string, result: string): void
   /** What a serving thread had counted that is gone. */
   retire(values: MetricValues): void
   /** The page. @param others values of the serving threads, which are added */
@@ -75,6 +77,17 @@ export interface OwnSources {
   readonly node: NodeSources
 }
 
+/** Alerts in the store. */
+interface AlertCounts {
+  /** Of the last 24 hours, by kind. */
+  readonly kinds: ReadonlyMap<string, number>
+  /** Deliveries that are not over, by receiver. */
+  readonly waiting: ReadonlyMap<string, number>
+}
+
+/** Before the first look. */
+export const NO_ALERTS: AlertCounts = { kinds: new Map(), waiting: new Map() }
+
 /** What only the main thread knows. */
 export interface MainSources {
   readonly version: string
@@ -90,6 +103,7 @@ export interface MainSources {
   ledgerHealthy(): boolean
   lease(): { readonly renewedAtMs: number; readonly failures: number; readonly takeovers: number } | null
   stateServer(): { readonly isUp: boolean; readonly lost: number }
+  alerts(): AlertCounts
 }
 
 /** In seconds: from an answer out of memory to the longest that a provider may take. */
@@ -146,6 +160,7 @@ function createCounts(registry: Registry): Counts {
   const unhandledRejections = counter('tollgate_unhandled_rejections_total')
   const reloads = counter('tollgate_reloads_total')
   const telemetryDropped = counter('tollgate_telemetry_dropped_total')
+  const deliveries = counter('tollgate_alert_deliveries_total')
   return {
     exchange: summary => ofExchanges.add(summary),
     refused: code => refused.add(1, code),
@@ -156,6 +171,7 @@ function createCounts(registry: Registry): Counts {
     },
     reload: result => reloads.add(1, result),
     telemetryDropped: spans => telemetryDropped.add(spans),
+    alertAttempted: (receiver, result) => deliveries.add(1, receiver, result),
     unhandledRejection: () => unhandledRejections.add(1),
   }
 }
@@ -233,6 +249,12 @@ function addStore(registry: Registry, { unwritten, writing }: OwnSources, main: 
   })
   outside('tollgate_lease_renewals_failed_total', () => lease()?.failures)
   outside('tollgate_lease_takeovers_total', () => lease()?.takeovers)
+  const byName = (name: MetricName, read: (main: MainSources) => ReadonlyMap<string, number>) =>
+    registry.outsideEach(metric(name), () =>
+      main === null ? [] : [...read(main)].map(([label, value]): Labelled<number> => [[label], value]),
+    )
+  byName('tollgate_alerts_last_day', ({ alerts }) => alerts().kinds)
+  byName('tollgate_alert_deliveries_waiting', ({ alerts }) => alerts().waiting)
   outside('tollgate_state_lost', () => main && (main.stateServer().isUp ? 0 : 1))
   outside('tollgate_state_failures_total', () => main?.stateServer().lost)
 }

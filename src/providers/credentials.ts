@@ -10,6 +10,8 @@ export interface Credentials<Credential> {
   next(): Turn<Credential> | null
   /** How many are not out now. */
   good(): number
+  /** How many the provider has refused, and has not taken since. */
+  refused(): number
 }
 
 /** A credential on its way to the provider. What the provider makes of it returns how many others are good. */
@@ -40,6 +42,7 @@ interface Standing {
   outUntilMs: number
   /** How often it was put out: a turn from before says nothing of the time after. */
   times: number
+  isRefused: boolean
 }
 
 /**
@@ -51,7 +54,7 @@ export function createCredentials<Credential>(
   now: () => number,
   onRefused: (index: number, left: number) => void,
 ): Credentials<Credential> {
-  const standings = all.map((): Standing => ({ outUntilMs: 0, times: 0 }))
+  const standings = all.map((): Standing => ({ outUntilMs: 0, times: 0, isRefused: false }))
   let turn = 0
   const isOut = (standing: Standing) => standing.outUntilMs > now()
   const putOut = (standing: Standing, forMs: number): number => {
@@ -67,17 +70,21 @@ export function createCredentials<Credential>(
       refused(forMs = OUT_MS) {
         const wasOut = isOut(standing)
         const left = putOut(standing, forMs)
+        standing.isRefused = true
         if (!wasOut) onRefused(index, left)
         return left
       },
       limited: forMs => putOut(standing, forMs),
       taken() {
-        if (standing.times === times) standing.outUntilMs = 0
+        if (standing.times !== times) return
+        standing.outUntilMs = 0
+        standing.isRefused = false
       },
     }
   }
   return {
     good: () => standings.filter(standing => !isOut(standing)).length,
+    refused: () => standings.filter(({ isRefused }) => isRefused).length,
     next() {
       if (all.length === 0) return null
       for (let step = 0; step < all.length; step++) {

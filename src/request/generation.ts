@@ -48,6 +48,8 @@ export interface Upstream {
   sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): Signed
   /** How many of its credentials are not out now. */
   goodCredentials(): number
+  /** How many of them it has refused, and has not taken since. */
+  refusedCredentials(): number
 }
 
 export interface Signed {
@@ -251,6 +253,7 @@ function createUpstream(
         rawProxy,
         sign: request => ({ headers: { ...request.headers }, ...NOBODY }),
         goodCredentials: () => 0,
+        refusedCredentials: () => 0,
       },
       close: async () => {},
     }
@@ -283,6 +286,7 @@ function createUpstream(
       transport: transport.dispatch,
       rawProxy,
       goodCredentials: credentials.good,
+      refusedCredentials: credentials.refused,
       sign(request) {
         const headers: Record<string, string> = { ...common, ...request.headers }
         // The operator's count for more than the dialect's: another `anthropic-version`, say.

@@ -1,10 +1,11 @@
 /** What metrics are asked when their page is read: of this thread, and of the process. */
 
 import type { NanoUsd } from '#contract'
+import type { AlertRounds } from '../alerts/alert-rounds.ts'
 import { type DeadlineClock, ROUND_MS } from '../common/clock.ts'
 import { VERSION } from '../common/version.ts'
 import { targetsOf } from '../config/asked-targets.ts'
-import { type MainSources, NOBODY_SERVED, type OwnSources, type ServingFigures } from '../observe/metrics.ts'
+import { type MainSources, NO_ALERTS, NOBODY_SERVED, type OwnSources, type ServingFigures } from '../observe/metrics.ts'
 import type { Generation } from '../request/generation.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
 import type { State } from '../state/state.ts'
@@ -61,11 +62,13 @@ export interface MainParts {
   /** Undefined while the gateway starts. */
   serving(): { inflight(): number; queued(): number; threads(): ReturnType<MainSources['threads']> } | undefined
   reloads(): Reloads
+  /** Undefined while the gateway starts. */
+  alerts(): AlertRounds | undefined
   configHash(): string
 }
 
 /** What only the main thread knows. */
-export function mainSources({ store, state, serving, reloads, configHash }: MainParts): MainSources {
+export function mainSources({ store, state, serving, reloads, alerts, configHash }: MainParts): MainSources {
   return {
     version: VERSION,
     configHash,
@@ -78,5 +81,6 @@ export function mainSources({ store, state, serving, reloads, configHash }: Main
     ledgerHealthy: store.healthy,
     lease: store.lease,
     stateServer: state.health,
+    alerts: () => alerts()?.figures() ?? NO_ALERTS,
   }
 }

@@ -43,6 +43,7 @@ export function providerViews({ configuration, upstreams, healthTracker }: Gener
     credentials: {
       total: provider.dialect === 'demo' ? 0 : provider.credentials.length,
       good: upstreams.get(provider.name)?.goodCredentials() ?? 0,
+      refused: upstreams.get(provider.name)?.refusedCredentials() ?? 0,
     },
     targets: targets
       .filter(target => target.provider === provider.name)
@@ -150,11 +151,16 @@ export function mergeProviders(all: readonly (readonly ProviderView[])[]): Provi
   return together(all.flat(), ({ name }) => name).map(same => {
     const [provider] = same
     const good = Math.min(...same.map(({ credentials }) => credentials.good))
+    const refused = Math.max(...same.map(({ credentials }) => credentials.refused))
     const targets = together(
       same.flatMap(each => each.targets),
       ({ target }) => target,
     )
-    return { ...provider!, credentials: { ...provider!.credentials, good }, targets: targets.map(mergeTargets) }
+    return {
+      ...provider!,
+      credentials: { ...provider!.credentials, good, refused },
+      targets: targets.map(mergeTargets),
+    }
   })
 }
 

@@ -39,7 +39,7 @@ interface Other extends Published {
 }
 
 /** Of what is published: a replica of another version may publish something else. */
-const FORMAT = 1
+const FORMAT = 2
 const EVERY_MS = 5000
 /** A report or an audit may keep the reads of a server busy. */
 const PATIENCE_MS = 1000

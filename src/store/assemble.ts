@@ -1,5 +1,6 @@
 /** Puts a store together from the connections of its engine; what each part does stands in its own file. */
 import type { Clock, Log } from '#contract'
+import { createAlerts } from './alerts/alerts-service.ts'
 import type { Database } from './engine/database.ts'
 import { isLeased, type LeaseWord } from './engine/lease.ts'
 import { type KeeperParts, ReplicaKeeper } from './engine/replica-keeper.ts'
@@ -152,6 +153,7 @@ export function assemble(parts: StoreParts): ServedStore {
     people: createPeople(writes),
     vault,
     responses: createResponses({ reads: reading.boxes, writer, vault, clock }),
+    alerts: createAlerts(reads.alerts, writer),
     ...createAccountService(writes),
     ...createKeyService(writes),
     openHolds: () => writer.openHolds(),

@@ -1,6 +1,7 @@
 /** Everything that is read of a store, prepared on one connection. */
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '#contract'
+import { createAlertReads } from './alerts/alert-reads.ts'
 import type { Database } from './engine/database.ts'
 import { createBudgetUseReader } from './money/budget-uses.ts'
 import { createReceiptReader } from './money/receipts.ts'
@@ -26,6 +27,7 @@ export function createReads({ database, hmacKey, clock, path }: ReadParts): Stor
   return {
     people: createPeopleReads(database, hmacKey, clock),
     reports: createReports(database),
+    alerts: createAlertReads(database),
     findAccount: accounts.find,
     listAccounts: accounts.list,
     listKeys: account => keys.list(idOf(account)),

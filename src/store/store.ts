@@ -15,6 +15,7 @@ import type {
   Receipt,
   Sliced,
 } from '#contract'
+import type { AlertReads, Alerts } from './alerts/alert-rows.ts'
 import type { Replicas } from './engine/replicas.ts'
 import type { Reports } from './money/reports.ts'
 import type { People, PeopleReads } from './people/people.ts'
@@ -206,6 +207,7 @@ export interface Responses {
 export interface StoreReads {
   readonly people: PeopleReads
   readonly reports: Reports
+  readonly alerts: AlertReads
   /** By id or by name. */
   findAccount(idOrName: string): AccountBalance | undefined
   listAccounts(): readonly AccountBalance[]
@@ -221,13 +223,14 @@ export interface StoreReads {
   verify(onProgress?: (done: number, total: number) => void): VerifyReport
 }
 
-export interface Store extends Promised<Omit<StoreReads, 'people'>> {
+export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   readonly keys: Keys
   readonly accounts: Accounts
   readonly ledger: Ledger
   readonly people: People
   readonly vault: Vault
   readonly responses: Responses
+  readonly alerts: Alerts
   /** What replicas share; null where a process has the store for itself, and in its serving threads. */
   readonly replicas: Replicas | null
 

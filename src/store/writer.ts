@@ -6,6 +6,7 @@
  * is the same `Writer` for everybody else.
  */
 import type { Clock } from '#contract'
+import { type AlertOperations, createAlertOperations } from './alerts/alert-operations.ts'
 import type { Database } from './engine/database.ts'
 import { createGroup, Undone, type Waiter } from './engine/group.ts'
 import { LedgerBatches, type NamedOperation, OF_REPLICA } from './engine/postgres/ledger-batches.ts'
@@ -52,6 +53,7 @@ export interface Operations
     LinkOperations,
     OperatorTokenOperations,
     ResponseOperations,
+    AlertOperations,
     ReplicaOperations,
     TryOperations {
   /** Writes as much as an exchange does, to see whether there is room for one. */
@@ -240,6 +242,7 @@ function createOperations(
     createOperatorToken: tokens.createOperatorToken,
     revokeOperatorToken: tokens.revokeOperatorToken,
     ...createResponseOperations(database),
+    ...createAlertOperations(database),
     ...createPersonOperations(database, clock, { accounts, ledger, sessions, links, tokens, makers }),
     ...(replica ? createReplicaOperations(database, replica.id) : NO_REPLICAS),
     ...(replica ? createTryOperations(database, clock) : NO_TRIES),

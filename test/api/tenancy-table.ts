@@ -124,6 +124,12 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/operator/exchanges/{id}': { named: true, send: ({ receipt }) => ({ path: { id: receipt } }) },
   'GET /api/operator/shadow': nothing,
   'GET /api/operator/providers': nothing,
+  'GET /api/alerts': nothing,
+  'GET /api/operator/alerts': nothing,
+  'POST /api/operator/alerts/resend': {
+    named: true,
+    send: ({ account }) => ({ body: { id: `alert of ${account}` } }),
+  },
   'GET /api/operator/models': nothing,
   'GET /api/operator/configuration': nothing,
   'GET /api/operator/people': nothing,
@@ -209,7 +215,10 @@ export async function createWorld(): Promise<World> {
   }
 }
 
-async function thingsOf({ store }: Rig, { person, accountId }: SignedIn): Promise<{ things: Things; token: string }> {
+async function thingsOf(
+  { store, clock }: Rig,
+  { person, accountId }: SignedIn,
+): Promise<{ things: Things; token: string }> {
   const { key, token } = await store.createKey({ account: accountId, name: `key of ${person.email}` })
   for (const [of, name] of [
     ['account', accountId],
@@ -221,6 +230,11 @@ async function thingsOf({ store }: Rig, { person, accountId }: SignedIn): Promis
   const amount = parseMoney('0.01')
   await store.ledger.hold(aHold({ exchange: receipt, accountId, keyId: key.id, amount, model: 'm' }))
   await store.ledger.settle(aSettle({ exchange: receipt, amount }))
+  const claim = { name: 'ops', events: ['low_balance'], nowMs: clock.ms, leaseMs: 1000, most: 10 }
+  await store.alerts.claim(claim)
+  const data = { below: '5', credit: '4' }
+  await store.alerts.put([{ id: `alert of ${accountId}`, kind: 'low_balance', at: clock.ms, account: accountId, data }])
+  await store.alerts.claim(claim)
   const things = { account: accountId, person: person.id, email: person.email, key: key.id, receipt }
   return { things, token }
 }

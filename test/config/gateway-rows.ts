@@ -1,4 +1,5 @@
 /** Broken gateway.yaml files. The mark ▸ in each stands where the problem must be reported. */
+import { ALERTS } from './alert-rows.ts'
 import { BRACES } from './brace-rows.ts'
 import { CATALOG } from './catalog-rows.ts'
 import { ONE_DIALECT } from './dialect-rows.ts'
@@ -669,6 +670,7 @@ export const GATEWAY_ROWS = Object.entries({
   ONE_DIALECT,
   STORE,
   TELEMETRY,
+  ALERTS,
   REFERENCES,
   PROVIDERS,
   TARGETS: TARGET_ROWS,

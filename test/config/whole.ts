@@ -17,6 +17,16 @@ telemetry:
   metrics: true
   attributes:
     deployment.environment.name: test
+alerts:
+  low_balance: $5
+  keep: 30d
+  webhooks:
+    - name: ops
+      url: https://ops.example.com/hooks/tollgate
+      secret: \${HOOK_SECRET}
+      format: json
+      events: [ budget, provider_down ]
+      allow_insecure: false
 dashboard: 127.0.0.1:8081
 dashboard_url: https://gate.example.com
 public_url: https://api.example.com/v1
@@ -231,5 +241,10 @@ export function wholeEnvironment(): Record<string, string> {
     private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
     token_uri: 'https://accounts.example.com/token',
   }
-  return { ...ENV, SECRET: 'a secret of more than enough characters', ACCOUNT: JSON.stringify(account) }
+  return {
+    ...ENV,
+    HOOK_SECRET: Buffer.alloc(32, 1).toString('base64'),
+    SECRET: 'a secret of more than enough characters',
+    ACCOUNT: JSON.stringify(account),
+  }
 }

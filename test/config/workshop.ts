@@ -50,6 +50,7 @@ export const ENV = {
   KEYLESS_ACCOUNT: '{"client_email":"a@b.example","private_key":"none","token_uri":"https://a.example/t"}',
   CLEAR_ACCOUNT: '{"client_email":"a@b.example","private_key":"none","token_uri":"http://a.example/t"}',
   SHORT: 'abc',
+  HOOK_URL: 'http://hooks.example.com/T0123456',
   ENTRA: 'eyJhbGci.eyJhdWQi.c2lnbmVk',
 }
 

@@ -200,7 +200,7 @@ describe("a provider's health", () => {
     name: 'p',
     dialect: 'openai',
     base_url: null,
-    credentials: { total, good },
+    credentials: { total, good, refused: 0 },
     targets: states.map(target),
   })
 
@@ -238,7 +238,7 @@ describe("a provider's health", () => {
     [{ total: 2, good: 2 }, '2 good'],
     [{ total: 2, good: 1 }, '1 of 2 good'],
   ])('credentials %o are %j', (figures, words) => {
-    expect(credentialWords(figures)).toBe(words)
+    expect(credentialWords({ ...figures, refused: 0 })).toBe(words)
   })
 })
 

@@ -5,8 +5,8 @@ import { build, type Rolldown } from 'vite'
 import { expect, test, vi } from 'vitest'
 
 const CONFIG = fileURLToPath(new URL('../../src/dashboard/vite.config.ts', import.meta.url))
-// 1.6 kB of it reads the events of streamed answers, which the playground alone loads; 2.4 kB are budgets.
-const MAX_BYTES = 105_000
+// 1.6 kB of it reads the events of streamed answers, which the playground alone loads; 2.4 kB are budgets, 1.5 kB alerts.
+const MAX_BYTES = 107_000
 /** Without what only operators need, the playground, and the charts' library, which comes when a chart is shown. */
 const MAX_AT_FIRST_BYTES = 57_000
 

@@ -82,13 +82,13 @@ const underFirst = (behaviour: Behaviour) =>
   )
 
 test.each([
-  ['limited', errorAnswer(429, errorBody(429, 'Slow down.'), { 'retry-after': '60' })],
-  ['out of quota', errorAnswer(402, errorBody(402, 'Pay first.'))],
-])('a credential that is %s is left out, and the target is as well as before', async (_name, behaviour) => {
+  ['limited', errorAnswer(429, errorBody(429, 'Slow down.'), { 'retry-after': '60' }), 0],
+  ['out of quota', errorAnswer(402, errorBody(402, 'Pay first.')), 1],
+])('a credential that is %s is left out, and the target is as well as before', async (_name, behaviour, refused) => {
   underFirst(behaviour)
   expect((await askTimes(6)).filter(status => status !== 200)).toHaveLength(1)
   expect(await seen()).toMatchObject({
-    credentials: { total: 2, good: 1 },
+    credentials: { total: 2, good: 1, refused },
     targets: [{ target: 'p', models: [], state: 'well', attempts: 5, failed: 0, inflight: 0 }],
   })
 })
@@ -105,7 +105,7 @@ test.each([403, 404, 405, 409])('%i is about the request: nothing is held agains
   provider.script(errorAnswer(status))
   await askTimes(5)
   expect(await seen()).toMatchObject({
-    credentials: { good: 2 },
+    credentials: { good: 2, refused: 0 },
     targets: [{ state: 'well', failed: 0, failures_in_a_row: 0 }],
   })
 })

@@ -45,6 +45,7 @@ export const TIME_AND_CHANCE: Readonly<Record<string, readonly [words: readonly 
   'src/providers/demo/play.ts': [['setTimeout'], 'the pace of the demo provider'],
   'src/providers/transport.ts': [['node:timers'], 'turns of the event loop between the pieces of a long body'],
   'src/providers/google-token.ts': [['setTimeout'], 'a default that tests replace'],
+  'src/cli/alerts.ts': [['Date.now'], 'a command'],
   'src/cli/backup.ts': [['Date.now'], 'a command'],
   'src/cli/restore.ts': [['Date.now'], 'a command'],
   'src/cli/explain.ts': [['Date.now'], 'a command: a request comes now unless it says when'],

@@ -159,6 +159,7 @@ describe('the page', () => {
     metrics.stepFailed({ policy: 'p', step: 's' })
     metrics.shadowRan({ policy: 'p', step: 's', code: 'rate_limit_exceeded' })
     metrics.reload('changed')
+    metrics.alertAttempted('ops', 'delivered')
     const page = parse(metrics.render())
     expect(page.families.map(({ name, type, help }) => ({ name, type, help }))).toEqual(
       METRICS.map(({ name, type, help }) => ({ name, type, help })),
@@ -405,6 +406,7 @@ const MAIN: MainSources = {
   ledgerHealthy: () => true,
   lease: () => ({ renewedAtMs: 7000, failures: 1, takeovers: 2 }),
   stateServer: () => ({ isUp: true, lost: 0 }),
+  alerts: () => ({ kinds: new Map([['budget', 4]]), waiting: new Map([['ops', 2]]) }),
 }
 
 const OWN: OwnSources = {

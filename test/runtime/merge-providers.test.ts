@@ -22,7 +22,7 @@ const provider = (targets: readonly Target[], name = 'p'): ProviderView => ({
   name,
   dialect: 'openai',
   base_url: 'https://p',
-  credentials: { total: 2, good: 2 },
+  credentials: { total: 2, good: 2, refused: 0 },
   targets: [...targets],
 })
 

@@ -95,11 +95,16 @@ describe('providers', () => {
       name: 'p',
       dialect: 'openai',
       base_url: provider.baseUrl,
-      credentials: { total: 2, good: 2 },
+      credentials: { total: 2, good: 2, refused: 0 },
     })
     expect(p!.targets).toMatchObject([{ target: 'p/upstream-model', models: ['m'], state: 'ejected', inflight: 0 }])
     expect(Date.parse(p!.targets[0]!.until!)).toBeGreaterThan(Date.now())
-    expect(spare).toMatchObject({ name: 'spare', dialect: 'demo', base_url: null, credentials: { total: 0, good: 0 } })
+    expect(spare).toMatchObject({
+      name: 'spare',
+      dialect: 'demo',
+      base_url: null,
+      credentials: { total: 0, good: 0, refused: 0 },
+    })
     expect(spare!.targets).toMatchObject([{ target: 'spare/demo-small', state: 'well', until: null }])
     expect(JSON.stringify(items)).not.toContain('sk-0123456789')
   })

@@ -154,6 +154,13 @@ const TELEMETRY = (changes: object) => (yaml: Yaml) => {
   yaml['telemetry'] = { endpoint: collector.url, ...changes }
 }
 
+/** How many alerts are listed, once there are so many. */
+async function listedAlerts({ running: { store } }: InProcess, expected: number): Promise<number> {
+  const count = async () => (await store.alerts.list({ limit: 9 })).items.length
+  await expect.poll(count).toBe(expected)
+  return count()
+}
+
 const LIMIT = (key: string, value: unknown) => (yaml: Yaml) => {
   yaml['limits'] = { ...(yaml['limits'] as object), [key]: value }
 }
@@ -214,6 +221,33 @@ const ROWS: Readonly<Record<string, Row>> = {
     change: TELEMETRY({ attributes: { 'service.name': 'gate' } }),
     sees: async gateway => (await exported(gateway)).spans[0]!.resource['service.name'],
     after: 'gate',
+  },
+  'alerts.low_balance': {
+    change: SET('alerts', { low_balance: '$2000' }),
+    sees: (gateway, isChanged) => listedAlerts(gateway, isChanged ? 1 : 0),
+    before: 0,
+    after: 1,
+  },
+  'alerts.keep': {
+    change: SET('alerts', { keep: '7d' }),
+    async sees(gateway, isChanged) {
+      const old = { id: 'old', kind: 'budget', at: Date.now() - 8 * 86_400_000, account: null, data: {} }
+      if (!isChanged) await gateway.running.store.alerts.put([old])
+      return listedAlerts(gateway, isChanged ? 0 : 1)
+    },
+    before: 1,
+    after: 0,
+  },
+  'alerts.webhooks': {
+    change: yaml => SET('alerts', { webhooks: [{ name: 'ops', url: `${provider.baseUrl}/hook` }] })(yaml),
+    async sees({ running: { store } }) {
+      const isKnown = () => store.alerts.due([{ name: 'ops', events: [] }], Date.now())
+      await expect.poll(isKnown).toEqual([])
+      await store.alerts.put([{ id: 'new', kind: 'budget', at: Date.now(), account: null, data: {} }])
+      const paths = () => provider.requests.map(({ path }) => path)
+      await expect.poll(paths).toContain('/v1/hook')
+    },
+    after: undefined,
   },
   dashboard_url: {
     yaml: { ...PEOPLE, trust_proxy: 1 },

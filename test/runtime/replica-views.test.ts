@@ -9,7 +9,7 @@ const exchange = (id: string) => ({ id, replica: null }) as ExchangeView
 const provider = (inflight: number) =>
   ({
     name: 'p',
-    credentials: { total: 1, good: 1 },
+    credentials: { total: 1, good: 1, refused: 0 },
     targets: [{ target: 'p/m', state: 'well', inflight }],
   }) as unknown as ProviderView
 
@@ -46,7 +46,7 @@ function rig(others: readonly ReplicaView[]) {
 const view = (more: object = {}) => ({
   name: 'two (2)',
   view: JSON.stringify({
-    format: 1,
+    format: 2,
     inflight: 700,
     openHolds: 5,
     exchanges: [exchange('req_1')],
@@ -66,7 +66,7 @@ test('exchanges, targets and figures are of all of them', async () => {
 })
 
 test('what a replica of another version has told is left out', async () => {
-  const { views } = rig([view({ format: 2 })])
+  const { views } = rig([view({ format: 3 })])
   expect(await views.counts()).toEqual({ inflight: 1, openHolds: 1 })
 })
 

@@ -431,7 +431,7 @@ test('a store of an older version is backed up as it is, and restored to the new
   await store.close()
   const database = connect(store.path)
   database.exec(`
-    DROP TABLE budget_period; DROP TABLE alert; ALTER TABLE account DROP COLUMN budgets; ALTER TABLE key DROP COLUMN budgets; ALTER TABLE event DROP COLUMN tags; ALTER TABLE event DROP COLUMN budgets;
+    DROP TABLE budget_period; DROP TABLE low_account; DROP TABLE alert_delivery; DROP TABLE alert_receiver; DROP TABLE alert; ALTER TABLE account DROP COLUMN budgets; ALTER TABLE key DROP COLUMN budgets; ALTER TABLE event DROP COLUMN tags; ALTER TABLE event DROP COLUMN budgets;
     DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search;
     ALTER TABLE event DROP COLUMN searches; ALTER TABLE event DROP COLUMN price; ALTER TABLE event DROP COLUMN units;
     PRAGMA user_version = 6`)

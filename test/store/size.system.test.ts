@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { createAlertReads } from '../../src/store/alerts/alert-reads.ts'
 import { connect, type Database } from '../../src/store/engine/database.ts'
 import { createIds } from '../../src/store/ids.ts'
 import { createReceiptReader } from '../../src/store/money/receipts.ts'
@@ -213,6 +214,10 @@ describe('no statement of a request, a write or a start reads a table from end t
     / FROM operator_token WHERE revoked_at IS NULL ORDER BY id DESC$/,
     /^SELECT plan, count\(\*\) AS accounts FROM account GROUP BY plan/,
     / FROM balance$/,
+    // Every ten seconds, with alerts of low balances.
+    /FROM balance LEFT JOIN low_account /,
+    // Of the index, which has only those that are not over.
+    /FROM alert_delivery\s+WHERE delivered_at IS NULL AND given_up_at IS NULL GROUP BY receiver$/,
     // Read once, and again after a budget was changed.
     / FROM budget ORDER BY id$/,
   ]
@@ -228,6 +233,7 @@ describe('no statement of a request, a write or a start reads a table from end t
     createAccountReader(noted)
     createReceiptReader(noted)
     createReports(noted)
+    createAlertReads(noted)
     createPersonReader(noted)
     createSessionReader(noted)
     createLinkReader(noted, clock)
@@ -262,6 +268,8 @@ describe('no statement of a request, a write or a start reads a table from end t
     // Pages are in the order of an index. Sorted are only those of which there are few.
     const sorted = plans.filter(({ plan }) => plan.some(step => step.includes('TEMP B-TREE')))
     expect(sorted.map(({ sql }) => / FROM (\w+)/.exec(sql)?.[1])).toEqual([
+      // Those that are due for one receiver.
+      'alert_delivery',
       'key',
       'secret',
       // Entries with corrections: a page of each.
@@ -269,6 +277,8 @@ describe('no statement of a request, a write or a start reads a table from end t
       'event',
       'usage',
       'person',
+      // Those of a day, by kind.
+      'alert',
       'person',
       'link',
     ])

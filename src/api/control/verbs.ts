@@ -5,6 +5,7 @@
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
 import { formatMoney, type KeySummary } from '#contract'
+import { ALERT_KINDS } from '../../common/alerts-config.ts'
 import { StoreError } from '../../store/error.ts'
 import { MAX_GRACE_MS, type Store, type VerifyReport } from '../../store/store.ts'
 import { giveFirstCredit } from '../after-writing.ts'
@@ -12,12 +13,15 @@ import type { RecentTrails } from '../api-parts.ts'
 import { budgetsOfAccount } from '../budget-views.ts'
 import type { PlanNames } from '../declared-plans.ts'
 import { findExchange, notRemembered } from '../find-exchange.ts'
-import { namesOf, showAccount, showKeyAsKept } from '../show.ts'
-import type { AccountView, BudgetView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
+import { namesOf, showAccount, showAlert, showKeyAsKept } from '../show.ts'
+import type { AccountView, AlertView, BudgetView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
 import { BUDGET_VERBS, type BudgetVerbResults, type PlanBudgets, readsOf } from './budget-verbs.ts'
 import { accountNamed, keyWith } from './named.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults, refusePlan } from './people-verbs.ts'
+
+/** In one answer. */
+const MOST_ALERTS = 50
 
 export type { AccountView }
 export { VerbError }
@@ -61,6 +65,7 @@ export interface VerbResults extends PeopleVerbResults, BudgetVerbResults {
   'key.rotate': IssuedKeyView
   'key.revoke': { readonly key: KeyView }
   'ledger.verify': VerifyView
+  'alerts.list': { readonly alerts: readonly AlertView[] }
   'exchange.show': PastExchangeView
   'shadow.show': ShadowView
   'model.list': ModelNames
@@ -211,6 +216,15 @@ const VERBS: Verbs = {
   async 'ledger.verify'(store, args) {
     args.end()
     return verifyView(await store.verify())
+  },
+
+  async 'alerts.list'(store, args) {
+    const kind = args.optional('kind', args.name)
+    args.end()
+    if (kind !== undefined && !ALERT_KINDS.some(known => known === kind))
+      throw new VerbError(`alerts.list: "kind" must be one of ${ALERT_KINDS.join(', ')}, not "${kind}"`)
+    const { items } = await store.alerts.list({ kind, limit: MOST_ALERTS })
+    return { alerts: items.map(showAlert) }
   },
 
   async 'exchange.show'(store, args, { past }) {

@@ -27,6 +27,7 @@ import {
 import { LazyChart } from '../ui/lazy-chart.tsx'
 import { BUDGET_COLUMNS, budgetRows } from './budgets.tsx'
 import { ExamplesOfModels } from './examples.tsx'
+import { OwnAlerts } from './own-alerts.tsx'
 import { OutcomeBadge } from './receipt-list.tsx'
 
 export default function Overview(): VNode {
@@ -78,6 +79,7 @@ export default function Overview(): VNode {
           hint={usage.data ? plural(usage.data.total.requests, 'request') : undefined}
         />
       </Stats>
+      <OwnAlerts now={now} />
       <AccountBudgets resource={budgets} />
       {!known && (
         <Card>

@@ -60,7 +60,7 @@ export interface RemoteReads extends Promised<AllReads> {
 /** In the place of a function, which cannot be sent. */
 const TOLD = '\0told'
 /** Reads that may take long. */
-const SLOW = /^(?:store\.(?:reports|verify|list)|replicas)/
+const SLOW = /^(?:store\.(?:reports|alerts|verify|list)|replicas)/
 
 export async function createRemoteReads(parts: Omit<ReadsParts, 'isQuick'>, clock: Clock): Promise<RemoteReads> {
   const [quick, slow] = [true, false].map(isQuick => new ReadsThread({ ...parts, isQuick }, clock)) as [

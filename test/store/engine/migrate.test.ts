@@ -84,7 +84,7 @@ describe('a database', () => {
 describe('a store of an earlier version', () => {
   /** Takes back what migrations from 7 on made. */
   const NEWER =
-    'DROP TABLE budget_period; DROP TABLE alert; ALTER TABLE account DROP COLUMN budgets; ALTER TABLE key DROP COLUMN budgets; ALTER TABLE event DROP COLUMN tags; ALTER TABLE event DROP COLUMN budgets; DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches; ALTER TABLE event DROP COLUMN price; ALTER TABLE event DROP COLUMN units;'
+    'DROP TABLE budget_period; DROP TABLE low_account; DROP TABLE alert_delivery; DROP TABLE alert_receiver; DROP TABLE alert; ALTER TABLE account DROP COLUMN budgets; ALTER TABLE key DROP COLUMN budgets; ALTER TABLE event DROP COLUMN tags; ALTER TABLE event DROP COLUMN budgets; DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches; ALTER TABLE event DROP COLUMN price; ALTER TABLE event DROP COLUMN units;'
 
   /** Takes back what migrations from 3 on made. */
   function downgrade(path: string): void {

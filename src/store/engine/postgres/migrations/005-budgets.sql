@@ -283,3 +283,31 @@ BEGIN
   END LOOP;
   PERFORM set_config('tollgate.used', CAST(used AS TEXT), TRUE);
 END $$;
+
+CREATE INDEX alert_of_account ON alert (account, at, id) WHERE account IS NOT NULL;
+
+-- Where alerts are sent (`alerts.webhooks`), by name. Those from before `since` are not sent; those until `upto` have their deliveries.
+CREATE TABLE alert_receiver (
+  name  TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+  since BIGINT NOT NULL,
+  upto  BIGINT NOT NULL
+);
+
+-- An alert on its way to one receiver. While a replica sends it, `next_at` is the end of that replica's lease.
+CREATE TABLE alert_delivery (
+  alert        TEXT COLLATE "C" NOT NULL REFERENCES alert (id) ON DELETE CASCADE,
+  receiver     TEXT COLLATE "C" NOT NULL REFERENCES alert_receiver (name),
+  attempts     INTEGER NOT NULL DEFAULT 0,
+  next_at      BIGINT NOT NULL,
+  delivered_at BIGINT,
+  given_up_at  BIGINT,
+  failure      TEXT,                                -- of the last attempt
+  PRIMARY KEY (alert, receiver)
+);
+
+CREATE INDEX alert_delivery_due ON alert_delivery (receiver, next_at) WHERE delivered_at IS NULL AND given_up_at IS NULL;
+
+-- Accounts whose credit is below `alerts.low_balance`: each has its alert, and gets the next one after it was above.
+CREATE TABLE low_account (
+  account TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES account (id)
+);

@@ -1,0 +1,84 @@
+/** One attempt to bring an alert to a webhook. */
+import type { Webhook } from '../common/alerts-config.ts'
+import type { Alert } from '../store/alerts/alert-rows.ts'
+import { webhookRequest } from './webhook-request.ts'
+
+/** The result of an attempt. */
+export interface Attempted {
+  /** Null: the receiver took it. Never has the URL, which may be a secret. */
+  readonly failure: string | null
+  /** The request itself is refused: the same one will hardly be taken soon. */
+  readonly isRefused: boolean
+  /** As long as the receiver asks to wait. */
+  readonly retryAfterMs: number
+  /** The beginning of its answer. */
+  readonly answer: string
+}
+
+const TIMEOUT_MS = 10_000
+const MOST_RETRY_AFTER_MS = 86_400_000
+const MAX_ANSWER_BYTES = 1024
+/** Codes of 400 to 499 after which the same request may be taken soon. */
+const SOON: ReadonlySet<number> = new Set([408, 425, 429])
+
+export interface DeliverParts {
+  readonly nowMs: number
+  /** Ends the attempt early. */
+  readonly end?: AbortSignal
+  /** For tests. */
+  readonly timeoutMs?: number
+}
+
+/** Never throws. */
+export async function deliver(
+  webhook: Pick<Webhook, 'url' | 'format' | 'secret'>,
+  alert: Alert,
+  { nowMs, end, timeoutMs = TIMEOUT_MS }: DeliverParts,
+): Promise<Attempted> {
+  const { headers, body } = webhookRequest(webhook, alert, nowMs)
+  const timeout = AbortSignal.timeout(timeoutMs)
+  try {
+    const response = await fetch(webhook.url, {
+      method: 'POST',
+      headers,
+      body,
+      // Another host must not get it.
+      redirect: 'manual',
+      signal: end ? AbortSignal.any([end, timeout]) : timeout,
+    })
+    const { status } = response
+    const answer = await beginningOf(response)
+    const attempted = { isRefused: false, retryAfterMs: 0, answer }
+    if (response.ok) return { ...attempted, failure: null }
+    const isRefused = status >= 300 && status < 500 && !SOON.has(status)
+    const why = status >= 300 && status < 400 ? 'redirects are not followed' : ''
+    const failure = `HTTP ${status}${why === '' ? '' : `: ${why}`}`
+    return { ...attempted, failure, isRefused, retryAfterMs: retryAfterOf(response, nowMs) }
+  } catch (error) {
+    return { failure: reasonOf(error), isRefused: false, retryAfterMs: 0, answer: '' }
+  }
+}
+
+/** In seconds, or as a date. */
+function retryAfterOf({ headers }: Response, nowMs: number): number {
+  const written = headers.get('retry-after') ?? ''
+  const ms = /^\d+$/.test(written) ? 1000 * Number(written) : Date.parse(written) - nowMs
+  return Number.isNaN(ms) ? 0 : Math.min(MOST_RETRY_AFTER_MS, Math.max(0, ms))
+}
+
+async function beginningOf({ body }: Response): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of body ?? []) {
+    pieces.push(piece)
+    size += piece.length
+    if (size >= MAX_ANSWER_BYTES) break
+  }
+  return Buffer.concat(pieces).toString('utf8', 0, MAX_ANSWER_BYTES)
+}
+
+function reasonOf(error: unknown): string {
+  const { cause, name } = error as Error & { readonly cause?: { readonly code?: string } }
+  if (name === 'TimeoutError' || name === 'AbortError') return 'no answer in time'
+  return cause?.code ?? 'the connection failed'
+}
