@@ -20,6 +20,7 @@ import type { Overload } from './request/http/overload.ts'
 import { THREAD_WORK, type Work } from './request/http/owners.ts'
 import { createVia } from './request/http/via.ts'
 import { runPlan } from './request/pipeline/runner.ts'
+import { sendBudgets } from './request/send/budgets-reply.ts'
 import { sendChat } from './request/send/chat.ts'
 import { sendCount } from './request/send/count.ts'
 import { answerEarly } from './request/send/early.ts'
@@ -281,6 +282,8 @@ export class Gateway {
         return Promise.resolve(sendModel(exchange, ctx.state['id'] as string))
       case 'receipt':
         return sendReceipt(exchange, ctx.state['id'] as string, this.#parts.findRecent)
+      case 'budgets':
+        return sendBudgets(exchange)
       case 'response':
         return sendKept(exchange, ctx.state['id'] as string)
     }

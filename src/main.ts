@@ -177,6 +177,7 @@ async function start(parts: StartParts): Promise<Running> {
     past,
     models: () => modelNames(reloads.generation().configuration),
     plans: () => reloads.generation().configuration.plans,
+    budgetsOf: plan => reloads.generation().configuration.plans?.get(plan)?.budgets ?? [],
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
   })
   parts.undo.push(control.close)

@@ -48,7 +48,7 @@ export default definePlugin({
   // Another model has other targets.
   before: ({ budgets = [] }: Settings) => (budgets.some(({ then = 'refuse' }) => then !== 'refuse') ? ['targets'] : []),
   gives: ['hold'],
-  uses: ['ledger', 'budgets', 'catalog', 'clock', 'log', 'buckets'],
+  uses: ['ledger', 'budgets', 'plans', 'catalog', 'clock', 'log', 'buckets'],
   settings: {
     type: 'object',
     additionalProperties: false,

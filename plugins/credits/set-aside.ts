@@ -11,6 +11,7 @@ import {
   type Model,
   mayUse,
   type NanoUsd,
+  type Plans,
   type Price,
   type Refusal,
   refuse,
@@ -43,6 +44,7 @@ export interface SetAsideParts {
 
 export interface SetAsideBooks extends Books {
   readonly catalog: Catalog
+  readonly plans: Plans
   readonly budgets: Budgets
 }
 
@@ -150,7 +152,7 @@ function noteCap({ exchange, setHeader }: SetAsideParts, chat: Chat | null, aske
 function otherModel({ exchange, books }: SetAsideParts, { rule: { then = 'refuse' } }: ChainedBudget): Model | null {
   if (then === 'refuse' || exchange.targets !== undefined || exchange.chat?.forModel === undefined) return null
   const model = books.catalog.find(then)
-  return model !== undefined && mayUse(model, exchange.key) ? model : null
+  return model !== undefined && mayUse(model, exchange.key, books.plans.of(exchange.account)) ? model : null
 }
 
 /** Whether the other model takes the request. It may be the one that was asked for. */

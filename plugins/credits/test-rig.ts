@@ -107,6 +107,7 @@ export async function rig({
     log: { info: write('info'), warn: write('warn'), error: write('error') },
     buckets: createBuckets(clock),
     budgets: createBudgets(clock, () => plan),
+    plans: { find: () => undefined, of: () => undefined },
     catalog: { find: (id: string) => models.find(model => model.id === id), list: () => models },
   }
   /** As they are now. */

@@ -307,7 +307,9 @@ describe('a token that is good', () => {
 
 describe('the plan of a token', () => {
   const PLANS = createPlans({
-    plans: new Map(['default', 'pro', 'free'].map(name => [name, { name, models: null, limits: [], weight: 1 }])),
+    plans: new Map(
+      ['default', 'pro', 'free'].map(name => [name, { name, models: null, limits: [], budgets: [], weight: 1 }]),
+    ),
   })
   const MAP = { plan_claim: 'groups', plans: { staff: 'pro', everyone: 'free' } }
   const run = async (settings: object, claims: object, plans = PLANS) => {

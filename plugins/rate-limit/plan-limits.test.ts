@@ -7,7 +7,7 @@ import { createSteps, type StepRequest } from '../../test/helpers/step.ts'
 import rateLimit from './index.ts'
 
 const rate = (text: string) => parseRate(text)
-const plan = (name: string, limits: Plan['limits']): Plan => ({ name, models: null, limits, weight: 1 })
+const plan = (name: string, limits: Plan['limits']): Plan => ({ name, models: null, limits, budgets: [], weight: 1 })
 const key = { id: 'key_1', accountId: 'acct_1' } as Key
 const account = (id: string, plan: string) => ({ id, plan }) as Account
 const chat = { cap: 100, choices: 1, bytes: Buffer.alloc(400) } as Chat

@@ -2,8 +2,9 @@
  * What the account API answers: for the description of the API (openapi.ts), for the types of views.ts, and for a test that
  * holds every answer of the real server against it. Every property is always there; what may be missing is null.
  */
-import { EVERY, type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
+import { type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
 import { ALERT_VIEWS } from './alert-schemas.ts'
+import { BUDGET_VIEWS } from './budget-schemas.ts'
 import { MODEL_VIEWS } from './model-schemas.ts'
 import { cost, counts, tier } from './money-schemas.ts'
 import { type Fits, maybe, type Properties, type Schema, shape } from './schema.ts'
@@ -98,27 +99,6 @@ const VIEWS = {
     ),
   }),
   IssuedKeyView: view('A key with its secret: the only time it is shown.', { key: ref('KeyView'), token: text }),
-  BudgetView: view('A limit on what is spent in a period, with what is left of it.', {
-    place: says(text, 'Where it is written: account, key, plan NAME or policy NAME/STEP.'),
-    name: text,
-    per: says(
-      maybe(text),
-      'account, key, caller or tag NAME; null: it is of a policy, and zone, at and then are null too.',
-    ),
-    key_id: says(maybe(text), 'The key that it limits.'),
-    key: says(maybe(text), 'Its name.'),
-    value: says(maybe(text), 'The value of a tag that it limits; null: a key, or the whole account.'),
-    every: oneOf(...EVERY),
-    zone: says(maybe(text), 'The time zone in which its days begin.'),
-    amount: money,
-    spent: says(money, 'By requests that began in this period.'),
-    held: says(money, 'Set aside for those of them that are in progress.'),
-    left: says(money, 'amount - spent - held, and never below 0.'),
-    start: says(maybe(time), 'Of this period; null: it is for life.'),
-    resets_at: says(maybe(time), 'When the next period begins; null: never.'),
-    at: says(maybe(list(text)), 'At which parts of the amount there is an alert.'),
-    then: says(maybe(text), 'refuse, or the model that answers what it cannot pay.'),
-  }),
   EntryView: view("A line of an account's ledger.", {
     id: text,
     kind: says(oneOf('credit', 'charge', 'correction'), 'correction: a recovered charge became what its usage says.'),
@@ -320,6 +300,7 @@ const VIEWS = {
     targets: list(ref('TargetHealthView')),
   }),
   ...ALERT_VIEWS,
+  ...BUDGET_VIEWS,
   ProblemView: view('What is wrong in a file.', {
     file: text,
     line: count,

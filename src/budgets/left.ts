@@ -72,7 +72,16 @@ const NO_KEY = { id: '', name: '' }
  *
  * @param nowMs milliseconds since the epoch
  */
-export function budgetsLeft({ account, keys, budgetsOf, uses }: BudgetSources, nowMs: number): readonly BudgetLeft[] {
+export function budgetsLeft(sources: BudgetSources, nowMs: number): readonly BudgetLeft[] {
+  return listed(sources, nowMs, ['key'])
+}
+
+/** @param perKey the budgets of a plan that each key is listed with, used or not */
+function listed(
+  { account, keys, budgetsOf, uses }: BudgetSources,
+  nowMs: number,
+  perKey: readonly BudgetPer[],
+): readonly BudgetLeft[] {
   const plan = budgetsOf(account.plan)
   const place = `plan ${account.plan}`
   const rows = new Map(uses.map(use => [rowName(use), use]))
@@ -80,7 +89,8 @@ export function budgetsLeft({ account, keys, budgetsOf, uses }: BudgetSources, n
   const ofAccount: Spender = { account, key: NO_KEY }
   const ofKey = (key: BudgetKey): BudgetLeft[] => {
     const spender: Spender = { account: { name: account.name }, key }
-    return [...ofOwners(spender, nowMs), ...chainOf(ofAll('key'), place, spender, nowMs)]
+    const ofPlan = perKey.flatMap(ofAll)
+    return [...ofOwners(spender, nowMs), ...chainOf(ofPlan, place, spender, nowMs)]
       .filter(budget => key.revokedAt === null || rows.has(rowName(budget)))
       .map(budget => leftOf(budget, rows.get(rowName(budget)), { id: key.id, name: key.name }))
   }
@@ -89,7 +99,7 @@ export function budgetsLeft({ account, keys, budgetsOf, uses }: BudgetSources, n
       leftOf(budget, rows.get(rowName(budget)), null),
     ),
     ...keys.flatMap(ofKey),
-    ...uses.flatMap(use => ofRow(use, { plan, place, keys, nowMs }) ?? []),
+    ...uses.flatMap(use => ofRow(use, { plan, place, keys, nowMs, perKey }) ?? []),
   ]
 }
 
@@ -99,7 +109,7 @@ export function budgetsLeftOfKey(
   nowMs: number,
 ): readonly BudgetLeft[] {
   const { key } = sources
-  return budgetsLeft({ ...sources, keys: [key] }, nowMs).filter(budget => budget.value === null)
+  return listed({ ...sources, keys: [key] }, nowMs, ['key', 'caller']).filter(budget => budget.value === null)
 }
 
 /** In one period a budget has one row. */
@@ -126,10 +136,11 @@ interface RowContext {
   readonly place: string
   readonly keys: readonly BudgetKey[]
   readonly nowMs: number
+  readonly perKey: readonly BudgetPer[]
 }
 
 /** A row whose budget is known by the row alone; undefined: it is in the list already, or its budget was removed. */
-function ofRow(use: Use, { plan, place, keys, nowMs }: RowContext): BudgetLeft | undefined {
+function ofRow(use: Use, { plan, place, keys, nowMs, perKey }: RowContext): BudgetLeft | undefined {
   const parts = partsOf(use.budget)
   const { start, end } = use
   const found = { place: parts.place, ...subjectOf(parts, keys), start, end }
@@ -141,6 +152,7 @@ function ofRow(use: Use, { plan, place, keys, nowMs }: RowContext): BudgetLeft |
   if (parts.place !== place) return undefined
   const rule = plan.find(each => budgetName(each) === parts.name && each.every === parts.every)
   if (rule === undefined || rule.per === 'account' || rule.per === 'key') return undefined
+  if (found.key && perKey.includes(rule.per)) return undefined
   // Another zone makes other periods: the row of the one before counts nothing any more.
   if (periodAt(rule.every, rule.zone ?? 'UTC', nowMs).start !== start) return undefined
   return { ...found, ...ofRule(rule), ...sums(rule.amount, use) }

@@ -1,9 +1,28 @@
 /** The part of gateway.yaml about people: where the dashboard is, what browsers call it, and who may make an account. */
 
+import { unit } from '#contract'
 import type { Address, Configuration } from './configuration.ts'
 import type { GatewayShape } from './file-shapes.ts'
 import { isLoopback, urlHost } from './listen-address.ts'
+import { map, text } from './schema-parts.ts'
 import type { Source } from './yaml/source.ts'
+
+const REGISTRATION_MODES = ['open', 'invitation', 'closed']
+
+/** The key of gateway.yaml. */
+export const REGISTRATION_SCHEMA = map(
+  'Who can create an account on the dashboard.',
+  {
+    mode: {
+      enum: REGISTRATION_MODES,
+      description:
+        'open: everyone; invitation: people with an invitation link from an operator; closed: nobody, and links can only add people to existing accounts. Default: invitation.',
+    },
+    credit: { ...unit('money'), description: 'With mode: open, the credit of a new account. Default: 0.' },
+    plan: text('With mode: open, the plan of a new account. Default: default.'),
+  },
+  { instead: { of: `^(${REGISTRATION_MODES.join('|')})$`, write: '{ mode: VALUE }' } },
+)
 
 type People = Pick<Configuration, 'dashboard' | 'dashboardUrl' | 'publicUrl' | 'registration'>
 

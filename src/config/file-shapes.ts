@@ -1,5 +1,5 @@
 /** gateway.yaml and policies as they are after the schemas have accepted them: units parsed, defaults filled in. */
-import type { Modality, NanoUsd, PlanLimit, PriceFeature, RouteKind, Tier, Unit } from '#contract'
+import type { Budget, Modality, NanoUsd, PlanLimit, PriceFeature, RouteKind, Tier, Unit } from '#contract'
 import type { AlertKind } from '../common/alerts-config.ts'
 import type { DialectName, ProfileName } from '../providers/dialects/dialect-names.ts'
 
@@ -96,6 +96,7 @@ export interface RouteShape {
 export interface PlanShape {
   readonly models?: readonly string[]
   readonly limits: readonly PlanLimit[]
+  readonly budgets: readonly Budget[]
   readonly weight?: number
 }
 

@@ -1,7 +1,8 @@
 /** `plans`: what the accounts of each plan may use, how fast, and their share of the gateway's work. */
-import { fitsPattern, type Plan, type PlanLimit, unit } from '#contract'
+import { BUDGET_SCHEMA, type Budget, fitsPattern, type Plan, type PlanLimit, problemsOfBudgets, unit } from '#contract'
 import type { Configuration } from './configuration.ts'
 import type { GatewayShape, PlanShape } from './file-shapes.ts'
+import { checkThen } from './policy/then-models.ts'
 import type { ModelNames } from './policy/when-models.ts'
 import { map, whole } from './schema-parts.ts'
 import { didYouMean, listed } from './yaml/problem.ts'
@@ -60,6 +61,14 @@ const PLAN = map('A plan.', {
     items: LIMIT,
     default: [],
   },
+  budgets: {
+    type: 'array',
+    maxItems: 20,
+    description:
+      'Limits on spending in a period. The requests of its accounts count in them, in all policies together.',
+    items: BUDGET_SCHEMA,
+    default: [],
+  },
   weight: whole(
     'The share of an account in the work of a busy gateway, relative to the weights of others. Default: 4 for a plan under overload.prefer, else 1.',
     1,
@@ -90,15 +99,16 @@ export function buildPlans(source: Source, shape: GatewayShape, names: ModelName
   checkMentions(source, shape, declared)
   const plans = new Map<string, Plan>()
   const standard = (name: string) => (prefer.includes(name) ? PREFERRED : 1)
-  const shapes: Readonly<Record<string, PlanShape>> = { [DEFAULT_PLAN]: { limits: [] }, ...shape.plans }
+  const shapes: Readonly<Record<string, PlanShape>> = { [DEFAULT_PLAN]: { limits: [], budgets: [] }, ...shape.plans }
   for (const [name, plan] of Object.entries(shapes)) {
     const at = pointer('plans', name)
     const remains = source.remains<PlanShape>(at, plan)
     if (remains === null) continue
     checkPlanModels(source, `${at}/models`, remains.models, names, shape.routes)
     checkPlanLimits(source, `${at}/limits`, remains.limits)
-    const { models = null, limits, weight = standard(name) } = plan
-    if (source.sound(at)) plans.set(name, { name, models, limits, weight })
+    checkPlanBudgets(source, `${at}/budgets`, remains.budgets, names)
+    const { models = null, limits, budgets, weight = standard(name) } = plan
+    if (source.sound(at)) plans.set(name, { name, models, limits, budgets, weight })
   }
   return plans
 }
@@ -155,6 +165,15 @@ function checkPlanModels(
     const suggestion = id === undefined ? didYouMean(model, known) : `write ${JSON.stringify(id)}`
     source.report(here, message, { rule: 'unknown-model', suggestion })
   }
+}
+
+/** Beyond the schema: names, time zones, and the models of `then`. */
+function checkPlanBudgets(source: Source, at: string, budgets: readonly Budget[] | undefined, names: ModelNames): void {
+  if (!Array.isArray(budgets) || budgets.some((_, i) => !source.sound(`${at}/${i}`))) return
+  for (const { at: place, message } of problemsOfBudgets(budgets)) {
+    source.report(at + place, message, { rule: 'wrong-value' })
+  }
+  checkThen(source, at, budgets, names)
 }
 
 /** Two limits of one kind, for the same and in the same time, would be one bucket of two sizes. */

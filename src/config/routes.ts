@@ -50,6 +50,7 @@ const KINDS: Readonly<Record<string, Exclude<RouteKind, 'raw'>>> = {
   '/v1/models': 'models',
   '/v1/models/{id}': 'model',
   '/v1/receipts/{id}': 'receipt',
+  '/v1/budgets': 'budgets',
 }
 /**
  * What a path is for. A prefix makes a door of its own, with another policy: `/office/v1/chat/completions` is for clients
@@ -70,7 +71,7 @@ function prefixOf(path: string): string {
 const COUNTS: Readonly<Partial<Record<RouteKind, string>>> = { messages: '/count_tokens', responses: '/input_tokens' }
 const doesCount = (path: string) => Object.values(COUNTS).some(end => path.endsWith(end))
 
-const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}']
+const DEFAULT_PATHS = ['/v1/models', '/v1/models/{id}', '/v1/receipts/{id}', '/v1/budgets']
 const OWN_PATHS = ['/livez', '/readyz', '/metrics']
 const RAW_ONLY = ['methods', 'provider', 'upstream_path', 'models', 'price', 'hold'] as const
 

@@ -4,6 +4,7 @@
  */
 import { unit } from '#contract'
 import { ALERTS_SCHEMA } from './alerts-section.ts'
+import { REGISTRATION_SCHEMA } from './dashboard.ts'
 import { knowing } from './hints.ts'
 import { PLANS_SCHEMA } from './plan-section.ts'
 import { PROVIDER } from './provider-schema.ts'
@@ -198,7 +199,7 @@ const ROUTE = map(
     },
     policy: { type: 'string', ...POLICY_NAME, description: 'The policy: policies/NAME.yaml beside this file.' },
     kind: {
-      enum: ['chat', 'messages', 'responses', 'response', 'models', 'model', 'receipt', 'raw'],
+      enum: ['chat', 'messages', 'responses', 'response', 'models', 'model', 'receipt', 'budgets', 'raw'],
       description:
         'The kind of endpoint. Default: derived from the path, except raw (bytes pass unchanged), which must be set.',
     },
@@ -248,8 +249,6 @@ const ROUTE = map(
   { required: ['path', 'policy'] },
 )
 
-const REGISTRATION_MODES = ['open', 'invitation', 'closed']
-
 /** The whole of gateway.yaml. */
 export const GATEWAY_SCHEMA = map(
   'The configuration of a Tollgate gateway.',
@@ -281,19 +280,7 @@ export const GATEWAY_SCHEMA = map(
     public_url: text(
       'The base URL for clients when a proxy is in front of the gateway: https://api.example.com/v1. It must end in /v1. The dashboard shows it. Default: the address of `listen`.',
     ),
-    registration: map(
-      'Who can create an account on the dashboard.',
-      {
-        mode: {
-          enum: REGISTRATION_MODES,
-          description:
-            'open: everyone; invitation: people with an invitation link from an operator; closed: nobody, and links can only add people to existing accounts. Default: invitation.',
-        },
-        credit: { ...unit('money'), description: 'With mode: open, the credit of a new account. Default: 0.' },
-        plan: text('With mode: open, the plan of a new account. Default: default.'),
-      },
-      { instead: { of: `^(${REGISTRATION_MODES.join('|')})$`, write: '{ mode: VALUE }' } },
-    ),
+    registration: REGISTRATION_SCHEMA,
     store: text(
       'The store for accounts, keys and the ledger: sqlite:PATH (relative to this file), postgres://USER@HOST/DATABASE, or memory. A password as ${NAME} or ${file:PATH}.',
       {

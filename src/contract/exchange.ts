@@ -122,7 +122,16 @@ export interface TrailEntry {
 export type OnDisconnect = 'cancel' | 'drain'
 
 /** What a route is for: it decides what stands behind the last step, and which facts can exist. */
-export type RouteKind = 'chat' | 'messages' | 'responses' | 'response' | 'models' | 'model' | 'receipt' | 'raw'
+export type RouteKind =
+  | 'chat'
+  | 'messages'
+  | 'responses'
+  | 'response'
+  | 'models'
+  | 'model'
+  | 'receipt'
+  | 'budgets'
+  | 'raw'
 
 /** Whether a model is asked on such a route, in whatever format its clients speak: then there are `chat`, `model`, `targets`. */
 export function asksModel(kind: RouteKind): boolean {

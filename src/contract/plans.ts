@@ -1,5 +1,6 @@
 /** Plans: what the accounts of each may use, how fast, and their share of the gateway's work. */
 import type { Account } from './account.ts'
+import type { Budget } from './budget.ts'
 import type { Rate } from './quantities.ts'
 
 /** The owner of a limit. `caller` is a key or the subject of a token: the id of the fact `key`. */
@@ -20,6 +21,8 @@ export interface Plan {
   /** Ids of models, or patterns; null: all public ones. */
   readonly models: readonly string[] | null
   readonly limits: readonly PlanLimit[]
+  /** In which requests of its accounts count. */
+  readonly budgets: readonly Budget[]
   /** The share of an account in the gateway's work while there is more work than time, relative to others. */
   readonly weight: number
 }

@@ -76,7 +76,17 @@ export class LineError extends Error {
 }
 
 const OUTCOMES: readonly string[] = ['answered', 'refused', 'failed', 'client_left', 'cut']
-const KINDS: readonly string[] = ['chat', 'messages', 'responses', 'response', 'models', 'model', 'receipt', 'raw']
+const KINDS: readonly string[] = [
+  'chat',
+  'messages',
+  'responses',
+  'response',
+  'models',
+  'model',
+  'receipt',
+  'budgets',
+  'raw',
+]
 
 /** Throws a `LineError` for a text that is no line of this version. */
 export function parseLine(text: string): LogLine {

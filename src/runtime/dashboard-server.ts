@@ -66,7 +66,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     },
     origins,
     baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
-    budgetsOf: () => [],
+    budgetsOf: plan => configuration().plans?.get(plan)?.budgets ?? [],
     models: () => parts.generation().catalog.list(),
     plans: () => configuration().plans,
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),

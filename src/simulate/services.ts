@@ -31,7 +31,7 @@ export function standInServices(given: RealServices & Partial<Services>): Servic
     cache: cacheOf(''),
     versions,
     ledger: createLedger(),
-    budgets: createBudgets(given.clock, () => []),
+    budgets: createBudgets(given.clock, plan => given.plans.find(plan)?.budgets ?? []),
     log: { info() {}, warn() {}, error() {} },
     ...given,
   }

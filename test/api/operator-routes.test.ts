@@ -261,7 +261,7 @@ describe('accounts', () => {
   })
 
   test('have declared plans only, where there are any', async () => {
-    const plan = (name: string) => [name, { name, models: null, limits: [], weight: 1 }] as const
+    const plan = (name: string) => [name, { name, models: null, limits: [], budgets: [], weight: 1 }] as const
     const declared = new Map([plan('default'), plan('pro')])
     await using rig = await startRig({ parts: { plans: () => declared } })
     const operator = await rig.operator()

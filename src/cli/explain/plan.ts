@@ -139,6 +139,7 @@ function behindSteps({ kind, raw, path }: RouteConfig): string {
   }
   if (asksModel(kind)) return 'the request is sent to the first of the targets that can take it'
   if (kind === 'receipt') return 'the receipt is looked up in the ledger; no provider is asked'
+  if (kind === 'budgets') return 'the budgets are looked up in the ledger; no provider is asked'
   if (kind === 'response') return 'the response is looked up in the store; no provider is asked'
   return 'the catalog answers from this configuration; no provider is asked'
 }

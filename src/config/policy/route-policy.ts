@@ -1,6 +1,6 @@
 /** Whether a policy fits the route that uses it: who may come in, what can be known there, and who pays. */
 
-import { asksModel, type FactName } from '#contract'
+import { asksModel, type FactName, type RouteKind } from '#contract'
 import type { RouteConfig } from '../configuration.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Rule } from '../yaml/rules.ts'
@@ -46,12 +46,19 @@ function checkOpen(route: FittingRoute, policy: LoadedPolicy, given: Set<FactNam
   }
   const { why, remedy } = missing(policy, step => step.gives.includes('key'), 'api-key')
   const start = `the policy "${policy.name}" gives no key${why}`
-  if (route.kind === 'receipt' || route.kind === 'response')
-    complain('open-route', `${start}, and a ${route.kind} is for the owner of a key`, remedy)
+  const owned = OWNED[route.kind]
+  if (owned !== undefined) complain('open-route', `${start}, and ${owned} for the owner of a key`, remedy)
   else if (!route.public) {
     const suggestion = `${remedy}, or say "public: true" on the route if that is meant`
     complain('open-route', `${start}, so ${route.path} would be open to anyone`, suggestion)
   }
+}
+
+/** Answers that are for the owner of a key alone. */
+const OWNED: Readonly<Partial<Record<RouteKind, string>>> = {
+  receipt: 'a receipt is',
+  response: 'a response is',
+  budgets: 'budgets are',
 }
 
 function checkChat(policy: LoadedPolicy, given: Set<FactName>, complain: Complain): void {

@@ -1,0 +1,36 @@
+/** `GET /v1/budgets`: the budgets of a key and of its account, with what is left of each. */
+import { formatMoney, refuse } from '#contract'
+import { type BudgetLeft, budgetsLeftOfKey } from '../../budgets/left.ts'
+import type { Reply } from '../finish.ts'
+import type { LiveExchange } from './live-exchange.ts'
+import { jsonReply } from './reply.ts'
+
+export async function sendBudgets(exchange: LiveExchange): Promise<Reply> {
+  const { account, key, generation, host } = exchange
+  if (account === undefined || key === undefined) throw refuse('unauthorized')
+  const now = host.clock.now()
+  const uses = await host.store.listBudgetUses(account.id, now)
+  const budgetsOf = (plan: string) => generation.plans.find(plan)?.budgets ?? []
+  const budgets = budgetsLeftOfKey({ account, key, budgetsOf, uses }, now)
+  return jsonReply(exchange, { object: 'list', data: budgets.map(entryOf) })
+}
+
+/** Money in dollars with nine decimals, times in seconds since the epoch, as in receipts. */
+function entryOf({ name, place, per, key, every, zone, amount, spent, held, left, start, end, then }: BudgetLeft) {
+  return {
+    object: 'budget',
+    name,
+    place,
+    per,
+    key: key?.id ?? null,
+    every,
+    zone,
+    amount: formatMoney(amount),
+    spent: formatMoney(spent),
+    held: formatMoney(held),
+    left: formatMoney(left),
+    start: end === null ? null : Math.floor(start / 1000),
+    resets_at: end === null ? null : Math.floor(end / 1000),
+    then,
+  }
+}
