@@ -182,13 +182,13 @@ describe('a budget that is carried', () => {
       'of the whole proxy: one of each account',
       'max_budget: 1000, budget_duration: 30d, timezone: Europe/Berlin',
       [{ per: 'account', amount: '$1000', every: 'month', zone }],
-      /there is no budget over all accounts/,
+      /a budget cannot span accounts/,
     ],
     [
       'of the whole proxy for life',
       'max_budget: 1000, timezone: Europe/Berlin',
       [{ per: 'account', amount: '$1000', every: 'life' }],
-      /there is no budget over all accounts/,
+      /a budget cannot span accounts/,
     ],
     [
       'of users, by the older names',

@@ -4,11 +4,11 @@
  */
 
 import { wholeOf } from '../../catalog/decimal.ts'
-import { budgetsOf } from './budgets.ts'
 import { type Deployment, dropsParams, readDeployments } from './deployments.ts'
 import { addAliases, fallbacksOf, idOf } from './fallbacks.ts'
 import { keyCommands } from './keys.ts'
 import type { ModelParts } from './known-prices.ts'
+import { budgetsOf } from './litellm-budgets.ts'
 import { type ModelYaml, modelOf } from './models.ts'
 import { policyOf } from './policy.ts'
 import { rawPolicy, rawRoutes } from './raw-models.ts'

@@ -1,7 +1,7 @@
 /** What keys are made with by default in LiteLLM, as the command lines that make such ones here. */
 
 import { quoted } from '../shell.ts'
-import { budgetOptions, type ImportedBudgets } from './budgets.ts'
+import { budgetOptions, type ImportedBudgets } from './litellm-budgets.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, ListValue } from './read.ts'
 import type { Remarks } from './remarks.ts'

@@ -1,7 +1,8 @@
 /** Models that answer no chats, such as those for embeddings: each is on a raw route of its provider, at its price. */
-import type { BudgetYaml } from './budgets.ts'
+
 import type { Deployment } from './deployments.ts'
 import { type ModelParts, rawPriceOf } from './known-prices.ts'
+import type { BudgetYaml } from './litellm-budgets.ts'
 import { RAW_PATHS, type RawUse } from './raw-paths.ts'
 
 /** A route as gateway.yaml has it. */

@@ -22,7 +22,7 @@ export interface BudgetYaml extends Period {
 export interface ImportedBudgets {
   /** Of the step `credits`. */
   readonly rules: readonly BudgetYaml[]
-  /** What a key may spend in its life, such as `$10`. */
+  /** The limit of a key for its life, such as `$10`. */
   readonly cap: string | null
   /** Of each account: a command sets them. */
   readonly ofAccounts: readonly Period[]
@@ -76,7 +76,7 @@ export function budgetsOf({ settings, defaults, hasRaw, remarks }: Sources): Imp
   }
   const all = settings === null ? [] : [periodOf(settings, OF_ALL, parts) ?? []].flat()
   if (all.length > 0) {
-    const why = 'there is no budget over all accounts: each account has this one'
+    const why = 'a budget cannot span accounts: each account has this one'
     remarks.add('changed', settings!.peek(OF_ALL.amount)!, why, 'divide the amount by the number of accounts')
   }
   const rules = [
@@ -147,10 +147,10 @@ function periodsOf(fields: Fields | null, parts: Parts): Period[] {
 /** Zero: the text is not an amount. */
 const nanoOf = (text: string): bigint => scaled(text, 9)?.value ?? 0n
 
-/** What an amount is at most, in nano-dollars: a whole number of 64 bits. */
+/** The largest amount, in nano-dollars: a whole number of 64 bits. */
 const MOST = 2n ** 63n - 1n
 
-/** Null: there is none, or it cannot be carried, and a remark says why. */
+/** Null: the file has no such budget, or it cannot be carried, and a remark says why. */
 function periodOf(fields: Fields, names: Names, { zone, remarks }: Parts): Period | null {
   const amount = fields.text(names.amount)
   const length = fields.text(names.length)
