@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 test.each([
   ['check', /^OK: 4 providers, 6 models, /m],
-  ['test', /^5 tests passed/m],
+  ['test', /^6 tests passed/m],
 ])('npx tollgate %s', async (command, said) => {
   expect(commands).toContain(`npx tollgate ${command}`)
   const { code, out, err } = await runCommand(folder, [command], { env })
