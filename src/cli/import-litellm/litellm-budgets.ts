@@ -85,7 +85,12 @@ export function budgetsOf({ settings, defaults, hasRaw, remarks }: Sources): Imp
     ...ofKeys.map(period => ({ per: 'key' as const, ...period })),
   ]
   if (hasRaw && rules.length > 0)
-    remarks.add('changed', settings!, 'chats and raw routes have two policies, and each counts its own budgets')
+    remarks.add(
+      'changed',
+      settings!,
+      'chats and raw routes have two policies, and each counts its own budgets',
+      'budgets of a plan count in all policies',
+    )
   return { rules, cap: cap?.amount ?? null, ofAccounts: ofTeams(settings, parts) }
 }
 
@@ -118,7 +123,12 @@ function ofTeams(settings: Fields | null, parts: Parts): Period[] {
   const periods = periodsOf(params, parts)
   if (params) remarks.rest(params, 'team')
   if (periods.length > 0)
-    remarks.add('yours', params!, 'accounts have no default budget', 'run account budget for each account')
+    remarks.add(
+      'yours',
+      params!,
+      'the budget of a team is one of its account',
+      'run account budget for each, or write it into the plan default in gateway.yaml',
+    )
   return periods
 }
 
