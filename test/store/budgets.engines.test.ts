@@ -183,19 +183,53 @@ onEveryEngine(() => {
       expect(alerts(store)).toHaveLength(5)
     })
 
-    test('a hold that has no room even without the others reaches 100 %', async () => {
+    test('a hold that has no room even without the others reaches 100 %, when most is spent', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
-      const day = budget('day', 100n)
-      await hold('req_1', 60n, day)
-      await settle('req_1', 60n)
-      await hold('req_2', 30n, day)
-      expect(await hold('req_3', 40n, day)).toMatchObject({ held: false, onHold: 30n })
+      const day = budget('day', 100n, { marks: [80, 90, 100] })
+      await hold('req_1', 79n, day)
+      await settle('req_1', 79n)
+      // One large request says nothing about the budget, and takes no alert from it.
+      expect(await hold('req_2', 90n, day)).toMatchObject({ held: false })
       expect(alerts(store)).toEqual([])
-      const refused = [await hold('req_4', 41n, day), await hold('req_5', 41n, day)]
+      store.clock.ms++
+      await hold('req_3', 1n, day)
+      await settle('req_3', 1n)
+      expect(alerts(store)).toEqual(['day 80% 80'])
+      await hold('req_4', 5n, day)
+      expect(await hold('req_5', 20n, day)).toMatchObject({ held: false, onHold: 5n })
+      expect(alerts(store)).toEqual(['day 80% 80'])
+      store.clock.ms++
+      const refused = [await hold('req_6', 21n, day), await hold('req_7', 21n, day)]
       expect(refused.map(({ held }) => held)).toEqual([false, false])
-      expect(alerts(store)).toEqual(['day 100% 60', 'day 80% 60'])
+      expect(alerts(store)).toEqual(['day 80% 80', 'day 100% 80'])
       expect(store.reads.verify().violations).toEqual([])
+    })
+
+    test('a limit that was lowered for a while takes no alert from the one before', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      await hold('req_1', 50n, budget('day', 100n))
+      await settle('req_1', 50n)
+      expect(await hold('req_2', 10n, budget('day', 40n))).toMatchObject({ held: false })
+      expect(await hold('req_3', 10n, budget('day', 40n))).toMatchObject({ held: false })
+      expect(alerts(store)).toEqual(['day 100% 50'])
+      store.clock.ms++
+      await hold('req_4', 30n, budget('day', 100n))
+      await settle('req_4', 30n)
+      expect(alerts(store)).toEqual(['day 100% 50', 'day 80% 80'])
+    })
+
+    test('an alert names the limit that was compared, which may be newer than the hold', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      await hold('req_1', 90n, budget('day', 100n))
+      await hold('req_2', 80n, budget('day', 200n))
+      await settle('req_2', 80n)
+      await settle('req_1', 90n)
+      expect(alerts(store)).toEqual(['day 80% 170'])
+      const [row] = rowsOf(store, 'SELECT id FROM alert')
+      expect(row!['id']).toMatch(/ 80 200$/)
     })
 
     test('a limit that was raised has its marks again', async () => {
