@@ -1,6 +1,7 @@
 /** Budgets in the ledger: limits on spending in a period. */
 import { describe, expect, test } from 'vitest'
 import type { HoldBudget } from '#contract'
+import { createBudgetUseReader } from '../../src/store/money/budget-uses.ts'
 import { HOLD_FIELDS, holdRecord } from '../../src/store/money/ledger-fields.ts'
 import { afterDeath, aHold, aSettle, fund, onEveryEngine, onPostgres, type TestStore, testStore } from './helpers.ts'
 
@@ -98,6 +99,37 @@ onEveryEngine(() => {
     expect(store.reads.listBudgetUses(account, MIDNIGHT + DAY_MS - 1)).toEqual([
       { budget: 'app', start: MIDNIGHT, end: MIDNIGHT + DAY_MS, amount: 100n, held: 0n, spent: 30n },
     ])
+  })
+
+  test('the periods of now are found without those that are over', async () => {
+    const store = await openStore()
+    const { accountId, hold } = await prepared(store)
+    await hold('req_1', 1n, budget('b', 100n), budget('b', 100n, { start: 0, end: null }), budget('a', 100n))
+    const now = [
+      ['a', MIDNIGHT],
+      ['b', 0],
+      ['b', MIDNIGHT],
+    ]
+    const found = () => store.reads.listBudgetUses(accountId, store.clock.ms).map(use => [use.budget, use.start])
+    expect(found()).toEqual(now)
+    const database = store.connect()
+    const put = database.prepare(`
+      INSERT INTO budget_period (account, budget, period_start, period_end, amount) VALUES (?, 'a', ?, ?, 0)`)
+    database.exec('BEGIN')
+    for (let hour = 1; hour <= 5_000; hour++) {
+      put.run(accountId, MIDNIGHT - hour * HOUR_MS, MIDNIGHT - (hour - 1) * HOUR_MS)
+    }
+    put.run(accountId, MIDNIGHT + DAY_MS, MIDNIGHT + 2 * DAY_MS)
+    database.exec('COMMIT')
+    expect(found()).toEqual(now)
+    let sql = ''
+    const noted = (text: string) => database.prepareMoney((sql = text))
+    createBudgetUseReader({ ...database, prepareMoney: noted })
+    if (database.dialect.engine === 'sqlite') {
+      const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all()
+      expect(plan.map(({ detail }) => detail)).toEqual([expect.stringContaining('USING INDEX budget_period_by_end')])
+    }
+    database.close()
   })
 
   test('a limit that has changed counts for the next hold', async () => {
