@@ -66,7 +66,7 @@ function retryAfterOf({ headers }: Response, nowMs: number): number {
   return Number.isNaN(ms) ? 0 : Math.min(MOST_RETRY_AFTER_MS, Math.max(0, ms))
 }
 
-/** What has come of it in time: its status says whether the alert was taken. */
+/** As much as comes in time: the status alone says whether the alert was taken. */
 async function beginningOf({ body }: Response): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0
