@@ -37,6 +37,14 @@ describe('a budget has too little left', () => {
     sound()
   })
 
+  test('and a name that no header can carry: what is not ASCII is percent-encoded', async () => {
+    const { run } = await rig({ plan: [budget(1n, { name: 'Müller 予算 5%' })] })
+    const { refusal, ctx } = await run()
+    expect(refusal).toMatchObject({ code: 'budget_exhausted' })
+    expect(refusal!.message).toContain('"Müller 予算 5%"')
+    expect(header(ctx, 'x-tollgate-budget')).toBe('M%C3%BCller %E4%BA%88%E7%AE%97 5%')
+  })
+
   test('while its open requests hold the rest: 429, and then there is room', async () => {
     const { run, store, sound } = await rig({ plan: [budget(CHAT_HOLD + 1_000n, { per: 'key' })] })
     const gate = Promise.withResolvers<void>()

@@ -167,10 +167,13 @@ function askInstead({ exchange, setHeader }: SetAsideParts, model: Model, budget
   }
   const name = budgetName(budget.rule)
   setHeader(MODEL_HEADER, model.id)
-  setHeader(BUDGET_HEADER, name)
+  setHeader(BUDGET_HEADER, asciiOf(name))
   exchange.note(`${model.id} answers in place of ${asked}: the budget "${name}" ${budget.whose} does not pay for it`)
   return true
 }
+
+/** A header carries no other characters. */
+const asciiOf = (name: string): string => name.replace(/[^ -~]+/g, encodeURIComponent)
 
 /** The smallest hold under which this request would have been let through. */
 function leastHold({ chat, model, price, hold, bound }: Bill, clamps: boolean): NanoUsd {
@@ -233,7 +236,7 @@ function exhausted(
   const { rule, whose } = budget
   const name = budgetName(rule)
   const resets = books.budgets.resets(budget)
-  setHeader(BUDGET_HEADER, name)
+  setHeader(BUDGET_HEADER, asciiOf(name))
   const period = rule.every === 'life' ? '' : ` for this ${rule.every}`
   const when = resets === null ? 'It does not reset.' : `It resets at ${resets}.`
   const less = canBeLess ? ' Or ask for less with max_completion_tokens.' : ''

@@ -68,18 +68,16 @@ export function startAlertRounds(parts: AlertRoundsParts): AlertRounds {
   async function run(atMs: number): Promise<void> {
     if (config !== parts.config()) lastAtMs.fill(Number.NEGATIVE_INFINITY)
     config = parts.config()
-    try {
-      for (const [index, [everyMs, deed]] of deeds.entries()) {
-        if (atMs - lastAtMs[index]! < everyMs) continue
-        lastAtMs[index] = atMs
-        await deed()
-      }
-      isFailing = false
-    } catch (error) {
-      // Readiness says what is wrong with the store; the next round tries again.
-      if (!isFailing) log.warn({ error }, 'alerts cannot be written or read now')
-      isFailing = true
+    let failure: unknown = null
+    for (const [index, [everyMs, deed]] of deeds.entries()) {
+      if (atMs - lastAtMs[index]! < everyMs) continue
+      lastAtMs[index] = atMs
+      // One that fails holds back none of the others.
+      await deed().catch((error: unknown) => (failure ??= error))
     }
+    // Readiness says what is wrong with the store; the next round tries again.
+    if (failure !== null && !isFailing) log.warn({ error: failure }, 'alerts cannot be written or read now')
+    isFailing = failure !== null
   }
 
   const unwatch = parts.watch(atMs => {

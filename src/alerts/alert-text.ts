@@ -12,9 +12,7 @@ const AMOUNTS: ReadonlySet<string> = new Set(['amount', 'spent', 'below', 'credi
 const TIMES: ReadonlySet<string> = new Set(['start', 'end'])
 
 const SENTENCES: Readonly<Record<AlertKind | 'test', Sentence>> = {
-  budget: ({ budget, mark, spent, amount, end }, account) =>
-    `Account ${account} has spent ${dollars(spent)} of ${dollars(amount)}, which is ${mark} % or more of its budget ` +
-    `"${budgetWords(budget)}"${typeof end === 'number' ? ` until ${time(end)}` : ''}.`,
+  budget: budgetText,
   low_balance: ({ below, credit }, account) =>
     `The credit of account ${account} is below ${dollars(below)}: ${dollars(credit)} is left.`,
   provider_down: ({ provider, replica }) => `All targets of provider ${provider} fail, as ${replica} sees it.`,
@@ -41,6 +39,14 @@ export function alertData({ data }: Pick<Alert, 'data'>): Record<string, unknown
       return [name, value]
     }),
   )
+}
+
+/** A request without room reaches the mark of 100 % when less is spent. */
+function budgetText({ budget, mark, spent, amount, end }: Data, account: string): string {
+  const isShort = mark === 100 && isAmount(spent) && isAmount(amount) && BigInt(spent) < BigInt(amount)
+  const [part, why] = isShort ? ['', ', and a request had no room in the rest'] : [`, which is ${mark} % or more`, '']
+  const until = typeof end === 'number' ? ` until ${time(end)}` : ''
+  return `Account ${account} has spent ${dollars(spent)} of ${dollars(amount)}${part} of its budget "${budgetWords(budget)}"${until}${why}.`
 }
 
 /** `plan pro/$100/month/`, as the ledger names it, for people. */

@@ -66,14 +66,17 @@ function retryAfterOf({ headers }: Response, nowMs: number): number {
   return Number.isNaN(ms) ? 0 : Math.min(MOST_RETRY_AFTER_MS, Math.max(0, ms))
 }
 
+/** As much as comes in time: the status alone says whether the alert was taken. */
 async function beginningOf({ body }: Response): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0
-  for await (const piece of body ?? []) {
-    pieces.push(piece)
-    size += piece.length
-    if (size >= MAX_ANSWER_BYTES) break
-  }
+  try {
+    for await (const piece of body ?? []) {
+      pieces.push(piece)
+      size += piece.length
+      if (size >= MAX_ANSWER_BYTES) break
+    }
+  } catch {}
   return Buffer.concat(pieces).toString('utf8', 0, MAX_ANSWER_BYTES)
 }
 

@@ -30,17 +30,27 @@ export function periodAt(every: Every, zone: string, ms: number): Period {
 }
 
 function findPeriod(every: Exclude<Every, 'life'>, zone: string, ms: number): Period {
+  if (every === 'hour') return hourAt(zone, ms)
   const now = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(zone)
-  // An hour that a clock goes through twice is two hours.
-  if (every === 'hour') {
-    const start = now.round({ smallestUnit: 'hour', roundingMode: 'floor' }).epochMilliseconds
-    return { start, end: start + 3_600_000 }
-  }
   const day = now.toPlainDate()
   const first =
     every === 'day' ? day : every === 'week' ? day.subtract({ days: day.dayOfWeek - 1 }) : day.with({ day: 1 })
   const begin = (date: Temporal.PlainDate) => date.toZonedDateTime(zone).epochMilliseconds
   return { start: begin(first), end: begin(first.add({ [`${every}s`]: 1 })) }
+}
+
+const HOUR_MS = 3_600_000
+
+/** An hour that a clock goes through twice is two hours; where the clock changes by half an hour, that half is one of its own. */
+function hourAt(zone: string, ms: number): Period {
+  const begin = (at: number) =>
+    Temporal.Instant.fromEpochMilliseconds(at)
+      .toZonedDateTimeISO(zone)
+      .round({ smallestUnit: 'hour', roundingMode: 'floor' }).epochMilliseconds
+  const first = begin(ms)
+  const start = first + HOUR_MS <= ms ? first + HOUR_MS : first
+  const next = begin(start + HOUR_MS)
+  return { start, end: next > start ? next : start + HOUR_MS }
 }
 
 /** A time in a zone, for people: `2026-12-01 00:00 Europe/Berlin`. */

@@ -11,8 +11,10 @@ export interface Received {
   readonly body: string
 }
 
-/** Its answer; `hang`: it does not answer. */
-export type Behaviour = { readonly status: number; readonly headers?: Record<string, string> } | 'hang'
+/** Its answer; `hang`: it does not answer. `isEndless`: its answer has a status, a piece and no end. */
+export type Behaviour =
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly isEndless?: true }
+  | 'hang'
 
 export interface Receiver {
   readonly url: string
@@ -27,7 +29,10 @@ export async function startReceiver(): Promise<Receiver> {
   let behaviour: Behaviour = { status: 204 }
   const server = createServer(async (req, res) => {
     received.push({ headers: req.headers, body: await text(req) })
-    if (behaviour !== 'hang') res.writeHead(behaviour.status, behaviour.headers).end()
+    if (behaviour === 'hang') return
+    res.writeHead(behaviour.status, behaviour.headers)
+    if (behaviour.isEndless) res.write('taken')
+    else res.end()
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {

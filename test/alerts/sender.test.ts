@@ -190,3 +190,10 @@ test('a receiver may say by a date when to try again', async () => {
   const attempted = await deliver(aWebhook(receiver.url), anAlert(), { nowMs: anAlert().at })
   expect(attempted).toEqual({ failure: 'HTTP 503', isRefused: false, retryAfterMs: MINUTE_MS, answer: '' })
 })
+
+test('a receiver that does not end its answer has taken the alert all the same', async () => {
+  const receiver = await startReceiver()
+  receiver.behaves({ status: 200, isEndless: true })
+  const attempted = await deliver(aWebhook(receiver.url), anAlert(), { nowMs: anAlert().at, timeoutMs: 300 })
+  expect(attempted).toMatchObject({ failure: null, answer: 'taken' })
+})

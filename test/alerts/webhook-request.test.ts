@@ -94,6 +94,10 @@ test.each<[Pick<Alert, 'kind' | 'data'>, string]>([
     { kind: 'reload_invalid', data: { problem: 'gateway.yaml:1:1: wrong', replica: 'r' } },
     'The changed configuration is not used by r: gateway.yaml:1:1: wrong',
   ],
+  [
+    { kind: 'budget', data: { budget: 'account/team/life/', mark: 100, spent: '81000000000', amount: '100000000000' } },
+    'Account  has spent $81.00 of $100.00 of its budget "account, team, life", and a request had no room in the rest.',
+  ],
   [{ kind: 'low_balance', data: {} }, 'The credit of account  is below $?: $? is left.'],
   [{ kind: 'of a later version', data: {} }, 'An alert of the kind of a later version.'],
 ])('%o in words', (alert, sentence) => expect(alertText(anAlert(alert))).toBe(sentence))

@@ -1,6 +1,7 @@
 /** Budgets in the ledger: limits on spending in a period. */
 import { describe, expect, test } from 'vitest'
 import type { HoldBudget } from '#contract'
+import { createBudgetUseReader } from '../../src/store/money/budget-uses.ts'
 import { HOLD_FIELDS, holdRecord } from '../../src/store/money/ledger-fields.ts'
 import { afterDeath, aHold, aSettle, fund, onEveryEngine, onPostgres, type TestStore, testStore } from './helpers.ts'
 
@@ -100,6 +101,37 @@ onEveryEngine(() => {
     ])
   })
 
+  test('the periods of now are found without those that are over', async () => {
+    const store = await openStore()
+    const { accountId, hold } = await prepared(store)
+    await hold('req_1', 1n, budget('b', 100n), budget('b', 100n, { start: 0, end: null }), budget('a', 100n))
+    const now = [
+      ['a', MIDNIGHT],
+      ['b', 0],
+      ['b', MIDNIGHT],
+    ]
+    const found = () => store.reads.listBudgetUses(accountId, store.clock.ms).map(use => [use.budget, use.start])
+    expect(found()).toEqual(now)
+    const database = store.connect()
+    const put = database.prepare(`
+      INSERT INTO budget_period (account, budget, period_start, period_end, amount) VALUES (?, 'a', ?, ?, 0)`)
+    database.exec('BEGIN')
+    for (let hour = 1; hour <= 5_000; hour++) {
+      put.run(accountId, MIDNIGHT - hour * HOUR_MS, MIDNIGHT - (hour - 1) * HOUR_MS)
+    }
+    put.run(accountId, MIDNIGHT + DAY_MS, MIDNIGHT + 2 * DAY_MS)
+    database.exec('COMMIT')
+    expect(found()).toEqual(now)
+    let sql = ''
+    const noted = (text: string) => database.prepareMoney((sql = text))
+    createBudgetUseReader({ ...database, prepareMoney: noted })
+    if (database.dialect.engine === 'sqlite') {
+      const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all()
+      expect(plan.map(({ detail }) => detail)).toEqual([expect.stringContaining('USING INDEX budget_period_by_end')])
+    }
+    database.close()
+  })
+
   test('a limit that has changed counts for the next hold', async () => {
     const store = await openStore()
     const { hold, settle } = await prepared(store)
@@ -183,18 +215,26 @@ onEveryEngine(() => {
       expect(alerts(store)).toHaveLength(5)
     })
 
-    test('a hold that has no room even without the others reaches 100 %', async () => {
+    test('a hold that has no room even without the others reaches 100 %, when most is spent', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
-      const day = budget('day', 100n)
-      await hold('req_1', 60n, day)
-      await settle('req_1', 60n)
-      await hold('req_2', 30n, day)
-      expect(await hold('req_3', 40n, day)).toMatchObject({ held: false, onHold: 30n })
+      const day = budget('day', 100n, { marks: [80, 90, 100] })
+      await hold('req_1', 79n, day)
+      await settle('req_1', 79n)
+      // One large request says nothing about the budget, and takes no alert from it.
+      expect(await hold('req_2', 90n, day)).toMatchObject({ held: false })
       expect(alerts(store)).toEqual([])
-      const refused = [await hold('req_4', 41n, day), await hold('req_5', 41n, day)]
+      store.clock.ms++
+      await hold('req_3', 1n, day)
+      await settle('req_3', 1n)
+      expect(alerts(store)).toEqual(['day 80% 80'])
+      await hold('req_4', 5n, day)
+      expect(await hold('req_5', 20n, day)).toMatchObject({ held: false, onHold: 5n })
+      expect(alerts(store)).toEqual(['day 80% 80'])
+      store.clock.ms++
+      const refused = [await hold('req_6', 21n, day), await hold('req_7', 21n, day)]
       expect(refused.map(({ held }) => held)).toEqual([false, false])
-      expect(alerts(store)).toEqual(['day 100% 60', 'day 80% 60'])
+      expect(alerts(store)).toEqual(['day 80% 80', 'day 100% 80'])
       expect(store.reads.verify().violations).toEqual([])
     })
 
@@ -206,6 +246,32 @@ onEveryEngine(() => {
       await hold('req_2', 50n, budget('day', 100n))
       expect(await hold('req_2', 50n, budget('day', 90n))).toMatchObject({ held: true })
       expect(alerts(store)).toEqual([])
+    })
+
+    test('a limit that was lowered for a while takes no alert from the one before', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      await hold('req_1', 50n, budget('day', 100n))
+      await settle('req_1', 50n)
+      expect(await hold('req_2', 10n, budget('day', 40n))).toMatchObject({ held: false })
+      expect(await hold('req_3', 10n, budget('day', 40n))).toMatchObject({ held: false })
+      expect(alerts(store)).toEqual(['day 100% 50'])
+      store.clock.ms++
+      await hold('req_4', 30n, budget('day', 100n))
+      await settle('req_4', 30n)
+      expect(alerts(store)).toEqual(['day 100% 50', 'day 80% 80'])
+    })
+
+    test('an alert names the limit that was compared, which may be newer than the hold', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      await hold('req_1', 90n, budget('day', 100n))
+      await hold('req_2', 80n, budget('day', 200n))
+      await settle('req_2', 80n)
+      await settle('req_1', 90n)
+      expect(alerts(store)).toEqual(['day 80% 170'])
+      const [row] = rowsOf(store, 'SELECT id FROM alert')
+      expect(row!['id']).toMatch(/ 80 200$/)
     })
 
     test('a limit that was raised has its marks again', async () => {

@@ -86,7 +86,9 @@ export function createBudgetRows(database: Database): BudgetRows {
       const [account, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.amount]]
       const budget = budgetsOf(hold[HOLD_AT.budgets])[short.budget!]!
       const use = uses.find(nameOf(account, budget))
-      if (use !== undefined && use.spent + more > budget.amount) mark(account, budget, use, 100, nowMs)
+      // Before most is spent that says more about the hold than about the budget.
+      if (use === undefined || use.spent + more <= budget.amount) return
+      if (use.spent * 100n >= budget.amount * MOSTLY_SPENT) mark(account, budget, use, { above: 99, upto: 100 }, nowMs)
     },
     reserve(hold, nowMs) {
       const [account, key, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.keyId], hold[HOLD_AT.amount]]
@@ -111,7 +113,9 @@ export function createBudgetRows(database: Database): BudgetRows {
         if (use === undefined) continue
         charge(use, held, charged)
         uses.change(name, use)
-        mark(reserved.account, budget, use, markOf({ ...budget, amount: use.amount }, use.spent), nowMs)
+        // The limit may have changed since the hold.
+        const limited = { ...budget, amount: use.amount }
+        mark(reserved.account, limited, use, { above: 0, upto: markOf(limited, use.spent) }, nowMs)
       }
     },
     free({ account, key, budgets }) {
@@ -136,6 +140,8 @@ export function createBudgetRows(database: Database): BudgetRows {
 }
 
 const NOTHING = { held: 0n, spent: 0n }
+/** In percent: from there on a hold without room is one that has used its budget up. */
+const MOSTLY_SPENT = 80n
 
 /** Sets what a key may spend in its life; null: whatever its account has. */
 export function createCapSetter(database: Database): (key: string, cap: NanoUsd | null) => void {
@@ -161,18 +167,26 @@ function reserveIn(uses: GroupRows<UsedOfBudget>, account: string, budget: HoldB
   uses.change(name, use)
 }
 
-/** Writes an alert for each mark of a budget, up to a certain one, that has none in its period. */
+/** Marks that a budget has reached, in percent. */
+interface Reached {
+  readonly above: number
+  readonly upto: number
+}
+
+/** Writes an alert for each of the reached marks of a budget that has none in its period. */
 function createMarker(statements: ReturnType<typeof prepare>, uses: GroupRows<UsedOfBudget>) {
-  return (account: string, budget: HoldBudget, use: UsedOfBudget, reached: number, nowMs: number): void => {
-    if (reached <= use.marked) return
+  return (account: string, budget: HoldBudget, use: UsedOfBudget, { above, upto }: Reached, nowMs: number): void => {
+    if (upto <= use.marked) return
     const { budget: name, start, end, amount, marks } = budget
     for (const each of marks) {
-      if (each <= use.marked || each > reached) continue
+      if (each <= use.marked || each <= above || each > upto) continue
       const id = ['budget', account, name, start, each, amount].join(' ')
       const data = { budget: name, start, end, amount: String(amount), spent: String(use.spent), mark: each }
       statements.putAlert.run(id, nowMs, account, JSON.stringify(data))
     }
-    use.marked = reached
+    // The row's marks are those of its own limit: a hold without room may have brought another one.
+    if (use.amount !== amount) return
+    use.marked = upto
     uses.change(nameOf(account, budget), use)
   }
 }

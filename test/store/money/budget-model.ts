@@ -32,7 +32,10 @@ export class BudgetModel {
       const row = this.rows.get(nameOf(account, budget))
       const [spent, held] = [row?.spent ?? 0n, row?.held ?? 0n]
       if (spent + held + amount <= budget.amount) continue
-      if (row && spent + amount > budget.amount) this.#mark(account, budget, row, 100, budget.amount)
+      // A mark of 100 % alone, when most is spent.
+      if (row && spent + amount > budget.amount && spent * 10n >= budget.amount * 8n) {
+        this.#mark(account, budget, row, [100], budget.amount)
+      }
       return `short budget ${index} ${budget.amount - spent - held} ${held}`
     }
     return null
@@ -54,7 +57,8 @@ export class BudgetModel {
       const row = this.rows.get(nameOf(account, budget))!
       row.held -= held
       row.spent += charged
-      this.#mark(account, budget, row, reached(row.spent, row.amount), budget.amount)
+      const marks = MARKS.filter(mark => mark <= reached(row.spent, row.amount))
+      this.#mark(account, budget, row, marks, row.amount)
     }
   }
 
@@ -66,11 +70,11 @@ export class BudgetModel {
     })
   }
 
-  #mark(account: string, { budget, start }: HoldBudget, row: Row, mark: number, amount: bigint): void {
-    for (const each of MARKS) {
-      if (each > row.marked && each <= mark) this.alerts.add(`${account} ${budget} ${start} ${each} ${amount}`)
+  #mark(account: string, { budget, start }: HoldBudget, row: Row, marks: readonly number[], amount: bigint): void {
+    for (const each of marks) {
+      if (each > row.marked) this.alerts.add(`${account} ${budget} ${start} ${each} ${amount}`)
     }
-    row.marked = Math.max(row.marked, mark)
+    if (row.amount === amount) row.marked = Math.max(row.marked, ...marks)
   }
 }
 

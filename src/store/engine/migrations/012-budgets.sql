@@ -63,3 +63,6 @@ CREATE INDEX alert_delivery_due ON alert_delivery (receiver, next_at) WHERE deli
 CREATE TABLE low_account (
   account TEXT NOT NULL PRIMARY KEY REFERENCES account (id)
 ) STRICT, WITHOUT ROWID;
+
+-- Finds the periods of now among those that are over.
+CREATE INDEX budget_period_by_end ON budget_period (account, coalesce(period_end, 9223372036854775807));

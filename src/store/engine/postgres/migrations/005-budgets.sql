@@ -60,44 +60,48 @@ BEGIN
   ON CONFLICT ON CONSTRAINT budget_period_pkey DO UPDATE SET held = had.held + more, amount = excluded.amount;
 END $$;
 
-CREATE FUNCTION mark_budget(of_account TEXT, b JSONB, reached INTEGER, has_spent BIGINT, now_ms BIGINT) RETURNS VOID
-LANGUAGE plpgsql AS $$
+-- Writes an alert for each mark that is reached, above one and up to another, and has none in its period.
+CREATE FUNCTION mark_budget(of_account TEXT, b JSONB, limited_to BIGINT, above INTEGER, upto INTEGER, has_spent BIGINT, now_ms BIGINT)
+RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
   before INTEGER;
 BEGIN
   SELECT marked INTO before FROM budget_period
   WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
-  IF NOT FOUND OR before >= reached THEN RETURN; END IF;
+  IF NOT FOUND OR before >= upto THEN RETURN; END IF;
   INSERT INTO alert (id, kind, at, account, data)
-  SELECT concat_ws(' ', 'budget', of_account, b ->> 0, b ->> 1, mark, b ->> 3), 'budget', now_ms, of_account,
-    json_build_object('budget', b ->> 0, 'start', b -> 1, 'end', b -> 2, 'amount', b ->> 3,
+  SELECT concat_ws(' ', 'budget', of_account, b ->> 0, b ->> 1, mark, limited_to), 'budget', now_ms, of_account,
+    json_build_object('budget', b ->> 0, 'start', b -> 1, 'end', b -> 2, 'amount', CAST(limited_to AS TEXT),
       'spent', CAST(has_spent AS TEXT), 'mark', CAST(mark AS INTEGER))
   FROM jsonb_array_elements_text(b -> 4) AS listed (mark)
-  WHERE CAST(mark AS INTEGER) > before AND CAST(mark AS INTEGER) <= reached
+  WHERE CAST(mark AS INTEGER) > greatest(before, above) AND CAST(mark AS INTEGER) <= upto
   ON CONFLICT DO NOTHING;
-  UPDATE budget_period SET marked = reached
-  WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT);
+  -- The row's marks are those of its own limit: a hold without room may have brought another one.
+  UPDATE budget_period SET marked = upto
+  WHERE account = of_account AND budget = b ->> 0 AND period_start = CAST(b ->> 1 AS BIGINT) AND amount = limited_to;
 END $$;
 
 CREATE FUNCTION settle_budgets(of_account TEXT, budgets JSONB, was_held BIGINT, charged BIGINT, now_ms BIGINT) RETURNS VOID
 LANGUAGE plpgsql AS $$
 DECLARE
   b JSONB;
+  limited_to BIGINT;
   has_spent BIGINT;
   reached INTEGER;
   before INTEGER;
 BEGIN
-  FOR b, has_spent, reached, before IN
+  FOR b, limited_to, has_spent, reached, before IN
     UPDATE budget_period AS had SET held = held - was_held,
       spent = least(CAST(spent AS NUMERIC) + charged, 9223372036854775807)
     FROM jsonb_array_elements(budgets) AS listed (one)
     WHERE had.account = of_account AND had.budget = one ->> 0 AND had.period_start = CAST(one ->> 1 AS BIGINT)
-    RETURNING one, spent,
+    -- The limit may have changed since the hold.
+    RETURNING one, amount, spent,
       -- Below the lowest mark nothing is reached, and most charges are there.
       CASE WHEN marked < 100 AND CAST(spent AS NUMERIC) * 100 >= CAST(amount AS NUMERIC) * CAST(one -> 4 ->> 0 AS INTEGER)
         THEN mark_of(one -> 4, amount, spent) ELSE 0 END, marked
   LOOP
-    IF reached > before THEN PERFORM mark_budget(of_account, b, reached, has_spent, now_ms); END IF;
+    IF reached > before THEN PERFORM mark_budget(of_account, b, limited_to, 0, reached, has_spent, now_ms); END IF;
   END LOOP;
 END $$;
 
@@ -122,6 +126,7 @@ DECLARE
   place_of_short BIGINT;
   has_changed BOOLEAN;
   stops BIGINT;
+  limit_of_short BIGINT;
   one TEXT;
   used counted[] := coalesce(nullif(current_setting('tollgate.used', TRUE), ''), '{}');
 BEGIN
@@ -201,9 +206,13 @@ BEGIN
         SELECT spent, held INTO booked, on_hold FROM budget_period AS had
         WHERE had.account = e.account AND had.budget = b ->> 0 AND had.period_start = CAST(b ->> 1 AS BIGINT);
         on_hold := coalesce(on_hold, 0);
-        available := CAST(b ->> 3 AS BIGINT) - coalesce(booked, 0) - on_hold;
-        -- It would have no room without the other holds either.
-        IF available + on_hold < e.amount THEN PERFORM mark_budget(e.account, b, 100, coalesce(booked, 0), now_ms); END IF;
+        booked := coalesce(booked, 0);
+        limit_of_short := CAST(b ->> 3 AS BIGINT);
+        available := limit_of_short - booked - on_hold;
+        -- It would have no room without the other holds either. Before most is spent that says more about the hold than the budget.
+        IF available + on_hold < e.amount AND CAST(booked AS NUMERIC) * 100 >= CAST(limit_of_short AS NUMERIC) * 80 THEN
+          PERFORM mark_budget(e.account, b, limit_of_short, 99, 100, booked, now_ms);
+        END IF;
       ELSE
         SELECT posted - held, held, frozen INTO available, on_hold, stops FROM balance WHERE balance.account = e.account;
         IF NOT FOUND AND answer = 'account' THEN answer := 'unknown_account';
@@ -311,3 +320,6 @@ CREATE INDEX alert_delivery_due ON alert_delivery (receiver, next_at) WHERE deli
 CREATE TABLE low_account (
   account TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES account (id)
 );
+
+-- Finds the periods of now among those that are over.
+CREATE INDEX budget_period_by_end ON budget_period (account, coalesce(period_end, 9223372036854775807));
