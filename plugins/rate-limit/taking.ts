@@ -40,8 +40,11 @@ export function factOf(per: Per): FactName | null {
   return per === 'caller' ? 'key' : per.startsWith('tag ') ? 'tags' : (per as 'key' | 'account' | 'model')
 }
 
-/** Whose bucket it is; null: the request has no such tag, and the limit is not for it. */
-export function identify(exchange: Exchange, per: Per): string | null {
+/**
+ * Whose bucket it is. One for each value of a tag within an account, so that no account uses up the limit of another by its
+ * values. Requests without the tag share one, as they share a budget.
+ */
+export function identify(exchange: Exchange, per: Per): string {
   switch (per) {
     case 'address':
       return `address:${addressGroup(exchange.address)}`
@@ -52,15 +55,26 @@ export function identify(exchange: Exchange, per: Per): string | null {
     case 'model':
       return `${per}:${exchange[per]!.id}`
   }
-  const value: unknown = exchange.tags?.[per.slice(TAG.length)]
-  return typeof value === 'string' ? `${per}:${value}` : null
+  return `${per}:${exchange.account?.id ?? ''}:${tagValue(exchange, per)}`
+}
+
+/** Empty: the request does not have the tag. */
+function tagValue({ tags }: Exchange, per: Per): string {
+  const name = per.slice(TAG.length)
+  return tags !== undefined && Object.hasOwn(tags, name) ? tags[name]! : ''
 }
 
 const TAG = 'tag '
 
-/** The refusal carries the headers of the limit that was reached, whatever tighter ones stand in the answer. */
-export function refused(limit: Limit, per: Per, grant: Grant, needed?: number) {
-  const whose = per.startsWith(TAG) ? `this value of the tag ${JSON.stringify(per.slice(TAG.length))}` : `this ${per}`
+/** Whom the bucket is for, in the sentence of a refusal. */
+export function whoseOf(exchange: Exchange, per: Per): string {
+  if (!per.startsWith(TAG)) return `this ${per}`
+  const tag = `the tag ${JSON.stringify(per.slice(TAG.length))}`
+  return tagValue(exchange, per) === '' ? `everybody without ${tag}` : `this value of ${tag}`
+}
+
+/** The refusal carries the headers of the limit that was reached, whatever tighter ones are in the answer. */
+export function refused(limit: Limit, whose: string, grant: Grant, needed?: number) {
   return refuse('rate_limit_exceeded', {
     message: limitSentence(limit, whose, grant, needed),
     retryAfterMs: grant.retryAfterMs,

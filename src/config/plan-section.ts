@@ -26,7 +26,7 @@ const LIMIT = map(
       pattern: '^(account|key|caller|tag [A-Za-z0-9_.-]{1,64})$',
       sentence: 'must be account, key, caller or "tag NAME"',
       description:
-        'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag).',
+        'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag within an account).',
     },
     requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
     burst: {
