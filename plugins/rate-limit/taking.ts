@@ -1,5 +1,14 @@
 /** One request and the buckets of its limits: whose they are, what is taken, and the refusal. */
-import { addressGroup, type Chat, type Exchange, type FactName, type Grant, type MeteredUsage, refuse } from '#contract'
+import {
+  addressGroup,
+  type Chat,
+  type Exchange,
+  type FactName,
+  type Grant,
+  type MeteredUsage,
+  refuse,
+  tagOf,
+} from '#contract'
 import { type Limit, limitHeaders, limitSentence } from './limit.ts'
 
 /** The owner of a limit. */
@@ -37,7 +46,7 @@ function count(tokens: number): number {
 /** The fact that a limit needs; null: none. */
 export function factOf(per: Per): FactName | null {
   if (per === 'address') return null
-  return per === 'caller' ? 'key' : per.startsWith('tag ') ? 'tags' : (per as 'key' | 'account' | 'model')
+  return per === 'caller' ? 'key' : tagOf(per) === null ? (per as 'key' | 'account' | 'model') : 'tags'
 }
 
 /**
@@ -55,22 +64,20 @@ export function identify(exchange: Exchange, per: Per): string {
     case 'model':
       return `${per}:${exchange[per]!.id}`
   }
-  return `${per}:${exchange.account?.id ?? ''}:${tagValue(exchange, per)}`
+  return `${per}:${exchange.account?.id ?? ''}:${tagValue(exchange, tagOf(per)!)}`
 }
 
 /** Empty: the request does not have the tag. */
-function tagValue({ tags }: Exchange, per: Per): string {
-  const name = per.slice(TAG.length)
+function tagValue({ tags }: Exchange, name: string): string {
   return tags !== undefined && Object.hasOwn(tags, name) ? tags[name]! : ''
 }
 
-const TAG = 'tag '
-
 /** Whom the bucket is for, in the sentence of a refusal. */
 export function whoseOf(exchange: Exchange, per: Per): string {
-  if (!per.startsWith(TAG)) return `this ${per}`
-  const tag = `the tag ${JSON.stringify(per.slice(TAG.length))}`
-  return tagValue(exchange, per) === '' ? `everybody without ${tag}` : `this value of ${tag}`
+  const name = tagOf(per)
+  if (name === null) return `this ${per}`
+  const tag = `the tag ${JSON.stringify(name)}`
+  return tagValue(exchange, name) === '' ? `everybody without ${tag}` : `this value of ${tag}`
 }
 
 /** The refusal carries the headers of the limit that was reached, whatever tighter ones are in the answer. */

@@ -87,6 +87,9 @@ export const BUDGET_SCHEMA = {
 
 const DEFAULT_MARKS: readonly number[] = [80, 100]
 
+/** The tag that `per` names: `team` of `tag team`; null: it names none. */
+export const tagOf = (per: string): string | null => (per.startsWith('tag ') ? per.slice('tag '.length) : null)
+
 /** The marks of a budget in percent, the lowest first. */
 export function marksOf({ at }: Pick<Budget, 'at'>): readonly number[] {
   return at === undefined ? DEFAULT_MARKS : at.map(text => Number.parseInt(text, 10)).sort((a, b) => a - b)

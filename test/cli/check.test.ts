@@ -64,7 +64,7 @@ test('the same as JSON', async () => {
 test('a fine configuration says what is in it', async () => {
   expect(await place.tollgate(['check'])).toMatchObject({
     code: 0,
-    out: 'OK: 1 provider, 1 model, 4 routes (3 derived)\n',
+    out: 'OK: 1 provider, 1 model, 5 routes (4 derived)\n',
     err: '',
   })
   expect(JSON.parse((await place.tollgate(['check', '--json'])).out)).toEqual({
