@@ -65,9 +65,21 @@ export function chainOf(
   return budgets.map(rule => {
     const { subject, whose } = subjectOf(rule, spender)
     const { start, end } = periodAt(rule.every, rule.zone ?? UTC, nowMs)
-    const budget = [place, budgetName(rule), rule.every, subject].map(escaped).join('/')
+    const budget = `${prefixOf(rule, place)}${escaped(subject)}`
     return { budget, start, end, amount: rule.amount, marks: marksOf(rule), rule, whose }
   })
+}
+
+/** A budget is written in one place, so its name begins the same each time. */
+const prefixes = new WeakMap<Budget, string>()
+
+function prefixOf(rule: Budget, place: string): string {
+  let prefix = prefixes.get(rule)
+  if (prefix === undefined) {
+    prefix = [place, budgetName(rule), rule.every, ''].map(escaped).join('/')
+    prefixes.set(rule, prefix)
+  }
+  return prefix
 }
 
 /** Requests without a value of the tag share one budget, so none is unlimited. */

@@ -1,6 +1,6 @@
 /** When a period of a budget begins and ends, in the time zone of the budget. Temporal knows the changes of clocks. */
 import { Temporal } from 'temporal-polyfill'
-import type { Every } from '#contract'
+import { EVERY, type Every } from '#contract'
 
 /** In milliseconds since the epoch. */
 export interface Period {
@@ -10,8 +10,11 @@ export interface Period {
 }
 
 const LIFE: Period = { start: 0, end: null }
-/** By zone and length, the last one that was looked for. */
-const known = new Map<string, Period>()
+/** By length and zone, the last one that was looked for. */
+const known = Object.fromEntries(EVERY.map(every => [every, new Map<string, Period>()])) as Record<
+  Every,
+  Map<string, Period>
+>
 
 /**
  * The period of a time. Where a clock skips the midnight of a day, the day begins with its first moment.
@@ -19,11 +22,10 @@ const known = new Map<string, Period>()
  */
 export function periodAt(every: Every, zone: string, ms: number): Period {
   if (every === 'life') return LIFE
-  const name = `${every} ${zone}`
-  const last = known.get(name)
+  const last = known[every].get(zone)
   if (last !== undefined && last.start <= ms && ms < last.end!) return last
   const period = findPeriod(every, zone, ms)
-  known.set(name, period)
+  known[every].set(zone, period)
   return period
 }
 

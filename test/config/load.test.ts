@@ -439,6 +439,7 @@ test('of raw paths the more exact one comes first, whatever their order', async 
     '/v1/chat/completions',
     '/v1/files /files',
     '/v1/models',
+    '/v1/budgets',
     '/v1/files/{id}/content /files/{id}/content',
     '/v1/files/{id} /kept/{id}',
     '/v1/other/{id} /elsewhere/{id}',
@@ -494,6 +495,7 @@ test('routes, with those that are there by default', async () => {
       price: plainPrice({ input: 0n, output: 0n, request: 10_000_000n }),
       unmetered: true,
     },
+    { ...none, path: '/v1/budgets', kind: 'budgets', policy: 'catalog', methods: 'GET' },
     { ...none, path: '/v1/models/{id}', kind: 'model', policy: 'catalog', methods: 'GET' },
     { ...none, path: '/v1/receipts/{id}', kind: 'receipt', policy: 'catalog', methods: 'GET' },
   ])

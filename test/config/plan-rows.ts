@@ -6,7 +6,23 @@ const plans = (text: string, more = ''): Gateway => ({ more: `plans:\n  pro: { $
 const limits = (text: string) => plans(`limits: [ ${text} ]`)
 const THESE = 'the declared plans are default and pro'
 
+const budgets = (text: string) => plans(`budgets: [ ${text} ]`)
+const DAY = 'per: key, amount: $1, every: day'
+
 export const PLANS: Row[] = [
+  ['a budget without a period', budgets('▸{ per: key, amount: $1 }'), 'has no "every"'],
+  [
+    'a budget of a team',
+    budgets('{ per: ▸team, amount: $1, every: day }'),
+    'must be account, key, caller or "tag NAME"',
+  ],
+  ['a budget of a rate', budgets('{ per: key, amount: ▸20 per month, every: month }'), 'not an amount of dollars'],
+  ['a year', budgets('{ per: key, amount: $1, every: ▸year }'), 'is not one of hour, day, week, month or life'],
+  ['an unknown zone', budgets(`{ ${DAY}, zone: ▸Europe/Atlantis }`), 'is not a time zone such as Europe/Berlin or UTC'],
+  ['a mark beyond all', budgets(`{ ${DAY}, at: [ ▸101% ] }`), 'must be a percentage from 1% to 100%'],
+  ['a mark of a number', budgets(`{ ${DAY}, at: [ ▸80 ] }`), '80'],
+  ['an unknown model', budgets(`{ ${DAY}, then: ▸smal }`), 'the catalog has no model "smal"; did you mean "small"?'],
+  ['two of one name', budgets(`{ ${DAY} }, ▸{ ${DAY} }`), 'is a second budget "key day"; give it a `name`'],
   ['plans as a list', { more: 'plans: ▸[ pro ]' }, 'plans must be a map, not a list'],
   ['a plan that is empty', { more: 'plans:\n  ▸pro:\n' }, 'pro is empty; give it a value or remove the key'],
   ['a bad name', { more: 'plans:\n  ▸"pro!": {}' }, 'must be up to 100 letters, digits, blanks and . _ -'],

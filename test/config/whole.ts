@@ -61,6 +61,8 @@ plans:
       - { per: account, requests: 60 per minute, burst: 20 }
       - { per: caller, tokens: 200k per hour }
       - { per: tag team, requests: 5 per 10 s }
+    budgets:
+      - { name: team, per: tag team, amount: $100, every: month, zone: Europe/Berlin, at: [ 50%, 100% ], then: small }
   enterprise: {}
 drain: 5m
 heartbeat: { first: 5s, every: 10s }

@@ -8,8 +8,8 @@ import { allFiles, ROOT, type Sample, samplesOf } from './repository.ts'
 /** Every page of the repository. */
 export const PAGES = allFiles().filter(file => file.endsWith('.md'))
 
-// Each of these is one story: test/guide.system.test.ts and test/migrate.system.test.ts follow them.
-const STORIES = /^(policies\/GUIDE|src\/config\/migrate\/FROM-[A-Z-]+)\.md$/
+// Each of these is one story: test/guide.system.test.ts, test/company.test.ts and test/migrate.system.test.ts follow them.
+const STORIES = /^(policies\/(GUIDE|COMPANY)|src\/config\/migrate\/FROM-[A-Z-]+)\.md$/
 
 /** The samples of all pages but the stories. */
 export const SAMPLES: readonly Sample[] = PAGES.filter(file => !STORIES.test(file)).flatMap(samplesOf)

@@ -198,6 +198,16 @@ onEveryEngine(() => {
       expect(store.reads.verify().violations).toEqual([])
     })
 
+    test('a hold that is asked for again reaches nothing', async () => {
+      const store = await openStore()
+      const { hold, settle } = await prepared(store)
+      await hold('req_1', 50n, budget('day', 200n))
+      await settle('req_1', 50n)
+      await hold('req_2', 50n, budget('day', 100n))
+      expect(await hold('req_2', 50n, budget('day', 90n))).toMatchObject({ held: true })
+      expect(alerts(store)).toEqual([])
+    })
+
     test('a limit that was raised has its marks again', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)

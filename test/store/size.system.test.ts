@@ -8,6 +8,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { createAlertReads } from '../../src/store/alerts/alert-reads.ts'
 import { connect, type Database } from '../../src/store/engine/database.ts'
 import { createIds } from '../../src/store/ids.ts'
+import { createBudgetUseReader } from '../../src/store/money/budget-uses.ts'
 import { createReceiptReader } from '../../src/store/money/receipts.ts'
 import { createRecoveryReads, recover } from '../../src/store/money/recovery.ts'
 import { createReports } from '../../src/store/money/reports-service.ts'
@@ -218,8 +219,6 @@ describe('no statement of a request, a write or a start reads a table from end t
     /FROM balance LEFT JOIN low_account /,
     // Of the index, which has only those that are not over.
     /FROM alert_delivery\s+WHERE delivered_at IS NULL AND given_up_at IS NULL GROUP BY receiver$/,
-    // Read once, and again after a budget was changed.
-    / FROM budget ORDER BY id$/,
   ]
 
   test('by their plans', async () => {
@@ -233,6 +232,7 @@ describe('no statement of a request, a write or a start reads a table from end t
     createAccountReader(noted)
     createReceiptReader(noted)
     createReports(noted)
+    createBudgetUseReader(noted)
     createAlertReads(noted)
     createPersonReader(noted)
     createSessionReader(noted)

@@ -8,9 +8,10 @@ import { type Deployment, dropsParams, readDeployments } from './deployments.ts'
 import { addAliases, fallbacksOf, idOf } from './fallbacks.ts'
 import { keyCommands } from './keys.ts'
 import type { ModelParts } from './known-prices.ts'
+import { budgetsOf } from './litellm-budgets.ts'
 import { type ModelYaml, modelOf } from './models.ts'
 import { policyOf } from './policy.ts'
-import { RAW_POLICY, rawRoutes } from './raw-models.ts'
+import { rawPolicy, rawRoutes } from './raw-models.ts'
 import { type Fields, readYaml, UnreadableYaml, type Value } from './read.ts'
 import { hasReference } from './references.ts'
 import { type Remark, Remarks } from './remarks.ts'
@@ -96,6 +97,7 @@ function importWith(
   addAliases(models, aliases, remarks)
   const limits = limitsOf(general, remarks)
   const defaults = settings?.map('default_key_generate_params') ?? null
+  const budgets = budgetsOf({ settings, defaults, hasRaw: models.size > 0 && raw.length > 0, remarks })
   const standard = policyOf({
     groups,
     models,
@@ -103,10 +105,11 @@ function importWith(
     settings,
     defaults,
     dropsParams: dropsParams(settings, remarks),
+    budgets: budgets.rules,
     remarks,
   })
   const isOfWildcard = (name: string) => deploymentsOfWildcard(name, groups, modelParts).length > 0
-  const commands = keyCommands(defaults, { models, isOfWildcard }, remarks)
+  const commands = keyCommands(defaults, { ...budgets, models, isOfWildcard }, remarks)
   sayGeneral(general, remarks)
   sayAddress(top, remarks)
   for (const [fields, section] of [
@@ -132,7 +135,7 @@ function importWith(
   }
   return {
     gateway,
-    policies: raw.length > 0 ? { standard, raw: RAW_POLICY } : { standard },
+    policies: raw.length > 0 ? { standard, raw: rawPolicy(budgets.rules) } : { standard },
     remarks: remarks.all.toSorted((a, b) => a.line - b.line),
     variables: variables.usedIn(JSON.stringify(gateway)),
     referred: variables.referred,

@@ -1,14 +1,12 @@
 /** What keys are made with by default in LiteLLM, as the command lines that make such ones here. */
 
-import { scaled } from '../../catalog/decimal.ts'
-import { formatMoney } from '../../contract/quantities.ts'
-import { showMoney } from '../format.ts'
 import { quoted } from '../shell.ts'
+import { budgetOptions, type ImportedBudgets } from './litellm-budgets.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, ListValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
 
-interface Models {
+interface Parts extends Pick<ImportedBudgets, 'cap' | 'ofAccounts'> {
   /** Those that the import has made. */
   readonly models: ReadonlyMap<string, ModelYaml>
   /** Whether one of them is a wildcard that serves a model of this name. */
@@ -19,24 +17,25 @@ interface Models {
  * For a POSIX shell: what stands in the file is quoted.
  * @param defaults `litellm_settings.default_key_generate_params`
  */
-export function keyCommands(defaults: Fields | null, models: Models, remarks: Remarks): string[] {
-  const only = modelsOf(defaults?.list('models') ?? null, models, remarks)
-  const budget = defaults?.text('max_budget') ?? null
-  const cap = budget && scaled(budget.text, 9)
+export function keyCommands(defaults: Fields | null, parts: Parts, remarks: Remarks): string[] {
+  const { cap, ofAccounts } = parts
+  const only = modelsOf(defaults?.list('models') ?? null, parts, remarks)
   const duration = defaults?.text('duration') ?? null
   const expires = duration && /^[1-9]\d*[hd]$/.test(duration.text) ? duration.text : null
-  if (budget && (!cap || cap.value === 0n)) remarks.add('lost', budget, 'a spending cap is more than $0')
   if (duration && expires === null)
     remarks.add('lost', duration, 'a key expires after hours or days', 'key create --expires 30d')
-  if (budget && cap) remarks.add('changed', budget, 'a spending cap is for the life of a key, and is not renewed')
   if (defaults) remarks.rest(defaults, 'key')
   const options = [
     'NAME',
     ...(only === null ? [] : [`--models ${only.length > 0 ? quoted(only.join(',')) : 'MODELS'}`]),
-    ...(cap && cap.value > 0n ? [`--cap ${showMoney(formatMoney(cap.value)).slice(1)}`] : []),
+    ...(cap === null ? [] : [`--cap ${cap.slice(1)}`]),
     ...(expires ? [`--expires ${expires}`] : []),
   ]
-  return ['account create TEAM --credit DOLLARS', `key create --account TEAM --name ${options.join(' ')}`]
+  return [
+    'account create TEAM --credit DOLLARS',
+    ...ofAccounts.map(period => `account budget TEAM ${budgetOptions(period)}`),
+    `key create --account TEAM --name ${options.join(' ')}`,
+  ]
 }
 
 /** LiteLLM's words in place of models. */
@@ -46,11 +45,7 @@ const WORDS: Readonly<Record<string, string>> = {
 }
 
 /** Null: all models. None: there were some, and no key may have more than those, so somebody has to say which. */
-function modelsOf(
-  list: ListValue | null,
-  { models, isOfWildcard }: Models,
-  remarks: Remarks,
-): readonly string[] | null {
+function modelsOf(list: ListValue | null, { models, isOfWildcard }: Parts, remarks: Remarks): readonly string[] | null {
   if (list === null || list.items.length === 0) return null
   const aliases = new Set([...models.values()].flatMap(({ aliases: names }) => (names as string[] | undefined) ?? []))
   const known: string[] = []

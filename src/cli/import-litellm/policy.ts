@@ -4,6 +4,7 @@ import { wholeOf } from '../../catalog/decimal.ts'
 import { isWildcard } from '../../config/wildcards.ts'
 import type { Deployment } from './deployments.ts'
 import { idOf } from './fallbacks.ts'
+import type { BudgetYaml } from './litellm-budgets.ts'
 import type { ModelYaml } from './models.ts'
 import type { Fields, TextValue } from './read.ts'
 import type { Remarks } from './remarks.ts'
@@ -18,6 +19,7 @@ export interface PolicyParts {
   readonly defaults: Fields | null
   /** LiteLLM refuses what a provider does not take, unless it was told to drop it. */
   readonly dropsParams: boolean
+  readonly budgets: readonly BudgetYaml[]
   readonly remarks: Remarks
 }
 
@@ -25,6 +27,7 @@ type Step = Readonly<Record<string, unknown>>
 
 export function policyOf(parts: PolicyParts): { steps: Step[] } {
   const { requests, tokens } = accountLimits(parts)
+  const { budgets } = parts
   return {
     steps: [
       { use: 'api-key' },
@@ -32,7 +35,10 @@ export function policyOf(parts: PolicyParts): { steps: Step[] } {
       { use: 'schema' },
       ...tokens,
       ...modelLimits(parts),
-      { use: 'credits', with: { when_short: ['clamp_output', 'refuse'] } },
+      {
+        use: 'credits',
+        with: { when_short: ['clamp_output', 'refuse'], ...(budgets.length === 0 ? {} : { budgets }) },
+      },
       routeStep(parts),
     ],
   }

@@ -1,6 +1,8 @@
 /** Models that answer no chats, such as those for embeddings: each is on a raw route of its provider, at its price. */
+
 import type { Deployment } from './deployments.ts'
 import { type ModelParts, rawPriceOf } from './known-prices.ts'
+import type { BudgetYaml } from './litellm-budgets.ts'
 import { RAW_PATHS, type RawUse } from './raw-paths.ts'
 
 /** A route as gateway.yaml has it. */
@@ -15,7 +17,10 @@ export interface RawRouteYaml {
 }
 
 /** The policy of these routes. */
-export const RAW_POLICY = { steps: [{ use: 'api-key' }, { use: 'credits' }] }
+export function rawPolicy(budgets: readonly BudgetYaml[]): { readonly steps: readonly object[] } {
+  const credits = budgets.length === 0 ? { use: 'credits' } : { use: 'credits', with: { budgets } }
+  return { steps: [{ use: 'api-key' }, credits] }
+}
 
 /** A model that answers no chats. */
 type RawDeployment = Deployment & { readonly use: RawUse }

@@ -67,7 +67,7 @@ function report(
   const keys = `## Accounts and keys
 
 LiteLLM keeps keys, users, teams and their spend in its database. It stores digests of its keys, so they cannot be moved. Make an account
-for each team or customer, and give out new keys; \`--cap\` is the old \`max_budget\`, \`--models\` the old \`models\`:
+for each team or customer, and give out new keys; \`--cap\` is a \`max_budget\` without \`budget_duration\`, \`--models\` the old \`models\`:
 
 \`\`\`sh
 ${commands.map(command => `${command}\n`).join('')}\`\`\`

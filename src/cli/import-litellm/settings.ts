@@ -9,7 +9,18 @@ interface Row {
 }
 
 /** The parts of a file with settings of their own. */
-export type Section = 'row' | 'params' | 'info' | 'router' | 'litellm' | 'general' | 'top' | 'key' | 'credential'
+export type Section =
+  | 'row'
+  | 'params'
+  | 'info'
+  | 'router'
+  | 'litellm'
+  | 'general'
+  | 'top'
+  | 'key'
+  | 'user'
+  | 'team'
+  | 'credential'
 
 /**
  * A row a line: `fate | settings | carried as, or why not | what to use in its place`. A setting is `NAME`, or `SECTION.NAME` for
@@ -37,7 +48,8 @@ carried | timeout stream_timeout litellm.request_timeout | timeouts of the provi
 carried | num_retries fallbacks default_fallbacks routing_strategy drop_params | targets and the step route
 carried | model_group_alias | aliases of the model
 carried | global_max_parallel_requests max_request_size_mb | limits
-carried | default_key_generate_params key.models key.duration key.max_budget key.rpm_limit key.tpm_limit | the commands that make keys
+carried | default_key_generate_params key.models key.duration key.rpm_limit key.tpm_limit | the commands that make keys
+carried | litellm.max_budget litellm.budget_duration timezone max_internal_user_budget internal_user_budget_duration default_internal_user_params default_team_params key.max_budget key.budget_duration key.soft_budget key.budget_limits user.max_budget user.budget_duration user.soft_budget user.budget_limits team.max_budget team.budget_duration team.soft_budget team.budget_limits | budgets of the step credits, and of accounts and keys
 carried | master_key salt_key | operator tokens
 unneeded | set_verbose debug_level suppress_debug_info json_logs detailed_debug | the log has one line an exchange
 unneeded | disable_error_logs global_disable_no_log_param log_raw_request_response | the log has no prompts
@@ -87,8 +99,18 @@ lost | routing_strategy_args routing_groups | the step route has its own setting
 lost | default_priority polling_interval priority_reservation* | requests do not queue | add the step concurrency
 lost | *.max_parallel_requests default_max_parallel_requests | requests in progress are limited by a step | add the step concurrency
 lost | ignore_invalid_deployments | a configuration with a mistake is refused whole
-lost | max_budget budget_duration max_internal_user_budget max_user_budget default_max_internal_user_budget internal_user_budget_duration max_end_user_budget* provider_budget_config tag_budget_config max_ui_session_budget disable_reset_budget proxy_budget_rescheduler_* key.soft_budget key.budget_limits key.model_max_budget | budgets are credit of accounts and spending caps of keys | account create --credit, key create --cap
-lost | default_internal_user_params default_team_settings default_team_params upperbound_key_generate_params key_generation_settings enable_key_alias_format_validation role_permissions service_account_settings default_team_disabled allow_user_auth disable_auto_add_proxy_admin_to_teams custom_key_generate user_header_name user_header_mappings enforced_params enforce_user_param key.team_id key.user_id key.aliases | accounts and keys are made by commands | account create, key create
+lost | max_user_budget default_max_internal_user_budget | the budget of a user is that of default_internal_user_params | per: caller at the step credits
+lost | soft_budget | a mark needs a budget | at: of a budget of the step credits
+lost | params.max_budget params.budget_duration provider_budget_config | a provider and its targets have no budget | limit the spending at the provider
+lost | model_max_budget | a budget is for all models | key create --models, and key budget for that key
+lost | tag_budget_config | a budget of a tag has one amount for all of its values | the step tags, and per: tag NAME at the step credits
+lost | max_end_user_budget* | an end user is a tag | the step tags, and per: tag NAME at the step credits
+lost | max_budget budget_duration | a budget is of an account, a key, a caller or a tag | budgets: at the step credits
+lost | budget_reset_time | a day begins at midnight of its time zone | zone: of a budget
+lost | disable_reset_budget | each period begins with nothing spent | every: life of a budget
+lost | max_ui_session_budget | a session of the dashboard has no budget | key budget
+unneeded | proxy_budget_rescheduler_* | a period begins by the clock: no job resets it
+lost | default_team_settings upperbound_key_generate_params key_generation_settings enable_key_alias_format_validation role_permissions service_account_settings default_team_disabled allow_user_auth disable_auto_add_proxy_admin_to_teams custom_key_generate user_header_name user_header_mappings enforced_params enforce_user_param key.team_id key.user_id key.aliases user.* team.* | accounts and keys are made by commands | account create, key create
 lost | enforce_fallback_model_access | a key for a model may use its fallbacks
 lost | custom_auth custom_provider_map pre_call_rules post_call_rules custom_sso custom_ui_sso_sign_in_handler | its code is Python | write a plugin
 lost | enable_jwt_auth litellm_jwtauth enable_oauth2_auth enable_oauth2_proxy_auth oauth2_config_mappings | identity tokens are checked by a step | use the step jwt in place of api-key
@@ -97,7 +119,7 @@ lost | public_routes admin_only_routes key.allowed_routes | each route has a pol
 lost | allowed_ips use_x_forwarded_for | addresses are checked in front of the gateway | trust_proxy in gateway.yaml
 lost | key_management_* use_azure_key_vault use_google_kms | secrets come from the environment or files | a variable or a file in gateway.yaml
 lost | forward_* return_response_headers allow_client_side_credentials general.custom_headers | headers of clients and providers are not passed on | headers: of the provider
-lost | alerting alerting_* alert_* spend_report_frequency | the gateway sends no alerts | watch /metrics
+lost | alerting alerting_* alert_* spend_report_frequency | alerts are a section of the gateway | alerts: in gateway.yaml
 lost | ui_* proxy_logout_url | the dashboard is another one | dashboard: in gateway.yaml, person invite
 lost | mcp_* agent_list agents search_tools vector_store_registry user_mcp_management_mode require_end_user_mcp_access_defined | tools are called by the client
 lost | prompts | prompts of the operator are a step | add the step prompt

@@ -131,6 +131,7 @@ const REASONS: Readonly<Record<string, string>> = {
   credit_on_hold: 'the rest of the credit is held for other open requests',
   insufficient_quota: 'the account has too little credit',
   spending_cap_reached: 'the key has reached its spending cap',
+  budget_exhausted: 'a budget is exhausted until its next period',
   overloaded: 'the gateway has too much to do',
   shutting_down: 'the gateway is shutting down',
   store_unavailable: 'the ledger could not be written',

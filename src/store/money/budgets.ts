@@ -20,8 +20,10 @@ export interface Reserved {
 }
 
 export interface BudgetRows {
-  /** The first limit that has no room for a hold; null: all have room. Writes the alert of a budget that is exhausted. */
-  shortOf(hold: HoldRecord, nowMs: number): ShortHold | null
+  /** The first limit that has no room for a hold; null: all have room. */
+  shortOf(hold: HoldRecord): ShortHold | null
+  /** Writes the alert of a budget that has refused a hold which it could not pay without the other holds either. */
+  refused(hold: HoldRecord, short: ShortHold, nowMs: number): void
   /** Reserves in all of them. */
   reserve(hold: HoldRecord, nowMs: number): void
   /** @param charged below 0: an amount that is given back */
@@ -64,7 +66,7 @@ export function createBudgetRows(database: Database): BudgetRows {
   const mark = createMarker(statements, uses)
 
   return {
-    shortOf(hold, nowMs) {
+    shortOf(hold) {
       const [account, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.amount]]
       const used = keyOf(hold[HOLD_AT.keyId])
       if (used.amount !== null && used.spent + used.held + more > used.amount) {
@@ -72,15 +74,19 @@ export function createBudgetRows(database: Database): BudgetRows {
       }
       const budgets = budgetsOf(hold[HOLD_AT.budgets])
       for (const [index, budget] of budgets.entries()) {
-        const use = uses.find(nameOf(account, budget))
-        const { spent, held } = use ?? NOTHING
+        const { spent, held } = uses.find(nameOf(account, budget)) ?? NOTHING
         if (spent + held + more <= budget.amount) continue
-        // It would have no room without the other holds either.
-        if (use !== undefined && spent + more > budget.amount) mark(account, budget, use, 100, nowMs)
         const available = budget.amount - spent - held
         return { held: false, reason: 'short', of: 'budget', budget: index, available, onHold: held }
       }
       return null
+    },
+    refused(hold, short, nowMs) {
+      if (short.of !== 'budget') return
+      const [account, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.amount]]
+      const budget = budgetsOf(hold[HOLD_AT.budgets])[short.budget!]!
+      const use = uses.find(nameOf(account, budget))
+      if (use !== undefined && use.spent + more > budget.amount) mark(account, budget, use, 100, nowMs)
     },
     reserve(hold, nowMs) {
       const [account, key, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.keyId], hold[HOLD_AT.amount]]

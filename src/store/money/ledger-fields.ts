@@ -15,6 +15,7 @@ import {
   type Unit,
   type Usage,
 } from '#contract'
+import { boundedMap } from '../../common/bounded.ts'
 
 /** The largest amount that a 64-bit column holds: some nine billion dollars. */
 export const LARGEST: NanoUsd = 2n ** 63n - 1n
@@ -162,16 +163,26 @@ export function budgetsText(budgets: readonly HoldBudget[] | undefined): string 
   )
 }
 
+const NONE: readonly HoldBudget[] = []
+
+/** By the text: the requests of a key have one text until a period ends. */
+const knownBudgets = boundedMap<readonly HoldBudget[]>(1_000)
+
 /** Of a hold of an earlier version the column has ids, which have no rows. */
 export function budgetsOf(text: string | null): readonly HoldBudget[] {
-  if (text === null || !text.startsWith('[')) return []
-  return (JSON.parse(text) as readonly BudgetRecord[]).map(([budget, start, end, amount, marks]) => ({
-    budget,
-    start,
-    end,
-    amount: BigInt(amount),
-    marks,
-  }))
+  if (text === null || !text.startsWith('[')) return NONE
+  let budgets = knownBudgets.get(text)
+  if (budgets === undefined) {
+    budgets = (JSON.parse(text) as readonly BudgetRecord[]).map(([budget, start, end, amount, marks]) => ({
+      budget,
+      start,
+      end,
+      amount: BigInt(amount),
+      marks,
+    }))
+    knownBudgets.set(text, budgets)
+  }
+  return budgets
 }
 
 const WITHOUT_COLUMN = UNIT_NAMES.filter(unit => UNITS[unit].field === null && unit !== 'request')

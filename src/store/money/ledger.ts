@@ -76,8 +76,8 @@ function createHoldOperation({ statements, balances, budgets, open, clock }: Par
     const [exchange, account, amount, key, model] = request
     const now = clock.now()
     const balance = balances.find(account)
-    const refused = refusedBy(balance, amount) ?? budgets.shortOf(request, now)
-    if (refused !== null) return repeatedHold(request) ?? noHold(exchange, refused)
+    const refused = refusedBy(balance, amount) ?? budgets.shortOf(request)
+    if (refused !== null) return repeatedHold(request) ?? noHold(request, refused, now)
     if (statements.putHold.run(now, ...request).changes === 0) return repeatedHold(request)!
     balance!.held += amount
     balances.change(account, balance!)
@@ -97,8 +97,9 @@ function createHoldOperation({ statements, balances, budgets, open, clock }: Par
     return { held: true, available: available(balances.find(account)!) }
   }
 
-  function noHold(exchange: string, refused: HoldResult): HoldResult {
-    open.closed(exchange)
+  function noHold(request: HoldRecord, refused: HoldResult, nowMs: number): HoldResult {
+    open.closed(request[HOLD_AT.exchange])
+    if (!refused.held && refused.reason === 'short') budgets.refused(request, refused, nowMs)
     return refused
   }
 
