@@ -102,7 +102,7 @@ describe('requests', () => {
     const { send } = limited({ per: `tag ${tag}`, requests: '1 per hour' })
     expect((await send({ facts: { tags: {} } })).passed).toBe(true)
     const { refusal } = await send({ facts: { tags: {}, key: { ...key, id: 'key_2' } } })
-    expect(refusal!.message).toContain(`everybody without the tag "${tag}" has 1 request per hour`)
+    expect(refusal!.message).toContain(`the empty value of the tag "${tag}" has 1 request per hour`)
     expect((await send({ facts: { tags: { [tag]: 'a' } } })).passed).toBe(true)
   })
 

@@ -86,7 +86,7 @@ describe.each([
     const [mine, other] = [account('acct_1', 'teams'), account('acct_2', 'teams')]
     for (const [tags, whose] of [
       [{ team: 'red' }, 'this value of the tag "team"'],
-      [{}, 'everybody without the tag "team"'],
+      [{}, 'the empty value of the tag "team"'],
     ] as const) {
       expect((await send({ facts: { account: mine, tags } })).passed).toBe(true)
       const { refusal } = await send({ facts: { account: mine, key: key2, tags } })

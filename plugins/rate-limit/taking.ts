@@ -77,7 +77,7 @@ export function whoseOf(exchange: Exchange, per: Per): string {
   const name = tagOf(per)
   if (name === null) return `this ${per}`
   const tag = `the tag ${JSON.stringify(name)}`
-  return tagValue(exchange, name) === '' ? `everybody without ${tag}` : `this value of ${tag}`
+  return tagValue(exchange, name) === '' ? `the empty value of ${tag}` : `this value of ${tag}`
 }
 
 /** The refusal carries the headers of the limit that was reached, whatever tighter ones are in the answer. */
