@@ -5,7 +5,16 @@
  * Tokens are only known at the end. So an estimate is taken before the request goes on, and corrected when the answer
  * is over: too much is given back, too little becomes a debt that refills first.
  */
-import { asksModel, definePlugin, type FactName, type Grant, type Rate, type StepContext, unit } from '#contract'
+import {
+  asksModel,
+  definePlugin,
+  type FactName,
+  type Grant,
+  PER_TAG,
+  type Rate,
+  type StepContext,
+  unit,
+} from '#contract'
 import { createLimit, showLimit } from './limit.ts'
 import { createPlanLimits } from './plan-limits.ts'
 import { estimateTokens, factOf, identify, type Lending, type Per, refused, usedOf, whoseOf } from './taking.ts'
@@ -20,7 +29,7 @@ interface Settings {
   readonly only?: 'requests' | 'tokens'
 }
 
-const PER = '^(key|account|caller|model|address|tag [A-Za-z0-9_.-]{1,64})$'
+const PER = `^(key|account|caller|model|address|${PER_TAG})$`
 const OF_PLAN = { refused: 'with limits: plan, the plans in gateway.yaml have the limits' }
 
 export default definePlugin({

@@ -1,5 +1,14 @@
 /** `plans`: what the accounts of each plan may use, how fast, and their share of the gateway's work. */
-import { BUDGET_SCHEMA, type Budget, fitsPattern, type Plan, type PlanLimit, problemsOfBudgets, unit } from '#contract'
+import {
+  BUDGET_SCHEMA,
+  type Budget,
+  fitsPattern,
+  PER_TAG,
+  type Plan,
+  type PlanLimit,
+  problemsOfBudgets,
+  unit,
+} from '#contract'
 import type { Configuration } from './configuration.ts'
 import type { GatewayShape, PlanShape } from './file-shapes.ts'
 import { checkThen } from './policy/then-models.ts'
@@ -23,7 +32,7 @@ const LIMIT = map(
   {
     per: {
       type: 'string',
-      pattern: '^(account|key|caller|tag [A-Za-z0-9_.-]{1,64})$',
+      pattern: `^(account|key|caller|${PER_TAG})$`,
       sentence: 'must be account, key, caller or "tag NAME"',
       description:
         'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag within an account).',

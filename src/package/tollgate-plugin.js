@@ -15,6 +15,7 @@ export const {
   MODALITIES,
   NO_COST,
   NO_SEARCH,
+  PER_TAG,
   Refusal,
   SERVICE_NAMES,
   SliceQueue,
