@@ -3,6 +3,7 @@ import {
   BUDGET_SCHEMA,
   type Budget,
   fitsPattern,
+  isInModels,
   PER_TAG,
   type Plan,
   type PlanLimit,
@@ -115,7 +116,7 @@ export function buildPlans(source: Source, shape: GatewayShape, names: ModelName
     if (remains === null) continue
     checkPlanModels(source, `${at}/models`, remains.models, names, shape.routes)
     checkPlanLimits(source, `${at}/limits`, remains.limits)
-    checkPlanBudgets(source, `${at}/budgets`, remains.budgets, names)
+    checkPlanBudgets(source, at, remains, names)
     const { models = null, limits, budgets, weight = standard(name) } = plan
     if (source.sound(at)) plans.set(name, { name, models, limits, budgets, weight })
   }
@@ -176,13 +177,28 @@ function checkPlanModels(
   }
 }
 
-/** Beyond the schema: names, time zones, and the models of `then`. */
-function checkPlanBudgets(source: Source, at: string, budgets: readonly Budget[] | undefined, names: ModelNames): void {
+/** Beyond the schema: names, time zones, and the models of `then`, which the plan must have. */
+function checkPlanBudgets(
+  source: Source,
+  plan: string,
+  { budgets, models }: Partial<PlanShape>,
+  names: ModelNames,
+): void {
+  const at = `${plan}/budgets`
   if (!Array.isArray(budgets) || budgets.some((_, i) => !source.sound(`${at}/${i}`))) return
   for (const { at: place, message } of problemsOfBudgets(budgets)) {
     source.report(at + place, message, { rule: 'wrong-value' })
   }
   checkThen(source, at, budgets, names)
+  if (!Array.isArray(models)) return
+  for (const [i, { then = 'refuse' }] of (budgets as readonly Budget[]).entries()) {
+    const here = `${at}/${i}/then`
+    if (then === 'refuse' || !source.sound(here) || isInModels(models, names.aliases.get(then) ?? then)) continue
+    source.report(here, `the models of this plan lack ${source.show(here, then)}, so it never answers`, {
+      rule: 'wrong-value',
+      suggestion: 'add it to models, or write refuse',
+    })
+  }
 }
 
 /** Two limits of one kind, for the same and in the same time, would be one bucket of two sizes. */
