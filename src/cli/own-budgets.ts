@@ -35,9 +35,17 @@ export function budgetCommand(
     .argument(argument, about)
     .addOption(new Option('--every <period>', 'the period; weeks begin on Monday, life has no end').choices(EVERY))
     .option('--amount <dollars>', 'what may be spent and held in a period, in dollars', moneyValue)
-    .option('--zone <zone>', 'the time zone in which days begin, such as Europe/Berlin (default: UTC)', zoneValue)
-    .option('--at <marks>', 'parts of the amount with an alert, separated by commas (default: 80%,100%)', marksValue)
-    .option('--then <model>', 'refuse, or the model that answers what it cannot pay (default: refuse)')
+    .option(
+      '--zone <zone>',
+      'the time zone in which days begin, such as Europe/Berlin (default: as it was, else UTC)',
+      zoneValue,
+    )
+    .option(
+      '--at <marks>',
+      'parts of the amount with an alert, separated by commas (default: as they were, else 80%,100%)',
+      marksValue,
+    )
+    .option('--then <model>', 'refuse, or the model that answers what it cannot pay (default: as it was, else refuse)')
     .addOption(new Option('--remove', 'remove the budget of the period').conflicts(terms))
     .addOption(jsonOption())
     .addHelpText(
@@ -68,7 +76,7 @@ export function budgetCommand(
 /** Options that do not go together. */
 function mistakeIn({ every, amount, remove, ...options }: BudgetOptions): string | undefined {
   const term = (['zone', 'at', 'then'] as const).find(name => options[name] !== undefined)
-  if (amount === undefined && term !== undefined) return `--${term} needs --amount: a budget is set as a whole`
+  if (amount === undefined && term !== undefined) return `--${term} needs --amount, the limit of the budget`
   if (every === undefined && amount !== undefined) return `--amount needs --every: ${EVERY.join(', ')}`
   if (every === undefined && remove) return '--remove needs --every: which budget is removed'
   if (every !== undefined && amount === undefined && !remove) return '--every needs --amount or --remove'

@@ -117,11 +117,13 @@ function typeOf(schema: Schema): string {
   }
   if (schema.then?.enum) return `${schema.then.enum.map(word => `\`${word}\``).join(', ')} or a map`
   if (map) return map.properties ? 'string or a map' : `\`auto\` or ${typeOf(map)}`
-  if (schema.anyOf) return schema.anyOf.map(typeOf).join(' or ')
+  // Of a map `anyOf` says which keys go together.
+  if (schema.anyOf && schema.type !== 'object') return schema.anyOf.map(typeOf).join(' or ')
   if (items) return `list: ${typeOf(items)}`
   if (typeof named === 'object') return `map of ${typeOf(named) === 'map' ? 'maps' : 'strings'}`
   if (schema.type === 'object') return 'map'
-  return minimum === undefined ? String(schema.type) : `${schema.type}, ${minimum} to ${maximum}`
+  if (minimum === undefined) return String(schema.type)
+  return maximum === undefined ? `${schema.type}, ${minimum} or more` : `${schema.type}, ${minimum} to ${maximum}`
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

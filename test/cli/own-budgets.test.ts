@@ -13,7 +13,7 @@ test.each<[options: string, sentence: string]>([
   ['--amount 5', '--amount needs --every: hour, day, week, month, life'],
   ['--every day', '--every needs --amount or --remove'],
   ['--remove', '--remove needs --every: which budget is removed'],
-  ['--every day --zone UTC', '--zone needs --amount: a budget is set as a whole'],
+  ['--every day --zone UTC', '--zone needs --amount, the limit of the budget'],
   ['--every day --then m', '--then needs --amount'],
   ['--every day --amount 5 --remove', "option '--remove' cannot be used with option '--amount <dollars>'"],
   ['--every year --amount 5', "argument 'year' is invalid. Allowed choices are hour, day, week, month, life."],
@@ -51,7 +51,12 @@ test('a budget is set, listed, changed and removed, and lists of accounts and ke
   expect(rows.find(line => line.includes(' job '))).toContain(' none ')
 
   const { budgets } = await place.json('account.budget', 'acme', '--every', 'life', '--amount', '7')
-  expect(budgets[0]).toMatchObject({ amount: '7.000000000', zone: 'UTC', at: ['80%', '100%'], resets_at: null })
+  expect(budgets[0]).toMatchObject({
+    amount: '7.000000000',
+    zone: 'Europe/Berlin',
+    at: ['50%', '80%'],
+    resets_at: null,
+  })
   const wrong = await place.tollgate(['account', 'budget', 'acme', '--every', 'day', '--remove'])
   expect(wrong).toMatchObject({ code: 1, out: '' })
   expect(wrong.err).toContain('the account acme has no budget for "day"; it has: life')

@@ -58,6 +58,7 @@ async function fill(store: Store) {
   await fillPeople(store, alice.id)
   await store.setBudget({ of: 'account', name: alice.id, every: 'day', budget: { amount: 10n ** 9n, at: ['50%'] } })
   await fillExchanges(store, alice.id, [key.id, capped.key.id])
+  await fillAlerts(store)
   const most = { responseBytes: 10_000, accountBytes: 10_000 }
   const parts = { output: 'what was said', input: 'what was asked' }
   const kept = { id: 'resp_1', account: alice.id, parts, keepMs: 3650 * DAY_MS, used: [], most }
@@ -80,6 +81,21 @@ async function fillPeople(store: Store, account: string): Promise<void> {
   await store.people.createLink({ ...place, accountId: null, kind: 'invitation', role: 'member', credit: 7n })
   await store.people.createSession(id)
   await store.people.createToken({ name: 'machine', expiresAt: null, createdBy })
+}
+
+/** A webhook, an account that is low, and the alert of it on its way. */
+async function fillAlerts(store: Store): Promise<void> {
+  const claim = () => {
+    clock.ms += 1000
+    return store.alerts.claim({ name: 'ops', events: ['low_balance'], nowMs: clock.ms, leaseMs: 60_000, most: 9 })
+  }
+  await claim()
+  const { id } = await store.createAccount({ name: 'low' })
+  await store.credit({ account: id, amount: 40n, reference: 'a little', actor: 'test' })
+  await store.ledger.hold(aHold({ accountId: id, exchange: 'req_low', amount: 40n }))
+  await store.ledger.settle(aSettle({ exchange: 'req_low', amount: 40n }))
+  await store.alerts.lookAtBalances(1000n, clock.ms)
+  await claim()
 }
 
 async function fillExchanges(store: Store, accountId: string, keys: readonly string[]): Promise<void> {
@@ -152,7 +168,9 @@ function withoutComments(sql: string): string {
 }
 
 function insertsOf(database: Database, table: string): string[] {
-  const rows = database.prepareMoney(`SELECT * FROM "${table}" ORDER BY 1, 2`).all()
+  const rows = database
+    .prepareMoney(`SELECT * FROM "${table}" ORDER BY ${table === 'low_account' ? '1' : '1, 2'}`)
+    .all()
   return rows.map(row => `INSERT INTO "${table}" VALUES (${Object.values(row).map(literal).join(', ')});`)
 }
 

@@ -38,7 +38,7 @@ export const BUDGET_VERBS: BudgetVerbs = {
     const account = await accountNamed(store, name)
     if (change !== undefined) {
       refuseNothing('account.budget', change, account, `the account ${account.name}`)
-      await store.setBudget({ ...change, of: 'account', name: account.id })
+      await store.setBudget({ ...withOwn(change, account), of: 'account', name: account.id })
     }
     const budgets = await budgetsOfAccount(await accountNamed(store, account.id), readsOf(store, running))
     return { account: account.name, budgets }
@@ -51,7 +51,7 @@ export const BUDGET_VERBS: BudgetVerbs = {
     const key = await keyWith(store, id)
     if (change !== undefined) {
       refuseNothing('key.budget', change, key, `the key ${id}`)
-      await store.setBudget({ ...change, of: 'key', name: id })
+      await store.setBudget({ ...withOwn(change, key), of: 'key', name: id })
     }
     const account = await accountNamed(store, key.accountId)
     const budgets = await budgetsOfKey(await keyWith(store, id), account, readsOf(store, running))
@@ -99,6 +99,14 @@ function refuseNothing(verb: string, { every, budget }: Change, owner: BudgetOwn
   if (budget !== null || ownBudget(owner, every) !== undefined) return
   const own = owner.budgets?.map(each => each.every).join(', ') ?? 'none'
   throw new VerbError(`${verb}: ${what} has no budget for "${every}"; it has: ${own}`)
+}
+
+/** A command that names only an amount keeps the zone, the marks and the model: another zone would begin a new period. */
+function withOwn({ every, budget }: Change, owner: BudgetOwner): Change {
+  const own = ownBudget(owner, every)
+  if (budget === null || own === undefined) return { every, budget }
+  const { zone, at, then } = own
+  return { every, budget: { ...(zone && { zone }), ...(at && { at }), ...(then && { then }), ...budget } }
 }
 
 interface BudgetOwner {

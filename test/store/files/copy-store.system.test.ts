@@ -54,6 +54,18 @@ async function sample(entries = 2000): Promise<Sample> {
   await store.people.createToken({ name: 'machine', expiresAt: null, createdBy })
   const most = { responseBytes: 1000, accountBytes: 1000 }
   await store.responses.keep({ id: 'resp_1', account, parts: { output: 'said' }, keepMs: 60_000, used: [], most })
+  // A webhook that is known, an account that is low, and the alert of it on its way.
+  const claim = () => {
+    const nowMs = clock.now() + 1
+    return store.alerts.claim({ name: 'ops', events: ['low_balance', 'budget'], nowMs, leaseMs: 60_000, most: 9 })
+  }
+  await claim()
+  const low = await store.createAccount({ name: 'low' })
+  await store.credit({ account: low.id, amount: 1n, reference: 'a little', actor: 'test' })
+  await store.ledger.hold(aHold({ accountId: low.id, exchange: 'req_low', amount: 1n }))
+  await store.ledger.settle(aSettle({ exchange: 'req_low', amount: 1n }))
+  await store.alerts.lookAtBalances(1_000n, clock.now())
+  await claim()
   await store.close()
   return made
 }
@@ -209,7 +221,10 @@ function rowsOf(path: string): Record<string, unknown[]> {
   const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").all()
   const rows = tables.map(({ name }) => {
     const only = name === 'meta' ? "WHERE name = 'secret_check'" : ''
-    return [String(name), database.prepareMoney(`SELECT * FROM ${name} ${only} ORDER BY 1, 2`).all()]
+    return [
+      String(name),
+      database.prepareMoney(`SELECT * FROM ${name} ${only} ORDER BY ${name === 'low_account' ? '1' : '1, 2'}`).all(),
+    ]
   })
   database.close()
   return Object.fromEntries(rows)
