@@ -135,7 +135,8 @@ export default definePlugin({
         exchange.note(skipped)
         return next()
       }
-      const { id, dated } = exchange.model
+      const { model } = exchange
+      const { id, dated } = model
       // Names with a day behind them are other models under one id.
       const modelId = dated ? exchange.chat.body.model : id
       const question: Question = { ...exchange.chat, modelId, owner: ownerOf(exchange, settings) }
@@ -151,7 +152,8 @@ export default definePlugin({
       const collector = new AnswerCollector({ maxCharacters: settings.largest, onOverflow: 'discard' })
       exchange.watch(chunk => collector.add(chunk))
       await next()
-      if (!isAsItWas(exchange, question)) return
+      // A budget may have made another model answer.
+      if (exchange.model !== model || !isAsItWas(exchange, question)) return
       const completion = completionOf(exchange, collector)
       if (completion === null || settings.ttl === 0) return
       const kept: Kept = { storedAt: clock.now(), dropped: ctx.response.get(DROPPED_HEADER) ?? '', completion }

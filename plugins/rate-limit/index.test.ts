@@ -98,9 +98,12 @@ describe('requests', () => {
     expect((await send()).passed).toBe(true)
   })
 
-  test.each(['team', 'constructor'])('of requests without the tag "%s" are not limited', async tag => {
+  test.each(['team', 'constructor'])('without the tag "%s" share one limit', async tag => {
     const { send } = limited({ per: `tag ${tag}`, requests: '1 per hour' })
-    for (let i = 0; i < 3; i++) expect((await send({ facts: { tags: {} } })).passed).toBe(true)
+    expect((await send({ facts: { tags: {} } })).passed).toBe(true)
+    const { refusal } = await send({ facts: { tags: {}, key: { ...key, id: 'key_2' } } })
+    expect(refusal!.message).toContain(`the empty value of the tag "${tag}" has 1 request per hour`)
+    expect((await send({ facts: { tags: { [tag]: 'a' } } })).passed).toBe(true)
   })
 
   test('a wait that client libraries would ignore says not to retry', async () => {
@@ -152,6 +155,13 @@ describe('requests', () => {
       { facts: { tags: { team: 'a' } } },
       { facts: { tags: { team: 'a' } } },
       false,
+    ],
+    [
+      'one value of a tag of two accounts apart',
+      { per: 'tag team' },
+      { facts: { tags: { team: 'a' } } },
+      { facts: { tags: { team: 'a' }, account: { ...account, id: 'acct_2' } } },
+      true,
     ],
     ['keys apart', { per: 'key' }, {}, { facts: { key: { ...key, id: 'key_2' } } }, true],
     ['keys of one account together', { per: 'account' }, {}, { facts: { key: { ...key, id: 'key_2' } } }, false],

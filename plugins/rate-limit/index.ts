@@ -5,10 +5,19 @@
  * Tokens are only known at the end. So an estimate is taken before the request goes on, and corrected when the answer
  * is over: too much is given back, too little becomes a debt that refills first.
  */
-import { asksModel, definePlugin, type FactName, type Grant, type Rate, type StepContext, unit } from '#contract'
+import {
+  asksModel,
+  definePlugin,
+  type FactName,
+  type Grant,
+  PER_TAG,
+  type Rate,
+  type StepContext,
+  unit,
+} from '#contract'
 import { createLimit, showLimit } from './limit.ts'
 import { createPlanLimits } from './plan-limits.ts'
-import { estimateTokens, factOf, identify, type Lending, type Per, refused, usedOf } from './taking.ts'
+import { estimateTokens, factOf, identify, type Lending, type Per, refused, usedOf, whoseOf } from './taking.ts'
 
 /** Either a limit of its own, or those of the plans. */
 interface Settings {
@@ -20,7 +29,7 @@ interface Settings {
   readonly only?: 'requests' | 'tokens'
 }
 
-const PER = '^(key|account|caller|model|address|tag [A-Za-z0-9_.-]{1,64})$'
+const PER = `^(key|account|caller|model|address|${PER_TAG})$`
 const OF_PLAN = { refused: 'with limits: plan, the plans in gateway.yaml have the limits' }
 
 export default definePlugin({
@@ -45,7 +54,7 @@ export default definePlugin({
         pattern: PER,
         sentence: 'must be key, account, caller, model, address or "tag NAME"',
         description:
-          'Who has a limit of their own: key, account, caller (a key, or the subject of a token), model, address, or tag NAME (each value of that tag).',
+          'Who has a limit of their own: key, account, caller (a key, or the subject of a token), model, address, or tag NAME (each value of that tag within an account).',
       },
       requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
       burst: {
@@ -87,7 +96,7 @@ export default definePlugin({
       const granted = await asking
       if (!granted.taken) {
         if (lending && (await together)!.taken) await give(lending, lending.estimate)
-        throw refused(requests!, per, granted)
+        throw refused(requests!, whoseOf(ctx.exchange, per), granted)
       }
       if (lending) return lend(ctx, lending, granted, await together!)
       show(ctx, granted)
@@ -95,7 +104,7 @@ export default definePlugin({
     }
     const lend = (ctx: StepContext, lending: Lending, granted: Grant | undefined, lent: Grant) => {
       if (!lent.taken) {
-        const refusal = refused(lending.limit, per, lent, lending.estimate)
+        const refusal = refused(lending.limit, whoseOf(ctx.exchange, per), lent, lending.estimate)
         // A request that was not let through is none.
         const given = requests && buckets.give(requests.prefix + lending.who, requests.shape, 1)
         if (!(given instanceof Promise)) throw refusal
@@ -111,8 +120,6 @@ export default definePlugin({
       decide(ctx) {
         const { exchange } = ctx
         const who = identify(exchange, per)
-        // The request does not have that tag.
-        if (who === null) return null
         // Counted tokens reach no model. The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
         const lending =
           tokens && !exchange.route.counts
@@ -120,7 +127,7 @@ export default definePlugin({
             : null
         const granted = requests && buckets.take(requests.prefix + who, requests.shape, 1)
         if (granted instanceof Promise) return overNetwork(ctx, lending, granted)
-        if (granted && !granted.taken) throw refused(requests!, per, granted)
+        if (granted && !granted.taken) throw refused(requests!, whoseOf(exchange, per), granted)
         if (lending) {
           const lent = take(lending)
           return lent instanceof Promise

@@ -17,8 +17,8 @@ const PLANS = [
   plan('pro', [
     { per: 'account', requests: rate('3 per minute') },
     { per: 'key', requests: rate('10 per minute'), burst: 2, tokens: rate('500 per minute') },
-    { per: 'tag team', requests: rate('1 per hour') },
   ]),
+  plan('teams', [{ per: 'tag team', requests: rate('1 per hour') }]),
   plan('small', [{ per: 'account', tokens: rate('100 per minute') }]),
 ]
 
@@ -81,12 +81,19 @@ describe.each([
     expect(refusal!.message).toContain('this key has 500 tokens per minute, and this request may take 200')
   })
 
-  test('a limit per tag is for requests that have the tag', async () => {
+  test('a limit per tag is for each value within an account, and one for requests without the tag', async () => {
     const { send } = limited([{ only: 'requests' }], isRemote)
-    expect((await send({ facts: { tags: { team: 'red' } } })).passed).toBe(true)
-    const { refusal } = await send({ facts: { tags: { team: 'red' } } })
-    expect(refusal!.message).toContain('this value of the tag "team" has 1 request per hour')
-    expect((await send({ facts: { key: key2, tags: { team: 'blue' } } })).passed).toBe(true)
+    const [mine, other] = [account('acct_1', 'teams'), account('acct_2', 'teams')]
+    for (const [tags, whose] of [
+      [{ team: 'red' }, 'this value of the tag "team"'],
+      [{}, 'the empty value of the tag "team"'],
+    ] as const) {
+      expect((await send({ facts: { account: mine, tags } })).passed).toBe(true)
+      const { refusal } = await send({ facts: { account: mine, key: key2, tags } })
+      expect(refusal!.message).toContain(`${whose} has 1 request per hour`)
+      expect((await send({ facts: { account: other, tags } })).passed).toBe(true)
+    }
+    expect((await send({ facts: { account: mine, tags: { team: 'blue' } } })).passed).toBe(true)
   })
 })
 

@@ -1,7 +1,7 @@
 /** The limits of the account's plan. A plan's buckets are the same in all policies. */
 import type { Buckets, DecidingStep, Exchange, Grant, Plan, Plans, StepContext } from '#contract'
 import { createLimit, type Limit, showLimit } from './limit.ts'
-import { estimateTokens, identify, type Lending, type Per, refused, usedOf } from './taking.ts'
+import { estimateTokens, identify, type Lending, type Per, refused, usedOf, whoseOf } from './taking.ts'
 
 /** A limit, and whom it is for. */
 interface PlanLimit {
@@ -39,7 +39,7 @@ export function createPlanLimits(
     const reached = grants.findIndex(grant => !grant.taken)
     if (reached < 0) return granted(ctx, takes, grants)
     await Promise.all(takes.filter((_, i) => grants[i]!.taken).map(each => give(each, each.estimate)))
-    throw refusalOf(takes[reached]!, grants[reached]!)
+    throw refusalOf(ctx.exchange, takes[reached]!, grants[reached]!)
   }
 
   return {
@@ -55,7 +55,7 @@ export function createPlanLimits(
         if (grant instanceof Promise) return takeOverNetwork(ctx, takes, grant)
         if (!grant.taken) {
           for (const other of takes.slice(0, i)) void give(other, other.estimate)
-          throw refusalOf(each, grant)
+          throw refusalOf(exchange, each, grant)
         }
         grants.push(grant)
       }
@@ -79,7 +79,7 @@ function limitsIn(plan: Plan, only: 'requests' | 'tokens' | undefined): readonly
     (['requests', 'tokens'] as const).flatMap(kind => {
       const rate = rates[kind]
       if (rate === undefined || (only !== undefined && only !== kind)) return []
-      // No policy has a colon in its name.
+      // No file of a policy is named so.
       const prefix = `plan:${plan.name}/${rate.perMs}`
       return [{ per, limit: createLimit(kind, rate, kind === 'requests' ? burst : undefined, prefix) }]
     }),
@@ -91,8 +91,8 @@ function takesOf(exchange: Exchange, limits: readonly PlanLimit[]): readonly Tak
   const { chat, route } = exchange
   const tokens = chat === undefined || route.counts ? null : estimateTokens(chat)
   return limits.flatMap(({ per, limit }) => {
+    if (limit.kind === 'tokens' && tokens === null) return []
     const who = identify(exchange, per)
-    if (who === null || (limit.kind === 'tokens' && tokens === null)) return []
     return [{ per, limit, who, estimate: limit.kind === 'requests' ? 1 : Math.min(limit.shape.capacity, tokens!) }]
   })
 }
@@ -102,6 +102,6 @@ function granted(ctx: StepContext, takes: readonly Take[], grants: readonly Gran
   return takes
 }
 
-function refusalOf({ limit, per, estimate }: Take, grant: Grant) {
-  return refused(limit, per, grant, limit.kind === 'tokens' ? estimate : undefined)
+function refusalOf(exchange: Exchange, { limit, per, estimate }: Take, grant: Grant) {
+  return refused(limit, whoseOf(exchange, per), grant, limit.kind === 'tokens' ? estimate : undefined)
 }

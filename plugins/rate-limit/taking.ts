@@ -1,5 +1,14 @@
 /** One request and the buckets of its limits: whose they are, what is taken, and the refusal. */
-import { addressGroup, type Chat, type Exchange, type FactName, type Grant, type MeteredUsage, refuse } from '#contract'
+import {
+  addressGroup,
+  type Chat,
+  type Exchange,
+  type FactName,
+  type Grant,
+  type MeteredUsage,
+  refuse,
+  tagOf,
+} from '#contract'
 import { type Limit, limitHeaders, limitSentence } from './limit.ts'
 
 /** The owner of a limit. */
@@ -37,11 +46,14 @@ function count(tokens: number): number {
 /** The fact that a limit needs; null: none. */
 export function factOf(per: Per): FactName | null {
   if (per === 'address') return null
-  return per === 'caller' ? 'key' : per.startsWith('tag ') ? 'tags' : (per as 'key' | 'account' | 'model')
+  return per === 'caller' ? 'key' : tagOf(per) === null ? (per as 'key' | 'account' | 'model') : 'tags'
 }
 
-/** Whose bucket it is; null: the request has no such tag, and the limit is not for it. */
-export function identify(exchange: Exchange, per: Per): string | null {
+/**
+ * Whose bucket it is. One for each value of a tag within an account, so that no account uses up the limit of another by its
+ * values. Requests without the tag share one, as they share a budget.
+ */
+export function identify(exchange: Exchange, per: Per): string {
   switch (per) {
     case 'address':
       return `address:${addressGroup(exchange.address)}`
@@ -52,15 +64,24 @@ export function identify(exchange: Exchange, per: Per): string | null {
     case 'model':
       return `${per}:${exchange[per]!.id}`
   }
-  const value: unknown = exchange.tags?.[per.slice(TAG.length)]
-  return typeof value === 'string' ? `${per}:${value}` : null
+  return `${per}:${exchange.account?.id ?? ''}:${tagValue(exchange, tagOf(per)!)}`
 }
 
-const TAG = 'tag '
+/** Empty: the request does not have the tag. */
+function tagValue({ tags }: Exchange, name: string): string {
+  return tags !== undefined && Object.hasOwn(tags, name) ? tags[name]! : ''
+}
 
-/** The refusal carries the headers of the limit that was reached, whatever tighter ones stand in the answer. */
-export function refused(limit: Limit, per: Per, grant: Grant, needed?: number) {
-  const whose = per.startsWith(TAG) ? `this value of the tag ${JSON.stringify(per.slice(TAG.length))}` : `this ${per}`
+/** Whom the bucket is for, in the sentence of a refusal. */
+export function whoseOf(exchange: Exchange, per: Per): string {
+  const name = tagOf(per)
+  if (name === null) return `this ${per}`
+  const tag = `the tag ${JSON.stringify(name)}`
+  return tagValue(exchange, name) === '' ? `the empty value of ${tag}` : `this value of ${tag}`
+}
+
+/** The refusal carries the headers of the limit that was reached, whatever tighter ones are in the answer. */
+export function refused(limit: Limit, whose: string, grant: Grant, needed?: number) {
   return refuse('rate_limit_exceeded', {
     message: limitSentence(limit, whose, grant, needed),
     retryAfterMs: grant.retryAfterMs,

@@ -32,6 +32,22 @@ test.each<[string, string, string]>([
     '7:16: the step "tags" declares no tag "taem"; did you mean "team"?',
   ],
   [
+    'a limit of a tag that is not declared',
+    policy(KEY, HEADER).replace(
+      '  - use: credits',
+      '  - { use: rate-limit, with: { per: tag taem, requests: 1/s } }\n  - use: credits',
+    ),
+    '9:37: no step before this one declares the tag "taem"; did you mean "team"?',
+  ],
+  [
+    'a budget of a tag that is not declared',
+    policy(KEY, HEADER).replace(
+      '  - use: credits',
+      '  - use: credits\n    with: { budgets: [ { per: tag user, amount: $5, every: day } ] }',
+    ),
+    '10:31: no step before this one declares the tag "user"; declare it in the step "tags"',
+  ],
+  [
     'a condition without the step',
     `steps:\n${KEY}  - use: schema\n    when: tags.team == ""\n  - use: credits\n  - use: route\n`,
     'the condition names tags, which no step gives; add "- use: tags" before it',

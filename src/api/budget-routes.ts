@@ -10,12 +10,12 @@ import {
   isZone,
   type KeySummary,
   type Model,
-  mayUse,
   parseMoney,
   refuse,
 } from '#contract'
 import type { BudgetChange } from '../store/store.ts'
 import { budgetsOfAccount, budgetsOfKey, ownBudget } from './budget-views.ts'
+import { modelsOfAccount } from './declared-plans.ts'
 import { ID, line, MONEY } from './inputs.ts'
 import { accountOf } from './operator-routes.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
@@ -71,7 +71,11 @@ export const BUDGET_ROUTES: readonly ApiRoute[] = [
     answers: 'BudgetView',
     errors: ['not_found'],
     handle: async call =>
-      put(call, await keyOf(call, personsAccount(call), call.params.id), model => mayUse(model, undefined)),
+      put(
+        call,
+        await keyOf(call, personsAccount(call), call.params.id),
+        await modelsOfAccount(call.parts, personsAccount(call)),
+      ),
   }),
   route({
     method: 'DELETE',
@@ -106,7 +110,7 @@ export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
     body: BUDGET,
     answers: 'BudgetView',
     errors: ['not_found'],
-    handle: async call => put(call, await accountOwner(call, call.params.id), ({ enabled }) => enabled),
+    handle: async call => put(call, await accountOwner(call, call.params.id), enabledModels(call)),
   }),
   route({
     method: 'DELETE',
@@ -127,7 +131,7 @@ export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
     body: BUDGET,
     answers: 'BudgetView',
     errors: ['not_found'],
-    handle: async call => put(call, await keyOf(call, call.params.id, call.params.key), ({ enabled }) => enabled),
+    handle: async call => put(call, await keyOf(call, call.params.id, call.params.key), enabledModels(call)),
   }),
   route({
     method: 'DELETE',
@@ -147,13 +151,14 @@ async function budgetPage({ parts }: Pick<Call, 'parts'>, account: string): Prom
   return showAll(await budgetsOfAccount(owner, { store, budgetsOf, now: clock.now() }))
 }
 
-async function put(call: BudgetCall, owner: Owner, mayAnswer: (model: Model) => boolean) {
+/** @param models which may answer what the budget cannot pay */
+async function put(call: BudgetCall, owner: Owner, models: readonly Model[]) {
   const { parts, params, body, note } = call
   const { every } = params
   const { of, account } = owner
   // A model that the operator has chosen may stay.
   const before = budgetAt(owner, every)?.then
-  const isModel = (id: string) => id === before || parts.models().some(each => each.id === id && mayAnswer(each))
+  const isModel = (id: string) => id === before || models.some(each => each.id === id)
   const budget = budgetOf(body, isModel)
   const { amount, at, ...words } = body
   note({ every, ...words, amount: formatMoney(budget.amount), ...(at && { at: at.join(' ') }) })
@@ -169,6 +174,8 @@ async function put(call: BudgetCall, owner: Owner, mayAnswer: (model: Model) => 
   return { body: view }
 }
 
+/** An operator may choose a model that is not public. */
+const enabledModels = ({ parts }: Pick<Call, 'parts'>) => parts.models().filter(({ enabled }) => enabled)
 const idOf = (owner: Owner): string => (owner.of === 'key' ? owner.key.id : owner.account.id)
 const budgetAt = (owner: Owner, every: Every) => ownBudget(owner.of === 'key' ? owner.key : owner.account, every)
 

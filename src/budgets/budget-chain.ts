@@ -8,6 +8,7 @@ import {
   type Exchange,
   type Key,
   marksOf,
+  tagOf,
 } from '#contract'
 import { periodAt, showTime } from './periods.ts'
 
@@ -86,8 +87,8 @@ function subjectOf({ per }: Budget, { account, key, tags }: Spender): { subject:
   if (per === 'account') return { subject: '', whose: `of the account ${account.name}` }
   if (per === 'key') return { subject: key.id, whose: `of the key ${key.name}` }
   if (per === 'caller') return { subject: key.id, whose: `of the caller ${key.name}` }
-  const tag = per.slice('tag '.length)
-  const value = tags?.[tag] ?? ''
+  const tag = tagOf(per)!
+  const value = tags !== undefined && Object.hasOwn(tags, tag) ? tags[tag]! : ''
   return { subject: value, whose: value === '' ? `of requests without ${tag}` : `of ${tag} ${value}` }
 }
 

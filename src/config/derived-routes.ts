@@ -4,6 +4,7 @@
  * policy of the operator's that identifies in another way is left as it is.
  */
 import type { FactName } from '#contract'
+import type { PolicyConfig } from './configuration.ts'
 import type { LoadedPolicy, LoadedStep } from './policy/loaded-policy.ts'
 import { wants } from './policy/order.ts'
 import { CATALOG_POLICY, type PlannedRoute } from './routes.ts'
@@ -37,7 +38,10 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
   if (policies.has(derived)) return derived
   const ids = new Set(identifying.map(({ id }) => id))
   const kept = standard.steps.flatMap(step => (step === door ? identifying : ids.has(step.id) ? [] : [step]))
-  const configs = [...policy.config.steps, ...standard.config.steps]
+  // An id is one within a file: both may have a "rate-limit".
+  const configOf = ({ id }: LoadedStep, { steps }: PolicyConfig) => steps.find(each => each.id === id)!
+  const { config: own } = policy
+  const { config: common } = standard
   policies.set(derived, {
     ...policy,
     name: derived,
@@ -46,7 +50,7 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
       name: derived,
       from: name,
       tracesContent: false,
-      steps: kept.map(step => configs.find(each => each.id === step.id)!),
+      steps: kept.map(step => configOf(step, identifying.includes(step) ? own : common)),
     }),
   })
   return derived

@@ -1,5 +1,15 @@
 /** `plans`: what the accounts of each plan may use, how fast, and their share of the gateway's work. */
-import { BUDGET_SCHEMA, type Budget, fitsPattern, type Plan, type PlanLimit, problemsOfBudgets, unit } from '#contract'
+import {
+  BUDGET_SCHEMA,
+  type Budget,
+  fitsPattern,
+  isInModels,
+  PER_TAG,
+  type Plan,
+  type PlanLimit,
+  problemsOfBudgets,
+  unit,
+} from '#contract'
 import type { Configuration } from './configuration.ts'
 import type { GatewayShape, PlanShape } from './file-shapes.ts'
 import { checkThen } from './policy/then-models.ts'
@@ -23,10 +33,10 @@ const LIMIT = map(
   {
     per: {
       type: 'string',
-      pattern: '^(account|key|caller|tag [A-Za-z0-9_.-]{1,64})$',
+      pattern: `^(account|key|caller|${PER_TAG})$`,
       sentence: 'must be account, key, caller or "tag NAME"',
       description:
-        'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag).',
+        'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag within an account).',
     },
     requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
     burst: {
@@ -106,7 +116,7 @@ export function buildPlans(source: Source, shape: GatewayShape, names: ModelName
     if (remains === null) continue
     checkPlanModels(source, `${at}/models`, remains.models, names, shape.routes)
     checkPlanLimits(source, `${at}/limits`, remains.limits)
-    checkPlanBudgets(source, `${at}/budgets`, remains.budgets, names)
+    checkPlanBudgets(source, at, remains, names)
     const { models = null, limits, budgets, weight = standard(name) } = plan
     if (source.sound(at)) plans.set(name, { name, models, limits, budgets, weight })
   }
@@ -167,13 +177,28 @@ function checkPlanModels(
   }
 }
 
-/** Beyond the schema: names, time zones, and the models of `then`. */
-function checkPlanBudgets(source: Source, at: string, budgets: readonly Budget[] | undefined, names: ModelNames): void {
+/** Beyond the schema: names, time zones, and the models of `then`, which the plan must have. */
+function checkPlanBudgets(
+  source: Source,
+  plan: string,
+  { budgets, models }: Partial<PlanShape>,
+  names: ModelNames,
+): void {
+  const at = `${plan}/budgets`
   if (!Array.isArray(budgets) || budgets.some((_, i) => !source.sound(`${at}/${i}`))) return
   for (const { at: place, message } of problemsOfBudgets(budgets)) {
     source.report(at + place, message, { rule: 'wrong-value' })
   }
   checkThen(source, at, budgets, names)
+  if (!Array.isArray(models)) return
+  for (const [i, { then = 'refuse' }] of (budgets as readonly Budget[]).entries()) {
+    const here = `${at}/${i}/then`
+    if (then === 'refuse' || !source.sound(here) || isInModels(models, names.aliases.get(then) ?? then)) continue
+    source.report(here, `the models of this plan lack ${source.show(here, then)}, so it never answers`, {
+      rule: 'wrong-value',
+      suggestion: 'add it to models, or write refuse',
+    })
+  }
 }
 
 /** Two limits of one kind, for the same and in the same time, would be one bucket of two sizes. */

@@ -1,8 +1,8 @@
-/** Warnings about declared plans: accounts whose plan is not there, and limits that nothing enforces. */
-import { asksModel, type Plan } from '#contract'
+/** Warnings about declared plans: accounts whose plan is not there, and limits and budgets that nothing enforces. */
+import { asksModel, type Plan, tagOf } from '#contract'
 import type { Configuration } from './configuration.ts'
 import type { LoadedPolicy, LoadedStep } from './policy/loaded-policy.ts'
-import { surelyGiven } from './policy/order.ts'
+import { canHaveTag } from './policy/tag-names.ts'
 import type { PlannedRoute } from './routes.ts'
 import { listed } from './yaml/problem.ts'
 import { pointer, type Source } from './yaml/source.ts'
@@ -41,8 +41,8 @@ export function warnOfDeclared(source: Source, { declared, used, routes, policie
     )
 }
 
-/** Each kind of limit has to be enforced somewhere; one per tag only where the request has tags. */
-function warnOfPlan(source: Source, { name, limits }: Plan, policies: readonly LoadedPolicy[]): void {
+/** Each kind of limit has to be enforced somewhere, and one per tag where requests have that tag; so do budgets. */
+function warnOfPlan(source: Source, { name, limits, budgets }: Plan, policies: readonly LoadedPolicy[]): void {
   for (const [i, limit] of limits.entries()) {
     const at = `${pointer('plans', name)}/limits/${i}`
     const wanted = (['requests', 'tokens'] as const).filter(kind => limit[kind] !== undefined)
@@ -52,23 +52,35 @@ function warnOfPlan(source: Source, { name, limits }: Plan, policies: readonly L
         rule: 'no-effect',
         suggestion: 'add "- use: rate-limit" with "limits: plan" to the policies of the routes that it is for',
       })
-    } else if (limit.per.startsWith('tag ') && !policies.some(({ steps }) => isTagged(steps))) {
-      source.warn(at, 'no policy that enforces this limit gives tags before it, so it is for no request', {
+    } else if (lacksTag(policies, limit.per, step => enforces(step, 'requests') || enforces(step, 'tokens'))) {
+      const message = 'no policy that enforces this limit gives the tag before it: all requests of an account share it'
+      source.warn(at, message, {
         rule: 'no-effect',
-        suggestion: 'add a step that gives tags before "rate-limit"',
+        suggestion: 'declare the tag in a step "tags" before "rate-limit"',
       })
     }
   }
+  for (const [i, { per }] of budgets.entries()) {
+    if (!lacksTag(policies, per, charges)) continue
+    const at = `${pointer('plans', name)}/budgets/${i}`
+    const message = 'no policy that charges gives the tag of this budget: all requests of an account share it'
+    source.warn(at, message, { rule: 'no-effect', suggestion: 'declare the tag in a step "tags" before "credits"' })
+  }
+}
+
+/** Whether requests have a tag before no step that counts by it. */
+function lacksTag(policies: readonly LoadedPolicy[], per: string, counts: (step: LoadedStep) => boolean): boolean {
+  const tag = tagOf(per)
+  if (tag === null) return false
+  return !policies.some(({ steps }) => steps.some((step, i) => counts(step) && canHaveTag(steps.slice(0, i), tag)))
+}
+
+function charges({ plugin, builtIn, mode }: LoadedStep): boolean {
+  return builtIn && plugin.name === 'credits' && mode !== 'off'
 }
 
 function enforces({ plugin, builtIn, settings, mode }: LoadedStep, kind: 'requests' | 'tokens'): boolean {
   if (!builtIn || plugin.name !== 'rate-limit' || mode !== 'enforce') return false
   const { limits, only = kind } = settings as { readonly limits?: string; readonly only?: string }
   return limits === 'plan' && only === kind
-}
-
-function isTagged(steps: readonly LoadedStep[]): boolean {
-  return steps.some(
-    (step, i) => (enforces(step, 'requests') || enforces(step, 'tokens')) && surelyGiven(steps.slice(0, i)).has('tags'),
-  )
 }

@@ -44,6 +44,9 @@ export interface ChainedBudget extends HoldBudget {
   readonly whose: string
 }
 
+/** The pattern of `per: tag NAME`, in limits and budgets. */
+export const PER_TAG = 'tag [A-Za-z_][\\w-]{0,63}'
+
 /** A budget in YAML, for the schema of settings. */
 export const BUDGET_SCHEMA = {
   type: 'object',
@@ -58,7 +61,7 @@ export const BUDGET_SCHEMA = {
     },
     per: {
       type: 'string',
-      pattern: '^(account|key|caller|tag [A-Za-z_][\\w-]{0,63})$',
+      pattern: `^(account|key|caller|${PER_TAG})$`,
       sentence: 'must be account, key, caller or "tag NAME"',
       description: 'Who has a budget of their own, each within an account: account, key, caller, or "tag NAME".',
     },
@@ -86,6 +89,9 @@ export const BUDGET_SCHEMA = {
 } as const
 
 const DEFAULT_MARKS: readonly number[] = [80, 100]
+
+/** The tag that `per` names: `team` of `tag team`; null: it names none. */
+export const tagOf = (per: string): string | null => (per.startsWith('tag ') ? per.slice('tag '.length) : null)
 
 /** The marks of a budget in percent, the lowest first. */
 export function marksOf({ at }: Pick<Budget, 'at'>): readonly number[] {

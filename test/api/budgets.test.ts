@@ -108,6 +108,15 @@ describe('a budget of a key', () => {
     expect(await own('day')).toMatchObject({ status: 400 })
   })
 
+  test('takes the models of the plan, public or not, and no other one', async () => {
+    const plan = { name: 'default', models: ['hidden'], limits: [], budgets: [], weight: 1 }
+    await using rig = await startRig({ parts: { plans: () => new Map([[plan.name, plan]]) } })
+    const alice = await rig.member('alice@example.com')
+    const path = `/api/keys/${await keyOf(alice)}/budgets/day`
+    expect(await alice.put(path, { amount: '4', then: 'm' })).toMatchObject({ status: 400 })
+    expect(await alice.put(path, { amount: '4', then: 'hidden' })).toMatchObject({ status: 200 })
+  })
+
   test('that was revoked takes none', async () => {
     await using rig = await startRig()
     const alice = await rig.member('alice@example.com')

@@ -62,6 +62,7 @@ test.each([
   ['caller', 'key_1', 'of the caller app'],
   ['tag team', 'search', 'of team search'],
   ['tag session', '', 'of requests without session'],
+  ['tag constructor', '', 'of requests without constructor'],
 ] as const)('a budget per %s', (per, subject, whose) => {
   const [found] = chainOf([budget({ per, name: 'mine' })], 'plan x', { account, key, tags: { team: 'search' } }, NOW)
   expect(found).toMatchObject({ whose })

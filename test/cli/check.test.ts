@@ -64,12 +64,12 @@ test('the same as JSON', async () => {
 test('a fine configuration says what is in it', async () => {
   expect(await place.tollgate(['check'])).toMatchObject({
     code: 0,
-    out: 'OK: 1 provider, 1 model, 4 routes (3 derived)\n',
+    out: 'OK: 1 provider, 1 model, 5 routes (4 derived)\n',
     err: '',
   })
   expect(JSON.parse((await place.tollgate(['check', '--json'])).out)).toEqual({
     ok: true,
-    files: [{ file: './gateway.yaml', ok: true, providers: 1, models: 1, routes: 4, derived: 3, problems: [] }],
+    files: [{ file: './gateway.yaml', ok: true, providers: 1, models: 1, routes: 5, derived: 4, problems: [] }],
   })
 })
 

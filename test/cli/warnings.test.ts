@@ -410,6 +410,12 @@ describe('declared plans', () => {
   const plans = (limits: string) =>
     gateway({ more: `store: sqlite:./ledger/t.db\nplans: { pro: { limits: [ ${limits} ] } }` })
   const byPlan = (more = '') => inFront(limit('by-plan', `limits: plan${more}`))
+  const tags = (name: string) => `  - { use: tags, with: { tags: { ${name}: { from: key } } } }\n`
+  const TEAM = tags('team')
+  const tagged = (name: string, policy = STANDARD_POLICY) =>
+    policy.replace('  - use: schema\n', `${tags(name)}  - use: schema\n`)
+  const behindLimit = inFront(limit('by-plan', 'limits: plan') + TEAM)
+  const SHARED = 'no policy that enforces this limit gives the tag before it: all requests of an account share it'
 
   test('accounts with another one', async () => {
     place.write('gateway.yaml', gateway({ more: 'store: sqlite:./ledger/t.db' }))
@@ -446,16 +452,31 @@ describe('declared plans', () => {
       byPlan(', only: requests'),
       'no policy enforces this limit of tokens',
     ],
+    ['a step without tags enforces', '{ per: tag team, requests: 6 per minute }', byPlan(), SHARED],
     [
-      'a step without tags enforces',
+      'a step with other tags enforces',
       '{ per: tag team, requests: 6 per minute }',
-      byPlan(),
-      'no policy that enforces this limit gives tags before it, so it is for no request',
+      tagged('feature', byPlan()),
+      SHARED,
     ],
+    ['a step with the tag behind it enforces', '{ per: tag team, requests: 6 per minute }', behindLimit, SHARED],
   ])('a limit that %s', async (_name, limits, policy, message) => {
     place.write('gateway.yaml', plans(limits))
     place.write('policies/standard.yaml', policy)
     expect((await checked()).problems).toMatchObject([{ rule: 'no-effect', level: 'warning', message }])
+  })
+
+  test.each<[name: string, budgets: string, policy: string, isWarned: boolean]>([
+    ['of accounts', 'per: account', STANDARD_POLICY, false],
+    ['of a tag that is there', 'per: tag team', tagged('team'), false],
+    ['of a tag without a step', 'per: tag team', STANDARD_POLICY, true],
+    ['of a tag that the step does not declare', 'per: tag team', tagged('feature'), true],
+    ['of a tag that comes behind the charge', 'per: tag team', behind(TEAM), true],
+  ])('a budget %s', async (_name, per, policy, isWarned) => {
+    place.write('gateway.yaml', plans('').replace('limits: [  ]', `budgets: [ { ${per}, amount: $5, every: day } ]`))
+    place.write('policies/standard.yaml', policy)
+    const message = 'no policy that charges gives the tag of this budget: all requests of an account share it'
+    expect((await checked()).problems).toMatchObject(isWarned ? [{ rule: 'no-effect', level: 'warning', message }] : [])
   })
 
   test('a limit that one step for both kinds enforces says nothing', async () => {
@@ -478,7 +499,7 @@ test('each format says the level', async () => {
   const { code, out } = await place.tollgate(['check'])
   expect(code).toBe(0)
   expect(out).toMatch(/^policies\/standard\.yaml:5:12: warning: "few" stands behind "credits" \(line 4\).*\n {3}5 \| /m)
-  expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes \(3 derived\), 1 warning$/m)
+  expect(out).toMatch(/^OK: 1 provider, 1 model, 5 routes \(4 derived\), 1 warning$/m)
   expect((await place.tollgate(['check', '--strict'])).code).toBe(1)
   const github = (await place.tollgate(['check', '--format', 'github'])).out
   expect(github).toMatch(/^::warning file=policies\/standard\.yaml,line=5,col=\d+,title=tollgate%3A late-limit::/m)
@@ -500,7 +521,7 @@ describe('a provider at a host that is not well known, and missing_finish', () =
     place.write('gateway.yaml', without(OWN))
     const { code, out } = await place.tollgate(['check', '--strict'])
     expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(NOTED) })
-    expect(out).toMatch(/^OK: 1 provider, 1 model, 4 routes \(3 derived\)$/m)
+    expect(out).toMatch(/^OK: 1 provider, 1 model, 5 routes \(4 derived\)$/m)
     expect(await checked('--strict')).toMatchObject({
       code: 0,
       ok: true,

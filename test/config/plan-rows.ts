@@ -21,6 +21,14 @@ export const PLANS: Row[] = [
   ['an unknown zone', budgets(`{ ${DAY}, zone: ▸Europe/Atlantis }`), 'is not a time zone such as Europe/Berlin or UTC'],
   ['a mark beyond all', budgets(`{ ${DAY}, at: [ ▸101% ] }`), 'must be a percentage from 1% to 100%'],
   ['a mark of a number', budgets(`{ ${DAY}, at: [ ▸80 ] }`), '80'],
+  [
+    'a model of a budget that the plan lacks',
+    {
+      more: `plans:\n  pro: { models: [ large ], budgets: [ { ${DAY}, then: ▸small } ] }\n`,
+      models: `${PARTS.models}\n${PARTS.models.replace('models:\n', '').replace('small:', 'large:')}`,
+    },
+    'the models of this plan lack "small", so it never answers; add it to models, or write refuse',
+  ],
   ['an unknown model', budgets(`{ ${DAY}, then: ▸smal }`), 'the catalog has no model "smal"; did you mean "small"?'],
   ['two of one name', budgets(`{ ${DAY} }, ▸{ ${DAY} }`), 'is a second budget "key day"; give it a `name`'],
   ['plans as a list', { more: 'plans: ▸[ pro ]' }, 'plans must be a map, not a list'],

@@ -22,13 +22,14 @@ const CREDITS = {
   with: { when_short: ['refuse'], budgets: [{ per: 'tag run', amount: '$1', every: 'life' }] },
 }
 const TAGS = { use: 'tags', with: { tags: { run: { from: 'header x-run', client: true } } } }
+const CACHE = { use: 'cache', with: { temperature: 'any' } }
 const STEPS = [{ use: 'api-key' }, { use: 'schema' }, TAGS, CREDITS, { use: 'route', with: { attempts: 1 } }]
 
 let gateway: InProcess
 beforeAll(async () => {
   gateway = await startInProcess({
     steps: STEPS,
-    policies: { office: [JWT, ...STEPS.slice(1)] },
+    policies: { office: [JWT, ...STEPS.slice(1)], cached: [...STEPS.slice(0, 3), CACHE, ...STEPS.slice(3)] },
     yaml: {
       models: { big: model('$10', '$20'), small: model('$0.1', '$0.2'), free: { ...model('$1', '$1'), price: 'free' } },
       plans: {
@@ -41,6 +42,7 @@ beforeAll(async () => {
       routes: [
         { path: '/v1/chat/completions', policy: 'test' },
         { path: '/office/v1/chat/completions', policy: 'office' },
+        { path: '/cached/v1/chat/completions', policy: 'cached' },
       ],
     },
   })
@@ -66,6 +68,16 @@ const list = async (secret: string, prefix = '') => {
 }
 
 describe('a budget of a plan', () => {
+  test('never has the answer of its other model kept as one of the model that was asked for', async () => {
+    const { key } = await on('frugal')
+    for (let i = 0; i < 2; i++) {
+      const answer = await ask(key, 'big', { prefix: '/cached' })
+      const [cache, model] = ['cache', 'model'].map(name => answer.headers.get(`x-tollgate-${name}`))
+      expect({ cache, model }).toEqual({ cache: 'miss', model: 'small' })
+      await answer.text()
+    }
+  })
+
   test('refuses what it cannot pay, for each key apart', async () => {
     const { key } = await on('strict')
     const { message } = await expectRefusal(await ask(key, 'big'), 'budget_exhausted')

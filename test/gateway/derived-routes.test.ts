@@ -108,6 +108,8 @@ describe('beside routes of several policies', () => {
     expect(line).toMatchObject({ policy: 'elsewhere:catalog', route: '/v1/models' })
     const { steps } = gateway.running.configuration.routes.find(({ policy }) => policy === 'elsewhere:catalog')!
     expect(steps.steps.map(({ id }) => id)).toEqual(['early', 'jwt', 'rate-limit'])
+    // Both files have a step of this id; the one of the catalog's counts here.
+    expect(steps.steps[2]).toMatchObject({ settings: { per: 'account' } })
     const byKey = await gateway.exchangeLine((await send('/v1/models', gateway.key)).headers.get('x-request-id')!)
     expect(byKey).toMatchObject({ policy: 'catalog' })
   })

@@ -1,6 +1,6 @@
 /** Limits that come late, so that refusals cost money or work, and limits that can never refuse anybody. */
 
-import type { Rate } from '#contract'
+import { type Rate, tagOf } from '#contract'
 import { factsIn } from '../conditions/when.ts'
 import type { LoadedPolicy, LoadedStep } from './loaded-policy.ts'
 import { surelyGiven } from './order.ts'
@@ -70,7 +70,7 @@ function beforeReader(step: LoadedStep, reader: LoadedStep, given: ReadonlySet<s
 
 /** The fact by which the limit finds whom it is for; `address` is none. */
 function factOf(per: string): string {
-  return per === 'caller' ? 'key' : per.startsWith('tag ') ? 'tags' : per
+  return per === 'caller' ? 'key' : tagOf(per) === null ? per : 'tags'
 }
 
 function isLimit({ plugin, builtIn }: LoadedStep): boolean {

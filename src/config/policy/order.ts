@@ -9,6 +9,7 @@ import type { CompiledWhen, PluginRegistry } from '../configuration.ts'
 import { listed } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
 import type { LoadedStep } from './loaded-policy.ts'
+import { declaredTags } from './tag-names.ts'
 
 /** Facts that only a chat request has. */
 export const CHAT_ONLY: readonly FactName[] = ['chat', 'model', 'targets']
@@ -231,11 +232,4 @@ export function compileConditions(
     steps[i] = { ...step, weakness: null }
     return null
   })
-}
-
-/** The names of tags that the steps declare; undefined: none of them says it, or not in a form that can be read. */
-function declaredTags(source: Source, steps: readonly LoadedStep[]): readonly string[] | undefined {
-  const giver = steps.find(({ plugin, mode }) => mode !== 'off' && plugin.gives?.includes('tags'))
-  if (giver === undefined || !giver.builtIn || !source.sound(`${giver.address}/with`)) return undefined
-  return Object.keys((giver.settings as { readonly tags: object }).tags)
 }

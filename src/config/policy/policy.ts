@@ -18,6 +18,7 @@ import { checkPlans } from './plan-names.ts'
 import { pathOfPlugin } from './plugin-beside.ts'
 import { checkReach } from './reach.ts'
 import { askPlugin, checkSettings } from './step-settings.ts'
+import { checkTags } from './tag-names.ts'
 import { checkThenOfSteps } from './then-models.ts'
 import { checkModels, type ModelNames } from './when-models.ts'
 
@@ -62,6 +63,7 @@ export async function loadPolicy(
   if (complete) for (const kind of options.kinds) checkOrder(source, steps, { ...asked, kind })
   checkModels(source, steps, options.models)
   checkThenOfSteps(source, steps, options.models)
+  checkTags(source, steps)
   if (options.plans !== null) checkPlans(source, steps, options.plans)
   checkReach(source, steps, routePathsOf(steps, options.routePaths))
   const tracesContent = shape?.telemetry?.content === true
