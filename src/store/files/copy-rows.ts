@@ -55,6 +55,8 @@ export function copyRows(target: CopySide, source: CopySide, onProgress: CopyPro
   const total = counted.reduce((sum, { rows }) => sum + rows, 0)
   let table = ''
   try {
+    // A database that was restored by pg_dump has its tables in the order of their names. SQLite checks what they point at in the end.
+    if (target.database.dialect.engine === 'sqlite') target.database.exec('PRAGMA defer_foreign_keys = ON')
     let done = 0
     for (const each of counted) {
       table = each.name
