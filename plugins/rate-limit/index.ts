@@ -52,6 +52,7 @@ export default definePlugin({
       per: {
         type: 'string',
         pattern: PER,
+        examples: ['key', 'account', 'caller', 'model', 'address'],
         sentence: 'must be key, account, caller, model, address or "tag NAME"',
         description:
           'Who has a limit of their own: key, account, caller (a key, or the subject of a token), model, address, or tag NAME (each value of that tag within an account).',

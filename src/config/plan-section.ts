@@ -34,6 +34,7 @@ const LIMIT = map(
     per: {
       type: 'string',
       pattern: `^(account|key|caller|${PER_TAG})$`,
+      examples: ['account', 'key', 'caller'],
       sentence: 'must be account, key, caller or "tag NAME"',
       description:
         'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag within an account).',

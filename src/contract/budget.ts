@@ -55,13 +55,14 @@ export const BUDGET_SCHEMA = {
   properties: {
     name: {
       type: 'string',
-      pattern: '^[^\\p{C}]{1,60}$',
-      sentence: 'must be 1 to 60 visible characters',
+      pattern: '^[^\\p{C}\\s]([^\\p{C}]{0,58}[^\\p{C}\\s])?$',
+      sentence: 'must be 1 to 60 visible characters without space around them',
       description: 'The name in refusals, headers and alerts. Default: PER EVERY, such as "key month".',
     },
     per: {
       type: 'string',
       pattern: `^(account|key|caller|${PER_TAG})$`,
+      examples: ['account', 'key', 'caller'],
       sentence: 'must be account, key, caller or "tag NAME"',
       description: 'Who has a budget of their own, each within an account: account, key, caller, or "tag NAME".',
     },
