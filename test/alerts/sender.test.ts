@@ -98,7 +98,7 @@ describe('a receiver', () => {
     const [slow, quick] = [await startReceiver(), await startReceiver()]
     slow.behaves('hang')
     const webhooks = [aWebhook(slow.url, { name: 'slow' }), aWebhook(quick.url, { name: 'quick' })]
-    const way = await wayTo(store, webhooks, { timeoutMs: 100 })
+    const way = await wayTo(store, webhooks, { timeoutMs: 3_000 })
     await put(store, 'a', 'b')
     await way.round()
     expect(quick.ids()).toEqual([webhookId('a'), webhookId('b')])
