@@ -46,15 +46,14 @@ function budgetText({ budget, mark, spent, amount, end }: Data, account: string)
   const isShort = mark === 100 && isAmount(spent) && isAmount(amount) && BigInt(spent) < BigInt(amount)
   const [part, why] = isShort ? ['', ', and a request had no room in the rest'] : [`, which is ${mark} % or more`, '']
   const until = typeof end === 'number' ? ` until ${time(end)}` : ''
-  return `Account ${account} has spent ${dollars(spent)} of ${dollars(amount)}${part} of its budget "${budgetWords(budget)}"${until}${why}.`
+  return `Account ${account} has spent ${dollars(spent)} of ${dollars(amount)}${part} of its budget ${budgetWords(budget)}${until}${why}.`
 }
 
-/** `plan pro/$100/month/`, as the ledger names it, for people. */
+/** The name, and where it is written: the ledger has `PLACE/NAME/PERIOD/SUBJECT`, with a subject where there are several. */
 function budgetWords(budget: unknown): string {
-  const parts = String(budget)
-    .split('/')
-    .filter(part => part !== '')
-  return parts.map(part => part.replaceAll('%2F', '/').replaceAll('%25', '%')).join(', ')
+  const parts = String(budget).split('/')
+  const [place = '', name = '', , subject = ''] = parts.map(part => part.replaceAll('%2F', '/').replaceAll('%25', '%'))
+  return `"${name}" (${subject === '' ? place : `${place}, ${subject}`})`
 }
 
 const time = (ms: number): string => new Date(ms).toISOString()

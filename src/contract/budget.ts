@@ -120,7 +120,10 @@ export function problemsOfBudgets(budgets: readonly Budget[]): { readonly at: st
   return budgets.flatMap((budget, index) => {
     const found: { at: string; message: string }[] = []
     if (budget.zone !== undefined && !isZone(budget.zone)) {
-      found.push({ at: `/${index}/zone`, message: 'is not a time zone such as Europe/Berlin or UTC' })
+      found.push({
+        at: `/${index}/zone`,
+        message: `${JSON.stringify(budget.zone)} is not a time zone such as Europe/Berlin or UTC`,
+      })
     }
     const name = `${budgetName(budget)} ${budget.every}`
     if (names.has(name)) {

@@ -67,7 +67,7 @@ test('the body has the account, amounts in dollars, times in ISO 8601 and a sent
       mark: 80,
     },
     text:
-      'Account acme has spent $80.50 of $100.00, which is 80 % or more of its budget "policy a/b, team, month UTC" ' +
+      'Account acme has spent $80.50 of $100.00, which is 80 % or more of its budget "team" (policy a/b) ' +
       'until 2027-01-15T08:00:00.000Z.',
   })
 })
@@ -95,8 +95,12 @@ test.each<[Pick<Alert, 'kind' | 'data'>, string]>([
     'The changed configuration is not used by r: gateway.yaml:1:1: wrong',
   ],
   [
+    { kind: 'budget', data: { budget: 'plan pro/run/life/a%2Fb', mark: 50, spent: '0', amount: '0' } },
+    'Account  has spent $0.00 of $0.00, which is 50 % or more of its budget "run" (plan pro, a/b).',
+  ],
+  [
     { kind: 'budget', data: { budget: 'account/team/life/', mark: 100, spent: '81000000000', amount: '100000000000' } },
-    'Account  has spent $81.00 of $100.00 of its budget "account, team, life", and a request had no room in the rest.',
+    'Account  has spent $81.00 of $100.00 of its budget "team" (account), and a request had no room in the rest.',
   ],
   [{ kind: 'low_balance', data: {} }, 'The credit of account  is below $?: $? is left.'],
   [{ kind: 'of a later version', data: {} }, 'An alert of the kind of a later version.'],
