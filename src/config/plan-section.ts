@@ -140,7 +140,8 @@ export function checkPlanName(source: Source, at: string, name: unknown, declare
 
 function checkMentions(source: Source, shape: GatewayShape, declared: readonly string[]): void {
   checkPlanName(source, '/registration/plan', shape.registration?.plan, declared)
-  for (const [i, name] of (shape.overload?.prefer ?? []).entries()) {
+  const prefer: readonly string[] = Array.isArray(shape.overload?.prefer) ? shape.overload.prefer : []
+  for (const [i, name] of prefer.entries()) {
     const at = `/overload/prefer/${i}`
     checkPlanName(source, at, name, declared)
     if (!source.sound(at) || shape.plans?.[name]?.weight === undefined) continue

@@ -11,7 +11,7 @@ export interface PlantedBug {
   readonly changes: readonly { readonly file: string; readonly old: string; readonly new: string }[]
 }
 
-const CREDITS = 'plugins/credits/index.ts'
+const CREDITS = 'plugins/credits/set-aside.ts'
 const SETTLE = 'plugins/credits/settle.ts'
 const CHARGE = 'plugins/credits/charge.ts'
 const PRICE = 'src/contract/units.ts'
