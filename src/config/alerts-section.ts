@@ -41,7 +41,7 @@ export const ALERTS_SCHEMA = map(
       description:
         'An account has an alert when its credit falls below this amount. Holds of requests in progress do not count. Default: no such alert.',
     },
-    keep: measured('duration', '7d', '3650d')('How long alerts are listed.', '90d'),
+    keep: measured('duration', '7d', '730d')('How long alerts are listed.', '90d'),
     webhooks: {
       type: 'array',
       maxItems: 20,

@@ -11,7 +11,8 @@ export interface PlantedBug {
   readonly changes: readonly { readonly file: string; readonly old: string; readonly new: string }[]
 }
 
-const CREDITS = 'plugins/credits/set-aside.ts'
+const CREDITS = 'plugins/credits/index.ts'
+const SET_ASIDE = 'plugins/credits/set-aside.ts'
 const SETTLE = 'plugins/credits/settle.ts'
 const CHARGE = 'plugins/credits/charge.ts'
 const PRICE = 'src/contract/units.ts'
@@ -60,7 +61,7 @@ export const PLANTED: readonly PlantedBug[] = [
   one(
     'dispatch-before-hold',
     'the request goes out while its hold is being written',
-    CREDITS,
+    SET_ASIDE,
     'return books.ledger.hold({',
     'return (given => (void books.ledger.hold(given).catch(() => {}), Promise.resolve({ held: true, available: 0n })))({',
   ),
