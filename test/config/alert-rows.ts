@@ -9,7 +9,7 @@ const URL = '      url: https://ops.example.com/hook\n'
 export const ALERTS: Row[] = [
   ['alerts in a word', { more: 'alerts: ▸on' }, 'alerts must be a map, not "on"; its keys are '],
   ['a low balance without a unit', alerts('  low_balance: ▸five'), '"five" is not an amount'],
-  ['alerts that are kept for a day', alerts('  keep: ▸1d'), 'keep must lie between 7d and 3650d'],
+  ['alerts that are kept for a day', alerts('  keep: ▸1d'), 'keep must lie between 7d and 730d'],
   ['a webhook without a name', alerts('  webhooks:\n    - ▸url: https://a.example/'), 'has no "name"'],
   ['a webhook to nowhere', alerts('  webhooks:\n    - ▸name: ops'), 'has no "url"'],
   [
