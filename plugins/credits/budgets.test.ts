@@ -2,11 +2,10 @@
 import { describe, expect, test } from 'vitest'
 import { type Budget, parseMoney, refuse, retryHeaders } from '#contract'
 import { readSettings } from '../../test/helpers/step.ts'
-import { until } from '../../test/helpers/until.ts'
 import { holdFor } from './hold.ts'
 import credits from './index.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
-import { answered, header, rig } from './test-rig.ts'
+import { answered, header, openOne, rig } from './test-rig.ts'
 import { chat, model, PRICE, priced, usage } from './test-samples.ts'
 
 const LEAST = holdFor(chat(), model(), PRICE, 64)
@@ -47,20 +46,13 @@ describe('a budget has too little left', () => {
 
   test('while its open requests hold the rest: 429, and then there is room', async () => {
     const { run, store, sound } = await rig({ plan: [budget(CHAT_HOLD + 1_000n, { per: 'key' })] })
-    const gate = Promise.withResolvers<void>()
-    const first = run({
-      next: async exchange => {
-        await gate.promise
-        answered(usage(10, 5))(exchange)
-      },
-    })
-    await until(() => expect(store.openHolds()).toBe(1))
+    const { first, release } = await openOne({ run, store })
     const { refusal } = await run()
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000 })
     expect(refusal!.message).toContain(
       `$0.000001 of the budget "key month" of the key k is free and ${roundedDown(CHAT_HOLD)} is held for its open requests`,
     )
-    gate.resolve()
+    release()
     expect((await first).refusal).toBeNull()
     expect((await run()).refusal).toBeNull()
     sound()

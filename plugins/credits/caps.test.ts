@@ -4,7 +4,7 @@ import { formatMoney, retryHeaders } from '#contract'
 import { until } from '../../test/helpers/until.ts'
 import { holdFor } from './hold.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
-import { answered, header, rig } from './test-rig.ts'
+import { answered, header, openOne, rig } from './test-rig.ts'
 import { chat, model, PRICE, priced, usage } from './test-samples.ts'
 
 const LEAST = holdFor(chat(), model(), PRICE, 64)
@@ -38,21 +38,14 @@ describe('too little is left of the cap', () => {
 
   test('while the key’s own requests hold the rest: 429, and then there is room', async () => {
     const { run, store, sound } = await rig({ cap: formatMoney(CHAT_HOLD + 1_000n) })
-    const gate = Promise.withResolvers<void>()
-    const first = run({
-      next: async exchange => {
-        await gate.promise
-        answered(usage(10, 5))(exchange)
-      },
-    })
-    await until(() => expect(store.openHolds()).toBe(1))
+    const { first, release } = await openOne({ run, store })
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000 })
     expect(refusal!.message).toContain(
       `$0.000001 of the key's spending cap is free and ${roundedDown(CHAT_HOLD)} is held for the key's open requests`,
     )
-    gate.resolve()
+    release()
     expect((await first).refusal).toBeNull()
     expect((await run()).refusal).toBeNull()
     sound()

@@ -19,7 +19,7 @@ import { until } from '../../test/helpers/until.ts'
 import { holdFor, promptCeiling } from './hold.ts'
 import credits from './index.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
-import { answered, ends, header, rig } from './test-rig.ts'
+import { answered, ends, header, openOne, rig } from './test-rig.ts'
 import { chat, model, PRICE, priced, progress, usage } from './test-samples.ts'
 
 const counts = countsOf('floods')
@@ -105,20 +105,13 @@ describe('too little credit', () => {
   test('while the account’s own requests hold the rest is 429: trying again helps', async () => {
     const credit = formatMoney(CHAT_HOLD + 1_000n)
     const { run, store, sound } = await rig({ credit })
-    const gate = Promise.withResolvers<void>()
-    const first = run({
-      next: async exchange => {
-        await gate.promise
-        answered(usage(10, 5))(exchange)
-      },
-    })
-    await until(() => expect(store.openHolds()).toBe(1))
+    const { first, release } = await openOne({ run, store })
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000, retryable: true })
     expect(refusal!.message).toContain(`$0.000001 is free and ${roundedDown(CHAT_HOLD)} is held`)
     expect(retryHeaders(refusal!)).toEqual({ 'retry-after': '1', 'retry-after-ms': '1000' })
-    gate.resolve()
+    release()
     expect((await first).refusal).toBeNull()
     expect((await run()).refusal).toBeNull()
     sound()

@@ -19,6 +19,7 @@ import type { Exchange } from '../../src/request/exchange.ts'
 import { createBuckets } from '../../src/state/buckets.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
 import { createSteps, type StepRequest, type StepText } from '../../test/helpers/step.ts'
+import { until } from '../../test/helpers/until.ts'
 import credits from './index.ts'
 import { chat, model, progress, usage } from './test-samples.ts'
 
@@ -106,7 +107,7 @@ export async function rig({
     clock,
     log: { info: write('info'), warn: write('warn'), error: write('error') },
     buckets: createBuckets(clock),
-    budgets: createBudgets(clock, () => plan),
+    budgets: createBudgets(clock, { find: name => ({ name, models: null, limits: [], budgets: plan, weight: 1 }) }),
     plans: { find: () => undefined, of: () => undefined },
     catalog: { find: (id: string) => models.find(model => model.id === id), list: () => models },
   }
@@ -151,6 +152,19 @@ export function ends(outcome: Outcome | null, used: Usage | null, progressed: Pr
 }
 /** It ends well, with this usage. */
 export const answered = (used: Usage) => ends('answered', used, progress({ countedTokens: 5 }))
+
+/** A request whose answer has not come, with its hold open; `release` lets it come. */
+export async function openOne({ run, store }: Pick<Awaited<ReturnType<typeof rig>>, 'run' | 'store'>) {
+  const gate = Promise.withResolvers<void>()
+  const first = run({
+    next: async exchange => {
+      await gate.promise
+      answered(usage(10, 5))(exchange)
+    },
+  })
+  await until(() => expect(store.openHolds()).toBe(1))
+  return { first, release: gate.resolve }
+}
 
 /** A header of the answer, or an empty text. */
 export const header = (ctx: Context, name: string) => String(ctx.response.get(name) ?? '')

@@ -15,7 +15,7 @@ export interface ClaimSettings {
   readonly plan?: string
 }
 
-/** What is kept of a token: nothing by which a request could be authenticated. */
+/** The part of a token that is kept. It cannot authenticate a request. */
 export interface Identity {
   /** Stands for the caller as the id of a key does. */
   readonly keyId: string

@@ -10,10 +10,10 @@ import {
   definePlugin,
   type FactName,
   type Grant,
+  LIMIT_SETTINGS,
   PER_TAG,
   type Rate,
   type StepContext,
-  unit,
 } from '#contract'
 import { createLimit, showLimit } from './limit.ts'
 import { createPlanLimits } from './plan-limits.ts'
@@ -57,13 +57,7 @@ export default definePlugin({
         description:
           'Who has a limit of their own: key, account, caller (a key, or the subject of a token), model, address, or tag NAME (each value of that tag within an account).',
       },
-      requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
-      burst: {
-        type: 'integer',
-        minimum: 1,
-        description: 'How many requests may come at once. Default: one window of `requests`.',
-      },
-      tokens: { ...unit('rate'), description: 'Tokens of prompts and answers per time: "200k per minute".' },
+      ...LIMIT_SETTINGS,
       limits: {
         enum: ['plan'],
         description: "plan: enforces the limits of the account's plan, which gateway.yaml has under `plans`.",

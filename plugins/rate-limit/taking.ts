@@ -14,7 +14,7 @@ import { type Limit, limitHeaders, limitSentence } from './limit.ts'
 /** The owner of a limit. */
 export type Per = 'key' | 'account' | 'caller' | 'model' | 'address' | `tag ${string}`
 
-/** Tokens that an exchange has taken from its bucket before anybody knows how many it uses. */
+/** Tokens that an exchange takes from its bucket before its usage is known. */
 export interface Lending {
   readonly limit: Limit
   readonly who: string
@@ -22,8 +22,7 @@ export interface Lending {
 }
 
 /**
- * What an answer may take at most, roughly: a quarter of the request's bytes for the prompt, and every choice as long as
- * it may become.
+ * A rough bound of the tokens: a quarter of the request's bytes for the prompt, and the output cap for each choice.
  */
 export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'cap' | 'choices'>): number {
   return Math.ceil(bytes.length / 4) + cap * choices
@@ -31,14 +30,14 @@ export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'ca
 
 /**
  * The real figure; no usage means that nothing was used. One answer leaves a debt of one whole window at most, whatever a
- * provider reports: its mistake must not shut somebody out for days.
+ * provider reports: its mistake must not lock a client out for days.
  */
 export function usedOf({ limit, estimate }: Lending, usage: MeteredUsage | null): number {
   const reported = usage ? count(usage.input ?? 0) + count(usage.output ?? 0) : 0
   return Math.min(reported, estimate + limit.shape.capacity)
 }
 
-/** A provider may report anything; what is no count is none. */
+/** A provider may report anything; a value that is not a count is 0. */
 function count(tokens: number): number {
   return Number.isFinite(tokens) && tokens > 0 ? tokens : 0
 }

@@ -116,7 +116,7 @@ function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
 }
 
 /**
- * The model, when this caller may use it by its key and its plan. All other cases have one sentence, so that nobody learns which models exist.
+ * The model, when this caller may use it by its key and its plan. All other cases have one sentence, which does not reveal which models exist.
  */
 function findModel(catalog: Catalog, id: string, key: Key | undefined, plan: Plan | undefined): Model {
   const model = catalog.find(id)

@@ -42,7 +42,7 @@ const RESERVED: ReadonlySet<string> = new Set(
   ),
 )
 const SHOWN = 60
-/** Values of which an error names each. */
+/** An error lists so many values at most. */
 const LISTED = 20
 
 const value = (description: string) => ({

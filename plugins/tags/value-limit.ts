@@ -1,4 +1,4 @@
-/** At most so many different values of a tag for each account: counted by a bucket that refills evenly over a day. */
+/** Limits the number of different values of a tag in each account. A bucket, which refills evenly over a day, counts them. */
 import type { BucketShape, Buckets, Grant, KeyValue } from '#contract'
 
 const DAY_MS = 86_400_000

@@ -1,5 +1,6 @@
 /** An alert for people and for their programs: one sentence, and its data with amounts in dollars. */
 import { formatMoney } from '#contract'
+import { partsOf } from '../budgets/budget-names.ts'
 import type { AlertKind } from '../common/alerts-config.ts'
 import type { Alert } from '../store/alerts/alert-rows.ts'
 
@@ -49,10 +50,9 @@ function budgetText({ budget, mark, spent, amount, end }: Data, account: string)
   return `Account ${account} has spent ${dollars(spent)} of ${dollars(amount)}${part} of its budget ${budgetWords(budget)}${until}${why}.`
 }
 
-/** The name, and where it is written: the ledger has `PLACE/NAME/PERIOD/SUBJECT`, with a subject where there are several. */
+/** The name, and where it is written, with a subject where there are several. */
 function budgetWords(budget: unknown): string {
-  const parts = String(budget).split('/')
-  const [place = '', name = '', , subject = ''] = parts.map(part => part.replaceAll('%2F', '/').replaceAll('%25', '%'))
+  const { place, name, subject } = partsOf(String(budget))
   return `"${name}" (${subject === '' ? place : `${place}, ${subject}`})`
 }
 

@@ -8,11 +8,14 @@ import {
   type Exchange,
   type Key,
   marksOf,
+  type Plans,
   tagOf,
 } from '#contract'
+import { escaped } from './budget-names.ts'
 import { periodAt, showTime } from './periods.ts'
 
 const NONE: readonly ChainedBudget[] = []
+const NO_RULES: readonly Budget[] = []
 
 /** Whom a budget limits. */
 export interface Spender {
@@ -21,13 +24,12 @@ export interface Spender {
   readonly tags?: Readonly<Record<string, string>> | undefined
 }
 
-/** @param budgetsOf those of a plan, by its name */
-export function createBudgets(clock: Clock, budgetsOf: (plan: string) => readonly Budget[]): Budgets {
+export function createBudgets(clock: Clock, plans: Pick<Plans, 'find'>): Budgets {
   return {
     chain(exchange: Exchange, own, place) {
       const { account, key, tags } = exchange
       if (account === undefined || key === undefined) return NONE
-      const plan = budgetsOf(account.plan)
+      const plan = plans.find(account.plan)?.budgets ?? NO_RULES
       if (account.budgets === undefined && key.budgets === undefined && plan.length + own.length === 0) return NONE
       const spender = { account, key, tags }
       const now = clock.now()
@@ -90,23 +92,4 @@ function subjectOf({ per }: Budget, { account, key, tags }: Spender): { subject:
   const tag = tagOf(per)!
   const value = tags !== undefined && Object.hasOwn(tags, tag) ? tags[tag]! : ''
   return { subject: value, whose: value === '' ? `of requests without ${tag}` : `of ${tag} ${value}` }
-}
-
-const escaped = (part: string): string => part.replaceAll('%', '%25').replaceAll('/', '%2F')
-const unescaped = (part: string): string => part.replaceAll('%2F', '/').replaceAll('%25', '%')
-
-/** The parts of a name in the ledger. */
-export interface BudgetParts {
-  /** `account`, `key`, `plan NAME` or `policy NAME/STEP`. */
-  readonly place: string
-  readonly name: string
-  readonly every: string
-  /** The id of a key, the value of a tag, or empty. */
-  readonly subject: string
-}
-
-/** The parts of a name that `chainOf` has made. */
-export function partsOf(budget: string): BudgetParts {
-  const [place = '', name = '', every = '', subject = ''] = budget.split('/').map(unescaped)
-  return { place, name, every, subject }
 }

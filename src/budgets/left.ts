@@ -10,7 +10,8 @@ import {
   marksOf,
   type NanoUsd,
 } from '#contract'
-import { type BudgetParts, chainOf, ofOwners, partsOf, type Spender } from './budget-chain.ts'
+import { chainOf, ofOwners, type Spender } from './budget-chain.ts'
+import { type BudgetParts, partsOf } from './budget-names.ts'
 import { periodAt } from './periods.ts'
 
 /** A budget and what is left of it. */

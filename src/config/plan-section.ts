@@ -4,11 +4,11 @@ import {
   type Budget,
   fitsPattern,
   isInModels,
-  PER_TAG,
+  LIMIT_SETTINGS,
+  PER_SETTING,
   type Plan,
   type PlanLimit,
   problemsOfBudgets,
-  unit,
 } from '#contract'
 import type { Configuration } from './configuration.ts'
 import type { GatewayShape, PlanShape } from './file-shapes.ts'
@@ -32,20 +32,11 @@ const LIMIT = map(
   'A limit for each account, key, caller or value of a tag.',
   {
     per: {
-      type: 'string',
-      pattern: `^(account|key|caller|${PER_TAG})$`,
-      examples: ['account', 'key', 'caller'],
-      sentence: 'must be account, key, caller or "tag NAME"',
+      ...PER_SETTING,
       description:
         'Who has a limit of their own: account, key, caller (a key, or the subject of a token) or tag NAME (each value of that tag within an account).',
     },
-    requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
-    burst: {
-      type: 'integer',
-      minimum: 1,
-      description: 'How many requests may come at once. Default: one window of `requests`.',
-    },
-    tokens: { ...unit('rate'), description: 'Tokens of prompts and answers per time: "200k per minute".' },
+    ...LIMIT_SETTINGS,
   },
   {
     required: ['per'],
@@ -106,8 +97,9 @@ export function declaredPlans({ plans }: { readonly plans?: unknown }): readonly
 export function buildPlans(source: Source, shape: GatewayShape, names: ModelNames): Configuration['plans'] {
   const declared = declaredPlans(shape)
   if (declared === null) return null
-  const prefer = Array.isArray(shape.overload?.prefer) ? shape.overload.prefer : []
-  checkMentions(source, shape, declared)
+  const prefer: readonly string[] = Array.isArray(shape.overload?.prefer) ? shape.overload.prefer : []
+  checkPlanName(source, '/registration/plan', shape.registration?.plan, declared)
+  checkPreferred(source, shape, prefer, declared)
   const plans = new Map<string, Plan>()
   const standard = (name: string) => (prefer.includes(name) ? PREFERRED : 1)
   const shapes: Readonly<Record<string, PlanShape>> = { [DEFAULT_PLAN]: { limits: [], budgets: [] }, ...shape.plans }
@@ -138,13 +130,16 @@ export function checkPlanName(source: Source, at: string, name: unknown, declare
   })
 }
 
-function checkMentions(source: Source, shape: GatewayShape, declared: readonly string[]): void {
-  checkPlanName(source, '/registration/plan', shape.registration?.plan, declared)
-  const prefer: readonly string[] = Array.isArray(shape.overload?.prefer) ? shape.overload.prefer : []
+function checkPreferred(
+  source: Source,
+  { plans }: GatewayShape,
+  prefer: readonly string[],
+  declared: readonly string[],
+): void {
   for (const [i, name] of prefer.entries()) {
     const at = `/overload/prefer/${i}`
     checkPlanName(source, at, name, declared)
-    if (!source.sound(at) || shape.plans?.[name]?.weight === undefined) continue
+    if (!source.sound(at) || plans?.[name]?.weight === undefined) continue
     source.report(at, `the plan ${source.show(at, name)} has a weight of its own, so this says nothing`, {
       rule: 'useless-key',
       suggestion: 'remove it here, or the weight there',

@@ -47,6 +47,14 @@ export interface ChainedBudget extends HoldBudget {
 /** The pattern of `per: tag NAME`, in limits and budgets. */
 export const PER_TAG = 'tag [A-Za-z_][\\w-]{0,63}'
 
+/** The key `per` of a plan's limit and of a budget, for the schema of settings. */
+export const PER_SETTING = {
+  type: 'string',
+  pattern: `^(account|key|caller|${PER_TAG})$`,
+  examples: ['account', 'key', 'caller'],
+  sentence: 'must be account, key, caller or "tag NAME"',
+} as const
+
 /** A budget in YAML, for the schema of settings. */
 export const BUDGET_SCHEMA = {
   type: 'object',
@@ -60,10 +68,7 @@ export const BUDGET_SCHEMA = {
       description: 'The name in refusals, headers and alerts. Default: PER EVERY, such as "key month".',
     },
     per: {
-      type: 'string',
-      pattern: `^(account|key|caller|${PER_TAG})$`,
-      examples: ['account', 'key', 'caller'],
-      sentence: 'must be account, key, caller or "tag NAME"',
+      ...PER_SETTING,
       description: 'Who has a budget of their own, each within an account: account, key, caller, or "tag NAME".',
     },
     amount: { ...unit('money'), description: 'What may be spent and held in a period: $100.' },

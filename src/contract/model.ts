@@ -20,7 +20,7 @@ export interface Target extends Reader {
   readonly provider: string
   readonly model: string
   readonly weight: number
-  /** What the operator pays; for the metrics. Null: not known. */
+  /** The operator's price, for the metrics. Null: not known. */
   readonly cost: Price | null
   /** The name under which this target takes the output cap. Left out: the one that its dialect or profile takes. */
   readonly capField?: 'max_tokens' | 'max_completion_tokens'
@@ -28,7 +28,7 @@ export interface Target extends Reader {
   readonly reasoningOutsideCap: number
   /** Targets of a lower number are tried before those of a higher one. */
   readonly priority: number
-  /** Attempts under way at most; a target that has as many is passed over. Infinity: as many as come. */
+  /** Attempts in progress at most; a target that has as many is passed over. Infinity: no limit. */
   readonly maxInflight: number
 }
 
@@ -117,7 +117,7 @@ export type PriceFeature = 'service_tier' | 'web_search' | 'audio' | 'prediction
 /** Anthropic's tool of the Messages API, or OpenAI's `web_search_options` of chat completions. */
 export type SearchForm = 'anthropic' | 'openai'
 
-/** Whether a model searches the web for whoever asks in this form: it must list `web_search` under `allow`. */
+/** Whether a model searches the web for requests in this form: it must list `web_search` under `allow`. */
 export function takesSearch(
   { allow = [], searches = [] }: Partial<Pick<Model, 'allow' | 'searches'>>,
   form: SearchForm,

@@ -1,19 +1,27 @@
 /** Plans: what the accounts of each may use, how fast, and their share of the gateway's work. */
 import type { Account } from './account.ts'
-import type { Budget } from './budget.ts'
-import type { Rate } from './quantities.ts'
-
-/** The owner of a limit. `caller` is a key or the subject of a token: the id of the fact `key`. */
-export type PlanLimitPer = 'account' | 'key' | 'caller' | `tag ${string}`
+import type { Budget, BudgetPer } from './budget.ts'
+import { type Rate, unit } from './quantities.ts'
 
 /** A limit of a plan; the step `rate-limit` with `limits: plan` enforces it. */
 export interface PlanLimit {
-  readonly per: PlanLimitPer
+  readonly per: BudgetPer
   readonly requests?: Rate
   /** How many requests may come at once; left out: one window of `requests`. */
   readonly burst?: number
   readonly tokens?: Rate
 }
+
+/** The rates of a limit in YAML, for the schema of settings. */
+export const LIMIT_SETTINGS = {
+  requests: { ...unit('rate'), description: 'Requests per time: "60 per minute".' },
+  burst: {
+    type: 'integer',
+    minimum: 1,
+    description: 'How many requests may come at once. Default: one window of `requests`.',
+  },
+  tokens: { ...unit('rate'), description: 'Tokens of prompts and answers per time: "200k per minute".' },
+} as const
 
 /** A plan of gateway.yaml. */
 export interface Plan {

@@ -12,7 +12,6 @@ import {
   type StepMiddleware,
   type TrailEntry,
 } from '#contract'
-import { createBudgets } from '../budgets/budget-chain.ts'
 import type { Configuration, StepConfig } from '../config/configuration.ts'
 import { createCatalog } from '../config/model-catalog.ts'
 import { createPlans } from '../config/plan-catalog.ts'
@@ -61,7 +60,6 @@ export function createServices({ configuration, clock, ledger, runs }: ServicePa
     buckets: createBuckets(clock),
     catalog: createCatalog(configuration),
     plans: createPlans(configuration),
-    budgets: createBudgets(clock, plan => configuration.plans?.get(plan)?.budgets ?? []),
     random: evenNumbers(),
     targets: { latencyMs: () => null },
     accounts: { find: idOrName => accounts.get(idOrName) },

@@ -163,7 +163,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     }
     const upstreams = new Map([...providerConnections].map(([name, { upstream }]) => [name, upstream]))
     const digest = () => answerDigest(configuration)
-    const budgets = createBudgets(parts.clock, name => planTable.find(name)?.budgets ?? [])
+    const budgets = createBudgets(parts.clock, planTable)
     // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
     const plans = new Map<string, Plan>()
     const planOf = ({ policy, steps }: RouteConfig): Plan => {

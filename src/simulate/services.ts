@@ -31,7 +31,7 @@ export function standInServices(given: RealServices & Partial<Services>): Servic
     cache: cacheOf(''),
     versions,
     ledger: createLedger(),
-    budgets: createBudgets(given.clock, plan => given.plans.find(plan)?.budgets ?? []),
+    budgets: createBudgets(given.clock, given.plans),
     log: { info() {}, warn() {}, error() {} },
     ...given,
   }

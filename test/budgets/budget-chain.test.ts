@@ -1,7 +1,8 @@
 /** Which budgets count a request, and the names of their rows. */
 import { describe, expect, test } from 'vitest'
-import type { Budget, Exchange } from '#contract'
-import { chainOf, createBudgets, partsOf } from '../../src/budgets/budget-chain.ts'
+import type { Budget, Exchange, Plan } from '#contract'
+import { chainOf, createBudgets } from '../../src/budgets/budget-chain.ts'
+import { partsOf } from '../../src/budgets/budget-names.ts'
 
 const NOW = Date.UTC(2026, 10, 28, 12)
 const DAY = { start: Date.UTC(2026, 10, 28), end: Date.UTC(2026, 10, 29) }
@@ -18,17 +19,22 @@ const key = {
 }
 
 const budget = (more: Partial<Budget> = {}): Budget => ({ per: 'account', amount: 100n, every: 'day', ...more })
+/** The plan `pro` with these budgets. */
+const planned = (budgets: readonly Budget[]) => {
+  const pro: Plan = { name: 'pro', models: null, limits: [], budgets, weight: 1 }
+  return { find: (name: string) => (name === 'pro' ? pro : undefined) }
+}
 const exchange = (more: object = {}) => ({ account, key, ...more }) as unknown as Exchange
 
 describe('the chain of a request', () => {
   test('is empty without an account, and without a budget', () => {
-    const budgets = createBudgets(clock, () => [])
+    const budgets = createBudgets(clock, planned([]))
     expect(budgets.chain({} as Exchange, [budget()], 'p/credits')).toEqual([])
     expect(budgets.chain(exchange(), [], 'p/credits')).toEqual([])
   })
 
   test('has those of the account, the key, the plan and the policy', () => {
-    const budgets = createBudgets(clock, plan => (plan === 'pro' ? [budget({ every: 'life' })] : []))
+    const budgets = createBudgets(clock, planned([budget({ every: 'life' })]))
     const own = budget({ per: 'tag team', at: ['50%'], zone: 'Europe/Berlin' })
     const asked = exchange({
       account: { ...account, budgets: [budget()] },

@@ -13,7 +13,7 @@ export interface WhenContext {
   readonly exchange: Pick<Exchange, 'address' | 'key' | 'account' | 'chat' | 'model' | 'tags'>
 }
 
-/** What can be named in a condition, with the type of each field. The fields of `tags` are the names that the policy declares. */
+/** The names that a condition can use, with the type of each field. The fields of `tags` are the names that the policy declares. */
 export const WHEN_FIELDS = {
   request: { method: 'string', path: 'string', address: 'string' },
   key: { id: 'string', name: 'string' },

@@ -7,9 +7,9 @@ import type { Database } from '../engine/database.ts'
 import { notFound } from '../mistakes.ts'
 import { ALERT_COLUMNS, type Claim, type Claimed, LATE_MS, type NewAlert, type Sent, toAlert } from './alert-rows.ts'
 
-/** One transaction removes so many. */
+/** Alerts that one transaction removes at most. */
 const MOST_REMOVED = 100
-/** An account that was below the limit before anybody looked has no alert. */
+/** An account that was below the limit before the first look has no alert. */
 const RECENT_MS = 86_400_000
 
 export interface Balances {

@@ -12,7 +12,7 @@ import {
 } from './alert-rows.ts'
 
 const DAY_MS = 86_400_000
-/** One look finds so many accounts; the next one finds others. */
+/** Accounts that one look finds at most; the next one finds others. */
 const MOST_CHANGED = 200
 
 export function createAlertReads(database: Database): AlertReads {

@@ -5,7 +5,7 @@ import type { Cursor, Page } from '../money/reports.ts'
 import type { Promised } from '../promised.ts'
 
 export interface NewAlert {
-  /** Says of which event it is: another one with the same id is the same alert. */
+  /** Identifies the event. An alert with the same id is the same alert. */
   readonly id: string
   readonly kind: string
   /** Milliseconds since the epoch. */

@@ -1,0 +1,21 @@
+/** The names of budgets in the ledger. Apart from periods: commands load this file, and no library with it. */
+
+/** A part of a name, in which the separator may occur. */
+export const escaped = (part: string): string => part.replaceAll('%', '%25').replaceAll('/', '%2F')
+const unescaped = (part: string): string => part.replaceAll('%2F', '/').replaceAll('%25', '%')
+
+/** The parts of a name in the ledger. */
+export interface BudgetParts {
+  /** `account`, `key`, `plan NAME` or `policy NAME/STEP`. */
+  readonly place: string
+  readonly name: string
+  readonly every: string
+  /** The id of a key, the value of a tag, or empty. */
+  readonly subject: string
+}
+
+/** The parts of a name in the ledger, `PLACE/NAME/PERIOD/SUBJECT`. Of another text the parts that it has. */
+export function partsOf(budget: string): BudgetParts {
+  const [place = '', name = '', every = '', subject = ''] = budget.split('/').map(unescaped)
+  return { place, name, every, subject }
+}
