@@ -1,6 +1,7 @@
 /** A month of requests by a virtual clock: what each period has spent is the sum of its receipts. */
 import { expect, test } from 'vitest'
 import { type Budget, parseMoney, type Receipt } from '#contract'
+import { budgetUses } from '../../test/helpers/budget-uses.ts'
 import { seeded } from '../../test/helpers/seeded.ts'
 import { answered, rig } from './test-rig.ts'
 import { chat, usage } from './test-samples.ts'
@@ -66,7 +67,7 @@ test('ten thousand requests in a month', async () => {
   expect(done.length).toBeGreaterThan(REQUESTS / 10)
   const found = new Map<string, bigint>()
   for (let ms = BEGIN - 32 * 24 * HOUR_MS; ms < BEGIN + 2 * MONTH_MS; ms += HOUR_MS / 2) {
-    for (const { budget, start, spent, held } of store.reads.listBudgetUses(id, ms)) {
+    for (const { budget, start, spent, held } of budgetUses(store.reads, id, ms)) {
       expect(held).toBe(0n)
       found.set(`${budget} ${start}`, spent)
     }

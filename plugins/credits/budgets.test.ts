@@ -1,6 +1,7 @@
 /** Budgets at the door: refused, capped to fit, or answered by another model. */
 import { describe, expect, test } from 'vitest'
 import { type Budget, parseMoney, refuse, retryHeaders } from '#contract'
+import { budgetUses } from '../../test/helpers/budget-uses.ts'
 import { readSettings } from '../../test/helpers/step.ts'
 import { holdFor } from './hold.ts'
 import credits from './index.ts'
@@ -89,7 +90,7 @@ test('the next period has the whole amount again, and a charge counts in the per
   // Of the day before nothing counts.
   const whole = await run({ facts: { chat: chat({}, 1_000) } })
   expect([whole.refusal, header(whole.ctx, 'x-tollgate-max-output-tokens')]).toEqual([null, ''])
-  const uses = [end - 1, end].map(now => store.reads.listBudgetUses(id, now).map(({ spent }) => spent))
+  const uses = [end - 1, end].map(now => budgetUses(store.reads, id, now).map(({ spent }) => spent))
   expect(uses).toEqual([[CHARGE], [CHARGE]])
   sound()
 })
@@ -104,9 +105,7 @@ test('budgets of the account, the key, the plan and the policy all count; those 
   await store.setBudget({ of: 'key', name: key!.id, every: 'hour', budget: { amount: parseMoney('$1') } })
   for (const tags of [{ team: 'a' }, { team: 'a' }, { team: 'b' }, {}])
     expect((await run({ facts: { tags } })).refusal).toBeNull()
-  const uses = store.reads
-    .listBudgetUses(id, 1_790_000_000_000)
-    .map(({ budget, spent }) => `${budget} ${spent / CHARGE}`)
+  const uses = budgetUses(store.reads, id, 1_790_000_000_000).map(({ budget, spent }) => `${budget} ${spent / CHARGE}`)
   expect(uses).toEqual([
     'account/account life/life/ 4',
     `key/key hour/hour/${key!.id} 4`,
@@ -136,7 +135,7 @@ describe('then: MODEL', () => {
       'small answers in place of chat-small: the budget "team" of the account acme does not pay for it',
     )
     expect(receipt(exchange)).toMatchObject({ model: 'small', charged: CHARGE / 100n })
-    expect(store.reads.listBudgetUses(id, 1_790_000_000_000)).toEqual([])
+    expect(budgetUses(store.reads, id, 1_790_000_000_000)).toEqual([])
     sound()
   })
 
@@ -175,6 +174,12 @@ describe('then: MODEL', () => {
   test('what the balance cannot pay is refused all the same', async () => {
     const { run } = await rig({ plan, models: [SMALL], credit: '$0.00000001' })
     expect((await run({ facts: { chat: withOther() } })).refusal).toMatchObject({ code: 'insufficient_quota' })
+  })
+
+  test('what another budget refuses names no model that answered', async () => {
+    const { run } = await rig({ plan: [...plan, budget(1n, { per: 'key' })], models: [SMALL] })
+    const { ctx, refusal } = await run({ facts: { chat: withOther() } })
+    expect([refusal?.code, header(ctx, 'x-tollgate-model')]).toEqual(['budget_exhausted', ''])
   })
 })
 

@@ -61,19 +61,26 @@ export interface SetAside {
 export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
   const { exchange } = parts
   let { price, chain } = parts
+  let switchedBy: ChainedBudget | null = null
   for (;;) {
     const bill = billOf(exchange, price)
     const asked = bill.chat?.cap ?? 0
     const { amount, result, short } = await holdWithin(parts, bill, chain)
     if (result.held) {
       noteCap(parts, bill.chat, asked, short)
+      if (switchedBy !== null) nameOther(parts, switchedBy)
       return { amount, bill }
     }
     const budget = result.reason === 'short' && result.of === 'budget' ? chain[result.budget!]! : null
     const other = budget && otherModel(parts, budget)
     if (budget === null || other === null) throw refusalFor(parts, result, bill, budget)
+    const before = exchange.model!.id
     const isTaken = askInstead(parts, other, budget)
-    if (isTaken && other.price === null) return null
+    if (exchange.model!.id !== before) switchedBy = budget
+    if (isTaken && other.price === null) {
+      if (switchedBy !== null) nameOther(parts, switchedBy)
+      return null
+    }
     if (isTaken) price = other.price!
     // The cost of the other model does not count in this budget, which could not pay.
     chain = chain.flatMap(each => (each !== budget ? each : isTaken ? [] : withoutOther(each)))
@@ -156,7 +163,7 @@ function otherModel({ exchange, books }: SetAsideParts, { rule: { then = 'refuse
 }
 
 /** Whether the other model takes the request. It may be the one that was asked for. */
-function askInstead({ exchange, setHeader }: SetAsideParts, model: Model, budget: ChainedBudget): boolean {
+function askInstead({ exchange }: SetAsideParts, model: Model, budget: ChainedBudget): boolean {
   const asked = exchange.model!.id
   if (asked === model.id) return true
   try {
@@ -166,10 +173,14 @@ function askInstead({ exchange, setHeader }: SetAsideParts, model: Model, budget
     return false
   }
   const name = budgetName(budget.rule)
-  setHeader(MODEL_HEADER, model.id)
-  setHeader(BUDGET_HEADER, asciiOf(name))
   exchange.note(`${model.id} answers in place of ${asked}: the budget "${name}" ${budget.whose} does not pay for it`)
   return true
+}
+
+/** Names the model that answers, and the budget that made it: on an answer, not on a refusal by another limit. */
+function nameOther({ exchange, setHeader }: SetAsideParts, { rule }: ChainedBudget): void {
+  setHeader(MODEL_HEADER, exchange.model!.id)
+  setHeader(BUDGET_HEADER, asciiOf(budgetName(rule)))
 }
 
 /** A header carries no other characters. */

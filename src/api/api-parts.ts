@@ -1,5 +1,6 @@
 /** What the account API needs of the gateway around it; `main.ts` introduces them. */
-import type { Budget, Clock, Log, Model, NanoUsd } from '#contract'
+import type { Clock, Log, Model, NanoUsd } from '#contract'
+import type { BudgetRules } from '../budgets/left.ts'
 import type { Store } from '../store/store.ts'
 import type { DeclaredPlans } from './declared-plans.ts'
 import type { ConfigurationView, ExchangeView, PastExchangeView, ProviderView, ShadowView } from './views.ts'
@@ -36,8 +37,8 @@ export interface ApiParts {
   origins(): readonly string[]
   /** Where clients reach the gateway, up to /v1. */
   baseUrl(): string
-  /** The budgets of a plan, by its name. */
-  budgetsOf(plan: string): readonly Budget[]
+  /** The budgets of plans and policies. */
+  budgetRules(): BudgetRules
   models(): readonly Model[]
   plans(): DeclaredPlans
   /** The other names of a model. */

@@ -13,14 +13,15 @@ import {
   parseMoney,
   refuse,
 } from '#contract'
+import type { PageQuery } from '../store/money/reports.ts'
 import type { BudgetChange } from '../store/store.ts'
-import { budgetsOfAccount, budgetsOfKey, ownBudget } from './budget-views.ts'
+import { type BudgetReads, budgetsOfAccount, budgetsOfKey, ownBudget } from './budget-views.ts'
 import { modelsOfAccount } from './declared-plans.ts'
 import { ID, line, MONEY } from './inputs.ts'
 import { accountOf } from './operator-routes.ts'
+import { PAGE } from './report-routes.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
 import { type Fits, type Schema, shape } from './schema.ts'
-import { showAll } from './show.ts'
 import type { BudgetView, PageView } from './views.ts'
 
 const PERIOD: Schema<Every> = {
@@ -59,7 +60,8 @@ export const BUDGET_ROUTES: readonly ApiRoute[] = [
     summary: 'The budgets of the account and of its keys, and what is left of each.',
     audience: 'person',
     answers: 'BudgetPage',
-    handle: async call => ({ body: await budgetPage(call, personsAccount(call)) }),
+    query: shape(PAGE),
+    handle: async call => ({ body: await budgetPage(call, personsAccount(call), call.query) }),
   }),
   route({
     method: 'PUT',
@@ -99,7 +101,8 @@ export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
     params: shape({ id: ID }),
     answers: 'BudgetPage',
     errors: ['not_found'],
-    handle: async call => ({ body: await budgetPage(call, call.params.id) }),
+    query: shape(PAGE),
+    handle: async call => ({ body: await budgetPage(call, call.params.id, call.query) }),
   }),
   route({
     method: 'PUT',
@@ -145,10 +148,16 @@ export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
   }),
 ]
 
-async function budgetPage({ parts }: Pick<Call, 'parts'>, account: string): Promise<PageView<BudgetView>> {
-  const { store, clock, budgetsOf } = parts
-  const owner = await accountOf(store, account)
-  return showAll(await budgetsOfAccount(owner, { store, budgetsOf, now: clock.now() }))
+async function budgetPage(
+  { parts }: Pick<Call, 'parts'>,
+  account: string,
+  page: PageQuery,
+): Promise<PageView<BudgetView>> {
+  return budgetsOfAccount(await accountOf(parts.store, account), readsOf(parts), page)
+}
+
+function readsOf({ store, clock, budgetRules }: Call['parts']): BudgetReads {
+  return { store, rules: budgetRules(), now: clock.now() }
 }
 
 /** @param models which may answer what the budget cannot pay */
@@ -163,11 +172,11 @@ async function put(call: BudgetCall, owner: Owner, models: readonly Model[]) {
   const { amount, at, ...words } = body
   note({ every, ...words, amount: formatMoney(budget.amount), ...(at && { at: at.join(' ') }) })
   await parts.store.setBudget({ of, name: idOf(owner), every, budget })
-  const { store, clock, budgetsOf } = parts
-  const reads = { store, budgetsOf, now: clock.now() }
-  const views = await (of === 'account'
-    ? budgetsOfAccount(await accountOf(store, account.id), reads)
-    : budgetsOfKey((await store.findKey(owner.key.id))!, account, reads))
+  const reads = readsOf(parts)
+  const views =
+    of === 'account'
+      ? (await budgetsOfAccount(await accountOf(parts.store, account.id), reads, { limit: 1 })).items
+      : await budgetsOfKey((await parts.store.findKey(owner.key.id))!, account, reads)
   const view = views.find(each => each.place === of && each.every === every)
   // Removed meanwhile.
   if (view === undefined) throw refuse('not_found')

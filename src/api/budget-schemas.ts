@@ -7,13 +7,13 @@ export const BUDGET_VIEWS = {
   BudgetView: view('A limit on what is spent in a period, with what is left of it.', {
     place: says(text, 'Where it is written: account, key, plan NAME or policy NAME/STEP.'),
     name: text,
-    per: says(
-      maybe(text),
-      'account, key, caller or tag NAME; null: it is of a policy, and zone, at and then are null too.',
-    ),
+    per: says(maybe(text), 'account, key, caller or tag NAME.'),
     key_id: says(maybe(text), 'The key that it limits.'),
     key: says(maybe(text), 'Its name.'),
-    value: says(maybe(text), 'The value of a tag that it limits; null: a key, or the whole account.'),
+    value: says(
+      maybe(text),
+      'The value of a tag that it limits, empty: requests without the tag; or the caller of a token. Null: a key, or the account.',
+    ),
     every: oneOf(...EVERY),
     zone: says(maybe(text), 'The time zone in which its days begin.'),
     amount: money,

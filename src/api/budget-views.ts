@@ -1,34 +1,49 @@
 /** Budgets as the API and the commands show them. */
 import type { AccountBalance, Budget, KeySummary } from '#contract'
-import { type BudgetSources, budgetsLeft, budgetsLeftOfKey } from '../budgets/left.ts'
+import { type BudgetRules, leftOfOwned, leftOfRows, ownedBudgets } from '../budgets/left.ts'
+import type { PageQuery } from '../store/money/reports.ts'
 import type { Store } from '../store/store.ts'
 import { showBudget } from './show.ts'
-import type { BudgetView } from './views.ts'
+import type { BudgetView, PageView } from './views.ts'
 
-/** The sources of budgets: the store, the plans, and the time in milliseconds since the epoch. */
+/** The sources of budgets: the store, the configuration, and the time in milliseconds since the epoch. */
 export interface BudgetReads {
-  readonly store: Pick<Store, 'listKeys' | 'listBudgetUses'>
-  /** The budgets of a plan, by its name. */
-  readonly budgetsOf: BudgetSources['budgetsOf']
+  readonly store: Pick<Store, 'listKeys' | 'findBudgetUses' | 'listBudgetUses'>
+  /** Null: not known, because the gateway does not run. */
+  readonly rules: BudgetRules | null
   readonly now: number
 }
 
-/** All budgets that limit an account, its keys or its callers. */
-export async function budgetsOfAccount(account: AccountBalance, reads: BudgetReads): Promise<readonly BudgetView[]> {
-  const { store, budgetsOf, now } = reads
-  const [keys, uses] = await Promise.all([store.listKeys(account.id), store.listBudgetUses(account.id, now)])
-  return budgetsLeft({ account, keys, budgetsOf, uses }, now).map(showBudget)
+/**
+ * The budgets that limit an account, its keys or its callers. The first page begins with all of the account and of its keys; callers
+ * and values of tags follow, a page at a time.
+ */
+export async function budgetsOfAccount(
+  account: AccountBalance,
+  { store, rules, now }: BudgetReads,
+  page: PageQuery,
+): Promise<PageView<BudgetView>> {
+  const owned = ownedBudgets({ account, keys: await store.listKeys(account.id), rules }, now)
+  const [used, { items, next }] = await Promise.all([
+    page.after === undefined ? store.findBudgetUses(account.id, namesOf(owned)) : null,
+    store.listBudgetUses(account.id, now, page),
+  ])
+  const first = used === null ? [] : leftOfOwned(owned, used)
+  return { items: [...first, ...leftOfRows(items, owned, rules, now)].map(showBudget), next }
 }
 
-/** Those that limit one key: its own, and those of its account. */
+/** Those of one key: its own, and those of its account. */
 export async function budgetsOfKey(
   key: KeySummary,
   account: AccountBalance,
-  { store, budgetsOf, now }: BudgetReads,
+  { store, rules, now }: BudgetReads,
 ): Promise<readonly BudgetView[]> {
-  const uses = await store.listBudgetUses(account.id, now)
-  return budgetsLeftOfKey({ account, key, budgetsOf, uses }, now).map(showBudget)
+  const owned = ownedBudgets({ account, keys: [key], rules }, now)
+  return leftOfOwned(owned, await store.findBudgetUses(account.id, namesOf(owned))).map(showBudget)
 }
+
+const namesOf = (owned: ReturnType<typeof ownedBudgets>) =>
+  owned.map(({ budget: { budget, start } }) => ({ budget, start }))
 
 /** The budget that an account or a key has of its own for a period. */
 export function ownBudget(owner: { readonly budgets?: readonly Budget[] }, every: string): Budget | undefined {

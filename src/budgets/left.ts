@@ -1,4 +1,7 @@
-/** The budgets of an account with what is left of each in its period of now, used or not. */
+/**
+ * The budgets of an account with what is left of each in the current period. Budgets of accounts and keys are listed whole; those of
+ * values of tags and of callers are as many as there were values, so they come in pages, as the ledger has them.
+ */
 import {
   type Account,
   type Budget,
@@ -11,7 +14,7 @@ import {
   type NanoUsd,
 } from '#contract'
 import { chainOf, ofOwners, type Spender } from './budget-chain.ts'
-import { type BudgetParts, partsOf } from './budget-names.ts'
+import { partsOf } from './budget-names.ts'
 import { periodAt } from './periods.ts'
 
 /** A budget and what is left of it. */
@@ -19,11 +22,11 @@ export interface BudgetLeft {
   /** Where it is written: `account`, `key`, `plan NAME`, or `policy NAME/STEP`. */
   readonly place: string
   readonly name: string
-  /** Null: it is of a policy, and only its row in the ledger is known. So are `zone`, `at` and `then`. */
+  /** Null, like `zone`, `marks` and `then`: only the row in the ledger is known, because the gateway does not run. */
   readonly per: BudgetPer | null
   /** The key that it limits. */
   readonly key: Pick<Key, 'id' | 'name'> | null
-  /** The value of a tag that it limits; null: a key, or all of the account. */
+  /** The value of a tag, empty for requests without the tag, or the caller of a token. Null: it limits a key, or the account. */
   readonly value: string | null
   readonly every: Every
   readonly zone: string | null
@@ -42,8 +45,8 @@ export interface BudgetLeft {
   readonly then: string | null
 }
 
-/** A row of the ledger: what a budget has spent and holds in one period. */
-interface Use {
+/** The spent and held amounts of a budget in one period: a row of the ledger. */
+export interface Use {
   readonly budget: string
   readonly start: number
   readonly end: number | null
@@ -52,73 +55,108 @@ interface Use {
   readonly spent: NanoUsd
 }
 
+/** The budgets of plans and policies, by the place that they are written in: `plan pro`, `policy standard/credits`. */
+export type BudgetRules = ReadonlyMap<string, readonly Budget[]>
+
 type BudgetKey = Pick<Key, 'id' | 'name' | 'budgets' | 'revokedAt'>
 
-/** An account with what its budgets are made of. */
+/** An account with all that has budgets for it. */
 export interface BudgetSources {
   readonly account: Pick<Account, 'name' | 'plan' | 'budgets'>
   readonly keys: readonly BudgetKey[]
-  /** The budgets of a plan, by its name. */
-  readonly budgetsOf: (plan: string) => readonly Budget[]
-  /** The periods that go on now, of all budgets of the account. */
-  readonly uses: readonly Use[]
+  /** Null: not known, because the gateway does not run. */
+  readonly rules: BudgetRules | null
 }
 
-/** Whom a budget of the whole account is asked for. */
+/** A budget of an account or of a key, in its current period. */
+export interface OwnedBudget {
+  readonly budget: ChainedBudget
+  readonly key: BudgetLeft['key']
+  /** Whether it is listed before it was used: one of a policy may never limit this account. */
+  readonly always: boolean
+}
+
+/** The key of a budget that limits the whole account. */
 const NO_KEY = { id: '', name: '' }
+const PER_KEY = ['key', 'caller']
 
 /**
- * All budgets of an account: its own, those of its keys and of its plan, and those of callers, tags and policies that were used in
- * this period. Of a key that was revoked only what it has used is there.
+ * The budgets of the account and of its keys: their own, and those of plans and policies.
  *
  * @param nowMs milliseconds since the epoch
  */
-export function budgetsLeft(sources: BudgetSources, nowMs: number): readonly BudgetLeft[] {
-  return listed(sources, nowMs, ['key'])
-}
-
-/** @param perKey the budgets of a plan that each key is listed with, used or not */
-function listed(
-  { account, keys, budgetsOf, uses }: BudgetSources,
-  nowMs: number,
-  perKey: readonly BudgetPer[],
-): readonly BudgetLeft[] {
-  const plan = budgetsOf(account.plan)
-  const place = `plan ${account.plan}`
-  const rows = new Map(uses.map(use => [rowName(use), use]))
-  const ofAll = (per: BudgetPer) => plan.filter(rule => rule.per === per)
-  const ofAccount: Spender = { account, key: NO_KEY }
-  const ofKey = (key: BudgetKey): BudgetLeft[] => {
-    const spender: Spender = { account: { name: account.name }, key }
-    const ofPlan = perKey.flatMap(ofAll)
-    return [...ofOwners(spender, nowMs), ...chainOf(ofPlan, place, spender, nowMs)]
-      .filter(budget => key.revokedAt === null || rows.has(rowName(budget)))
-      .map(budget => leftOf(budget, rows.get(rowName(budget)), { id: key.id, name: key.name }))
+export function ownedBudgets({ account, keys, rules }: BudgetSources, nowMs: number): readonly OwnedBudget[] {
+  const own = `plan ${account.plan}`
+  function ofRules(spender: Spender, pers: readonly string[], key: BudgetLeft['key'], live: boolean): OwnedBudget[] {
+    return [...(rules ?? [])].flatMap(([place, budgets]) =>
+      chainOf(
+        budgets.filter(({ per }) => pers.includes(per)),
+        place,
+        spender,
+        nowMs,
+      ).map(budget => ({ budget, key, always: live && place === own })),
+    )
   }
+  function ofKey(key: BudgetKey): OwnedBudget[] {
+    const spender: Spender = { account: { name: account.name }, key }
+    const subject = { id: key.id, name: key.name }
+    const live = key.revokedAt === null
+    return [
+      ...ofOwners(spender, nowMs).map(budget => ({ budget, key: subject, always: live })),
+      ...ofRules(spender, PER_KEY, subject, live),
+    ]
+  }
+  const spender: Spender = { account, key: NO_KEY }
   return [
-    ...[...ofOwners(ofAccount, nowMs), ...chainOf(ofAll('account'), place, ofAccount, nowMs)].map(budget =>
-      leftOf(budget, rows.get(rowName(budget)), null),
-    ),
+    ...ofOwners(spender, nowMs).map(budget => ({ budget, key: null, always: true })),
+    ...ofRules(spender, ['account'], null, true),
     ...keys.flatMap(ofKey),
-    ...uses.flatMap(use => ofRow(use, { plan, place, keys, nowMs, perKey }) ?? []),
   ]
 }
 
-/** For a client with a key: the budgets of the key, and those of the whole account. Neither other keys nor values of tags. */
-export function budgetsLeftOfKey(
-  sources: Omit<BudgetSources, 'keys'> & { readonly key: BudgetKey },
+/** @param uses the rows of these budgets, of those that have one */
+export function leftOfOwned(owned: readonly OwnedBudget[], uses: readonly Use[]): readonly BudgetLeft[] {
+  const rows = new Map(uses.map(use => [rowName(use), use]))
+  return owned.flatMap(({ budget, key, always }) => {
+    const use = rows.get(rowName(budget))
+    if (use === undefined && !always) return []
+    const { rule, start, end, amount } = budget
+    const { place } = partsOf(budget.budget)
+    return [{ ...ofRule(rule), place, key, value: null, start, end, ...sums(amount, use) }]
+  })
+}
+
+/**
+ * The budgets of callers and of values of tags, by their rows.
+ *
+ * @param uses rows of the ledger; those of `owned`, and of budgets that were removed, are left out
+ */
+export function leftOfRows(
+  uses: readonly Use[],
+  owned: readonly OwnedBudget[],
+  rules: BudgetRules | null,
   nowMs: number,
 ): readonly BudgetLeft[] {
-  const { key } = sources
-  return listed({ ...sources, keys: [key] }, nowMs, ['key', 'caller']).filter(budget => budget.value === null)
+  const listed = new Set(owned.map(({ budget }) => rowName(budget)))
+  return uses.filter(use => !listed.has(rowName(use))).flatMap(use => ofRow(use, rules, nowMs) ?? [])
 }
 
 /** In one period a budget has one row. */
 const rowName = ({ budget, start }: Pick<Use, 'budget' | 'start'>): string => `${start} ${budget}`
 
-function leftOf({ budget, rule, ...period }: ChainedBudget, use: Use | undefined, key: BudgetLeft['key']): BudgetLeft {
-  const { start, end, amount } = period
-  return { ...ofRule(rule), place: partsOf(budget).place, key, value: null, start, end, ...sums(amount, use) }
+function ofRow(use: Use, rules: BudgetRules | null, nowMs: number): BudgetLeft | undefined {
+  const { place, name, every, subject } = partsOf(use.budget)
+  const { start, end } = use
+  const row = { place, key: null, value: subject, start, end }
+  if (rules === null) {
+    const unknown = { per: null, zone: null, marks: null, then: null }
+    const value = subject === '' ? null : subject
+    return { ...row, ...unknown, value, name, every: every as Every, ...sums(use.amount, use) }
+  }
+  const rule = rules.get(place)?.find(each => budgetName(each) === name && each.every === every)
+  // Another zone makes other periods: the row of the one before counts nothing any more.
+  if (rule === undefined || periodAt(rule.every, rule.zone ?? 'UTC', nowMs).start !== start) return undefined
+  return { ...row, ...ofRule(rule), ...sums(rule.amount, use) }
 }
 
 function ofRule(rule: Budget): Pick<BudgetLeft, 'name' | 'per' | 'every' | 'zone' | 'marks' | 'then'> {
@@ -130,37 +168,4 @@ function sums(amount: NanoUsd, use: Use | undefined): Pick<BudgetLeft, 'amount' 
   const { spent, held } = use ?? { spent: 0n, held: 0n }
   const left = amount - spent - held
   return { amount, spent, held, left: left < 0n ? 0n : left }
-}
-
-interface RowContext {
-  readonly plan: readonly Budget[]
-  readonly place: string
-  readonly keys: readonly BudgetKey[]
-  readonly nowMs: number
-  readonly perKey: readonly BudgetPer[]
-}
-
-/** A row whose budget is known by the row alone; undefined: it is in the list already, or its budget was removed. */
-function ofRow(use: Use, { plan, place, keys, nowMs, perKey }: RowContext): BudgetLeft | undefined {
-  const parts = partsOf(use.budget)
-  const { start, end } = use
-  const found = { place: parts.place, ...subjectOf(parts, keys), start, end }
-  if (parts.place.startsWith('policy ')) {
-    const { name, every } = parts
-    const unknown = { per: null, zone: null, marks: null, then: null }
-    return { ...found, ...unknown, name, every: every as Every, ...sums(use.amount, use) }
-  }
-  if (parts.place !== place) return undefined
-  const rule = plan.find(each => budgetName(each) === parts.name && each.every === parts.every)
-  if (rule === undefined || rule.per === 'account' || rule.per === 'key') return undefined
-  if (found.key && perKey.includes(rule.per)) return undefined
-  // Another zone makes other periods: the row of the one before counts nothing any more.
-  if (periodAt(rule.every, rule.zone ?? 'UTC', nowMs).start !== start) return undefined
-  return { ...found, ...ofRule(rule), ...sums(rule.amount, use) }
-}
-
-function subjectOf({ subject }: BudgetParts, keys: readonly BudgetKey[]): Pick<BudgetLeft, 'key' | 'value'> {
-  const key = keys.find(({ id }) => id === subject)
-  if (key !== undefined) return { key: { id: key.id, name: key.name }, value: null }
-  return { key: null, value: subject === '' ? null : subject }
 }

@@ -80,8 +80,9 @@ const addViews: AddCommand = (account, { terminal, finish }) => {
     .action((account: string, options: { json?: true }, command: Command) =>
       finish(async () => {
         const result = await operate(terminal, configOf(command), 'account.show', { account })
-        const { budgets } = result
-        const limits = budgets.length === 0 ? '' : `\n${await budgetTable(budgets)}`
+        const { budgets, moreBudgets } = result
+        const more = moreBudgets ? `More: ${terminal.self} account budget ${account}\n` : ''
+        const limits = budgets.length === 0 ? '' : `\n${await budgetTable(budgets)}${more}`
         terminal.out(options.json ? json(result) : details(result.account) + limits + keysOf(result.keys))
         return 0
       }),

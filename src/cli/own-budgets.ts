@@ -15,6 +15,8 @@ interface BudgetOptions {
   readonly at?: readonly string[]
   readonly then?: string
   readonly remove?: true
+  /** Of accounts only. */
+  readonly after?: string
   readonly json?: true
 }
 
@@ -29,7 +31,7 @@ export function budgetCommand(
 ): void {
   const { argument, about, sample } = OWNERS[of]
   const terms = ['amount', 'zone', 'at', 'then']
-  parent
+  const command = parent
     .command('budget')
     .description(`show what is left of the budgets of ${of === 'account' ? 'an account' : 'a key'}; set or remove one`)
     .argument(argument, about)
@@ -63,14 +65,24 @@ export function budgetCommand(
         const { every, amount, zone, at, then, remove } = options
         if (then !== undefined && then !== 'refuse') await checkModels(terminal, configOf(command), [then])
         const change = every && { every, amount: remove ? null : amount, zone, at, then, actor: actor() }
-        const args = { [of]: name, ...change }
+        const args = { [of]: name, ...change, ...(options.after && { after: options.after }) }
         const result = await operate(terminal, configOf(command), `${of}.budget`, args)
-        if (options.json) terminal.out(json(result))
-        else if (result.budgets.length > 0) terminal.out(await budgetTable(result.budgets))
-        else terminal.out(`No budgets. Set one: ${terminal.self} ${of} budget ${name} --every month --amount 100\n`)
+        if (options.json) {
+          terminal.out(json(result))
+          return 0
+        }
+        if (result.budgets.length > 0) terminal.out(await budgetTable(result.budgets))
+        else if (options.after === undefined) {
+          terminal.out(`No budgets. Set one: ${terminal.self} ${of} budget ${name} --every month --amount 100\n`)
+        }
+        if ('next' in result && result.next !== null) {
+          terminal.out(`More: ${terminal.self} ${of} budget ${name} --after ${result.next}\n`)
+        }
         return 0
       })
     })
+  // The budgets of one key are few.
+  if (of === 'account') command.option('--after <cursor>', 'list the budgets after a page, which printed this cursor')
 }
 
 /** Options that do not go together. */
@@ -114,7 +126,7 @@ export async function budgetTable(budgets: readonly BudgetView[]): Promise<strin
 
 /** Where a budget is written, and whom it limits there. */
 function ownerOf({ place, key, key_id: id, value }: BudgetView): string {
-  const whom = key === null ? (value ?? '') : `${key} (${id})`
+  const whom = key === null ? (value === '' ? 'requests without the tag' : (value ?? '')) : `${key} (${id})`
   if (whom === '') return place
   return place === 'key' ? `key ${whom}` : `${place}, ${whom}`
 }

@@ -100,6 +100,7 @@ export interface Position {
 export interface StepConfig {
   readonly id: string
   readonly plugin: AnyPlugin
+  readonly builtIn: boolean
   /** A Koa middleware from npm: its settings are unchecked, and it knows nothing of the exchange. */
   readonly foreign: boolean
   readonly settings: unknown

@@ -8,6 +8,7 @@ import { createObservers } from '../api/observers.ts'
 import { createPageFiles } from '../api/page-files.ts'
 import { createApi } from '../api/server.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from '../app.ts'
+import { budgetRules } from '../config/budget-rules.ts'
 import type { Address } from '../config/configuration.ts'
 import { basePath, urlHost } from '../config/listen-address.ts'
 import type { Generation } from '../request/generation.ts'
@@ -66,7 +67,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     },
     origins,
     baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
-    budgetsOf: plan => configuration().plans?.get(plan)?.budgets ?? [],
+    budgetRules: () => budgetRules(configuration()),
     models: () => parts.generation().catalog.list(),
     plans: () => configuration().plans,
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),

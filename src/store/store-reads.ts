@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import type { Clock } from '#contract'
 import { createAlertReads } from './alerts/alert-reads.ts'
 import type { Database } from './engine/database.ts'
-import { createBudgetUseReader } from './money/budget-uses.ts'
+import { createBudgetUseFinder, createBudgetUseReader } from './money/budget-uses.ts'
 import { createReceiptReader } from './money/receipts.ts'
 import { createReports } from './money/reports-service.ts'
 import { verify } from './money/verify.ts'
@@ -34,6 +34,7 @@ export function createReads({ database, hmacKey, clock, path }: ReadParts): Stor
     keyNames: keys.names,
     findKey: keys.summary,
     findReceipt: createReceiptReader(database),
+    findBudgetUses: createBudgetUseFinder(database),
     listBudgetUses: createBudgetUseReader(database),
     verify: onProgress => verify(database, onProgress, path),
   }

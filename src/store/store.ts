@@ -17,7 +17,7 @@ import type {
 } from '#contract'
 import type { AlertReads, Alerts } from './alerts/alert-rows.ts'
 import type { Replicas } from './engine/replicas.ts'
-import type { Reports } from './money/reports.ts'
+import type { Page, PageQuery, Reports } from './money/reports.ts'
 import type { People, PeopleReads } from './people/people.ts'
 import type { Promised } from './promised.ts'
 import type { LeaseFigures, Unwritten, WriterFigures } from './store-figures.ts'
@@ -217,8 +217,10 @@ export interface StoreReads {
   keyNames(ids: readonly string[]): ReadonlyMap<string, string>
   findKey(id: string): KeySummary | undefined
   findReceipt(exchange: string): Receipt | undefined
-  /** Of an account: the periods of budgets that a hold began in, and that go on at a time. In the order of their names. */
-  listBudgetUses(account: string, nowMs: number): readonly BudgetUse[]
+  /** The periods of an account's budgets that a hold began in, of those that are named. */
+  findBudgetUses(account: string, periods: readonly Pick<BudgetUse, 'budget' | 'start'>[]): readonly BudgetUse[]
+  /** All of them that contain `nowMs`, those that end first at the beginning. A page may be shorter than its limit. */
+  listBudgetUses(account: string, nowMs: number, page: PageQuery): Page<BudgetUse>
   /** Recomputes every balance from the events and reports each broken invariant. */
   verify(onProgress?: (done: number, total: number) => void): VerifyReport
 }

@@ -154,7 +154,7 @@ describe('a budget of an account', () => {
 
   test('of a plan is in the list too', async () => {
     const plan = { per: 'account', amount: parseMoney('3'), every: 'week' } as const
-    await using rig = await startRig({ parts: { budgetsOf: name => (name === 'default' ? [plan] : []) } })
+    await using rig = await startRig({ parts: { budgetRules: () => new Map([['plan default', [plan]]]) } })
     const alice = await rig.member('alice@example.com')
     expect(await budgetsOf(alice)).toMatchObject([{ place: 'plan default', name: 'account week', left: '3.000000000' }])
   })

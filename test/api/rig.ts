@@ -275,7 +275,7 @@ function plainParts(store: LocalStore, clock: TestClock, log: Log): ApiParts {
     startedAt: clock.now(),
     registration: { mode: 'open', credit: parseMoney('1'), plan: 'default' },
     origins: () => [],
-    budgetsOf: () => [],
+    budgetRules: () => new Map(),
     baseUrl: () => 'http://127.0.0.1:8080/v1',
     models: () => MODELS,
     plans: () => null,

@@ -153,7 +153,7 @@ async function measure(store: LocalStore): Promise<void> {
         log: nothing,
         version: '0',
         startedAt,
-        budgetsOf: () => [],
+        budgetRules: () => new Map(),
         registration: { mode: 'closed', credit: 0n, plan: 'default' },
         origins: () => [origin],
         baseUrl: () => `${origin}/v1`,

@@ -2,9 +2,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Budget, formatMoney, parseMoney } from '#contract'
 import { chainOf, ofOwners, type Spender } from '../../src/budgets/budget-chain.ts'
-import { type BudgetLeft, budgetsLeft, budgetsLeftOfKey } from '../../src/budgets/left.ts'
+import { type BudgetLeft, type BudgetRules, leftOfOwned, leftOfRows, ownedBudgets } from '../../src/budgets/left.ts'
 import { openStore } from '../../src/store/engine/sqlite.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
+import { budgetUses } from '../helpers/budget-uses.ts'
 import { aHold, aSettle, SECRET, testClock } from '../store/helpers.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 10)
@@ -60,31 +61,49 @@ async function spend({ key = app, amount, charged, tags, plan = PLAN }: Spending
   if (charged !== undefined) await store.ledger.settle(aSettle({ exchange, amount: parseMoney(charged) }))
 }
 
-const sources = (plan: readonly Budget[] = PLAN) => ({
-  account: store.reads.findAccount(account)!,
-  keys: store.reads.listKeys(account),
-  budgetsOf: (name: string) => (name === 'pro' ? plan : []),
-  uses: store.reads.listBudgetUses(account, clock.ms),
-})
+const rulesOf = (plan: readonly Budget[]): BudgetRules =>
+  new Map([
+    ['plan pro', plan],
+    ['policy standard/credits', OF_POLICY],
+  ])
+
+/** The first page, as long as the list is. */
+function budgetsLeft(
+  rules: BudgetRules | null = rulesOf(PLAN),
+  keys = store.reads.listKeys(account),
+): readonly BudgetLeft[] {
+  const owned = ownedBudgets({ account: store.reads.findAccount(account)!, keys, rules }, clock.ms)
+  const uses = store.reads.findBudgetUses(
+    account,
+    owned.map(({ budget: { budget, start } }) => ({ budget, start })),
+  )
+  return [
+    ...leftOfOwned(owned, uses),
+    ...leftOfRows(budgetUses(store.reads, account, clock.ms), owned, rules, clock.ms),
+  ]
+}
+const NO_PLAN = rulesOf([])
 const shown = (budgets: readonly BudgetLeft[]) =>
   budgets.map(({ place, name, key, value, left }) => [place, name, key?.name ?? value, formatMoney(left).slice(0, -8)])
 
 describe('the list', () => {
   test('without budgets it is empty', () => {
-    expect(budgetsLeft(sources([]), NOW)).toEqual([])
+    expect(budgetsLeft(NO_PLAN)).toEqual([])
   })
 
-  test('has those that are not used yet, and of callers and tags nothing', async () => {
+  test('has those that are not used yet, and no values of tags', async () => {
     await setBudget('account', account, 'month', '100', 'Europe/Berlin')
     await setBudget('key', app, 'life', '5')
-    expect(shown(budgetsLeft(sources(), NOW))).toEqual([
+    expect(shown(budgetsLeft())).toEqual([
       ['account', 'account month', null, '100.0'],
       ['plan pro', 'account week', null, '30.0'],
       ['key', 'key life', 'app', '5.0'],
       ['plan pro', 'a day of a key', 'app', '4.0'],
+      ['plan pro', 'caller hour', 'app', '3.0'],
       ['plan pro', 'a day of a key', 'job', '4.0'],
+      ['plan pro', 'caller hour', 'job', '3.0'],
     ])
-    const [month, , life] = budgetsLeft(sources(), NOW)
+    const [month, , life] = budgetsLeft()
     expect(month).toMatchObject({
       per: 'account',
       zone: 'Europe/Berlin',
@@ -100,20 +119,20 @@ describe('the list', () => {
     await setBudget('account', account, 'month', '100')
     await spend({ amount: '1.5', charged: '0.5', tags: { customer: 'a/b' } })
     await spend({ key: job, amount: '1' })
-    const left = budgetsLeft(sources(), clock.ms)
+    const left = budgetsLeft()
     expect(shown(left)).toEqual([
       ['account', 'account month', null, '98.5'],
       ['plan pro', 'account week', null, '28.5'],
-      ['plan pro', 'a day of a key', 'app', '3.5'],
-      ['plan pro', 'a day of a key', 'job', '3.0'],
-      ['plan pro', 'caller hour', 'app', '2.5'],
-      ['plan pro', 'caller hour', 'job', '2.0'],
-      ['plan pro', 'tag customer day', null, '1.0'],
-      ['plan pro', 'tag customer day', 'a/b', '1.5'],
       ['policy standard/credits', 'images', null, '7.5'],
+      ['plan pro', 'a day of a key', 'app', '3.5'],
+      ['plan pro', 'caller hour', 'app', '2.5'],
+      ['plan pro', 'a day of a key', 'job', '3.0'],
+      ['plan pro', 'caller hour', 'job', '2.0'],
+      ['plan pro', 'tag customer day', '', '1.0'],
+      ['plan pro', 'tag customer day', 'a/b', '1.5'],
     ])
     expect(left[0]).toMatchObject({ spent: parseMoney('0.5'), held: parseMoney('1') })
-    expect(left.at(-1)).toMatchObject({ per: null, zone: null, marks: null, then: null, every: 'day' })
+    expect(left[2]).toMatchObject({ per: 'account', zone: 'UTC', marks: [80, 100], then: 'refuse', every: 'day' })
   })
 
   test('is never below 0, and says the amount of now', async () => {
@@ -121,31 +140,56 @@ describe('the list', () => {
     await spend({ amount: '1', charged: '1' })
     await setBudget('account', account, 'month', '0.25')
     const quarter = parseMoney('0.25')
-    expect(budgetsLeft(sources([]), clock.ms)[0]).toMatchObject({ amount: quarter, spent: parseMoney('1'), left: 0n })
+    expect(budgetsLeft(NO_PLAN)[0]).toMatchObject({ amount: quarter, spent: parseMoney('1'), left: 0n })
   })
 
   const TAG = 'plan pro, tag customer day'
   const removed = () => store.setBudget({ of: 'account', name: account, every: 'day', budget: null })
   test.each<[what: string, change: () => unknown, plan: readonly Budget[], row: string]>([
     ['a budget that was removed', () => removed(), PLAN, 'account, account day'],
-    ['a plan that the account has no more', () => store.setPlan(account, 'free'), PLAN, TAG],
     ['a budget that the plan has no more', () => {}, PLAN.slice(0, 3), TAG],
     ['a zone that the budget had before', () => {}, [{ ...PLAN[3]!, zone: 'UTC' }], TAG],
   ])('has no row of %s', async (_, change, plan, row) => {
     await setBudget('account', account, 'day', '100')
     await spend({ amount: '1', charged: '1', tags: { customer: 'x' } })
-    const rows = (of: readonly Budget[]) =>
-      budgetsLeft(sources(of), clock.ms).map(({ place, name }) => `${place}, ${name}`)
+    const rows = (of: readonly Budget[]) => budgetsLeft(rulesOf(of)).map(({ place, name }) => `${place}, ${name}`)
     expect(rows(PLAN)).toContain(row)
     await change()
     expect(rows(plan)).not.toContain(row)
+  })
+
+  test('has what is used of another plan, which a token may name', async () => {
+    await spend({ amount: '1', charged: '1', tags: { customer: 'x' } })
+    await store.setPlan(account, 'free')
+    expect(shown(budgetsLeft(rulesOf(PLAN)))).toEqual([
+      ['plan pro', 'account week', null, '29.0'],
+      ['policy standard/credits', 'images', null, '8.0'],
+      ['plan pro', 'a day of a key', 'app', '3.0'],
+      ['plan pro', 'caller hour', 'app', '2.0'],
+      ['plan pro', 'tag customer day', 'x', '1.0'],
+    ])
+  })
+
+  test('without a gateway has the rows of plans and policies as the ledger knows them', async () => {
+    await setBudget('account', account, 'month', '100')
+    await spend({ amount: '1', charged: '1', tags: { customer: 'x' } })
+    const left = budgetsLeft(null)
+    expect(left.map(({ place, value, per }) => [place, value, per])).toEqual([
+      ['account', null, 'account'],
+      ['plan pro', app, null],
+      ['plan pro', null, null],
+      ['plan pro', app, null],
+      ['plan pro', 'x', null],
+      ['policy standard/credits', null, null],
+    ])
+    expect(left.at(-1)).toMatchObject({ zone: null, marks: null, then: null, left: parseMoney('8') })
   })
 
   test('in the next period all of it is there again', async () => {
     await setBudget('account', account, 'hour', '7')
     await spend({ amount: '1', charged: '1' })
     clock.ms += HOUR_MS
-    expect(shown(budgetsLeft(sources([]), clock.ms))[0]).toEqual(['account', 'account hour', null, '7.0'])
+    expect(shown(budgetsLeft(NO_PLAN))[0]).toEqual(['account', 'account hour', null, '7.0'])
   })
 
   test('of a key that was revoked only what it has used', async () => {
@@ -154,7 +198,7 @@ describe('the list', () => {
     await spend({ amount: '1', charged: '1', plan: [] })
     await store.revokeKey(app)
     await store.revokeKey(job)
-    const ofKeys = budgetsLeft(sources([]), clock.ms).filter(({ key }) => key !== null)
+    const ofKeys = budgetsLeft(NO_PLAN).filter(({ key }) => key !== null)
     expect(shown(ofKeys)).toEqual([['key', 'key week', 'app', '6.0']])
   })
 })
@@ -165,14 +209,21 @@ test('a key sees its own budgets and those of its account, and neither other key
   await setBudget('key', job, 'week', '6')
   await spend({ amount: '1', charged: '1', tags: { customer: 'secret' } })
   await spend({ key: job, amount: '1', charged: '1' })
-  const { keys: _, ...rest } = sources()
-  expect(shown(budgetsLeftOfKey({ ...rest, key: store.reads.findKey(app)! }, clock.ms))).toEqual([
+  const rules = rulesOf(PLAN)
+  const owned = ownedBudgets(
+    { account: store.reads.findAccount(account)!, keys: [store.reads.findKey(app)!], rules },
+    clock.ms,
+  )
+  const uses = store.reads.findBudgetUses(
+    account,
+    owned.map(({ budget }) => budget),
+  )
+  expect(shown(leftOfOwned(owned, uses))).toEqual([
     ['account', 'account month', null, '98.0'],
     ['plan pro', 'account week', null, '28.0'],
+    ['policy standard/credits', 'images', null, '7.0'],
     ['key', 'key week', 'app', '6.0'],
     ['plan pro', 'a day of a key', 'app', '3.0'],
     ['plan pro', 'caller hour', 'app', '2.0'],
-    ['plan pro', 'tag customer day', null, '1.0'],
-    ['policy standard/credits', 'images', null, '7.0'],
   ])
 })

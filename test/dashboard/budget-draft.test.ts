@@ -84,6 +84,7 @@ test.each<[change: Partial<BudgetView>, words: string]>([
   [{ place: 'plan pro plus' }, 'of the plan pro plus, for app'],
   [{ place: 'plan pro', key: null }, 'of the plan pro'],
   [{ place: 'policy standard/credits', key: null, value: 'acme' }, 'of the policy standard/credits, for acme'],
+  [{ place: 'plan pro', key: null, value: '' }, 'of the plan pro, for requests without the tag'],
 ])('%j: %s', (change, words) => {
   expect(sourceOf({ ...BUDGET, ...change })).toBe(words)
 })

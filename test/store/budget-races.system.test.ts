@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import type { HoldBudget } from '#contract'
 import { StoreUnavailable } from '../../src/store/store.ts'
+import { budgetUses } from '../helpers/budget-uses.ts'
 import { countsOf } from '../helpers/counts.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { beside, QUICK } from './beside.ts'
@@ -44,7 +45,7 @@ async function raceOnce(stores: readonly TestStore[], round: number, random: () 
   const held = ids.filter((_, index) => results[index]!.held)
   const least = limits.reduce((one, other) => (one < other ? one : other))
   expect(BigInt(held.length), seed).toBe(least / AMOUNT)
-  const uses = () => first.reads.listBudgetUses(accountId, 0).map(({ held, spent }) => ({ held, spent }))
+  const uses = () => budgetUses(first.reads, accountId, 0).map(({ held, spent }) => ({ held, spent }))
   expect(uses(), seed).toEqual(names.map(() => ({ held: AMOUNT * BigInt(held.length), spent: 0n })))
   // Settled by another replica, at once with holds that take what is given back.
   let spent = 0n

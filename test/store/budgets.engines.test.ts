@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { HoldBudget } from '#contract'
 import { createBudgetUseReader } from '../../src/store/money/budget-uses.ts'
 import { HOLD_FIELDS, holdRecord } from '../../src/store/money/ledger-fields.ts'
+import { budgetUses } from '../helpers/budget-uses.ts'
 import { afterDeath, aHold, aSettle, fund, onEveryEngine, onPostgres, type TestStore, testStore } from './helpers.ts'
 
 const DAY_MS = 86_400_000
@@ -96,7 +97,7 @@ onEveryEngine(() => {
     expect(await hold('req_4', 41n, tomorrow)).toMatchObject({ held: false, available: 40n, onHold: 60n })
     expect(store.reads.verify().violations).toEqual([])
     const account = store.reads.findAccount('alice')!.id
-    expect(store.reads.listBudgetUses(account, MIDNIGHT + DAY_MS - 1)).toEqual([
+    expect(budgetUses(store.reads, account, MIDNIGHT + DAY_MS - 1)).toEqual([
       { budget: 'app', start: MIDNIGHT, end: MIDNIGHT + DAY_MS, amount: 100n, held: 0n, spent: 30n },
     ])
   })
@@ -110,7 +111,7 @@ onEveryEngine(() => {
       ['b', 0],
       ['b', MIDNIGHT],
     ]
-    const found = () => store.reads.listBudgetUses(accountId, store.clock.ms).map(use => [use.budget, use.start])
+    const found = () => budgetUses(store.reads, accountId, store.clock.ms).map(use => [use.budget, use.start])
     expect(found()).toEqual(now)
     const database = store.connect()
     const put = database.prepare(`
@@ -130,6 +131,41 @@ onEveryEngine(() => {
       expect(plan.map(({ detail }) => detail)).toEqual([expect.stringContaining('USING INDEX budget_period_by_end')])
     }
     database.close()
+  })
+
+  test('pages go on where the last one ended, over periods that end at the same time and over those for life', async () => {
+    const store = await openStore()
+    const { accountId, hold } = await prepared(store)
+    const life = Array.from({ length: 7 }, (_, i) => budget(`s${i}`, 100n, { start: 0, end: null }))
+    const days = Array.from({ length: 5 }, (_, i) => budget(`d${i}`, 100n))
+    await hold('req_1', 1n, ...life, ...days, budget('h', 100n, { end: MIDNIGHT + 2 * HOUR_MS }))
+    const names = ['h', ...days.map(each => each.budget), ...life.map(each => each.budget)]
+    for (const limit of [1, 2, 3, 6, 12, 13, 50]) {
+      const pages: string[][] = []
+      for (let after: string | null | undefined; after !== null; ) {
+        const page = store.reads.listBudgetUses(accountId, store.clock.ms, { limit, after })
+        pages.push(page.items.map(use => use.budget))
+        after = page.next
+      }
+      expect(pages.flat()).toEqual(names)
+      expect(pages.length).toBe(Math.ceil(names.length / limit))
+    }
+    const places = [...days.slice(2), { budget: 's3', start: 0 }, { budget: 's3', start: 1 }, { budget: 'x', start: 0 }]
+    const found = store.reads.findBudgetUses(accountId, places).map(use => use.budget)
+    expect(found.sort()).toEqual(['d2', 'd3', 'd4', 's3'])
+  })
+
+  test.each([
+    ['no cursor', 'x'],
+    ['another list', [1, 'x']],
+    ['a part of a number', [1.5, 'x', 0]],
+    ['a text', ['1', 'x', 0]],
+  ])('a cursor with %s is refused', async (_, cursor) => {
+    const store = await openStore()
+    const { accountId } = await prepared(store)
+    const after = Buffer.from(JSON.stringify(cursor)).toString('base64url')
+    const page = () => store.reads.listBudgetUses(accountId, store.clock.ms, { limit: 1, after })
+    expect(page).toThrow('The cursor is none that this list has given')
   })
 
   test('a limit that has changed counts for the next hold', async () => {

@@ -13,6 +13,7 @@ import { expect } from 'vitest'
 import type { HoldBudget } from '#contract'
 import { readFormer } from '../../src/store/engine/replica-keeper.ts'
 import { StoreUnavailable } from '../../src/store/store.ts'
+import { budgetUses } from '../helpers/budget-uses.ts'
 import { seeded } from '../helpers/seeded.ts'
 import { endLease, QUICK, run } from './beside.ts'
 import { folder, fund, type TestStore, type TestStoreOptions, testClock, testStore } from './helpers.ts'
@@ -329,7 +330,7 @@ export class Play {
     }
     expect(reads.findAccount(this.account)).toMatchObject({ posted: CREDIT - charged, held: 0n })
     // Every exchange counts in one budget of each kind.
-    const uses = reads.listBudgetUses(this.account, 0)
+    const uses = budgetUses(reads, this.account, 0)
     for (const kind of ['account', 'key', 'policy']) {
       const of = uses.filter(({ budget }) => budget.startsWith(kind))
       expect(of.reduce((sum, { spent }) => sum + spent, 0n)).toBe(charged)

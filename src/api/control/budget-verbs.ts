@@ -1,5 +1,6 @@
 /** The verbs about budgets of accounts and keys; verbs.ts has the others and says what a verb is. */
 import { type Budget, type Clock, EVERY, type Every, isZone } from '#contract'
+import type { BudgetRules } from '../../budgets/left.ts'
 import { systemClock } from '../../common/clock.ts'
 import type { BudgetChange, Store } from '../../store/store.ts'
 import { type BudgetReads, budgetsOfAccount, budgetsOfKey, ownBudget } from '../budget-views.ts'
@@ -9,15 +10,23 @@ import { accountNamed, keyWith } from './named.ts'
 
 /** Knowledge of a running gateway beyond its store. */
 export interface PlanBudgets {
-  /** The budgets of a plan, by its name. */
-  budgetsOf?(plan: string): readonly Budget[]
+  /** The budgets of plans and policies. */
+  budgetRules?(): BudgetRules
   /** Left out: the system's. */
   readonly clock?: Clock
 }
 
+/** Rows of callers and values of tags in one answer. */
+export const PAGE_SIZE = 100
+
 /** The answers of the verbs: the name of the account, and all budgets that limit the account or the key. */
 export interface BudgetVerbResults {
-  'account.budget': { readonly account: string; readonly budgets: readonly BudgetView[] }
+  'account.budget': {
+    readonly account: string
+    readonly budgets: readonly BudgetView[]
+    /** Of the next page; null: there is none. */
+    readonly next: string | null
+  }
   'key.budget': { readonly account: string; readonly key: string; readonly budgets: readonly BudgetView[] }
 }
 
@@ -34,14 +43,16 @@ export const BUDGET_VERBS: BudgetVerbs = {
   async 'account.budget'(store, args, running) {
     const name = args.name('account')
     const change = readChange('account.budget', args)
+    const after = args.optional('after', args.name)
     args.end()
     const account = await accountNamed(store, name)
     if (change !== undefined) {
       refuseNothing('account.budget', change, account, `the account ${account.name}`)
       await store.setBudget({ ...withOwn(change, account), of: 'account', name: account.id })
     }
-    const budgets = await budgetsOfAccount(await accountNamed(store, account.id), readsOf(store, running))
-    return { account: account.name, budgets }
+    const page = { limit: PAGE_SIZE, after }
+    const { items, next } = await budgetsOfAccount(await accountNamed(store, account.id), readsOf(store, running), page)
+    return { account: account.name, budgets: items, next }
   },
 
   async 'key.budget'(store, args, running) {
@@ -59,9 +70,9 @@ export const BUDGET_VERBS: BudgetVerbs = {
   },
 }
 
-/** The sources of budgets. Without a gateway the plans are not known. */
-export function readsOf(store: Store, { clock = systemClock, budgetsOf = () => [] }: PlanBudgets): BudgetReads {
-  return { store, budgetsOf, now: clock.now() }
+/** The sources of budgets. */
+export function readsOf(store: Store, { clock = systemClock, budgetRules }: PlanBudgets): BudgetReads {
+  return { store, rules: budgetRules?.() ?? null, now: clock.now() }
 }
 
 type Change = Pick<BudgetChange, 'every' | 'budget'>

@@ -16,7 +16,7 @@ import { findExchange, notRemembered } from '../find-exchange.ts'
 import { namesOf, showAccount, showAlert, showKeyAsKept } from '../show.ts'
 import type { AccountView, AlertView, BudgetView, KeyView as KeyNow, PastExchangeView, ShadowView } from '../views.ts'
 import { type Arguments, readArguments, VerbError } from './arguments.ts'
-import { BUDGET_VERBS, type BudgetVerbResults, type PlanBudgets, readsOf } from './budget-verbs.ts'
+import { BUDGET_VERBS, type BudgetVerbResults, PAGE_SIZE, type PlanBudgets, readsOf } from './budget-verbs.ts'
 import { accountNamed, keyWith } from './named.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults, refusePlan } from './people-verbs.ts'
 
@@ -54,6 +54,8 @@ export interface VerbResults extends PeopleVerbResults, BudgetVerbResults {
     readonly account: AccountView
     readonly keys: readonly KeyView[]
     readonly budgets: readonly BudgetView[]
+    /** Whether `account.budget` has more of them. */
+    readonly moreBudgets: boolean
   }
   'account.list': { readonly accounts: readonly AccountView[] }
   'account.freeze': { readonly account: AccountView }
@@ -141,8 +143,9 @@ const VERBS: Verbs = {
     args.end()
     const balance = await accountNamed(store, account)
     const keys = await store.listKeys(balance.id)
-    const budgets = await budgetsOfAccount(balance, readsOf(store, running))
-    return { account: showAccount(balance), keys: keys.map(key => keyView(key, balance.name)), budgets }
+    const { items, next } = await budgetsOfAccount(balance, readsOf(store, running), { limit: PAGE_SIZE })
+    const keyViews = keys.map(key => keyView(key, balance.name))
+    return { account: showAccount(balance), keys: keyViews, budgets: items, moreBudgets: next !== null }
   },
 
   async 'account.list'(store, args) {

@@ -105,6 +105,7 @@ function lastStep(handle: StepMiddleware, { position }: StepConfig): StepConfig 
   return {
     id: SEND,
     plugin,
+    builtIn: false,
     foreign: false,
     settings: {},
     when: null,

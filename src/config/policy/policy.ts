@@ -82,11 +82,12 @@ function routePathsOf(
 }
 
 function configOf(step: LoadedStep, when: CompiledWhen | null): StepConfig {
-  const { id, plugin, foreign, settings, mode, onError, position } = step
+  const { id, plugin, builtIn, foreign, settings, mode, onError, position } = step
   // The plugin, and what a stranger's middleware makes of its settings, are not ours to freeze.
   return Object.freeze({
     id,
     plugin,
+    builtIn,
     foreign,
     settings: foreign ? settings : freeze(settings),
     when,

@@ -1,5 +1,6 @@
 /** The models that budgets name in `then`: those of a plan, and of steps. */
 import { type Budget, fitsPattern } from '#contract'
+import { budgetsOfStep } from '../budget-rules.ts'
 import { didYouMean } from '../yaml/problem.ts'
 import type { Source } from '../yaml/source.ts'
 import type { LoadedStep } from './loaded-policy.ts'
@@ -7,11 +8,7 @@ import type { ModelNames } from './when-models.ts'
 
 /** The same for the steps of a policy. */
 export function checkThenOfSteps(source: Source, steps: readonly LoadedStep[], names: ModelNames): void {
-  for (const { address, plugin, builtIn, settings } of steps) {
-    if (!builtIn || plugin.name !== 'credits') continue
-    const { budgets = [] } = (settings ?? {}) as { readonly budgets?: readonly Budget[] }
-    checkThen(source, `${address}/with/budgets`, budgets, names)
-  }
+  for (const step of steps) checkThen(source, `${step.address}/with/budgets`, budgetsOfStep(step), names)
 }
 
 /** Reports a model that the catalog lacks. Aliases are names too: the catalog finds a model by either. */

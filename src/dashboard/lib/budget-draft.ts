@@ -36,7 +36,7 @@ export function usedOf({ spent, held }: Pick<BudgetView, 'spent' | 'held'>): str
 
 /** Where a budget is written and whom it limits: `set for the key app`, `of the plan pro`. */
 export function sourceOf({ place, key, value }: Pick<BudgetView, 'place' | 'key' | 'value'>): string {
-  const whom = value ?? key
+  const whom = value === '' ? 'requests without the tag' : (value ?? key)
   if (place === 'account') return 'set for the account'
   if (place === 'key') return `set for the key ${key}`
   const [kind, ...name] = place.split(' ')

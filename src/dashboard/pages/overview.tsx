@@ -5,7 +5,7 @@ import type { AccountView, BudgetView, KeyView, PageView, ReceiptView, UsageView
 import { compact, exactMoney, moneyAtLeast, nano, plural } from '../lib/format.ts'
 import { useSession } from '../lib/session.tsx'
 import { LOOK_BACK_DAYS, lookBack, spentIn, supplyOf } from '../lib/spending.ts'
-import { type Resource, useNow, useResource } from '../lib/use-resource.ts'
+import { type Pages, useNow, usePages, useResource } from '../lib/use-resource.ts'
 import {
   ButtonLink,
   Card,
@@ -19,6 +19,7 @@ import {
   Money,
   Note,
   Page,
+  Pager,
   Stat,
   Stats,
   Table,
@@ -36,7 +37,7 @@ export default function Overview(): VNode {
   const [range] = useState(() => lookBack(now))
   const account = useResource<AccountView>('account', undefined, BACK)
   const usage = useResource<UsageView>('usage', { ...range, step: 'day', by: 'model' }, BACK)
-  const budgets = useResource<PageView<BudgetView>>('budgets', undefined, BACK)
+  const budgets = usePages<BudgetView>('budgets', undefined, BACK)
   const [waiting, setWaiting] = useState(false)
   const receipts = useResource<PageView<ReceiptView>>(
     'receipts',
@@ -80,7 +81,7 @@ export default function Overview(): VNode {
         />
       </Stats>
       <OwnAlerts now={now} />
-      <AccountBudgets resource={budgets} />
+      <AccountBudgets pages={budgets} />
       {!known && (
         <Card>
           <Loading lines={8} />
@@ -133,12 +134,16 @@ function Supply({ available, posted, held }: Pick<AccountView, 'available' | 'po
 }
 
 /** Limits of the whole account beside its credit; nothing where there are none. Those of keys are on their own page. */
-function AccountBudgets({ resource }: { readonly resource: Resource<PageView<BudgetView>> }): VNode | null {
-  const { data, error, reload } = resource
+function AccountBudgets({ pages }: { readonly pages: Pages<BudgetView> }): VNode | null {
+  const { data, error, reload } = pages
   if (error) return <ErrorBox error={error} retry={reload} title="Failed to load the budgets" />
-  const budgets = data?.items.filter(({ key_id }) => key_id === null) ?? []
-  if (budgets.length === 0) return null
-  return <List title="Budgets" caption="Budgets of the account" columns={BUDGET_COLUMNS} rows={budgetRows(budgets)} />
+  const budgets = data?.filter(({ key_id }) => key_id === null) ?? []
+  if (budgets.length === 0 && pages.single) return null
+  return (
+    <List title="Budgets" caption="Budgets of the account" columns={BUDGET_COLUMNS} rows={budgetRows(budgets)}>
+      <Pager pages={pages} byName />
+    </List>
+  )
 }
 
 interface SpentProps {

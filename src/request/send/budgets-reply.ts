@@ -1,6 +1,7 @@
 /** `GET /v1/budgets`: the budgets of a key and of its account, with what is left of each. */
 import { formatMoney, refuse } from '#contract'
-import { type BudgetLeft, budgetsLeftOfKey } from '../../budgets/left.ts'
+import { type BudgetLeft, leftOfOwned, ownedBudgets } from '../../budgets/left.ts'
+import { budgetRules } from '../../config/budget-rules.ts'
 import type { Reply } from '../finish.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
@@ -8,11 +9,13 @@ import { jsonReply } from './reply.ts'
 export async function sendBudgets(exchange: LiveExchange): Promise<Reply> {
   const { account, key, generation, host } = exchange
   if (account === undefined || key === undefined) throw refuse('unauthorized')
-  const now = host.clock.now()
-  const uses = await host.store.listBudgetUses(account.id, now)
-  const budgetsOf = (plan: string) => generation.plans.find(plan)?.budgets ?? []
-  const budgets = budgetsLeftOfKey({ account, key, budgetsOf, uses }, now)
-  return jsonReply(exchange, { object: 'list', data: budgets.map(entryOf) })
+  const rules = budgetRules(generation.configuration)
+  const owned = ownedBudgets({ account, keys: [key], rules }, host.clock.now())
+  const uses = await host.store.findBudgetUses(
+    account.id,
+    owned.map(({ budget }) => budget),
+  )
+  return jsonReply(exchange, { object: 'list', data: leftOfOwned(owned, uses).map(entryOf) })
 }
 
 /** Money in dollars with nine decimals, times in seconds since the epoch, as in receipts. */

@@ -12,7 +12,9 @@ export function encodeCursor(values: readonly Value[]): Cursor {
 export function decodeCursor(cursor: Cursor, types: readonly ('string' | 'number')[]): readonly Value[] {
   const values = parse(cursor)
   const fits = Array.isArray(values) && values.length === types.length
-  if (fits && types.every((type, index) => typeof values[index] === type)) return values
+  const isOf = (value: unknown, type: string) =>
+    type === 'number' ? Number.isSafeInteger(value) : typeof value === type
+  if (fits && types.every((type, index) => isOf(values[index], type))) return values
   throw invalid('The cursor is none that this list has given: take `next` of a page as it is.')
 }
 

@@ -12,6 +12,13 @@ export interface Page<Item> {
   readonly next: Cursor | null
 }
 
+/** Which page of a list. */
+export interface PageQuery {
+  readonly limit: number
+  /** `next` of the page before; left out: the first page. */
+  readonly after?: Cursor | undefined
+}
+
 /**
  * One line of an account's ledger: credit that came or was taken, an exchange that was charged more than nothing, or what was added to such a
  * charge later or given back.
@@ -36,23 +43,19 @@ export interface Entry {
   readonly tags: Readonly<Record<string, string>> | null
 }
 
-export interface EntryFilter {
+export interface EntryFilter extends PageQuery {
   /** `charge`: with the corrections of charges. */
   readonly kind?: 'credit' | 'charge' | undefined
   /** Milliseconds since the epoch: not before, and before. */
   readonly from?: number | undefined
   readonly to?: number | undefined
-  readonly limit: number
-  readonly after?: Cursor | undefined
 }
 
-export interface ReceiptFilter {
+export interface ReceiptFilter extends PageQuery {
   readonly keyId?: string | undefined
   readonly model?: string | undefined
   readonly outcome?: Outcome | undefined
   readonly tag?: { readonly name: string; readonly value: string } | undefined
-  readonly limit: number
-  readonly after?: Cursor | undefined
 }
 
 /** How much was used in one span of time by one key and model, or by all of what was summed over. */
@@ -87,21 +90,17 @@ export interface UsageQuery {
   readonly to: number
 }
 
-export interface AccountFilter {
+export interface AccountFilter extends PageQuery {
   /** A part of the name or the beginning of an id; the case of a to z does not matter. */
   readonly search?: string | undefined
   readonly plan?: string | undefined
   readonly frozen?: boolean | undefined
-  readonly limit: number
-  readonly after?: Cursor | undefined
 }
 
-export interface PersonFilter {
+export interface PersonFilter extends PageQuery {
   /** A part of the e-mail address; case does not matter. */
   readonly search?: string | undefined
   readonly accountId?: string | undefined
-  readonly limit: number
-  readonly after?: Cursor | undefined
 }
 
 /** A person with the name of their account. */

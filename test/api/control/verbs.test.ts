@@ -199,7 +199,7 @@ test('an account that is also held shows what is available', async () => {
 
 test('budgets of an account and of a key: set, listed with those of the plan, changed, removed', async () => {
   const plan = { per: 'account', amount: 3_000_000_000n, every: 'week' } as const
-  const running = { clock: { now: () => now }, budgetsOf: (name: string) => (name === 'free' ? [plan] : []) }
+  const running = { clock: { now: () => now }, budgetRules: () => new Map([['plan free', [plan]]]) }
   const { account } = await runVerb(store, 'account.create', { name: 'acme', plan: 'free' })
   const { key } = await runVerb(store, 'key.create', { account: 'acme', name: 'app' })
   const call = async (verb: 'account.budget' | 'key.budget', args: object) =>

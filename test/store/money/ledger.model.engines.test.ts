@@ -9,6 +9,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { HoldBudget } from '#contract'
 import { createSpool } from '../../../src/store/money/spool.ts'
+import { budgetUses } from '../../helpers/budget-uses.ts'
 import { countsOf } from '../../helpers/counts.ts'
 import {
   aHold,
@@ -312,7 +313,7 @@ function compare(model: Model, real: Real, open = model.open().length): void {
   for (const name of ACCOUNTS) {
     // Of today, of all time, and of the days before and after.
     for (const days of [-1, 0, 1]) {
-      for (const use of store.reads.listBudgetUses(ids.get(name)!, real.clock.ms + days * 86_400_000)) {
+      for (const use of budgetUses(store.reads, ids.get(name)!, real.clock.ms + days * 86_400_000)) {
         const { budget, start, amount, held, spent } = use
         rows.set(`${name} ${budget} ${start}`, { amount, held, spent })
       }

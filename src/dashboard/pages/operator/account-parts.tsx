@@ -1,18 +1,29 @@
 /** The budgets, the people and the keys of an account. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import type { AccountView, BudgetView, KeyView, PageView, PersonView } from '../../../api/views.ts'
+import type { AccountView, BudgetView, KeyView, PersonView } from '../../../api/views.ts'
 import { api } from '../../lib/api.ts'
-import { useResource } from '../../lib/use-resource.ts'
-import { Badge, Button, type Column, Empty, List, Loaded, MoneyMeter, Time, useQuestion } from '../../ui/index.ts'
+import { usePages } from '../../lib/use-resource.ts'
+import {
+  Badge,
+  Button,
+  type Column,
+  Empty,
+  List,
+  Loaded,
+  MoneyMeter,
+  Pager,
+  Time,
+  useQuestion,
+} from '../../ui/index.ts'
 import { BUDGET_COLUMNS, budgetRows, useBudgetEditor } from '../budgets.tsx'
 import { InviteDialog, ResetDialog } from './links.tsx'
 
 /** Limits of the account and its keys in a period. Operators change the budgets of the account itself. */
 export function Budgets({ account }: { readonly account: AccountView }): VNode {
   const path = `operator/accounts/${account.id}/budgets`
-  const budgets = useResource<PageView<BudgetView>>(path, undefined, { onReturn: true })
-  const items = budgets.data?.items ?? []
+  const budgets = usePages<BudgetView>(path, undefined, { onReturn: true })
+  const items = budgets.data ?? []
   const editor = useBudgetEditor({
     whose: account.name,
     path,
@@ -24,7 +35,8 @@ export function Budgets({ account }: { readonly account: AccountView }): VNode {
   return (
     <List
       title="Budgets"
-      actions={items.length > 0 && editor.add}
+      // Its own budgets are on the first page.
+      actions={items.length > 0 && budgets.page === 1 && editor.add}
       rows={budgetRows(items)}
       instead={
         budgets.data === undefined && (
@@ -42,6 +54,7 @@ export function Budgets({ account }: { readonly account: AccountView }): VNode {
         </Empty>
       }
     >
+      <Pager pages={budgets} byName />
       {editor.dialogs}
     </List>
   )
