@@ -10,7 +10,6 @@ import { createDeadlineClock, type DeadlineClock, systemClock } from './common/c
 import { SharedCount } from './common/shared-count.ts'
 import type { TelemetryConfig } from './common/telemetry-config.ts'
 import { VERSION } from './common/version.ts'
-import { budgetRules } from './config/budget-rules.ts'
 import type { Configuration } from './config/configuration.ts'
 import { answerDigest } from './config/digest.ts'
 import { urlOf } from './config/listen-address.ts'
@@ -178,7 +177,7 @@ async function start(parts: StartParts): Promise<Running> {
     past,
     models: () => modelNames(reloads.generation().configuration),
     plans: () => reloads.generation().configuration.plans,
-    budgetRules: () => budgetRules(reloads.generation().configuration),
+    budgetRules: () => reloads.generation().budgetRules,
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
   })
   parts.undo.push(control.close)

@@ -17,9 +17,11 @@ import type {
   TargetsView,
 } from '#contract'
 import { createBudgets } from '../budgets/budget-chain.ts'
+import type { BudgetRules } from '../budgets/left.ts'
 import type { DeadlineClock } from '../common/clock.ts'
 import type { TelemetryConfig } from '../common/telemetry-config.ts'
 import { targetsOf } from '../config/asked-targets.ts'
+import { budgetRules } from '../config/budget-rules.ts'
 import type { Configuration, Credential, Provider, RouteConfig, ServiceAccount } from '../config/configuration.ts'
 import { answerDigest } from '../config/digest.ts'
 import { createCatalog } from '../config/model-catalog.ts'
@@ -71,6 +73,7 @@ export interface Generation {
   readonly configuration: Configuration
   readonly catalog: Catalog
   readonly plans: Plans
+  readonly budgetRules: BudgetRules
   readonly routes: readonly LiveRoute[]
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly healthTracker: HealthTracker
@@ -190,8 +193,15 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     // Each has its own patience: who gets no token now gets it later, and the log says so.
     await Promise.all(starting)
     const retries = previous?.retries ?? createRetryBudget()
-    const known = { configuration, catalog, plans: planTable, routes, upstreams, healthTracker, retries, telemetry }
-    return { ...known, providerConnections, dispose }
+    const kept = {
+      configuration,
+      catalog,
+      plans: planTable,
+      budgetRules: budgetRules(configuration),
+      routes,
+      upstreams,
+    }
+    return { ...kept, healthTracker, retries, telemetry, providerConnections, dispose }
   } catch (error) {
     if (error instanceof PlanError) closers.push(() => error.undone)
     await dispose().catch((worse: unknown) => {

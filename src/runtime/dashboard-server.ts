@@ -8,7 +8,6 @@ import { createObservers } from '../api/observers.ts'
 import { createPageFiles } from '../api/page-files.ts'
 import { createApi } from '../api/server.ts'
 import { type AppParts, createDashboardApp, createJsonReader, createListener, listen } from '../app.ts'
-import { budgetRules } from '../config/budget-rules.ts'
 import type { Address } from '../config/configuration.ts'
 import { basePath, urlHost } from '../config/listen-address.ts'
 import type { Generation } from '../request/generation.ts'
@@ -67,7 +66,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
     },
     origins,
     baseUrl: () => configuration().publicUrl ?? clients.url + basePath(configuration().routes),
-    budgetRules: () => budgetRules(configuration()),
+    budgetRules: () => parts.generation().budgetRules,
     models: () => parts.generation().catalog.list(),
     plans: () => configuration().plans,
     aliases: id => [...configuration().aliases].filter(([, model]) => model === id).map(([alias]) => alias),

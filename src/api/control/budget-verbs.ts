@@ -24,7 +24,7 @@ export interface BudgetVerbResults {
   'account.budget': {
     readonly account: string
     readonly budgets: readonly BudgetView[]
-    /** Of the next page; null: there is none. */
+    /** Of the next page; null: this was the last one. */
     readonly next: string | null
   }
   'key.budget': { readonly account: string; readonly key: string; readonly budgets: readonly BudgetView[] }

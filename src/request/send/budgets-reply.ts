@@ -1,7 +1,6 @@
 /** `GET /v1/budgets`: the budgets of a key and of its account, with what is left of each. */
 import { formatMoney, refuse } from '#contract'
 import { type BudgetLeft, leftOfOwned, ownedBudgets } from '../../budgets/left.ts'
-import { budgetRules } from '../../config/budget-rules.ts'
 import type { Reply } from '../finish.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
@@ -9,8 +8,8 @@ import { jsonReply } from './reply.ts'
 export async function sendBudgets(exchange: LiveExchange): Promise<Reply> {
   const { account, key, generation, host } = exchange
   if (account === undefined || key === undefined) throw refuse('unauthorized')
-  const rules = budgetRules(generation.configuration)
-  const owned = ownedBudgets({ account, keys: [key], rules }, host.clock.now())
+  const sources = { account, keys: [key], rules: generation.budgetRules }
+  const owned = ownedBudgets(sources, host.clock.now())
   const uses = await host.store.findBudgetUses(
     account.id,
     owned.map(({ budget }) => budget),
