@@ -14,6 +14,7 @@ import {
   usageFields,
 } from '#contract'
 import { alertText } from '../alerts/alert-text.ts'
+import { webhookId } from '../alerts/webhook-request.ts'
 import type { BudgetLeft } from '../budgets/left.ts'
 import type { Delivery, ListedAlert } from '../store/alerts/alert-rows.ts'
 import type { Entry, UsageRow } from '../store/money/reports.ts'
@@ -311,6 +312,7 @@ export function showMaybe<Value, Shown>(value: Value | null, show: (value: Value
 export function showAlert(alert: ListedAlert): AlertView {
   return {
     id: alert.id,
+    webhook_id: webhookId(alert.id),
     kind: alert.kind,
     at: showTime(alert.at),
     account_id: alert.account,

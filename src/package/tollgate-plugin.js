@@ -50,6 +50,8 @@ export const {
   fitted,
   formatMoney,
   formatSpan,
+  headerBytes,
+  headerText,
   inColumns,
   isAnthropicClientTool,
   isAnthropicSearch,
