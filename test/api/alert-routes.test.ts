@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import type { AlertView, PageView } from '../../src/api/views.ts'
 import type { NewAlert } from '../../src/store/alerts/alert-rows.ts'
+import { webhookId } from '../../src/alerts/webhook-request.ts'
 import { type Rig, startRig } from './rig.ts'
 
 const claimAll = ({ store, clock }: Rig) =>
@@ -62,6 +63,7 @@ test('operators see all with what became of each delivery, page by page, and by 
   expect(first.items).toEqual([
     {
       id: invalid.id,
+      webhook_id: webhookId(invalid.id),
       kind: 'reload_invalid',
       at: at(invalid.at),
       account_id: null,
