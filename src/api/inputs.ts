@@ -27,7 +27,7 @@ export const VISIBLE_LINE = '^(?!\\s)[^\\p{C}\\u2028\\u2029]+(?<!\\s)$'
 /** The name and the value of a tag. */
 export const TAG_FILTER = '^[a-z][a-z0-9_]*=.'
 
-/** The rule of each pattern in a schema of what a request brings. */
+/** The rule of each pattern in the schemas of inputs. */
 export const PATTERNS: Readonly<Record<string, string>> = {
   [ID_PATTERN]: 'it must be an id: letters, digits, - and _',
   [VISIBLE_LINE]: 'it must be one line of visible characters, without space around it',

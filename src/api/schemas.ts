@@ -89,7 +89,10 @@ const VIEWS = {
     expires_at: maybe(time),
     revoked_at: maybe(time),
     last_used_at: maybe(time),
-    spending_cap: says(maybe(money), 'What the key may spend in its life; null: as much as the balance and the budgets of the account allow.'),
+    spending_cap: says(
+      maybe(money),
+      'What the key may spend in its life; null: as much as the balance and the budgets of the account allow.',
+    ),
     spent: money,
     purpose: says(maybe(oneOf('playground')), 'playground: made by the dashboard for its playground.'),
     state: oneOf('live', 'expired', 'revoked'),

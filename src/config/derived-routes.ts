@@ -46,7 +46,14 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
     const config = configOf(step, common)
     // An id is one within a file: both may have a "limit". No file can have an id with a colon.
     const id = ids.has(step.id) ? `${step.id}:${CATALOG_POLICY}` : step.id
-    return [id === step.id ? ([step, config] as const) : ([{ ...step, id }, { ...config, id }] as const)]
+    return [
+      id === step.id
+        ? ([step, config] as const)
+        : ([
+            { ...step, id },
+            { ...config, id },
+          ] as const),
+    ]
   })
   policies.set(derived, {
     ...policy,

@@ -57,7 +57,7 @@ export const PER_SETTING = {
 
 /** The pattern of a part of the amount: `80%`. */
 export const MARK_PATTERN = '^([1-9]\\d?|100)%$'
-/** What `MARK_PATTERN` allows, behind the name of a field. */
+/** The rule of `MARK_PATTERN`, behind the name of a field. */
 export const MARK_RULE = 'must be a percentage from 1% to 100%'
 
 /** A budget in YAML, for the schema of settings. */
@@ -131,7 +131,7 @@ export interface BudgetMistake {
 
 const MARK = new RegExp(MARK_PATTERN)
 
-/** The mistake in the terms of a budget: an unknown time zone, or a part of the amount that is none or is there twice. */
+/** The mistake in the terms of a budget: an unknown time zone, or a wrong or repeated part of the amount. */
 export function mistakeInBudget({ zone, at = [] }: Pick<Budget, 'zone' | 'at'>): BudgetMistake | null {
   if (zone !== undefined && !isZone(zone)) {
     return { field: 'zone', value: zone, rule: 'must be a time zone such as Europe/Berlin or UTC' }

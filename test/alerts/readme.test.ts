@@ -26,7 +26,9 @@ async function written(): Promise<Map<string, string[]>> {
   const provider = { name: 'p', credentials: { total: 2, refused: 1 }, targets: [target] }
   const seen = new Episodes('gate-1').begun({ providers: [provider], problem: 'x' }, 0)
   const { items } = await store.alerts.list({ limit: 50 })
-  return new Map([...items, ...seen].map(({ kind, account, data }) => [kind, [String(account !== null), ...Object.keys(data)]]))
+  return new Map(
+    [...items, ...seen].map(({ kind, account, data }) => [kind, [String(account !== null), ...Object.keys(data)]]),
+  )
 }
 
 test('each kind has a row with its fields', async () => {

@@ -1,8 +1,8 @@
 /** Alerts by the account API: operators see all of them with their deliveries, people those of their account. */
 import { expect, test } from 'vitest'
+import { webhookId } from '../../src/alerts/webhook-request.ts'
 import type { AlertView, PageView } from '../../src/api/views.ts'
 import type { NewAlert } from '../../src/store/alerts/alert-rows.ts'
-import { webhookId } from '../../src/alerts/webhook-request.ts'
 import { type Rig, startRig } from './rig.ts'
 
 const claimAll = ({ store, clock }: Rig) =>

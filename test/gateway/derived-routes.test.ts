@@ -133,7 +133,10 @@ test('a step of catalog.yaml stays where an identifying step of the route has it
   await using own = await startInProcess({
     policies: {
       office: [{ ...jwt(), id: 'limit' }, ...REST],
-      catalog: [{ use: 'api-key' }, { use: 'rate-limit', id: 'limit', with: { per: 'account', requests: '1 per day' } }],
+      catalog: [
+        { use: 'api-key' },
+        { use: 'rate-limit', id: 'limit', with: { per: 'account', requests: '1 per day' } },
+      ],
     },
     yaml: { routes: [{ path: '/internal/v1/chat/completions', policy: 'office' }] },
   })
