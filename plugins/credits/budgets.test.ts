@@ -1,6 +1,6 @@
 /** Budgets at the door: refused, capped to fit, or answered by another model. */
 import { describe, expect, test } from 'vitest'
-import { type Budget, parseMoney, refuse, retryHeaders } from '#contract'
+import { askedModel, type Budget, parseMoney, refuse, retryHeaders } from '#contract'
 import { readSettings } from '../../test/helpers/step.ts'
 import { holdFor } from './hold.ts'
 import credits from './index.ts'
@@ -136,6 +136,7 @@ describe('then: MODEL', () => {
       'small answers in place of chat-small: the budget "team" of the account acme does not pay for it',
     )
     expect(receipt(exchange)).toMatchObject({ model: 'small', charged: CHARGE / 100n })
+    expect(askedModel(receipt(exchange)!.trail)).toBe('chat-small')
     expect(store.reads.listBudgetUses(id, 1_790_000_000_000)).toEqual([])
     sound()
   })

@@ -4,6 +4,7 @@
  */
 import {
   type AccountBalance,
+  askedModel,
   costFields,
   formatMoney,
   type KeySummary,
@@ -162,6 +163,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     id: receipt.id,
     key_id: receipt.keyId,
     model: receipt.model,
+    asked_model: askedModel(receipt.trail),
     created_at: showTime(receipt.createdAt),
     settled_at: showMaybe(receipt.settledAt, showTime),
     corrected_at: showMaybe(receipt.correctedAt, showTime),

@@ -34,6 +34,7 @@ export const {
   WorkOwner,
   addressGroup,
   anthropicToolIn,
+  askedModel,
   asksModel,
   affordable,
   atOnce,
