@@ -1,6 +1,6 @@
 /** Where tags come from, which values they may have, and how many. */
 import { describe, expect, test } from 'vitest'
-import type { Account, Facts, Key, KeyValue } from '#contract'
+import { type Account, type Facts, headerBytes, type Key, type KeyValue } from '#contract'
 import { createBuckets } from '../../src/state/buckets.ts'
 import { createKeyValue } from '../../src/state/key-value.ts'
 import { openBench } from '../../src/testing/index.ts'
@@ -153,6 +153,27 @@ describe('a value that is refused', () => {
       null,
     ],
     [
+      'other bytes than UTF-8',
+      team,
+      { headers: [['x-team', 'Z\u00fcrich']] },
+      { team: 'ads' },
+      'The tag "team" (header x-team) must be 1 to 200 visible characters without spaces around them, and is not UTF-8.',
+      null,
+    ],
+    [
+      'a header that is there twice',
+      { ...team, values: ['ads', 'search'] },
+      {
+        headers: [
+          ['x-team', 'ads'],
+          ['X-Team', 'ads'],
+        ],
+      },
+      {},
+      'The tag "team" (header x-team) must be one of ads, search, and is sent more than once.',
+      null,
+    ],
+    [
       'not in a long list',
       { ...team, values: Array.from({ length: 21 }, (_, nth) => `t${nth}`) },
       { headers: [['x-team', 'sales']] },
@@ -199,6 +220,13 @@ describe('values', () => {
     ["the key's name", { from: 'key' }, {}, {}, 'laptop'],
     ["the account's name", { from: 'account' }, {}, {}, 'ada'],
     ['a header', { from: 'header X-Team', client: true }, { headers: [['x-team', 'ads']] }, {}, 'ads'],
+    [
+      'a header in UTF-8',
+      { from: 'header x-team', client: true, values: ['Zürich'] },
+      { headers: [['x-team', headerBytes('Zürich')]] },
+      {},
+      'Zürich',
+    ],
     ['an empty header', { from: 'header x-team', client: true }, { headers: [['x-team', '']] }, {}, undefined],
     ['a default', { from: 'header x-team', client: true, default: 'none' }, {}, {}, 'none'],
     [
@@ -294,17 +322,17 @@ test('a request has its tags in conditions, on its receipt and in the log; they 
       { use: 'api-key' },
       { use: 'tags', with: { tags: given } },
       { use: 'schema' },
-      { use: 'prompt', with: { system: 'Be brief.' }, when: 'tags.team == "ads"' },
+      { use: 'prompt', with: { system: 'Be brief.' }, when: 'tags.team == "Zürich" && header("x-team") == "Zürich"' },
       { use: 'credits' },
       { use: 'route' },
     ],
   })
   const sent = [
-    await bench.chat({}, { headers: { 'x-team': 'ads' } }),
+    await bench.chat({}, { headers: { 'x-team': 'Zürich' } }),
     await bench.chat({ metadata: { team: 'search' } }),
     await bench.chat(),
   ]
-  const wanted = [{ team: 'ads' }, { team: 'search' }, {}]
+  const wanted = [{ team: 'Zürich' }, { team: 'search' }, {}]
   expect(sent.map(answer => bench.ledger.receipt(answer)!.tags)).toEqual(wanted)
   expect(bench.upstream.calls.map(({ body }) => body?.['messages'])).toMatchObject([
     { length: 2 },

@@ -4,6 +4,7 @@
  */
 import { definePlugin, type FactName, refuse, type SettingsProblem } from '#contract'
 import {
+  BadHeader,
   factOf,
   isOfClient,
   isSecret,
@@ -225,7 +226,7 @@ function readTag(ctx: TaggedContext, tag: Tag): string | undefined {
     if (rule === null) return text as string
     throw refuse('invalid_tag', {
       param: source.kind === 'metadata' ? source.text : null,
-      message: `The tag "${tag.name}" (${source.text}) must be ${rule}, and is ${shown(sent)}.`,
+      message: `The tag "${tag.name}" (${source.text}) must be ${rule}, and ${shown(sent)}.`,
     })
   }
   if (!tag.required) return undefined
@@ -244,7 +245,8 @@ function oneOf(values: readonly string[]): string {
 }
 
 function shown(sent: unknown): string {
+  if (sent instanceof BadHeader) return sent.mistake
   if (typeof sent !== 'string')
-    return Array.isArray(sent) ? 'a list' : typeof sent === 'object' ? 'an object' : String(sent)
-  return JSON.stringify(sent.length > SHOWN ? `${sent.slice(0, SHOWN)}…` : sent)
+    return Array.isArray(sent) ? 'is a list' : typeof sent === 'object' ? 'is an object' : `is ${sent}`
+  return `is ${JSON.stringify(sent.length > SHOWN ? `${sent.slice(0, SHOWN)}…` : sent)}`
 }

@@ -1,5 +1,5 @@
 /** Where the value of a tag comes from: the words of the settings, and what a request has there. */
-import { asksModel, type Exchange, type FactName } from '#contract'
+import { asksModel, type Exchange, type FactName, headerText } from '#contract'
 
 /** One of them, read. */
 export interface Source {
@@ -39,7 +39,17 @@ export function factOf({ kind }: Source): FactName | null {
 /** The part of Koa's context that sources are read from. */
 export interface TaggedContext {
   readonly exchange: Exchange
+  readonly req: { readonly rawHeaders: readonly string[] }
   get(header: string): string
+}
+
+/** A header without one text. */
+export class BadHeader {
+  /** For the refusal: `is sent twice`. */
+  readonly mistake: string
+  constructor(mistake: string) {
+    this.mistake = mistake
+  }
 }
 
 /** The value that the request has there; undefined, null or an empty text: none. */
@@ -53,11 +63,25 @@ export function valueIn(ctx: TaggedContext, { kind, name }: Source): unknown {
     case 'account':
       return exchange.account!.name
     case 'header':
-      return ctx.get(name)
+      return headerIn(ctx, name)
     case 'metadata':
       // Other routes have no body, or one of a provider's own.
       return asksModel(exchange.route.kind) ? own(own(exchange.json(), 'metadata'), name) : undefined
   }
+}
+
+/** Of two with one name, Node.js joins the values of most headers and keeps the first of others. */
+function headerIn(ctx: TaggedContext, name: string): string | BadHeader {
+  const value = ctx.get(name)
+  if (value === '') return value
+  const { rawHeaders } = ctx.req
+  let times = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const sent = rawHeaders[i]!
+    if (sent.length === name.length && sent.toLowerCase() === name) times++
+  }
+  if (times > 1) return new BadHeader('is sent more than once')
+  return headerText(value) ?? new BadHeader('is not UTF-8')
 }
 
 function own(object: unknown, name: string): unknown {

@@ -6,6 +6,7 @@ import {
   decidedBy,
   type Exchange,
   formatMoney,
+  headerText,
   isAnthropicClientTool,
   type MeteredUsage,
   type Refusal,
@@ -112,7 +113,8 @@ function tokens(said: number): number {
 function headersOf(ctx: LineContext, names: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const name of names) {
-    const value = ctx.get(name)
+    const bytes = ctx.get(name)
+    const value = headerText(bytes) ?? bytes
     if (value !== '') headers[name] = isSecret(value, ctx) ? '***' : value.slice(0, MAX_HEADER)
   }
   return headers

@@ -5,6 +5,7 @@ import { count, list, oneOf, ref, says, text, time, view } from './schema-parts.
 export const ALERT_VIEWS = {
   AlertView: view('An alert, and how it reaches the webhooks.', {
     id: text,
+    webhook_id: says(text, 'The id of the alert in webhooks: `id` of the body, and the header webhook-id.'),
     kind: says(text, 'budget, low_balance, provider_down, credential_refused, breaker_open or reload_invalid.'),
     at: time,
     account_id: maybe(text),

@@ -7,9 +7,10 @@ import {
   EVERY,
   type Every,
   formatMoney,
-  isZone,
   type KeySummary,
+  MARK_PATTERN,
   type Model,
+  mistakeInBudget,
   parseMoney,
   refuse,
 } from '#contract'
@@ -35,7 +36,7 @@ const BUDGET = shape({
   'zone?': line('The time zone in which days begin, such as Europe/Berlin; UTC, when it is left out.', 64),
   'at?': {
     type: 'array',
-    items: { type: 'string', pattern: '^([1-9]\\d?|100)%$' },
+    items: { type: 'string', pattern: MARK_PATTERN },
     maxItems: 10,
     uniqueItems: true,
     description: 'At which parts of the amount there is an alert: ["80%", "100%"], when it is left out.',
@@ -201,7 +202,8 @@ function budgetOf(body: Fits<typeof BUDGET>, isModel: (id: string) => boolean): 
   const { zone, at, then } = body
   const amount = parseMoney(body.amount)
   if (amount === 0n) throw wrong('amount', 'it must be more than 0.')
-  if (zone !== undefined && !isZone(zone)) throw wrong('zone', 'it must be a time zone such as Europe/Berlin or UTC.')
+  const mistake = mistakeInBudget(body)
+  if (mistake !== null) throw wrong(mistake.field, `it ${mistake.rule}.`)
   if (then !== undefined && then !== 'refuse' && !isModel(then)) {
     throw wrong('then', 'it must be refuse or the id of a model; GET /api/models lists them.')
   }

@@ -1,4 +1,5 @@
 /** The fields that several routes take. */
+import { MARK_PATTERN, MARK_RULE } from '#contract'
 import { type Properties, type Schema, shape } from './schema.ts'
 
 /** The path's `{id}`; more of them by their names: `ids('id', 'key')`. */
@@ -9,17 +10,30 @@ export function ids<const Name extends string = 'id'>(
   return shape(Object.fromEntries(each) as Properties) as Schema<Readonly<Record<Name, string>>>
 }
 
+const ID_PATTERN = '^[A-Za-z0-9_-]+$'
+
 // Long enough for every id, and too short for a secret that somebody puts in its place: paths are written to the log.
 export const ID: Schema<string> = {
   type: 'string',
   minLength: 1,
   maxLength: 40,
-  pattern: '^[A-Za-z0-9_-]+$',
+  pattern: ID_PATTERN,
   description: 'An id, as lists say it.',
 }
 
 /** What the store takes for a name: characters that people can see, in one line, without space around them. */
 export const VISIBLE_LINE = '^(?!\\s)[^\\p{C}\\u2028\\u2029]+(?<!\\s)$'
+
+/** The name and the value of a tag. */
+export const TAG_FILTER = '^[a-z][a-z0-9_]*=.'
+
+/** The rule of each pattern in the schemas of inputs. */
+export const PATTERNS: Readonly<Record<string, string>> = {
+  [ID_PATTERN]: 'it must be an id: letters, digits, - and _',
+  [VISIBLE_LINE]: 'it must be one line of visible characters, without space around it',
+  [TAG_FILTER]: 'it must be the name of a tag, = and a value, such as team=search',
+  [MARK_PATTERN]: `it ${MARK_RULE}`,
+}
 
 /** A text in one line. */
 export function line(description: string, maxLength = 100): Schema<string> {

@@ -11,7 +11,10 @@ import type { IssuedKeyView, KeyView } from './views.ts'
 
 const HOUR_MS = 3_600_000
 
-const CAP = maybe({ ...MONEY, description: 'What the key may spend in its life; null: whatever the account has.' })
+const CAP = maybe({
+  ...MONEY,
+  description: 'What the key may spend in its life; null: as much as the balance and the budgets of the account allow.',
+})
 const EXPIRY = maybe({ ...TIME, description: 'When it stops to work; null: never.' })
 const MODELS = maybe({
   type: 'array',

@@ -5,7 +5,7 @@ import type { Store } from '../store/store.ts'
 import { type Column, csvHeader, csvLines, toCsv } from './csv.ts'
 import { modelsOfAccount } from './declared-plans.ts'
 import { createFiles, type Files } from './downloads.ts'
-import { ID, ids, line } from './inputs.ts'
+import { ID, ids, line, TAG_FILTER } from './inputs.ts'
 import { type ApiRoute, type Call, route } from './route.ts'
 import { type Fits, type Properties, shape } from './schema.ts'
 import {
@@ -50,7 +50,7 @@ export const RECEIPTS_QUERY = shape({
   },
   'tag?': {
     ...line('Only those with this tag: NAME=VALUE.', 241),
-    pattern: '^[a-z][a-z0-9_]*=.',
+    pattern: TAG_FILTER,
   },
   ...PAGE,
 })

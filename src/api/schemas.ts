@@ -23,6 +23,7 @@ const trail: Schema<readonly TrailEntry[]> = list(
     'code?': text as Schema<NonNullable<TrailEntry['code']>>,
     'why?': says(oneOf(...TRAIL_WHYS), 'Why it has the verdict, where the verdict does not say it.'),
     'would?': says(would, 'What a step in shadow would have done.'),
+    'asked?': says(text, 'The model that was asked before the step asked another one.'),
     'note?': says(text, 'What the step itself noted, in free words.'),
   }),
 )
@@ -89,7 +90,10 @@ const VIEWS = {
     expires_at: maybe(time),
     revoked_at: maybe(time),
     last_used_at: maybe(time),
-    spending_cap: says(maybe(money), 'What the key may spend in its life; null: whatever the account has.'),
+    spending_cap: says(
+      maybe(money),
+      'What the key may spend in its life; null: as much as the balance and the budgets of the account allow.',
+    ),
     spent: money,
     purpose: says(maybe(oneOf('playground')), 'playground: made by the dashboard for its playground.'),
     state: oneOf('live', 'expired', 'revoked'),
@@ -115,7 +119,11 @@ const VIEWS = {
   ReceiptView: view('What became of one request, and what it cost.', {
     id: text,
     key_id: text,
-    model: text,
+    model: says(text, 'The model that answered.'),
+    asked_model: says(
+      maybe(text),
+      'The model that the client asked for, where a budget had another one answer; else null.',
+    ),
     created_at: time,
     settled_at: says(maybe(time), 'Null while the request is in progress.'),
     corrected_at: says(maybe(time), 'When a recovered charge became what its usage says; null: it was not corrected.'),

@@ -4,6 +4,7 @@
  */
 import {
   type AccountBalance,
+  askedModel,
   costFields,
   formatMoney,
   type KeySummary,
@@ -14,6 +15,7 @@ import {
   usageFields,
 } from '#contract'
 import { alertText } from '../alerts/alert-text.ts'
+import { webhookId } from '../alerts/webhook-request.ts'
 import type { BudgetLeft } from '../budgets/left.ts'
 import type { Delivery, ListedAlert } from '../store/alerts/alert-rows.ts'
 import type { Entry, UsageRow } from '../store/money/reports.ts'
@@ -161,6 +163,7 @@ export function showReceipt(receipt: Receipt): ReceiptView {
     id: receipt.id,
     key_id: receipt.keyId,
     model: receipt.model,
+    asked_model: askedModel(receipt.trail),
     created_at: showTime(receipt.createdAt),
     settled_at: showMaybe(receipt.settledAt, showTime),
     corrected_at: showMaybe(receipt.correctedAt, showTime),
@@ -311,6 +314,7 @@ export function showMaybe<Value, Shown>(value: Value | null, show: (value: Value
 export function showAlert(alert: ListedAlert): AlertView {
   return {
     id: alert.id,
+    webhook_id: webhookId(alert.id),
     kind: alert.kind,
     at: showTime(alert.at),
     account_id: alert.account,

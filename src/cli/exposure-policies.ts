@@ -188,10 +188,11 @@ function stepRemarks(steps: readonly StepConfig[]): string[] {
   const money = steps.findIndex(isCharging)
   return steps.flatMap((step, index) => {
     if (step.plugin.name !== 'rate-limit' && step.plugin.name !== 'concurrency') return []
-    const said = (step.settings ?? {}) as { tokens?: Rate; requests?: Rate }
+    const said = (step.settings ?? {}) as { limits?: 'plan'; requests?: Rate }
     const name = `the step "${step.id}" does not count as a bound:`
     if (!always(step)) return [`${name} it does not run on every request (when, mode or onError)`]
     if (money >= 0 && index > money) return [`${name} it stands behind the money`]
+    if (said.limits === 'plan') return [`${name} its limits are those of plans, and plans differ`]
     if (step.plugin.name === 'rate-limit' && !said.requests) {
       return [`${name} it counts tokens, and a picture is few of them there and the whole context in a hold`]
     }

@@ -1,6 +1,6 @@
 /** `tollgate account budget` and `tollgate key budget`: what an account or a key may spend in a period, and what is left of it. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { EVERY, type Every, isZone } from '#contract'
+import { type Budget, EVERY, type Every, mistakeInBudget } from '#contract'
 import type { BudgetView } from '../api/views.ts'
 import { type AddCommand, configOf, example, jsonOption } from './commands.ts'
 import { json, showMoney, table } from './format.ts'
@@ -136,13 +136,12 @@ export function budgetLimits(budgets: readonly { readonly every: string; readonl
   return budgets.map(({ every, amount }) => `${showMoney(amount)} ${every}`).join(', ') || 'none'
 }
 
-function zoneValue(text: string): string {
-  if (isZone(text)) return text
-  throw new InvalidArgumentError('It must be a time zone such as Europe/Berlin or UTC.')
-}
+const zoneValue = (zone: string): string => sound({ zone }).zone
+const marksValue = (marks: string): readonly string[] => sound({ at: listValue(marks) }).at
 
-function marksValue(text: string): readonly string[] {
-  const marks = listValue(text)
-  if (marks.every(mark => /^([1-9]\d?|100)%$/.test(mark))) return marks
-  throw new InvalidArgumentError('It must be percentages from 1% to 100% with commas between them: 50%,80%')
+function sound<Terms extends Pick<Budget, 'zone' | 'at'>>(terms: Terms): Terms {
+  const mistake = mistakeInBudget(terms)
+  if (mistake === null) return terms
+  const { value, rule } = mistake
+  throw new InvalidArgumentError(`It ${rule}, and is ${JSON.stringify(value)}.`)
 }

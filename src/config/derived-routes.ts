@@ -36,25 +36,40 @@ function policyBeside(name: string, policies: Map<string, LoadedPolicy>): string
   // A name that no file can have.
   const derived = `${name}:${CATALOG_POLICY}`
   if (policies.has(derived)) return derived
-  const ids = new Set(identifying.map(({ id }) => id))
-  const kept = standard.steps.flatMap(step => (step === door ? identifying : ids.has(step.id) ? [] : [step]))
-  // An id is one within a file: both may have a "rate-limit".
-  const configOf = ({ id }: LoadedStep, { steps }: PolicyConfig) => steps.find(each => each.id === id)!
   const { config: own } = policy
   const { config: common } = standard
+  const ids = new Set(identifying.map(({ id }) => id))
+  const facts = new Set(identifying.flatMap(({ gives }) => gives))
+  const pairs = standard.steps.flatMap(step => {
+    if (step === door) return identifying.map(each => [each, configOf(each, own)] as const)
+    if (step.gives.some(fact => facts.has(fact))) return []
+    const config = configOf(step, common)
+    // An id is one within a file: both may have a "limit". No file can have an id with a colon.
+    const id = ids.has(step.id) ? `${step.id}:${CATALOG_POLICY}` : step.id
+    return [
+      id === step.id
+        ? ([step, config] as const)
+        : ([
+            { ...step, id },
+            { ...config, id },
+          ] as const),
+    ]
+  })
   policies.set(derived, {
     ...policy,
     name: derived,
-    steps: kept,
+    steps: pairs.map(([step]) => step),
     config: Object.freeze({
       name: derived,
       from: name,
       tracesContent: false,
-      steps: kept.map(step => configOf(step, identifying.includes(step) ? own : common)),
+      steps: pairs.map(([, config]) => config),
     }),
   })
   return derived
 }
+
+const configOf = ({ id }: LoadedStep, { steps }: PolicyConfig) => steps.find(each => each.id === id)!
 
 /** The steps that surely give the key and the account, and those that they need. */
 function identifyingSteps(steps: readonly LoadedStep[]): readonly LoadedStep[] {

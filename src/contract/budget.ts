@@ -55,6 +55,11 @@ export const PER_SETTING = {
   sentence: 'must be account, key, caller or "tag NAME"',
 } as const
 
+/** The pattern of a part of the amount: `80%`. */
+export const MARK_PATTERN = '^([1-9]\\d?|100)%$'
+/** The rule of `MARK_PATTERN`, behind the name of a field. */
+export const MARK_RULE = 'must be a percentage from 1% to 100%'
+
 /** A budget in YAML, for the schema of settings. */
 export const BUDGET_SCHEMA = {
   type: 'object',
@@ -83,7 +88,7 @@ export const BUDGET_SCHEMA = {
       type: 'array',
       uniqueItems: true,
       maxItems: 10,
-      items: { type: 'string', pattern: '^([1-9]\\d?|100)%$', sentence: 'must be a percentage from 1% to 100%' },
+      items: { type: 'string', pattern: MARK_PATTERN, sentence: MARK_RULE },
       description: 'At which parts of the amount there is an alert. Default: [80%, 100%].',
     },
     then: {
@@ -116,6 +121,27 @@ export function isZone(zone: string): boolean {
   }
 }
 
+/** A term of a budget that cannot be. */
+export interface BudgetMistake {
+  readonly field: 'zone' | 'at'
+  readonly value: string
+  /** Behind the name of the field: `must be …`. */
+  readonly rule: string
+}
+
+const MARK = new RegExp(MARK_PATTERN)
+
+/** The mistake in the terms of a budget: an unknown time zone, or a wrong or repeated part of the amount. */
+export function mistakeInBudget({ zone, at = [] }: Pick<Budget, 'zone' | 'at'>): BudgetMistake | null {
+  if (zone !== undefined && !isZone(zone)) {
+    return { field: 'zone', value: zone, rule: 'must be a time zone such as Europe/Berlin or UTC' }
+  }
+  const mark = at.find(each => !MARK.test(each))
+  if (mark !== undefined) return { field: 'at', value: mark, rule: MARK_RULE }
+  const twice = at.find((each, i) => at.indexOf(each) < i)
+  return twice === undefined ? null : { field: 'at', value: twice, rule: 'must have each percentage once' }
+}
+
 /**
  * The mistakes in a list of budgets that its schema cannot find: an unknown time zone, or a name that occurs twice.
  * @returns the place in the list with the sentence
@@ -124,11 +150,10 @@ export function problemsOfBudgets(budgets: readonly Budget[]): { readonly at: st
   const names = new Set<string>()
   return budgets.flatMap((budget, index) => {
     const found: { at: string; message: string }[] = []
-    if (budget.zone !== undefined && !isZone(budget.zone)) {
-      found.push({
-        at: `/${index}/zone`,
-        message: `${JSON.stringify(budget.zone)} is not a time zone such as Europe/Berlin or UTC`,
-      })
+    const mistake = mistakeInBudget(budget)
+    if (mistake !== null) {
+      const { field, value, rule } = mistake
+      found.push({ at: `/${index}/${field}`, message: `${field} ${rule}, and is ${JSON.stringify(value)}` })
     }
     const name = `${budgetName(budget)} ${budget.every}`
     if (names.has(name)) {

@@ -1,4 +1,4 @@
-/** Who decided how an exchange ended: in headers, logs, receipts, policy tests and replays the same. */
+/** Answers that a trail gives: the same in headers, logs, receipts, policy tests and replays. */
 import type { Refusal } from './errors.ts'
 import type { TrailEntry } from './exchange.ts'
 
@@ -20,3 +20,7 @@ export function decidedBy(
   // The outermost one: a step that turned the refusal of an inner one into its own has the last word.
   return trail.find(entry => entry.verdict === 'refused' && entry.code === refusal.code)?.step ?? stage
 }
+
+/** The id of the model that the client asked for, where a step asked another one; null: none did. */
+export const askedModel = (trail: readonly TrailEntry[]): string | null =>
+  trail.find(({ asked }) => asked !== undefined)?.asked ?? null

@@ -114,6 +114,8 @@ export interface TrailEntry {
   readonly code?: ErrorCode
   readonly why?: TrailWhy
   readonly would?: readonly TrailDeed[]
+  /** The id of the model that was asked before the step asked another one, by `exchange.askInstead(model)`. */
+  readonly asked?: string
   /** What the step itself said by `exchange.note(text)`: words for people, which no code reads. */
   readonly note?: string
 }

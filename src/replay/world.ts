@@ -6,6 +6,7 @@ import {
   asksModel,
   decidedBy,
   type ErrorCode,
+  headerBytes,
   isRefusal,
   type KeptAnswers,
   type Refusal,
@@ -172,7 +173,7 @@ export class World {
   #open({ config, plan, isOurs }: Route, run: Run): SimulatedExchange {
     const { line } = run
     const progress = new ReplayProgress()
-    const head = { method: line.method, path: line.route, headers: line.headers, rawHeaders: rawHeadersOf(line) }
+    const head = { method: line.method, path: line.route, headers: headersOf(line), rawHeaders: rawHeadersOf(line) }
     const given = bodyOf(line)
     const inbound = line.request.body === undefined ? undefined : inboundOf(config)
     const view = {
@@ -330,6 +331,11 @@ function addressOf({ address, who, id }: LogLine): string {
   let hash = 0
   for (const letter of who?.key.id ?? id) hash = (Math.imul(hash, 31) + letter.charCodeAt(0)) | 0
   return `10.${(hash >>> 16) & 255}.${(hash >>> 8) & 255}.${hash & 255}`
+}
+
+/** As Node.js has them. */
+function headersOf({ headers }: LogLine): LogLine['headers'] {
+  return headers && Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, headerBytes(text)]))
 }
 
 function rawHeadersOf({ headers, who, code, id }: LogLine): string[] {

@@ -28,7 +28,6 @@ import {
   type TrailDeed,
   type TrailEntry,
   type TrailWhy,
-  visible,
   type WorkOwner,
 } from '#contract'
 import type { Plan, PlannedStep } from '../loader/plan.ts'
@@ -89,6 +88,8 @@ class Listening {
 }
 
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
+/** The part of a trail's line that its step writes itself. */
+type Added = Pick<Writable<TrailEntry>, 'asked' | 'note'>
 
 /** All fields are set in the constructor, in one order: every exchange has the same shape. Steps get a `StepHandle`. */
 export abstract class Exchange {
@@ -147,7 +148,8 @@ export abstract class Exchange {
   #parsed = false
   #badJson: Refusal | null = null
   #translated: Buffer | null = null
-  #notes: Map<number, string> | null = null
+  /** By the step's place. */
+  #added: Added[] | null = null
   #rewritings: Rewriting[] | null = null
   /** By the step's place; the last one is what stands behind the steps. */
   readonly #trail: (TrailEntry | undefined)[]
@@ -342,11 +344,11 @@ export abstract class Exchange {
     }
   }
 
-  note(step: number, text: string): void {
-    this.#notes ??= new Map()
-    const before = this.#notes.get(step)
-    const remark = visible(text)
-    this.#notes.set(step, before === undefined ? remark : `${before}; ${remark}`)
+  /** For the step to write to. */
+  addedBy(step: number): Added {
+    this.#added ??= []
+    this.#added[step] ??= {}
+    return this.#added[step]
   }
 
   /** In the order of the policy; a step that has gone on and not come back yet counts as passed. */
@@ -377,13 +379,13 @@ export abstract class Exchange {
     const planned = steps[step]
     const passed = planned?.passed ?? SENT
     const at = planned ? step : steps.length
-    const note = this.#notes?.get(step)
+    const added = this.#added?.[step]
     const before = this.#trail[at]
     if (verdict === 'passed' && (before?.verdict === 'refused' || before?.verdict === 'failed')) {
-      if (note !== undefined) this.#trail[at] = { ...before, note }
+      if (added !== undefined) this.#trail[at] = { ...before, ...added }
       return
     }
-    if (verdict === 'passed' && note === undefined && why === undefined && would === undefined) {
+    if (verdict === 'passed' && added === undefined && why === undefined && would === undefined) {
       this.#trail[at] = passed
       return
     }
@@ -391,7 +393,7 @@ export abstract class Exchange {
     if (code !== undefined) entry.code = code
     if (why !== undefined) entry.why = why
     if (would !== undefined) entry.would = would
-    if (note !== undefined) entry.note = note
+    if (added !== undefined) Object.assign(entry, added)
     this.#trail[at] = entry
   }
 }

@@ -72,7 +72,7 @@ export interface NewKey {
   readonly models?: readonly string[] | null
   /** Milliseconds since the epoch, or null for never. */
   readonly expiresAt?: number | null
-  /** What it may spend in its life; null: whatever the account has. */
+  /** What it may spend in its life; null: as much as the balance and the budgets of the account allow. */
   readonly spendingCap?: NanoUsd | null
   readonly purpose?: KeyPurpose | null
 }

@@ -1,5 +1,6 @@
 /** Alerts by the account API: operators see all of them with their deliveries, people those of their account. */
 import { expect, test } from 'vitest'
+import { webhookId } from '../../src/alerts/webhook-request.ts'
 import type { AlertView, PageView } from '../../src/api/views.ts'
 import type { NewAlert } from '../../src/store/alerts/alert-rows.ts'
 import { type Rig, startRig } from './rig.ts'
@@ -62,6 +63,7 @@ test('operators see all with what became of each delivery, page by page, and by 
   expect(first.items).toEqual([
     {
       id: invalid.id,
+      webhook_id: webhookId(invalid.id),
       kind: 'reload_invalid',
       at: at(invalid.at),
       account_id: null,

@@ -18,6 +18,16 @@ async function spend({ store, clock }: Rig, accountId: string, keyId: string, am
   await store.ledger.settle(aSettle({ exchange, amount: parseMoney(amount) }))
 }
 
+test.each<[field: string, value: unknown, message: string]>([
+  ['at', ['101%'], "Invalid value for 'at[0]': it must be a percentage from 1% to 100%."],
+  ['zone', 'Mars/Base', "Invalid value for 'zone': it must be a time zone such as Europe/Berlin or UTC."],
+])('a mistake in %s names the rule', async (field, value, message) => {
+  await using rig = await startRig()
+  const alice = await rig.member('alice@example.com')
+  const reply = await alice.put(`/api/keys/${await keyOf(alice)}/budgets/day`, { amount: '5', [field]: value })
+  expect(reply.body).toMatchObject({ error: { message } })
+})
+
 describe('a budget of a key', () => {
   test.each<[what: string, every: string, body: object, status: number, code: string, param: string | null]>([
     ['no amount', 'day', {}, 400, 'missing_required_parameter', 'amount'],

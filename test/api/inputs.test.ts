@@ -2,8 +2,10 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { PATTERNS } from '../../src/api/inputs.ts'
 import { hasRequestBody } from '../../src/api/route.ts'
 import { ROUTES } from '../../src/api/routes.ts'
+import type { Schema } from '../../src/api/schema.ts'
 import type {
   AccountView,
   IssuedKeyView,
@@ -15,6 +17,27 @@ import type {
 import { ROOT, read } from '../helpers/repository.ts'
 import { type CallOptions, PASSWORD, type Reply, type Rig, type SignedIn, startRig } from './rig.ts'
 import { createWorld, ROWS } from './tenancy-table.ts'
+
+/** Those with a sentence in validate.ts, and those that say nothing of a value. */
+const KEYWORDS = new Set(
+  'type required additionalProperties properties items enum const minimum maximum minLength maxLength minItems maxItems uniqueItems minProperties format pattern default description'.split(
+    ' ',
+  ),
+)
+
+/** All schemas in one: of its properties, and of the entries of its lists. */
+function partsOf(schema: Schema | undefined): readonly Schema[] {
+  if (schema === undefined) return []
+  const { properties = {}, items } = schema as { properties?: Record<string, Schema>; items?: Schema }
+  return [schema, ...[...Object.values(properties), items].flatMap(partsOf)]
+}
+
+test('each rule of an input has a sentence', () => {
+  const parts = ROUTES.flatMap(({ query, body }) => [query, body].flatMap(partsOf))
+  expect(parts.flatMap(part => Object.keys(part)).filter(word => !KEYWORDS.has(word))).toEqual([])
+  const patterns = new Set(parts.flatMap(part => ('pattern' in part ? String(part['pattern']) : [])))
+  expect([...patterns].sort()).toEqual(Object.keys(PATTERNS).sort())
+})
 
 const codeOf = ({ body }: Reply) => (body as { error?: { code: string } }).error?.code
 

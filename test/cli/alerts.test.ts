@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { webhookId } from '../../src/alerts/webhook-request.ts'
 import { startReceiver } from '../alerts/receiver.ts'
 import { CONFIGURATION, makePlace, ownStore, type Place, STANDARD_POLICY } from './helpers.ts'
 
@@ -61,5 +62,7 @@ test('the list: empty, of a kind, and of one that there is not', async () => {
   const { code, err } = await place.tollgate(['alerts', 'list', '--kind', 'weather'])
   expect(code).toBe(1)
   expect(err).toContain('"kind" must be one of budget, low_balance')
-  expect((await place.json('alerts.list')).alerts).toMatchObject([{ id: 'a', kind: 'provider_down' }])
+  expect((await place.json('alerts.list')).alerts).toMatchObject([
+    { id: 'a', webhook_id: webhookId('a'), kind: 'provider_down' },
+  ])
 })

@@ -332,6 +332,13 @@ describe('how many at once', () => {
     ],
     ['tokens', '  - { use: rate-limit, with: { per: key, tokens: 1k per minute } }\n', 100, 100, 'it counts tokens'],
     [
+      'requests of plans',
+      '  - { use: rate-limit, with: { limits: plan, only: requests } }\n',
+      100,
+      100,
+      'its limits are those of plans',
+    ],
+    [
       'on a condition',
       '  - { use: rate-limit, when: account.plan == "free", with: { per: key, requests: 1 per minute } }\n',
       100,

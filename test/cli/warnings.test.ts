@@ -134,6 +134,26 @@ const ROWS: Readonly<Record<string, Row>> = {
     rule: 'late-limit',
     says: 'and do not count; split it in two: a step with requests before "schema", and "both" with tokens alone',
   },
+  'a limit behind tags of the body': {
+    policy: inHead(
+      `  - { use: tags, with: { tags: { team: { from: metadata.team, client: true } } } }\n${limit('few', 'per: key, requests: 6 per minute')}`,
+    ),
+    rule: 'late-limit',
+    says: '"few" comes after "tags" (line 3): Tollgate reads the body for "tags", also of requests that "few" refuses; move "few" before "tags"',
+  },
+  'a key behind tags of the body': {
+    policy: STANDARD_POLICY.replace(
+      '  - use: api-key\n',
+      '  - { use: tags, with: { tags: { team: { from: metadata.team, client: true, values: [a] } } } }\n  - use: api-key\n',
+    ),
+    rule: 'late-limit',
+    says: '"api-key" comes after "tags" (line 2): Tollgate reads the body for "tags", also of requests that "api-key" refuses; move "api-key" before "tags"',
+  },
+  'a key behind the schema, and a limit that needs it': {
+    policy: `steps:\n  - use: schema\n  - use: api-key\n${limit('a', 'per: account, requests: 6 per minute')}  - use: credits\n  - use: route\n`,
+    rule: 'late-limit',
+    says: '"api-key" comes after "schema" (line 2): Tollgate reads the body for "schema", also of requests that "api-key" refuses; move "api-key" before "schema"',
+  },
   'cached input that is dearer': {
     file: gateway({ model: MODEL.replace('input: $2', 'input: $2, cached_input: $3') }),
     rule: 'odd-price',
@@ -373,12 +393,6 @@ describe('no warning', () => {
       `of what comes after the schema with reason:${policy.trimEnd()}`,
       { policy: inFront(policy) },
     ]),
-    [
-      'of a limit of an account that is known after the schema',
-      {
-        policy: `steps:\n  - use: schema\n  - use: api-key\n${limit('a', 'per: account, requests: 6 per minute')}  - use: credits\n  - use: route\n`,
-      },
-    ],
   ])('%s', async (_name, { file, policy, spare }) => {
     if (file) place.write('gateway.yaml', file)
     if (policy) place.write('policies/standard.yaml', policy)

@@ -18,7 +18,11 @@ export const PLANS: Row[] = [
   ],
   ['a budget of a rate', budgets('{ per: key, amount: ▸20 per month, every: month }'), 'not an amount of dollars'],
   ['a year', budgets('{ per: key, amount: $1, every: ▸year }'), 'is not one of hour, day, week, month or life'],
-  ['an unknown zone', budgets(`{ ${DAY}, zone: ▸Europe/Atlantis }`), 'is not a time zone such as Europe/Berlin or UTC'],
+  [
+    'an unknown zone',
+    budgets(`{ ${DAY}, zone: ▸Europe/Atlantis }`),
+    'zone must be a time zone such as Europe/Berlin or UTC, and is "Europe/Atlantis"',
+  ],
   ['a mark beyond all', budgets(`{ ${DAY}, at: [ ▸101% ] }`), 'must be a percentage from 1% to 100%'],
   ['a mark of a number', budgets(`{ ${DAY}, at: [ ▸80 ] }`), '80'],
   [

@@ -94,7 +94,7 @@ describe('a budget of a plan', () => {
     expect(await answer.json()).toMatchObject({ model: 'small' })
     const id = answer.headers.get('x-request-id')!
     const receipt = await fetch(`${gateway.url}/v1/receipts/${id}`, { headers: headersOf(key) })
-    expect(await receipt.json()).toMatchObject({ model: 'small', trail: expect.anything() })
+    expect(await receipt.json()).toMatchObject({ model: 'small', asked_model: 'big' })
   })
 
   test('is of the caller whom a token identifies', async () => {

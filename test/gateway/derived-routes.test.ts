@@ -129,6 +129,28 @@ describe('beside routes of several policies', () => {
   })
 })
 
+test('a step of catalog.yaml stays where an identifying step of the route has its id', async () => {
+  await using own = await startInProcess({
+    policies: {
+      office: [{ ...jwt(), id: 'limit' }, ...REST],
+      catalog: [
+        { use: 'api-key' },
+        { use: 'rate-limit', id: 'limit', with: { per: 'account', requests: '1 per day' } },
+      ],
+    },
+    yaml: { routes: [{ path: '/internal/v1/chat/completions', policy: 'office' }] },
+  })
+  const { steps } = own.running.configuration.routes.find(({ policy }) => policy === 'office:catalog')!
+  expect(steps.steps.map(({ id }) => id)).toEqual(['limit', 'limit:catalog'])
+  const secret = await token(own)
+  const list = () => fetch(`${own.url}/internal/v1/models`, { headers: { authorization: `Bearer ${secret}` } })
+  expect((await list()).status).toBe(200)
+  const refused = await list()
+  const line = await own.exchangeLine(refused.headers.get('x-request-id')!)
+  expect(line).toMatchObject({ decided_by: 'limit:catalog' })
+  await expectRefusal(refused, 'rate_limit_exceeded')
+})
+
 test('a file catalog.yaml that identifies in a way of its own counts for all of them', async () => {
   await using own = await startInProcess({
     policies: { office: [jwt(), ...REST], catalog: [jwt(OTHER_ISSUER, other)] },

@@ -302,6 +302,7 @@ describe('a receipt', () => {
     'id',
     'object',
     'model',
+    'asked_model',
     'created',
     'settled',
     'corrected',

@@ -54,7 +54,7 @@ export const PLANTS: readonly Plant[] = [
   plant(
     'I6',
     'a settle takes twice its charge from the balance',
-    [LEDGER, 'held = held - ?, posted = posted - ? WHERE', 'held = held - ?, posted = posted - 2 * ? WHERE'],
+    [LEDGER, 'balance.posted -= amount\n    balances', 'balance.posted -= 2n * amount\n    balances'],
     LEDGER_TESTS,
   ),
   plant('I7', 'the request is sent while its hold is being written', changeOf('dispatch-before-hold'), CREDITS_TESTS),

@@ -142,8 +142,8 @@ describe('what a step does with the traffic', () => {
     ],
     [
       'the recorded headers',
-      { use: 'rate-limit', when: 'header("x-team") == "blue"', with: { per: 'key', requests: '1 per day' } },
-      [...row(2, 0, { headers: { 'x-team': 'blue' } }), ...row(2, 0, { headers: {} }), ...row(2, 0)],
+      { use: 'rate-limit', when: 'header("x-team") == "bläu"', with: { per: 'key', requests: '1 per day' } },
+      [...row(2, 0, { headers: { 'x-team': 'bläu' } }), ...row(2, 0, { headers: {} }), ...row(2, 0)],
       ['1x 200 (answered) > rate_limit_exceeded (rate-limit)'],
     ],
   ])('%s', async (_name, step, lines, expected) => {

@@ -1,5 +1,5 @@
 /** The verbs about budgets of accounts and keys; verbs.ts has the others and says what a verb is. */
-import { type Budget, type Clock, EVERY, type Every, isZone } from '#contract'
+import { type Budget, type Clock, EVERY, type Every, mistakeInBudget } from '#contract'
 import type { BudgetRules } from '../../budgets/left.ts'
 import { systemClock } from '../../common/clock.ts'
 import type { BudgetChange, Store } from '../../store/store.ts'
@@ -92,8 +92,10 @@ function readChange(verb: string, args: Arguments): Change | undefined {
   if ((every === undefined) !== (amount === undefined)) {
     throw new VerbError(`${verb}: "every" and "amount" go together; an amount of null removes the budget`)
   }
-  if (zone !== undefined && !isZone(zone)) {
-    throw new VerbError(`${verb}: "zone" must be a time zone such as Europe/Berlin or UTC, not ${JSON.stringify(zone)}`)
+  const mistake = mistakeInBudget(terms)
+  if (mistake !== null) {
+    const { field, value, rule } = mistake
+    throw new VerbError(`${verb}: "${field}" ${rule}, and is ${JSON.stringify(value)}`)
   }
   if (every === undefined) return undefined
   return { every, budget: amount == null ? null : { amount, ...terms } }

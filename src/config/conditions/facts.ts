@@ -2,7 +2,7 @@
  * What a condition can name: the facts of an exchange as CEL sees them. Every declared field is always there: a text
  * that is missing is "", a number 0. Whole numbers are `bigint`, because that is CEL's int.
  */
-import type { Account, Chat, Exchange, Key, Model } from '#contract'
+import { type Account, type Chat, type Exchange, headerText, type Key, type Model } from '#contract'
 
 /** What a condition is evaluated on: a Koa context is one. */
 export interface WhenContext {
@@ -58,7 +58,9 @@ export class WhenFacts {
   }
   /** Not a variable of the condition: the function `header()` asks it. */
   readHeader(name: string): string {
-    return String(this.#context.get(name) ?? '')
+    const value = String(this.#context.get(name) ?? '')
+    // Other bytes than UTF-8 stay as Node.js has them: a condition has no error for them.
+    return headerText(value) ?? value
   }
   get request(): RequestFacts {
     return new RequestFacts(this.#context)

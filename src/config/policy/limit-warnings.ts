@@ -1,4 +1,4 @@
-/** Limits that come late, so that refusals cost money or work, and limits that can never refuse anybody. */
+/** Limits and identifying steps that come late, so that refusals cost money or work, and limits that can never refuse. */
 
 import { type Rate, tagOf } from '#contract'
 import { factsIn } from '../conditions/when.ts'
@@ -29,19 +29,24 @@ const WIDER: Readonly<Record<string, readonly string[]>> = {
 export function warnOfLimits({ source, steps }: LoadedPolicy, maxInflight: number): void {
   const acting = steps.filter(step => step.mode === 'enforce')
   for (const [index, step] of acting.entries()) {
-    if (!isLimit(step)) continue
+    if (!isLimit(step) && !identifies(step)) continue
     const before = acting.slice(0, index)
     const money = before.find(each => each.gives.includes('hold'))
-    const reader = before.find(each => each.gives.includes('chat'))
+    const reader = before.find(readsBody)
     const early = reader && beforeReader(step, reader, surelyGiven(before.slice(0, before.indexOf(reader))))
     if (money !== undefined && step.plugin.name === 'concurrency') {
       const message = `"${step.id}" stands behind "${money.id}" (line ${money.position.line}): who waits or is refused here has money on hold meanwhile`
       const suggestion = early ?? `move "${step.id}" before "${money.id}"`
       source.warn(`${step.address}/use`, message, { rule: 'late-limit', suggestion })
     } else if (reader && early) {
-      const message = `"${step.id}" comes after "${reader.id}" (line ${reader.position.line}): requests that "${reader.id}" refuses are read and parsed, and do not count`
+      const isCounted = isLimit(step) && reader.gives.includes('chat')
+      const why = isCounted
+        ? `requests that "${reader.id}" refuses are read and parsed, and do not count`
+        : `Tollgate reads the body for "${reader.id}", also of requests that "${step.id}" refuses`
+      const message = `"${step.id}" comes after "${reader.id}" (line ${reader.position.line}): ${why}`
       source.warn(`${step.address}/use`, message, { rule: 'late-limit', suggestion: early })
     }
+    if (!isLimit(step)) continue
     const { limit } = settingsOf(step)
     if (step.plugin.name === 'concurrency' && limit !== undefined && limit >= maxInflight) {
       const message = `"${step.id}" never refuses: limit is ${limit}, and limits.max_inflight is ${maxInflight}`
@@ -58,8 +63,20 @@ export function warnOfLimits({ source, steps }: LoadedPolicy, maxInflight: numbe
   }
 }
 
-/** How a limit gets before the step that parses the body; null where it needs what that step gives, or the body. */
+/** Of a plugin from outside, the need for a body may be the default. */
+function readsBody({ gives, plugin, builtIn, settings }: LoadedStep): boolean {
+  const { needsBody } = plugin
+  return gives.includes('chat') || (builtIn && typeof needsBody === 'function' && needsBody(settings as never))
+}
+
+const identifies = ({ gives }: LoadedStep) => gives.includes('key') || gives.includes('account')
+
+/** How a step gets before the one that reads the body; null where it needs what that step gives, or the body. */
 function beforeReader(step: LoadedStep, reader: LoadedStep, given: ReadonlySet<string>): string | null {
+  if (!isLimit(step)) {
+    const needed = [...step.needs.values(), step.when === null ? [] : factsIn(step.when)].flat()
+    return needed.every(fact => given.has(fact)) ? `move "${step.id}" before "${reader.id}"` : null
+  }
   const { per, requests, tokens } = settingsOf(step)
   const inHead = (fact: string) => fact === 'address' || given.has(fact)
   if (per === undefined || ![factOf(per), ...(step.when === null ? [] : factsIn(step.when))].every(inHead)) return null

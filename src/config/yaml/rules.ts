@@ -54,7 +54,7 @@ export const RULES = {
   'other-dialect': 'A warning: a base_url at a host that is known to speak another dialect.',
   'no-credential': 'A warning: a provider at a host that asks everybody for a credential, without one.',
   'late-limit':
-    'A warning: a limit behind the step that sets money aside, or without need behind the one that parses the body.',
+    'A warning: a limit behind the step that sets money aside, or a limit or an identifying step without need behind one that reads the body.',
   'no-effect': 'A warning: a setting or a step that cannot have an effect.',
   'missing-finish': 'A note: a provider at a host that is not well known, which does not set missing_finish.',
   'lost-server': 'A server that the configuration names and that cannot be used; told by the start.',

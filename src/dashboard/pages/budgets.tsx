@@ -265,7 +265,7 @@ export function KeyBudgetsDialog({ keyView: { id, name }, budgets, onChanged, on
           rowActions={editor.rowActions}
           empty={
             <Empty icon="clock" title="No budgets">
-              The key may spend whatever the account has.
+              The balance and the budgets of the account limit this key.
             </Empty>
           }
         />

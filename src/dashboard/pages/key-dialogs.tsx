@@ -271,7 +271,7 @@ function CapField({ spent, ...field }: FieldProps<string> & { readonly spent?: s
       name="spending-cap"
       optional
       dollars
-      hint={`The total that this key may spend.${sofar} Leave empty for no cap.`}
+      hint={`The total that this key may spend.${sofar} Without one, the balance and the budgets of the account limit it.`}
       {...field}
     />
   )

@@ -284,11 +284,12 @@ function Attempts({ attempts }: Pick<ReceiptView, 'attempts'>): VNode {
 }
 
 function Facts({ receipt, names }: DetailsProps): VNode {
-  const { model, key_id, created_at, settled_at, corrected_at, idempotency_key, code, tags } = receipt
+  const { model, asked_model, key_id, created_at, settled_at, corrected_at, idempotency_key, code, tags } = receipt
   return (
     <Details
       items={[
         ['Model', <span class="mono">{model}</span>],
+        asked_model !== null && ['Asked model', <span class="mono">{asked_model}</span>],
         ['Key', names[key_id] ?? <span class="mono">{key_id}</span>],
         ['Began', <Time value={created_at} exact />],
         ['Settled', <Time value={settled_at} none="not yet" exact />],

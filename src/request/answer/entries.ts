@@ -1,5 +1,6 @@
 /** The answers that the gateway makes itself: models and receipts, as JSON. */
 import {
+  askedModel,
   type Catalog,
   costFields,
   formatMoney,
@@ -129,6 +130,7 @@ export function receiptEntry(receipt: Receipt): object {
     id: receipt.id,
     object: 'receipt',
     model: receipt.model,
+    asked_model: askedModel(receipt.trail),
     created: Math.floor(receipt.createdAt / 1000),
     settled: receipt.settledAt === null ? null : Math.floor(receipt.settledAt / 1000),
     corrected: receipt.correctedAt === null ? null : Math.floor(receipt.correctedAt / 1000),

@@ -1,28 +1,29 @@
 /** `ctx.exchange`: an exchange as the code of one step has it. */
 
 import type { Context } from 'koa'
-import type {
-  Account,
-  Attempt,
-  Chat,
-  ChatChanges,
-  ChatCompletion,
-  Chunk,
-  Edited,
-  Exchange as ExchangeOfSteps,
-  FactName,
-  Facts,
-  Key,
-  MeteredUsage,
-  Model,
-  NanoUsd,
-  OnDisconnect,
-  Outcome,
-  Price,
-  Progress,
-  RouteView,
-  Target,
-  TrailEntry,
+import {
+  type Account,
+  type Attempt,
+  type Chat,
+  type ChatChanges,
+  type ChatCompletion,
+  type Chunk,
+  type Edited,
+  type Exchange as ExchangeOfSteps,
+  type FactName,
+  type Facts,
+  type Key,
+  type MeteredUsage,
+  type Model,
+  type NanoUsd,
+  type OnDisconnect,
+  type Outcome,
+  type Price,
+  type Progress,
+  type RouteView,
+  type Target,
+  type TrailEntry,
+  visible,
 } from '#contract'
 import type { Exchange } from '../exchange.ts'
 
@@ -156,6 +157,7 @@ export class StepHandle implements ExchangeOfSteps {
       throw new TypeError(`step "${id}" asks another model; "chat" must be given, and "targets" and "hold" must not`)
     }
     Object.assign(chat, chat.forModel(chat, model))
+    this.#exchange.addedBy(this.#step).asked ??= this.#exchange.model!.id
     this.#exchange.model = model
   }
 
@@ -175,7 +177,9 @@ export class StepHandle implements ExchangeOfSteps {
   }
 
   note(text: string): void {
-    this.#exchange.note(this.#step, text)
+    const added = this.#exchange.addedBy(this.#step)
+    const remark = visible(text)
+    added.note = added.note === undefined ? remark : `${added.note}; ${remark}`
   }
 
   /** For `middlewareOf`: whether the step has answered, so that nothing is sent. */

@@ -1,13 +1,11 @@
 /** The budgets that accounts and keys have themselves, each a list in the row of its owner. One for each length of a period. */
-import { EVERY, isZone } from '#contract'
+import { EVERY, mistakeInBudget } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { invalid, notFound } from '../mistakes.ts'
 import { money, text } from '../money/preconditions.ts'
 import type { BudgetChange } from '../store.ts'
 import { createAccountFinder } from './accounts.ts'
 import { readBudgets, writeBudgets } from './budgets-column.ts'
-
-const MARK = /^([1-9]\d?|100)%$/
 
 export interface BudgetOperations {
   setBudget(change: BudgetChange): void
@@ -45,15 +43,11 @@ function prepare(database: Database, table: 'account' | 'key') {
 export function checkBudget({ every, budget }: BudgetChange): void {
   if (!EVERY.includes(every)) throw invalid(`budget: every ${JSON.stringify(every)} is not one of ${EVERY.join(', ')}.`)
   if (budget === null) return
-  const { amount, zone, at = [], then } = budget
+  const { amount, then } = budget
   money('budget', 'amount', amount)
   if (then !== undefined) text('budget', 'model in then', then)
-  if (zone !== undefined && !isZone(zone)) {
-    throw invalid(`budget: ${JSON.stringify(zone)} is not a time zone such as Europe/Berlin or UTC.`)
-  }
-  for (const mark of at) {
-    if (MARK.test(mark)) continue
-    throw invalid(`budget: the mark ${JSON.stringify(mark)} is not a percentage from 1% to 100%.`)
-  }
-  if (new Set(at).size < at.length) throw invalid('budget: a mark is there twice.')
+  const mistake = mistakeInBudget(budget)
+  if (mistake === null) return
+  const { field, value, rule } = mistake
+  throw invalid(`budget: ${field} ${rule}, and is ${JSON.stringify(value)}.`)
 }

@@ -1,0 +1,21 @@
+/** A header is text in UTF-8, or it is not text. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { headerBytes, headerText } from '#contract'
+
+test.each([
+  ['Latin-1', 'Z\u00fcrich'],
+  ['an end within a character', headerBytes('Zürich').slice(0, 2)],
+  ['a long form of an ASCII character', '\u00c0\u00af'],
+  ['half of a surrogate pair', '\u00ed\u00a0\u0080'],
+])('%s is not UTF-8', (_name, value) => {
+  expect(headerText(value)).toBeNull()
+})
+
+test('every other text comes back', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme' }), text => {
+      expect(headerText(headerBytes(text))).toBe(text)
+    }),
+  )
+})
