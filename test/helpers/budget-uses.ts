@@ -1,4 +1,4 @@
-/** The spent and held amounts of the budgets of an account, read in small pages. In the order of their names. */
+/** The spent and held amounts of the budgets of an account, in the order of their names. */
 import type { Cursor } from '../../src/store/money/reports.ts'
 import type { BudgetUse, StoreReads } from '../../src/store/store.ts'
 
@@ -6,7 +6,7 @@ export function budgetUses(reads: Pick<StoreReads, 'listBudgetUses'>, account: s
   const uses: BudgetUse[] = []
   let after: Cursor | undefined
   do {
-    const page = reads.listBudgetUses(account, nowMs, { limit: 2, after })
+    const page = reads.listBudgetUses(account, nowMs, { limit: 20, after })
     uses.push(...page.items)
     after = page.next ?? undefined
   } while (after !== undefined)

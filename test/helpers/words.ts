@@ -1,5 +1,5 @@
 /**
- * Words and openings that make a reader read a sentence twice. `test/tidy.test.ts` counts them by folder, in code, comments, errors,
+ * Words, openings and sentences that make a reader read twice. `test/tidy.test.ts` counts them by folder, in code, comments, errors,
  * pages and test names. Each count has a ceiling in words.json, so that none is added.
  */
 import { read } from './repository.ts'
@@ -10,39 +10,111 @@ const COMMENT = String.raw`(?:^\s*(?:\/\*\*?|\*|\/\/)|\s\/\/)\s+`
 const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\btold\b/gi, 'reported, returned, logged'],
   [/\btells?\b/gi, 'reports, returns, shows'],
+  [/\btell[A-Z]\w*/g, 'report…, send…, show…'],
   [/\b(?:whoever|nobody|somebody|everybody)\b/gi, 'the client, the caller, the operator; "no one" of persons only'],
   [/\bunder way\b/gi, 'in progress'],
   [/\blets? go of\b/gi, 'released, closed'],
   [/\bgone\b/gi, 'disconnected, closed, removed, ended'],
   [/\bstands?\b/gi, 'is'],
+  [/\b(?:goes|go|went) up\b/gi, 'rises, is sent, starts'],
   [/\bis no [a-z]/gi, 'is not a'],
   [/\bis none\b/gi, 'is missing'],
   [
     new RegExp(`${COMMENT}(?:Who|What|So many|So long|Of them)\\b`, 'gm'),
     'a noun: "The most …", "Whether …", "Clients that …"',
   ],
-  [/\b(?:interface|type|class|enum) (?:Told|Asked|Found|Said|Seen|Known|Waiting)\b/g, 'a noun or verb of the field'],
+  [
+    /\b(?:interface|type|class|enum) (?:Told|Asked|Found|Said|Seen|Known|Waiting|Ending|Knowledge|Patient)\b/g,
+    'a noun or verb of the field',
+  ],
+  [/\bisSick\b/g, 'isFailing'],
 ]
 
-/** These hold the words themselves. */
-const LISTS = ['test/helpers/words.ts']
+/** Words that are right in a file. */
+const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = []
+
+/** A sentence of a comment or a page has no more words. A code span is one word. */
+const MOST_WORDS = 25
+
+/** Files with the words themselves, and a page that is made from the schema of settings. */
+const LISTS = ['test/helpers/words.ts', 'src/config/REFERENCE.md']
 
 const TEXTS = /\.(?:tsx?|js|mjs|md|yaml|css|html)$/
+const PROGRAMS = /\.(?:tsx?|js|mjs)$/
 
 /** The findings of each folder that has some, as `FILE:LINE: "word" (write: …)`. A folder: `src/store`, `test/gateway`, or `.` for the top. */
 export function wordsByFolder(files: readonly string[]): Record<string, string[]> {
   const folders: Record<string, string[]> = {}
   for (const file of files.filter(each => TEXTS.test(each) && !LISTS.includes(each))) {
     const text = read(file)
-    const found = WORDS.flatMap(([pattern, instead]) =>
-      [...text.matchAll(pattern)].map(match => {
-        const line = text.slice(0, match.index).split('\n').length
-        return `${file}:${line}: "${match[0].trim()}" (write: ${instead})`
-      }),
+    const lineOf = (index: number): number => text.slice(0, index).split('\n').length
+    const words = WORDS.flatMap(([pattern, instead]) =>
+      [...text.matchAll(pattern)]
+        .filter(([match]) => !RIGHT.some(each => each.file === file && each.word === match.trim().toLowerCase()))
+        .map(match => `${file}:${lineOf(match.index)}: "${match[0].trim()}" (write: ${instead})`),
     )
-    if (found.length > 0) (folders[folderOf(file)] ??= []).push(...found)
+    const long = longSentences(file, text).map(
+      ({ index, sentence, count }) => `${file}:${lineOf(index)}: ${count} words (write two sentences): ${sentence}`,
+    )
+    if (words.length + long.length > 0) (folders[folderOf(file)] ??= []).push(...words, ...long)
   }
   return folders
+}
+
+interface LongSentence {
+  /** Where its block of text begins in the file. */
+  readonly index: number
+  readonly sentence: string
+  readonly count: number
+}
+
+function longSentences(file: string, text: string): LongSentence[] {
+  const blocks = PROGRAMS.test(file) ? commentsOf(text) : file.endsWith('.md') ? paragraphsOf(text) : []
+  return blocks.flatMap(({ index, block }) =>
+    sentencesOf(block).flatMap(sentence => {
+      const count = sentence.split(' ').filter(word => /\w/.test(word)).length
+      return count > MOST_WORDS ? [{ index, sentence, count }] : []
+    }),
+  )
+}
+
+interface Block {
+  readonly index: number
+  readonly block: string
+}
+
+/** Strings come first, because they may contain the beginning of a comment. */
+const STRING_OR_COMMENT =
+  /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|\/\*[\s\S]*?\*\/|(?:^[ \t]*\/\/[^\n]*\n?)+|\/\/[^\n]*/gm
+
+function commentsOf(text: string): Block[] {
+  return [...text.matchAll(STRING_OR_COMMENT)]
+    .filter(([match]) => /^\s*\/[/*]/.test(match))
+    .map(({ 0: match, index }) => ({ index, block: match.replace(/\*\/|\/\*\*?|^\s*(?:\/\/|\*) ?/gm, '') }))
+}
+
+/** Cells of tables, items of lists and paragraphs, without blocks of code, headings and addresses. */
+function paragraphsOf(text: string): Block[] {
+  const blank = (match: string): string => match.replace(/[^\n]/g, ' ')
+  const prose = text
+    .replace(/^```[\s\S]*?^```/gm, blank)
+    .replace(/^#.*$/gm, blank)
+    .replace(/\]\([^)]*\)/g, match => `]${' '.repeat(match.length - 1)}`)
+  return [
+    ...prose.matchAll(/(?:^(?!\s*$|\||\s*[-*] |\s*\d+\. ).*\n?)+|(?<=\|)[^|\n]+|^\s*(?:[-*]|\d+\.) .*\n(?:^ +.*\n)*/gm),
+  ].map(({ 0: block, index }) => ({ index, block }))
+}
+
+function sentencesOf(block: string): string[] {
+  return block
+    .split(/\n\s*\n|\n(?=\s*(?:[-*|@]|\d+\.)\s?)/)
+    .flatMap(part =>
+      part
+        .replace(/`[^`]*`/g, 'x')
+        .replace(/\s+/g, ' ')
+        .split(/(?<=[.!?])\s+/),
+    )
+    .map(sentence => sentence.trim())
 }
 
 function folderOf(file: string): string {
