@@ -211,7 +211,7 @@ describe('command lines', () => {
     /^export /,
     /^curl /,
     /^cp -r \/PATH\/TO\/CHECKOUT\//,
-    /^git clone REPOSITORY tollgate && cd tollgate$/,
+    /^npm install \.\/tollgate-[\d.]+\.tgz && npx tollgate init && npx tollgate serve$/,
     /^npm ci && npm (start|test)$/,
     /^npx tollgate serve( -c mine\/gateway\.yaml)?$/,
     /^echo 'OPENAI_API_KEY=sk-\.\.\.' > mine\/\.env$/,
@@ -234,6 +234,21 @@ describe('command lines', () => {
       ran.push(args.slice(0, 2).join(' '))
     }
     expect(ran).toEqual(expect.arrayContaining(['account create', 'key create', 'key rotate', 'key revoke', 'check']))
+  })
+
+  const [explained, tested, replayed] = inLanguage('text', 'README.md').map(({ text }) => text.trim().split('\n'))
+
+  test.each([explained!, tested!])('README.md: the output of %s', async (command, ...lines) => {
+    const request = join(await configurationDirectory(), 'request.json')
+    writeFileSync(request, '{"model":"demo-small","messages":[{"role":"user","content":"Hello!"}]}\n')
+    const words = command.replace('$ npx tollgate ', '').replace('request.json', request).split(' ')
+    const { out } = await runCommand(ROOT, words)
+    for (const line of lines) if (line !== '...') expect(out.split('\n')).toContain(line)
+  })
+
+  test('README.md: the output of replay is that of the guide', () => {
+    const guide = read('policies/GUIDE.md').split('\n')
+    for (const line of replayed!) if (line !== '...') expect(guide).toContain(line.replace('$ ', ''))
   })
 
   test('name scripts and commands that there are', async () => {
