@@ -22,7 +22,7 @@ const counts = countsOf('corpus')
 
 const clock = { time: Date.UTC(2026, 0, 1), now: () => clock.time }
 
-/** The plugin with this file's time, under another name than the built-in one. */
+/** The plugin with the clock of this file, under another name than the built-in one. */
 const timed = definePlugin<never, never, 'clock' | 'cache'>({
   ...cache,
   name: 'cache-here',
@@ -39,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => provider.close())
 beforeEach(() => provider.script(numbered()))
 
-/** As asked, whole or as a stream; each answer has a number of its own. */
+/** Whole or as a stream, as the request says; each answer has its own number. */
 function numbered(options: AnswerOptions = {}): (request: ProviderRequest) => Behaviour {
   return request => {
     const tokens = options.tokens ?? ['answer ', `#${request.index}`]
@@ -48,7 +48,7 @@ function numbered(options: AnswerOptions = {}): (request: ProviderRequest) => Be
 }
 
 const share = shareGateways(() => ({ provider: provider.baseUrl, plugins: [timed] }))
-/** A new account, for which nothing is cached. */
+/** A new account, without cached answers. */
 const start = (settings: object = {}, credit = '10'): Promise<Account> =>
   share({
     steps: [
@@ -61,10 +61,10 @@ const start = (settings: object = {}, credit = '10'): Promise<Account> =>
     credit,
   })
 
-/** Zero is what the default asks for. */
+/** By default the cache takes only requests with this temperature. */
 const COLD = { temperature: 0 }
 
-interface Told {
+interface CacheAnswer {
   readonly status: number
   readonly cache: string | null
   readonly age: string | null
@@ -72,7 +72,7 @@ interface Told {
   readonly answer: Response
 }
 
-async function ask(gateway: Account, body: object = {}, headers: Record<string, string> = {}): Promise<Told> {
+async function ask(gateway: Account, body: object = {}, headers: Record<string, string> = {}): Promise<CacheAnswer> {
   const init = { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}`, ...headers }
   const answer = await gateway.chat({ ...COLD, ...body }, { headers: init })
   const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream')
@@ -85,15 +85,15 @@ async function ask(gateway: Account, body: object = {}, headers: Record<string, 
 
 describe('settings', () => {
   test.each([
-    ['a scope that is none', { scope: 'tenant' }],
-    ['an age that is none', { ttl: 'soon' }],
-    ['a size that is none', { size: 'large' }],
-    ['a price that is a word', { price: 'cheap' }],
-    ['a price of nothing', { price: {} }],
-    ['a price for tokens without a number of them', { price: { input: '$1' } }],
-    ['a number of tokens without a price', { price: { per: '1M tokens' } }],
-    ['a price with a name that is none', { price: { request: '$1', inptu: '$1' } }],
-    ['something to skip that is none', { skip: ['images'] }],
+    ['an unknown scope', { scope: 'tenant' }],
+    ['an age without a number', { ttl: 'soon' }],
+    ['a size without a number', { size: 'large' }],
+    ['a price in words', { price: 'cheap' }],
+    ['an empty price', { price: {} }],
+    ['a price for tokens without `per`', { price: { input: '$1' } }],
+    ['`per` without a price for tokens', { price: { per: '1M tokens' } }],
+    ['a mistyped name in a price', { price: { request: '$1', inptu: '$1' } }],
+    ['an unknown kind to skip', { skip: ['images'] }],
     ['an unknown name', { tttl: '1h' }],
   ])('%s is refused', (_name, settings) => {
     expect(() => readSettings(cache, settings)).toThrow('cache:')
@@ -109,7 +109,7 @@ describe('settings', () => {
     expect((cache.needs as (settings: unknown, kind: RouteKind) => readonly string[])(read, 'chat')).toEqual(needs)
   })
 
-  test('a price in front of the step that charges is refused, and an order that works is said', async () => {
+  test('a price before the step that charges is refused, and the error suggests an order that works', async () => {
     const price = { price: { request: '$0.01' } }
     const steps = [
       { use: 'api-key' },
@@ -125,13 +125,13 @@ describe('settings', () => {
   })
 })
 
-describe('what is not kept', () => {
+describe('the cache does not keep', () => {
   test.each<[string, (request: ProviderRequest) => Behaviour, object, number]>([
     ['an error', () => errorAnswer(500), {}, 502],
     ['a refusal of the model', () => whole({ finish: 'content_filter' }), {}, 200],
     ['an answer larger than the largest', numbered({ tokens: ['x'.repeat(600)] }), {}, 200],
     ['a stream larger than the largest', numbered({ tokens: Array(300).fill('xx') }), { stream: true }, 200],
-    ['a stream that broke off', () => stream({ done: false, finish: '' }), { stream: true }, 200],
+    ['an incomplete stream', () => stream({ done: false, finish: '' }), { stream: true }, 200],
   ])('%s', async (_name, script, body, status) => {
     const gateway = await start({ largest: 500 })
     provider.script(script)
@@ -145,35 +145,35 @@ describe('what is not kept', () => {
     expect(provider.requests.length - before).toBe(2)
   })
 
-  test('an answer that its client did not wait for', async () => {
+  test('an answer whose client disconnected', async () => {
     const gateway = await start()
     provider.script(stream({ tokens: 50_000 }))
-    const leaving = new AbortController()
+    const client = new AbortController()
     const answer = await gateway.chat(
       { ...COLD, stream: true, max_tokens: 1000 },
       {
-        signal: leaving.signal,
+        signal: client.signal,
         headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
       },
     )
-    leaving.abort()
+    client.abort()
     await gateway.exchangeLine(answer.headers.get('x-request-id')!)
     provider.script(numbered())
     expect(await ask(gateway, { stream: true, max_tokens: 1000 })).toMatchObject({ cache: 'miss' })
   })
 
-  test('an answer with a cap that was lowered for want of credit', async () => {
+  test('an answer with a cap that was lowered for lack of credit', async () => {
     const body = { max_tokens: 900 }
     const gateway = await start({}, '0.0014')
     const first = await ask(gateway, body)
     expect(first.answer.headers.get('x-tollgate-max-output-tokens')).not.toBeNull()
-    // With more credit the cap is the one that was asked for: another question.
+    // With more credit the request keeps its cap, so it has another key.
     const { running } = gateway
     await running.store.credit({ account: gateway.accountId, amount: 10n ** 9n, reference: 'more', actor: 'test' })
     expect(await ask(gateway, body)).toMatchObject({ cache: 'miss' })
   })
 
-  test('an answer with a cap that credits lowered behind it', async () => {
+  test('an answer with a cap that a later `credits` lowered', async () => {
     const steps = [{ use: 'api-key' }, { use: 'schema' }, { use: 'cache-here' }, { use: 'credits' }, { use: 'route' }]
     const gateway = await share({ steps, credit: '0.0014' })
     expect((await ask(gateway, { max_tokens: 900 })).answer.headers.get('x-tollgate-max-output-tokens')).not.toBeNull()
@@ -181,7 +181,7 @@ describe('what is not kept', () => {
   })
 })
 
-describe('which requests pass by', () => {
+describe('requests that bypass the cache have', () => {
   const tools = [{ type: 'function', function: { name: 'f' } }]
   test.each<[string, object, object, Record<string, string>]>([
     ['a temperature that is not 0', {}, { temperature: 0.1 }, {}],
@@ -190,7 +190,7 @@ describe('which requests pass by', () => {
     ['several choices', {}, { n: 2 }, {}],
     ['no-store', { temperature: 'any' }, {}, { 'cache-control': 'max-age=0, No-Store' }],
     ['logprobs', {}, { logprobs: true }, {}],
-    ['what the provider is to store', {}, { store: true }, {}],
+    ['storage at the provider', {}, { store: true }, {}],
   ])('%s', async (_name, settings, body, headers) => {
     const gateway = await start(settings)
     for (let i = 0; i < 2; i++) expect(await ask(gateway, body, headers)).toMatchObject({ status: 200, cache: 'skip' })
@@ -202,7 +202,7 @@ describe('which requests pass by', () => {
     ['any temperature', { temperature: 'any' }, { temperature: 1 }],
     ['tools', { skip: [] }, { tools }],
     ['several choices', { skip: ['tools'] }, { n: 2 }],
-  ])('%s when the policy says so', async (_name, settings, body) => {
+  ])('%s: cached if the policy says so', async (_name, settings, body) => {
     const gateway = await start(settings)
     expect(await ask(gateway, body)).toMatchObject({ cache: 'miss' })
     expect(await ask(gateway, body)).toMatchObject({ cache: 'hit' })
@@ -244,7 +244,7 @@ describe('a hit', () => {
     }
   })
 
-  test('tells calls of tools as they were told', async () => {
+  test('repeats tool calls as they were, whole and as a stream', async () => {
     const gateway = await start({ skip: [] })
     const toolCalls = [
       { name: 'find', arguments: ['{"a":', '1}'] },
@@ -283,7 +283,7 @@ describe('a hit', () => {
     expect(await ask(gateway, body)).toMatchObject({ cache: isSame ? 'hit' : 'miss' })
   })
 
-  test('nobody who gets it changes it for the next: an outer edit works on a copy', async () => {
+  test('an outer step that edits a hit does not change it for later requests', async () => {
     let count = 0
     const marker = definePlugin({
       name: 'marker',
@@ -313,7 +313,7 @@ describe('a hit', () => {
 })
 
 describe('age', () => {
-  test('no longer than the ttl', async () => {
+  test('an answer is repeated until its ttl', async () => {
     const gateway = await start({ ttl: '10s' })
     await ask(gateway)
     clock.time += 9_999
@@ -323,7 +323,7 @@ describe('age', () => {
     expect(await ask(gateway)).toMatchObject({ cache: 'hit', age: '0' })
   })
 
-  test('a client may want it younger or new, and what it gets is kept', async () => {
+  test('a client may ask for a younger or a new answer, which is then kept', async () => {
     const gateway = await start()
     const first = await ask(gateway)
     clock.time += 5_000
@@ -338,7 +338,7 @@ describe('age', () => {
   })
 })
 
-test('memory is bounded by bytes: who was asked for longest ago makes room', async () => {
+test('memory is limited in bytes: the least recently used answer is removed', async () => {
   // About two answers of 2,000 characters.
   provider.script(numbered({ tokens: ['y'.repeat(2000)] }))
   const gateway = await start({ size: '11kB' })
@@ -350,17 +350,17 @@ test('memory is bounded by bytes: who was asked for longest ago makes room', asy
   expect(await ask(gateway, question('b'))).toMatchObject({ cache: 'miss' })
 })
 
-describe('what a hit costs', () => {
-  // The question takes 10 tokens of prompt and 2 of answer.
+describe('a hit costs', () => {
+  // The request has 10 tokens of prompt and 2 of answer.
   test.each<[string, object | undefined, bigint]>([
     ['nothing by default', undefined, 0n],
-    ['so much each', { request: '$0.000001' }, 1000n],
+    ['a price for each request', { request: '$0.000001' }, 1000n],
     [
-      'so much a token',
+      'a price for each token',
       { per: '1M tokens', input: '$0.10', output: '$0.20', request: '$0.000001' },
       10n * 100n + 2n * 200n + 1000n,
     ],
-    ['by the thousand', { per: '1K tokens', output: '$0.0002' }, 2n * 200n],
+    ['a price for 1,000 tokens', { per: '1K tokens', output: '$0.0002' }, 2n * 200n],
     ['never more than the hold', { request: '$5' }, -1n],
   ])('%s', async (_name, price, charged) => {
     const gateway = await start(price ? { price } : {})
@@ -378,7 +378,7 @@ describe('what a hit costs', () => {
   })
 })
 
-test('who sees no thoughts shares no answer with who sees them', () => {
+test('a client that may not see reasoning shares no answers with one that may', () => {
   const body = { model: 'm', messages: [] }
   const question = { owner: 'o', modelId: 'm', cap: 1, choices: 1, body, bytes: Buffer.from('') }
   const key = keyOf(question)
@@ -386,21 +386,21 @@ test('who sees no thoughts shares no answer with who sees them', () => {
   expect(keyOf({ ...question, hidesThoughts: true })).not.toBe(key)
 })
 
-test('nobody gets what another account was answered', async () => {
+test('by chance: no account gets an answer to another one', async () => {
   const gateway = await start({ size: '16MiB', temperature: 'any' })
-  const people = await Promise.all(Array.from({ length: 8 }, () => gateway.account('1000')))
+  const accounts = await Promise.all(Array.from({ length: 8 }, () => gateway.account('1000')))
   const owners = new Map<string, Account>()
   const seen = { hit: 0, miss: 0 }
   const requests = fc.sample(fc.tuple(fc.nat(7), fc.nat(19), fc.boolean()), { numRuns: counts(300, 20_000), seed: 6 })
   const queue = requests.values()
   const worker = async () => {
     for (const [who, what, isStream] of queue) {
-      const person = people[who]!
-      const told = await ask(person, { stream: isStream, seed: what })
-      expect(told.status).toBe(200)
-      seen[told.cache as 'hit' | 'miss']++
-      const owner = owners.get(told.text) ?? person
-      owners.set(told.text, owner)
+      const person = accounts[who]!
+      const { status, cache, text } = await ask(person, { stream: isStream, seed: what })
+      expect(status).toBe(200)
+      seen[cache as 'hit' | 'miss']++
+      const owner = owners.get(text) ?? person
+      owners.set(text, owner)
       expect(owner).toBe(person)
     }
   }

@@ -1,7 +1,6 @@
 /**
- * Answers again what was answered before: the same question, by the same account unless the policy says otherwise, gets
- * the answer that it got, whole or as a stream as it is asked for this time. Only answers that ended well are kept, in the
- * service `cache`, for this configuration: what the configuration was may be a part of what they say.
+ * Repeats earlier answers: the same request of the same account gets the answer of the first one, whole or as a stream. Only complete
+ * answers are kept, in the service `cache`. A change of the configuration removes them, because an answer may depend on it.
  */
 import {
   AnswerCollector,
@@ -36,20 +35,20 @@ interface PriceText {
   readonly request?: NanoUsd
 }
 
-/** Says what became of the request: `hit`, `miss`, or `skip` when it was not looked for. */
+/** `hit`, `miss`, or `skip` if the cache was not used. */
 const HEADER = 'x-tollgate-cache'
-/** What was not sent to the provider that gave the answer; a hit says it again. */
+/** Parameters that the provider of the answer did not support; a hit repeats them. */
 const DROPPED_HEADER = 'x-tollgate-dropped'
 
-/** An answer as it is kept: as JSON text, so that nobody who gets it can change it for those who come after. */
-interface Kept {
+/** An answer as it is stored: as JSON text, so that a step that edits a hit cannot change the stored one. */
+interface StoredAnswer {
   readonly completion: ChatCompletion
   readonly storedAt: number
   readonly dropped: string
 }
 
-/** What serving threads can share of a part of `cache`, in bytes; one thread alone has no such limit. */
-const MOST_SHARED = 2 ** 30
+/** The largest cache that serving threads share, in bytes. A single thread has no such limit. */
+const MAX_SHARED_BYTES = 2 ** 30
 
 const SENTENCE_PRICE = 'must be "free" or a map with request, or per and input or output'
 
@@ -57,12 +56,12 @@ const warning = (at: string, message: string) => ({ at, level: 'warning', messag
 
 export default definePlugin({
   name: 'cache',
-  description: 'Answers again what was answered before.',
+  description: 'Repeats earlier answers.',
   dryRun: true,
   needs: ({ scope, price }: Settings, kind) => [
     ...(asksModel(kind) ? (['chat', 'model'] as const) : []),
     ...(scope === 'everybody' ? [] : [scope]),
-    // In front of the step that takes the money nobody would ever charge it.
+    // Before `credits` no step would charge the price.
     ...(price === 'free' ? [] : (['hold'] as const)),
   ],
   uses: ['clock', 'cache'],
@@ -73,31 +72,31 @@ export default definePlugin({
       scope: {
         enum: ['account', 'key', 'everybody'],
         default: 'account',
-        description: 'Whose answers somebody may get: those of the account, those of the key, or everybody’s.',
+        description: 'Who shares answers: the same account, the same key, or `everybody`.',
       },
-      ttl: { ...unit('duration'), default: '1h', description: 'How old an answer may become: "10m", "1h", "7d".' },
+      ttl: { ...unit('duration'), default: '1h', description: 'The maximum age of an answer: "10m", "1h", "7d".' },
       size: {
         ...unit('bytes'),
         default: '64MiB',
-        description: 'Memory for answers, at most 1GiB of it with several threads; old ones make room.',
+        description: 'Memory for answers; several threads use at most 1GiB. When it is full, old answers are removed.',
       },
       largest: { ...unit('bytes'), default: '1MiB', description: 'A larger answer is not kept.' },
       temperature: {
         enum: ['zero', 'any'],
         default: 'zero',
-        description: 'zero: only requests that say temperature 0, so that no variety is taken away; any: all.',
+        description: 'zero: only requests with temperature 0, whose answers vary little anyway; any: all requests.',
       },
       skip: {
         type: 'array',
         items: { enum: ['tools', 'choices'] },
         uniqueItems: true,
         default: ['tools', 'choices'],
-        description: 'Requests that pass by: those that offer tools, those that want several choices.',
+        description: 'Requests that bypass the cache: with tools, with several choices.',
       },
       price: {
         type: ['string', 'object'],
         default: 'free',
-        description: 'What a repeated answer costs: "free", or dollars for its request and its tokens.',
+        description: 'The price of a repeated answer: "free", or dollars for its request and its tokens.',
         if: { type: 'string' },
         then: { const: 'free', sentence: SENTENCE_PRICE },
         else: {
@@ -108,7 +107,7 @@ export default definePlugin({
           if: { required: ['per'] },
           then: { anyOf: [{ required: ['input'] }, { required: ['output'] }] },
           properties: {
-            per: { enum: ['1M tokens', '1K tokens'], description: 'How many tokens the prices are for.' },
+            per: { enum: ['1M tokens', '1K tokens'], description: 'The number of tokens that a price is for.' },
             input: { ...unit('money'), description: 'Dollars for tokens of the prompt. Default: 0.' },
             output: { ...unit('money'), description: 'Dollars for tokens of the answer. Default: 0.' },
             request: { ...unit('money'), description: 'Dollars for each repeated answer. Default: 0.' },
@@ -118,8 +117,8 @@ export default definePlugin({
     },
   },
   check: ({ ttl, size }: Settings) => [
-    ...(ttl === 0 ? [warning('/ttl', 'with ttl 0s no answer is ever given again')] : []),
-    ...(size > MOST_SHARED ? [warning('/size', 'several threads use at most 1GiB of it')] : []),
+    ...(ttl === 0 ? [warning('/ttl', 'with ttl 0s no answer is ever repeated')] : []),
+    ...(size > MAX_SHARED_BYTES ? [warning('/size', 'several threads use at most 1GiB of it')] : []),
   ],
   create(settings: Settings, { clock, cache }, { policy, id }) {
     const price = priceOf(settings.price)
@@ -137,7 +136,7 @@ export default definePlugin({
       }
       const { model } = exchange
       const { id, dated } = model
-      // Names with a day behind them are other models under one id.
+      // One id covers several models whose names end with a date.
       const modelId = dated ? exchange.chat.body.model : id
       const question: Question = { ...exchange.chat, modelId, owner: ownerOf(exchange, settings) }
       const key = keyOf(question)
@@ -153,25 +152,29 @@ export default definePlugin({
       exchange.watch(chunk => collector.add(chunk))
       await next()
       // A budget may have made another model answer.
-      if (exchange.model !== model || !isAsItWas(exchange, question)) return
+      if (exchange.model !== model || !isUnchanged(exchange, question)) return
       const completion = completionOf(exchange, collector)
       if (completion === null || settings.ttl === 0) return
-      const kept: Kept = { storedAt: clock.now(), dropped: ctx.response.get(DROPPED_HEADER) ?? '', completion }
-      answers.set(key, JSON.stringify(kept), settings.ttl)
+      const stored: StoredAnswer = {
+        storedAt: clock.now(),
+        dropped: ctx.response.get(DROPPED_HEADER) ?? '',
+        completion,
+      }
+      answers.set(key, JSON.stringify(stored), settings.ttl)
     }
   },
 })
 
-/** A fresh enough answer; one that is too old for this client only is left to the others. */
-function fresh(text: string | undefined, clock: Clock, { ttl }: Settings, control: Control): Kept | null {
+/** The answer, if it is fresh enough. One that is too old for this client only stays in the cache. */
+function fresh(text: string | undefined, clock: Clock, { ttl }: Settings, control: Control): StoredAnswer | null {
   if (text === undefined) return null
-  const kept = JSON.parse(text) as Kept
-  const age = ageOf(kept, clock)
-  return age >= ttl || age > control.maxAgeMs ? null : kept
+  const stored = JSON.parse(text) as StoredAnswer
+  const age = ageOf(stored, clock)
+  return age >= ttl || age > control.maxAgeMs ? null : stored
 }
 
-/** A clock that was set back makes nothing younger than new. */
-function ageOf({ storedAt }: Kept, clock: Clock): number {
+/** Never negative, also if the clock was set back. */
+function ageOf({ storedAt }: StoredAnswer, clock: Clock): number {
   return Math.max(0, clock.now() - storedAt)
 }
 
@@ -181,15 +184,15 @@ function ownerOf(exchange: ExchangeWith<'chat' | 'model'>, { scope }: Settings):
 }
 
 /**
- * Whether what was answered is what was asked here: an inner step may have lowered the cap because the credit was short,
- * or changed the messages for this client.
+ * Whether the answer belongs to the request as this step saw it. An inner step may have lowered the cap for lack of credit, or changed
+ * the messages for this client.
  */
-function isAsItWas({ chat, outcome }: ExchangeWith<'chat'>, { cap, body, bytes }: Question): boolean {
+function isUnchanged({ chat, outcome }: ExchangeWith<'chat'>, { cap, body, bytes }: Question): boolean {
   return outcome === 'answered' && chat.cap === cap && chat.body === body && chat.bytes === bytes
 }
 
-/** The answer as it is kept, with its usage; null when it is none that may be given again. */
-function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: AnswerCollector): Kept['completion'] | null {
+/** The answer to store, with its usage; null if it must not be repeated. */
+function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: AnswerCollector): ChatCompletion | null {
   if (usage === null || usage.source === 'cached') return null
   const completion = collector.completion()
   if (completion === null || completion.choices.length !== chat.choices) return null
@@ -206,14 +209,14 @@ function completionOf({ usage, chat }: ExchangeWith<'chat'>, collector: AnswerCo
   return { ...completion, usage: wire }
 }
 
-/** Ends of an answer that is worth repeating. A filter's end is not: the next time it may not strike. */
+/** Finish reasons of answers to repeat. `content_filter` is not one: the filter may pass the next answer. */
 const GOOD_ENDS: ReadonlySet<string | null> = new Set(['stop', 'length', 'tool_calls', 'function_call'])
 
 function mayRepeat({ finish_reason: finish, message }: ChatCompletion['choices'][number]): boolean {
   return GOOD_ENDS.has(finish) && !message.refusal
 }
 
-/** Per million tokens, as prices are everywhere; null: free. */
+/** In nano-dollars per million tokens, as everywhere; null: free. */
 function priceOf(text: Settings['price']): Price | null {
   if (text === 'free') return null
   const scale = text.per === '1K tokens' ? 1000n : 1n

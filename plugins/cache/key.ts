@@ -1,8 +1,8 @@
-/** The name under which an answer is kept: a digest of everything in the request that can change it. */
+/** The cache key: a digest of all parts of a request that can change its answer. */
 import { hash } from 'node:crypto'
 import type { Question } from './question.ts'
 
-/** Members that do not change what is answered: how it is sent, for whom, and how the provider books it. */
+/** Members that do not change the answer: its transport, its user, and the accounting of the provider. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'stream',
   'stream_options',
@@ -13,7 +13,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_options',
   'prompt_cache_retention',
-  // In the name of the model, the cap that goes upstream, and the number of choices.
+  // The key has these as the id of the model, the cap that is sent, and the number of choices.
   'model',
   'max_tokens',
   'max_completion_tokens',
@@ -21,8 +21,8 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Members of the body, and of each message, count in whichever order they were sent; below that the order stands as it
- * is: a model answers in the order of the schema that it was given.
+ * The order of the members of a body and of a message does not matter. Deeper down it does: a model answers in the order of the
+ * schema in its request.
  */
 export function keyOf({ owner, modelId, cap, choices, hidesThoughts = false, body }: Question): string {
   const members = Object.entries(body)

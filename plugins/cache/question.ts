@@ -1,28 +1,28 @@
-/** Which requests may be answered from the cache, by what they ask for and by what their clients say. */
+/** The requests that may use the cache, by their body and by `Cache-Control`. */
 import { type Chat, type ChatRequest, findProviderTool } from '#contract'
 
-/** Whose answers somebody may get. */
+/** Clients that share answers. */
 export type Scope = 'account' | 'key' | 'everybody'
 
-/** Requests that a policy may let pass by. */
+/** Requests that bypass the cache if a policy says so. */
 export type Skippable = 'tools' | 'choices'
 
-/** What an answer is kept under. */
+/** The parts of a request that make its cache key. */
 export interface Question extends Pick<Chat, 'body' | 'bytes' | 'cap' | 'choices' | 'hidesThoughts'> {
   readonly modelId: string
   readonly owner: string
 }
 
-/** The client's `Cache-Control`, as far as it is about what it may get. */
+/** The directives of a request's `Cache-Control` (RFC 9111, 5.2.1) that the cache follows. */
 export interface Control {
-  /** Neither looked for nor kept. */
+  /** Bypass the cache. */
   readonly noStore: boolean
-  /** Asked anew, and kept. */
+  /** Ask the provider, and keep the answer. */
   readonly noCache: boolean
   readonly maxAgeMs: number
 }
 
-/** Reads `Cache-Control` of a request; what it does not know it leaves. */
+/** Reads `Cache-Control` of a request. Ignores unknown directives. */
 export function readControl(header: string): Control {
   const words = header
     .toLowerCase()
@@ -36,24 +36,24 @@ export function readControl(header: string): Control {
   }
 }
 
-/** Why a request passes by, for the trail; null when it does not. */
+/** Why a request bypasses the cache, for the trail; null: it may use it. */
 export function whySkipped(
   { body, choices }: Pick<Chat, 'body' | 'choices'>,
   { noStore }: Control,
   { temperature, skip }: { readonly temperature: 'zero' | 'any'; readonly skip: readonly Skippable[] },
 ): string | null {
-  if (noStore) return 'not cached: the client says no-store'
+  if (noStore) return 'not cached: the client sent no-store'
   if (temperature === 'zero' && body['temperature'] !== 0) return 'not cached: the temperature is not 0'
   if (skip.includes('tools') && offersTools(body)) return 'not cached: it offers tools'
-  if (skip.includes('choices') && choices > 1) return 'not cached: it wants several choices'
+  if (skip.includes('choices') && choices > 1) return 'not cached: it asks for several choices'
   return whyNever(body)
 }
 
-/** Requests whose answer is more than its text, or is about the moment. */
+/** Requests whose answer is more than text, or depends on the time of the request. */
 function whyNever(body: ChatRequest): string | null {
   if (findProviderTool(body) >= 0 || body['web_search_options'] != null) return 'not cached: the provider searches'
-  if (body['store'] === true) return 'not cached: the provider is to store it'
-  // A replayed stream has no place for them.
+  if (body['store'] === true) return 'not cached: the provider stores it'
+  // A stream made from a stored answer cannot carry them.
   if (body['logprobs'] === true) return 'not cached: it asks for logprobs'
   if (body['audio'] != null) return 'not cached: it asks for sound'
   return null

@@ -18,7 +18,7 @@ const account = { id: 'acc_1' } as Account
 const model = { id: 'chat-small' } as Model
 const facts = { key, account, model }
 
-/** A gateway's worth of steps with its own time; `hold` starts a request that stays inside until it is ended. */
+/** Steps with their own time and slots; `hold` starts a request that is in progress until the test ends it. */
 function limited(...settings: Record<string, unknown>[]) {
   const clock = { time: 1_000_000, now: () => clock.time }
   const steps = settings.map((each, i) => ({ use: concurrency, with: each, id: `step-${i}` }))
@@ -47,15 +47,15 @@ describe('settings', () => {
   test.each([
     ['nothing', {}],
     ['no limit', { per: 'key' }],
-    ['nobody', { limit: 1 }],
-    ['somebody unknown', { per: 'user', limit: 1 }],
-    ['a limit of none', { per: 'key', limit: 0 }],
-    ['a limit of a half', { per: 'key', limit: 1.5 }],
+    ['no `per`', { limit: 1 }],
+    ['an unknown `per`', { per: 'user', limit: 1 }],
+    ['a limit of 0', { per: 'key', limit: 0 }],
+    ['a limit of 1.5', { per: 'key', limit: 1.5 }],
     ['a queue without a wait', { per: 'key', limit: 1, queue: { length: 1 } }],
     ['a queue without a length', { per: 'key', limit: 1, queue: { wait: '1s' } }],
-    ['a queue for nobody', { per: 'key', limit: 1, queue: { length: 0, wait: '1s' } }],
+    ['a queue of length 0', { per: 'key', limit: 1, queue: { length: 0, wait: '1s' } }],
     ['a wait of hours', { per: 'key', limit: 1, queue: { length: 1, wait: '1h' } }],
-    ['a wait of what', { per: 'key', limit: 1, queue: { length: 1, wait: 5 } }],
+    ['a wait without a unit', { per: 'key', limit: 1, queue: { length: 1, wait: 5 } }],
     ['an unknown name', { per: 'key', limit: 1, lenght: 5 }],
   ])('%s is refused', (_name, settings) => {
     expect(() => readSettings(concurrency, settings)).toThrow('concurrency:')
@@ -74,7 +74,7 @@ describe('settings', () => {
 })
 
 describe('without a queue', () => {
-  test('one too many is refused, with what is limited and when to try again', async () => {
+  test('a request above the limit is refused, with the limit and the time of a retry', async () => {
     const { send, hold } = limited({ per: 'key', limit: 2 })
     const first = await hold()
     const second = await hold()
@@ -82,7 +82,7 @@ describe('without a queue', () => {
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'rate_limit_exceeded', status: 429, retryable: true })
     expect(refusal!.message).toBe(
-      'Too many requests at once: this key may have 2 requests under way. Try again when one of them is over.',
+      'Too many requests at once: this key may have 2 requests in progress. Try again when one of them has ended.',
     )
     expect(refusal!.headers).toEqual({
       'x-ratelimit-limit-concurrency': '2',
@@ -97,14 +97,20 @@ describe('without a queue', () => {
   })
 
   test.each<[string, string, StepRequest, StepRequest, boolean]>([
-    ['keys apart', 'key', {}, { facts: { key: { ...key, id: 'key_2' } } }, true],
-    ['keys of one account together', 'account', {}, { facts: { key: { ...key, id: 'key_2' } } }, false],
-    ['accounts apart', 'account', {}, { facts: { account: { ...account, id: 'acc_2' } } }, true],
-    ['models apart', 'model', {}, { facts: { model: { ...model, id: 'chat-large' } } }, true],
-    ['keys of one model together', 'model', {}, { facts: { key: { ...key, id: 'key_2' } } }, false],
-    ['addresses apart', 'address', { address: '192.0.2.1' }, { address: '192.0.2.2' }, true],
-    ['a network together', 'address', { address: '2001:db8::1' }, { address: '2001:db8::2:0:0:1' }, false],
-    ['everybody together', 'everybody', { address: '192.0.2.1' }, { address: '192.0.2.2' }, false],
+    ['each key', 'key', {}, { facts: { key: { ...key, id: 'key_2' } } }, true],
+    ['the keys of an account together', 'account', {}, { facts: { key: { ...key, id: 'key_2' } } }, false],
+    ['each account', 'account', {}, { facts: { account: { ...account, id: 'acc_2' } } }, true],
+    ['each model', 'model', {}, { facts: { model: { ...model, id: 'chat-large' } } }, true],
+    ['the keys that use a model together', 'model', {}, { facts: { key: { ...key, id: 'key_2' } } }, false],
+    ['each address', 'address', { address: '192.0.2.1' }, { address: '192.0.2.2' }, true],
+    [
+      'an IPv6 network of 64 bits together',
+      'address',
+      { address: '2001:db8::1' },
+      { address: '2001:db8::2:0:0:1' },
+      false,
+    ],
+    ['all requests together', 'everybody', { address: '192.0.2.1' }, { address: '192.0.2.2' }, false],
   ])('counts %s', async (_name, per, one, two, passes) => {
     const { send, hold } = limited({ per, limit: 1 })
     const { result, end } = await hold(one)
@@ -115,21 +121,21 @@ describe('without a queue', () => {
     expect((await send(one)).passed).toBe(true)
   })
 
-  test('the slots of addresses are named so that they have places of their own', async () => {
+  test('the names of slots of addresses are recognizable, because these have memory of their own', async () => {
     const { hold, names } = limited({ per: 'address', limit: 1 }, { per: 'key', limit: 1 })
     const { end } = await hold({ address: '192.0.2.1' })
     expect(names().map(isOfAddress)).toEqual([true, false])
     end()
   })
 
-  test('a slot is free again whatever has ended the exchange, and nobody is remembered', async () => {
+  test('each ending of an exchange frees its slot, and no name is kept', async () => {
     const { hold, size } = limited({ per: 'key', limit: 1 }, { per: 'everybody', limit: 1 })
     const answered = await hold()
     answered.end()
     await answered.result
     const failed = await hold()
-    failed.fail(new Error('upstream is gone'))
-    await expect(failed.result).rejects.toThrow('upstream is gone')
+    failed.fail(new Error('connection reset'))
+    await expect(failed.result).rejects.toThrow('connection reset')
     const late = await hold()
     expect(size()).toBe(2)
     late.end()
@@ -137,7 +143,7 @@ describe('without a queue', () => {
     expect(size()).toBe(0)
   })
 
-  test('what an inner limit refuses gives the outer slot back, and the tighter limit is shown', async () => {
+  test('a refusal by an inner limit frees the outer slot, and headers show the tighter limit', async () => {
     const { send, hold, size } = limited(
       { per: 'account', limit: 9 },
       { per: 'key', limit: 1 },
@@ -168,12 +174,12 @@ describe('with a queue', () => {
   afterEach(() => void vi.useRealTimers())
   const queue = { length: 2, wait: '5s' }
 
-  test('those beyond its length are refused at once, and those whose time is over then', async () => {
+  test('a request is refused at once if the queue is full, and after `wait` if it waited', async () => {
     const { send, hold, size } = limited({ per: 'key', limit: 1, queue })
     const first = await hold()
     const waiting = [send(), send()]
     const { refusal } = await send()
-    expect(refusal!.message).toContain('those that wait for their turn are too many or have waited too long')
+    expect(refusal!.message).toContain('its queue is full or the wait was too long')
     await vi.advanceTimersByTimeAsync(4_999)
     expect(await Promise.race([...waiting, null])).toBeNull()
     await vi.advanceTimersByTimeAsync(1)
@@ -187,7 +193,7 @@ describe('with a queue', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('they are let in one by one, in the order in which they came, and the trail says how long they waited', async () => {
+  test('requests get slots in the order of their arrival, and the trail has the time of the wait', async () => {
     const { clock, hold } = limited({ per: 'key', limit: 1, queue })
     const order: number[] = []
     const first = await hold()
@@ -213,7 +219,7 @@ describe('with a queue', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('who comes while others wait does not pass them', async () => {
+  test('a new request does not overtake those that wait', async () => {
     const { send, hold } = limited({ per: 'key', limit: 1, queue: { length: 1, wait: '5s' } })
     const first = await hold()
     const second = hold()
@@ -222,15 +228,15 @@ describe('with a queue', () => {
     ;(await second).end()
   })
 
-  test('a client that leaves makes room in the queue, holds no slot, and nobody waits on for it', async () => {
+  test('a client that disconnects frees its place in the queue and takes no slot', async () => {
     const { send, hold, size } = limited({ per: 'key', limit: 1, queue: { length: 1, wait: '5s' } })
     const first = await hold()
     const client = new AbortController()
-    const gone = send({ facts: { signal: client.signal } as never })
+    const left = send({ facts: { signal: client.signal } as never })
     client.abort()
     const third = hold()
-    // It goes on to the end of the pipeline, which sends nothing for it and records that its client has left.
-    expect(await gone).toMatchObject({ passed: true, refusal: null })
+    // It continues to the end of the pipeline, which sends nothing for it and records the disconnect.
+    expect(await left).toMatchObject({ passed: true, refusal: null })
     first.end()
     await first.result
     ;(await third).end()
@@ -240,7 +246,7 @@ describe('with a queue', () => {
   })
 })
 
-test('whatever happens, there are never more inside than the limit, nobody is stuck, and nobody is remembered', async () => {
+test('by chance: never more requests in progress than the limit, no request hangs, and no name is kept', async () => {
   const ending = fc.constantFrom('answers', 'throws', 'leaves')
   const arrival = fc.record({ who: fc.nat(2), ending, lasts: fc.nat(4), pause: fc.nat(3) })
   await fc.assert(
@@ -258,15 +264,15 @@ test('whatever happens, there are never more inside than the limit, nobody is st
           const request = send({
             facts: { key: { ...key, id: `key_${who}` }, signal: controller.signal } as never,
             next: async ({ signal }) => {
-              // Who has left is not sent on: it needs no slot.
+              // A request whose client has disconnected needs no slot: it is not sent.
               if (signal.aborted) return
               expect(++inside[who]!).toBeLessThanOrEqual(limit)
               await turns(lasts)
               inside[who]!--
-              if (ending === 'throws') throw new Error('upstream is gone')
+              if (ending === 'throws') throw new Error('connection reset')
             },
           })
-          results.push(request.catch(error => expect(error.message).toBe('upstream is gone')))
+          results.push(request.catch(error => expect(error.message).toBe('connection reset')))
           if (ending === 'leaves') void turns(lasts).then(() => controller.abort())
           await turns(pause)
         }
@@ -283,7 +289,7 @@ async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise(resolve => setImmediate(resolve))
 }
 
-test('in the gateway: a stream holds its slot until it is over, and a client that leaves frees it', async () => {
+test('in the gateway: a stream has its slot until it ends, and a disconnect frees the slot', async () => {
   await using gateway = await startInProcess({
     plugins: [concurrency].filter(plugin => !BUILT_IN.includes(plugin)),
     steps: [
@@ -334,7 +340,7 @@ describe('among gateways of one process', () => {
     expect((await first.chat()).status).toBe(200)
   })
 
-  test('in shadow nobody waits; who would have is in the queue until the answer is over, and a full queue would refuse', async () => {
+  test('in shadow mode no request waits: it counts as waiting until its answer has ended, and a full queue would refuse', async () => {
     await using provider = await startFakeProvider({ script: gated() })
     const queue = { length: 1, wait: '5m' }
     const settings = { mode: 'shadow', with: { per: 'key', limit: 1, queue } }
@@ -342,24 +348,24 @@ describe('among gateways of one process', () => {
     const open = []
     for (let i = 0; i < 3; i++) {
       open.push(gateway.chat({ stream: true }))
-      // Each of them is sent, while those before it are under way.
+      // Each is sent while those before it are in progress.
       await provider.waitForRequest(i)
     }
     provider.script(exact())
     provider.release()
-    const said = async (asked: Promise<Response>) => {
-      const answer = await asked
+    const entryOf = async (sent: Promise<Response>) => {
+      const answer = await sent
       expect(answer.status).toBe(200)
       expect(answer.headers.get('x-ratelimit-limit-concurrency')).toBeNull()
       await answer.text()
       const entry = gateway.receipt(answer)!.trail.find(({ step }) => step === 'concurrency')!
       return [entry.verdict, entry.code, /would have waited for a slot/.test(entry.note ?? '')]
     }
-    expect(await Promise.all(open.map(said))).toEqual([
+    expect(await Promise.all(open.map(entryOf))).toEqual([
       ['passed', undefined, false],
       ['passed', undefined, true],
       ['would_refuse', 'rate_limit_exceeded', false],
     ])
-    expect(await said(gateway.chat())).toEqual(['passed', undefined, false])
+    expect(await entryOf(gateway.chat())).toEqual(['passed', undefined, false])
   })
 })

@@ -1,6 +1,6 @@
 /**
- * How many at once: at most so many exchanges of a key, an account, a model, an address, or everybody. A slot is held
- * until the answer is over, so a stream holds its own for as long as it flows; it is freed once, on every ending.
+ * Limits the exchanges in progress of a key, an account, a model, an address, or of all together. An exchange has a slot until its
+ * answer has ended, also while it streams. Each ending frees the slot once.
  */
 import {
   type Clock,
@@ -13,7 +13,7 @@ import {
   type StepContext,
   unit,
 } from '#contract'
-import { type Per, WHO, whoIs } from './who.ts'
+import { type Per, SUBJECTS, subjectOf } from './subject.ts'
 
 interface Settings {
   readonly per: Per
@@ -21,15 +21,15 @@ interface Settings {
   readonly queue?: Queue
 }
 
-/** Nobody can say when a slot will be free; a client library that tries again after that often finds one. */
+/** The time until a slot is free is not known. A client library that retries after a second often finds one. */
 const RETRY_AFTER_MS = 1000
 
 export default definePlugin({
   name: 'concurrency',
-  description: 'Limits how many exchanges are under way at once, for each key, account, model or address, or for all.',
+  description: 'Limits the exchanges in progress of each key, account, model or address, or of all together.',
   dryRun: true,
   needs: ({ per }: Settings) => (per === 'address' || per === 'everybody' ? [] : [per]),
-  // A slot that everybody wants is not held while a body comes: a few that never end would shut all others out.
+  // All clients share these slots, so a slot is taken after the body: a few slow uploads would keep all others out.
   needsBody: ({ per }: Settings) => per === 'everybody',
   uses: ['clock', 'slots'],
   settings: {
@@ -37,26 +37,39 @@ export default definePlugin({
     additionalProperties: false,
     required: ['per', 'limit'],
     properties: {
-      per: { enum: WHO, description: 'Who has slots of their own; everybody: all together.' },
-      limit: { type: 'integer', minimum: 1, maximum: 1_000_000, description: 'How many exchanges may go on at once.' },
+      per: {
+        enum: SUBJECTS,
+        description: 'Each key, account, model or address has its own slots; `everybody`: all share them.',
+      },
+      limit: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 1_000_000,
+        description: 'The maximum number of exchanges in progress.',
+      },
       queue: {
-        description: 'Lets those beyond the limit wait for a slot, in the order in which they came.',
+        description: 'Requests above the limit wait for a slot, in the order of their arrival.',
         type: 'object',
         additionalProperties: false,
         required: ['length', 'wait'],
         properties: {
-          length: { type: 'integer', minimum: 1, maximum: 100_000, description: 'How many may wait at once.' },
+          length: {
+            type: 'integer',
+            minimum: 1,
+            maximum: 100_000,
+            description: 'The maximum number of waiting requests.',
+          },
           wait: {
             ...unit('duration'),
             within: { unit: 'duration', from: '10ms', to: '5m' },
-            description: 'How long each may wait: "5s".',
+            description: 'The maximum time of a wait: "5s".',
           },
         },
       },
     },
   },
   create({ per, limit, queue }: Settings, { clock, slots }, { policy, id, mode }) {
-    // A step's own, and found again after a reload: the exchanges of the generation before are still inside.
+    // The same name after a reload: exchanges of the generation before still have slots.
     const prefix = `${policy}/${id}/`
     const enter = (ctx: Headers, slot: Slot): Slot => {
       try {
@@ -71,14 +84,14 @@ export default definePlugin({
       const waiting = { limit, queue, clock, exchange: ctx.exchange }
       const slot =
         (entered instanceof Promise ? await entered : entered) ??
-        (await (mode === 'shadow' ? queuedInShadow(slots, name, waiting) : waitedFor(slots, name, waiting)))
+        (await (mode === 'shadow' ? queueInShadow(slots, name, waiting) : waitForSlot(slots, name, waiting)))
       if (slot === 'left') return null
       if (slot === null) throw refused(per, limit, queue)
       return enter(ctx, slot)
     }
     return {
       decide(ctx) {
-        const name = prefix + whoIs(ctx.exchange, per)
+        const name = prefix + subjectOf(ctx.exchange, per)
         const entered = slots.enter(name, limit)
         return entered === null || entered instanceof Promise ? wait(ctx, name, entered) : enter(ctx, entered)
       },
@@ -89,7 +102,7 @@ export default definePlugin({
   },
 })
 
-interface Waiting {
+interface WaitContext {
   readonly limit: number
   readonly queue: Queue | undefined
   readonly clock: Clock
@@ -97,10 +110,10 @@ interface Waiting {
 }
 
 /**
- * A slot, or null when none came free in time. `left`: the client has gone while it waited. Such a request goes on
- * without a slot, because nothing is sent for it any more: the end of the pipeline sees to that, and records it as what it is.
+ * Waits for a slot; null if none was free in time, `left` if the client disconnected. Such a request continues without a slot: the
+ * end of the pipeline sends nothing for it and records the disconnect.
  */
-async function waitedFor(slots: Slots, name: string, { limit, queue, clock, exchange }: Waiting) {
+async function waitForSlot(slots: Slots, name: string, { limit, queue, clock, exchange }: WaitContext) {
   if (!queue) return null
   const sinceMs = clock.now()
   const slot = await slots.wait(name, limit, queue, exchange.signal)
@@ -109,10 +122,14 @@ async function waitedFor(slots: Slots, name: string, { limit, queue, clock, exch
 }
 
 /**
- * In shadow nobody waits. Who would have waited goes on and takes a place in the queue for as long as its answer takes: so
- * only a full queue would refuse, and for how long somebody would have waited is not known.
+ * In shadow mode no request waits. One that would have waited continues, and counts as waiting until its answer has ended. So only a
+ * full queue would refuse; waits that are too long are not detected.
  */
-async function queuedInShadow(slots: Slots, name: string, { limit, queue, exchange }: Waiting): Promise<Slot | null> {
+async function queueInShadow(
+  slots: Slots,
+  name: string,
+  { limit, queue, exchange }: WaitContext,
+): Promise<Slot | null> {
   if (!queue) return null
   const slot = await slots.enter(name, limit + queue.length)
   if (slot) exchange.note('would have waited for a slot')
@@ -122,9 +139,9 @@ async function queuedInShadow(slots: Slots, name: string, { limit, queue, exchan
 function refused(per: Per, limit: number, queue: Queue | undefined) {
   const whose = per === 'everybody' ? 'this gateway' : `this ${per}`
   const requests = limit === 1 ? '1 request' : `${limit} requests`
-  const waited = queue ? ', and those that wait for their turn are too many or have waited too long' : ''
+  const full = queue ? ', and its queue is full or the wait was too long' : ''
   return refuse('rate_limit_exceeded', {
-    message: `Too many requests at once: ${whose} may have ${requests} under way${waited}. Try again when one of them is over.`,
+    message: `Too many requests at once: ${whose} may have ${requests} in progress${full}. Try again when one of them has ended.`,
     retryAfterMs: RETRY_AFTER_MS,
     headers: limitHeaders(limit, 0),
   })
@@ -136,7 +153,7 @@ interface Headers {
   readonly response: { get(name: string): string }
 }
 
-/** Of several limits a client should see the one that it will meet first, so a tighter one that stands there is left. */
+/** A client sees the limit that it reaches first: a tighter one of another step stays. */
 function showLimit(ctx: Headers, limit: number, inside: number): void {
   const remaining = Math.max(0, limit - inside)
   const shown = ctx.response.get('x-ratelimit-remaining-concurrency')

@@ -11,7 +11,11 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\btold\b/gi, 'reported, returned, logged'],
   [/\btells?\b/gi, 'reports, returns, shows'],
   [/\btell[A-Z]\w*/g, 'report…, send…, show…'],
-  [/\b(?:whoever|nobody|somebody|everybody)\b/gi, 'the client, the caller, the operator; "no one" of persons only'],
+  // `per: everybody` is a setting.
+  [
+    /\b(?:whoever|nobody|somebody)\b|(?<!['"`]|per: )\beverybody\b(?!['"`])/gi,
+    'the client, the caller, the operator; "no one" of persons only',
+  ],
   [/\bunder way\b/gi, 'in progress'],
   [/\blets? go of\b/gi, 'released, closed'],
   [/\bgone\b/gi, 'disconnected, closed, removed, ended'],
