@@ -47,7 +47,7 @@ function chatBill(chat: Chat, model: Model, price: Price): Bill {
   }
 }
 
-/** Raw routes: charged as usage says, within the hold. */
+/** Raw routes are charged by the reported usage, at most the hold. */
 function rawBill({ bytes: { length: bytes }, route, rawModel }: ExchangeWith<'key'>, price: Price): Bill {
   const { path, hold: most = null } = route
   return {

@@ -29,7 +29,7 @@ describe('a budget has too little left', () => {
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'budget_exhausted', status: 429, type: 'insufficient_quota' })
     expect(refusal!.message).toBe(
-      `Of the budget "team" of the account acme ${roundedDown(LEAST - 1n)} is left for this month, and ${roundedUp(LEAST)} must be set aside for this request. It resets at 2026-10-01 00:00 Europe/Berlin. Or ask for less with max_completion_tokens.`,
+      `This request needs ${roundedUp(LEAST)}, and the budget "team" of the account acme has ${roundedDown(LEAST - 1n)} left for this month. It resets at 2026-10-01 00:00 Europe/Berlin. Or ask for less with max_completion_tokens.`,
     )
     expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
     expect(header(ctx, 'x-tollgate-budget')).toBe('team')
@@ -51,7 +51,7 @@ describe('a budget has too little left', () => {
     const { refusal } = await run()
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000 })
     expect(refusal!.message).toContain(
-      `$0.000001 of the budget "key month" of the key k is free and ${roundedDown(CHAT_HOLD)} is held for its open requests`,
+      `$0.000001 of the budget "key month" of the key k is free, and ${roundedDown(CHAT_HOLD)} is held for its open requests`,
     )
     release()
     expect((await first).refusal).toBeNull()

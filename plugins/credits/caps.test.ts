@@ -17,7 +17,7 @@ describe('too little is left of the cap', () => {
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'spending_cap_reached', status: 402, type: 'insufficient_quota' })
     expect(refusal!.message).toBe(
-      `Of this key's spending cap ${roundedDown(LEAST - 1n)} is left, and ${roundedUp(LEAST)} must be set aside for this request. Raise the cap (tollgate key update KEY --cap DOLLARS, or the dashboard's API keys), use another key, or ask for less with max_completion_tokens.`,
+      `This request needs ${roundedUp(LEAST)}, and the key's spending cap has ${roundedDown(LEAST - 1n)} left. Raise the cap (tollgate key update KEY --cap DOLLARS, or the dashboard's API keys), use another key, or ask for less with max_completion_tokens.`,
     )
     expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
     expect(balance()).toEqual({ posted: 1_000_000_000n, held: 0n })
@@ -43,7 +43,7 @@ describe('too little is left of the cap', () => {
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000 })
     expect(refusal!.message).toContain(
-      `$0.000001 of the key's spending cap is free and ${roundedDown(CHAT_HOLD)} is held for the key's open requests`,
+      `$0.000001 of the key's spending cap is free, and ${roundedDown(CHAT_HOLD)} is held for the key's open requests`,
     )
     release()
     expect((await first).refusal).toBeNull()

@@ -1,7 +1,4 @@
-/**
- * What an exchange is charged, for every way in which it can end: one function, one table, no ledger. The README's table
- * "What is charged" says the same in words.
- */
+/** The charge of an exchange, for each of its endings. The table "What is charged" of the README has the same rules in words. */
 import {
   type ChargeSource,
   type Cost,
@@ -25,32 +22,32 @@ export interface Ending {
   readonly outcome: Outcome | null
   readonly usage: MeteredUsage | null
   readonly progress: Progress
-  /** Whether the client got it piece by piece: only then has it something when the end is bad. */
+  /** Whether the answer was a stream: only then has a client received a part when the end fails. */
   readonly stream: boolean
-  /** A thinking model: its hidden tokens cannot be counted from outside. */
+  /** A reasoning model: its hidden tokens cannot be counted from outside. */
   readonly reasoning: boolean
-  /** Whether the prompt costs nothing when the client left before the first token. */
+  /** Whether the prompt is free if the client disconnects before the first token. */
   readonly forgivesPrompt?: boolean
-  /** What an answer of a step's own (a cache's) is charged by; null or left out: nothing. */
+  /** The price of an answer that a step has made (`cache`); null or left out: free. */
   readonly answerPrice?: Price | null
 }
 
-/** The most that the usage can honestly be. */
+/** The largest usage that this request can have. */
 export interface Bounds {
   readonly hold: NanoUsd
-  /** By unit; of a part the count of its whole is the bound, and of what is left out there is none. */
+  /** By unit. A part is bounded by its whole; the bound of a missing unit is 0. */
   readonly most: Counts
-  /** Searches that are charged where the provider does not count them. */
+  /** Searches to charge if the provider does not count them. */
   readonly leastSearches: number
 }
 
 export interface Charge {
   readonly amount: NanoUsd
-  /** What the usage would have cost beyond the hold: the operator's loss. */
+  /** The cost of the usage above the hold: the operator's loss. */
   readonly overrun: NanoUsd
   readonly source: ChargeSource
   readonly usage: Usage
-  /** Of the usage; more than the charge where less was held. */
+  /** The cost of the usage. It exceeds the charge if less was held. */
   readonly cost: Cost
 }
 
@@ -59,36 +56,33 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
   if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
   if (usage.source === 'cached') return cachedCharge(ending, usage, bounds)
   if (isPromptOnly(ending)) return promptCharge(ending, usage, price, bounds)
-  // An answer of which nothing reached the client is worth nothing to it, whatever it cost the operator. But for one that has
-  // left while the operator reads on for it: it did not wait for what has come since.
+  // An undelivered answer is not charged. But a client that disconnected, and whose answer is read on (`drain`), pays for the
+  // tokens that it did not wait for.
   const hasCome = progress.delivered || (progress.left && progress.countedTokens > 0)
   const streamed = stream && hasCome && outcome !== 'refused'
   const delivered = outcome === 'answered' || outcome === 'client_left' || streamed
   if (!delivered) return nothing('released')
-  // Not a token and no finish reason: the provider may bill it, the client is not.
+  // No token and no finish reason: not charged, even if the provider bills it.
   if (!progress.finished && !usage.output && progress.countedTokens === 0) return nothing('insurance')
   const charge = fromUsage(usage, price, bounds)
   if (usage.source === 'reported') return charge
   return { ...charge, overrun: 0n, source: ending.reasoning ? 'estimated_low' : 'estimated' }
 }
 
-/** Sent, and given up before a token of it had come, because its client had left. */
+/** Whether the request was sent, and cancelled before its first token because the client had disconnected. */
 function isPromptOnly({ outcome, progress }: Ending): boolean {
   const wasStopped = outcome === 'client_left' || outcome === 'cut'
   return wasStopped && progress.abandoned && progress.countedTokens === 0
 }
 
-/** The provider has read the prompt and bills it; without a charge anyone could have long prompts read for nothing. */
+/** The provider bills the prompt that it has read. Without a charge a client could send long prompts for nothing. */
 function promptCharge(ending: Ending, usage: MeteredUsage, price: Price, bounds: Bounds): Charge {
   if (ending.forgivesPrompt) return nothing('released')
   const charge = fromUsage(usage, price, bounds)
   return usage.source === 'reported' ? charge : { ...charge, overrun: 0n, source: 'prompt_estimated' }
 }
 
-/**
- * The step's own price, within the hold. What goes beyond the hold is nobody's loss: no provider was paid. Nor is an
- * answer charged that has not reached its client.
- */
+/** The step's own price, at most the hold. The rest is no loss, because no provider was paid. An undelivered answer is free. */
 function cachedCharge({ outcome, stream, answerPrice = null }: Ending, usage: MeteredUsage, bounds: Bounds): Charge {
   const delivered = outcome === 'answered' || (outcome === 'client_left' && stream)
   if (answerPrice === null || !delivered) return nothing('cached')
@@ -96,7 +90,7 @@ function cachedCharge({ outcome, stream, answerPrice = null }: Ending, usage: Me
   return { ...fromUsage(usage, answerPrice, withoutSearches), overrun: 0n, source: 'cached' }
 }
 
-/** Usage brought into the range of the possible, and charged within the hold. */
+/** The charge for a usage, which is first limited to what is possible, then to the hold. */
 function fromUsage(reported: MeteredUsage, price: Price, { hold, most, leastSearches }: Bounds): Charge {
   const counts = countsOf(reported, leastSearches)
   let isClamped = false
@@ -128,7 +122,7 @@ function countsOf(reported: MeteredUsage, leastSearches: number): Counts {
   return { ...reported, search: searches }
 }
 
-/** By how much the cost of the provider's own figures exceeds the charge, as far as they are figures. */
+/** The cost of the provider's own figures, minus the charge. */
 function beyond(counts: Counts, price: Price, amount: NanoUsd, charged: Usage): NanoUsd {
   const claimed: { -readonly [unit in Unit]?: number } = {}
   for (const unit of WHOLES) {
@@ -141,9 +135,9 @@ function beyond(counts: Counts, price: Price, amount: NanoUsd, charged: Usage): 
   return more < LARGEST ? more : LARGEST
 }
 
-/** The largest amount in a 64-bit column. No account has more, so a larger hold is refused as short of credit. */
+/** The largest amount in a 64-bit column. No account has more, so a larger hold is refused for lack of credit. */
 export const LARGEST: NanoUsd = 2n ** 63n - 1n
-/** A larger count of searches is no claim: each of them costs a cent. */
+/** A larger count of searches is not believed: each costs a cent. */
 const MAX_CLAIMED_SEARCHES = 1_000
 
 function within(count: number, most: number): { value: number; clamped: boolean } {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Checkpoint, Ledger, Log } from '#contract'
 import { until } from '../../test/helpers/until.ts'
-import { type Followed, startCheckpoints } from './checkpoints.ts'
+import { type OpenStream, startCheckpoints } from './checkpoints.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
 afterEach(() => void vi.useRealTimers())
@@ -17,7 +17,7 @@ function started(checkpoint?: Ledger['checkpoint']) {
   return { written, warned, checkpoints, round: () => vi.advanceTimersByTime(5_000) }
 }
 
-function stream(exchange: string): Followed & { count: number } {
+function stream(exchange: string): OpenStream & { count: number } {
   const self = {
     exchange,
     count: 0,
@@ -75,7 +75,7 @@ test('one that cannot be written is only told: the settle at the end counts', as
   checkpoints.follow(a)
   a.count = 1
   round()
-  await until(() => expect(warned).toEqual(['checkpoints could not be written']))
+  await until(() => expect(warned).toEqual(['failed to write checkpoints']))
 })
 
 test('stopped, nothing ticks', () => {

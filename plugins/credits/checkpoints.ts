@@ -1,26 +1,23 @@
-/**
- * Every five seconds the ledger is told how far each open stream has come, so that after a crash the account is charged
- * for what it got and the operator loses five seconds at most.
- */
+/** Writes the usage of each open stream to the ledger every five seconds. After a crash the operator loses at most five seconds. */
 import type { Checkpoint, Ledger, Log } from '#contract'
 
 export const CHECKPOINT_EVERY_MS = 5_000
 
-/** A stream under way. */
-export interface Followed {
+/** An open stream. */
+export interface OpenStream {
   readonly exchange: string
-  /** Output tokens so far; a stream that did not move is not written again. */
+  /** Output tokens so far. A stream whose count has not changed is not written again. */
   tokens(): number
   sofar(): Checkpoint
 }
 
 export interface Checkpoints {
-  follow(stream: Followed): () => void
+  follow(stream: OpenStream): () => void
   stop(): void
 }
 
 export function startCheckpoints(ledger: Ledger, log: Log, everyMs = CHECKPOINT_EVERY_MS): Checkpoints {
-  const streams = new Map<Followed, number>()
+  const streams = new Map<OpenStream, number>()
   let timer: NodeJS.Timeout | null = null
   const round = () => {
     if (streams.size === 0 && timer) {
@@ -36,10 +33,10 @@ export function startCheckpoints(ledger: Ledger, log: Log, everyMs = CHECKPOINT_
       moved.push(stream.sofar())
     }
     if (moved.length === 0) return
-    // A checkpoint that fails costs nothing now: the settle at the end is what counts.
+    // A failed checkpoint does no harm unless the process dies: the settle replaces it.
     ledger
       .checkpoint(moved)
-      .catch((error: unknown) => log.warn({ error: String(error) }, 'checkpoints could not be written'))
+      .catch((error: unknown) => log.warn({ error: String(error) }, 'failed to write checkpoints'))
   }
   return {
     follow(stream) {

@@ -1,4 +1,4 @@
-/** How much is set aside before anything is sent: a true ceiling of what the request can cost. Pure arithmetic. */
+/** The hold of a request: an upper bound of its cost. */
 import {
   affordable,
   anthropicToolIn,
@@ -17,15 +17,14 @@ import {
   searchingOf,
 } from '#contract'
 
-/** Bytes that a chat format may add around one message, as tokens. */
+/** Tokens that a chat template may add around one message. */
 const TOKENS_PER_MESSAGE = 16
 
 /**
- * The most tokens that a prompt can have. Tokenizers of these models work on bytes, so no text has more tokens than
- * UTF-8 bytes, and a JSON escape is never shorter than what it stands for: the body's own length is a ceiling
- * (characters / 4 is not; it was 28 % short of a provider's count). What an image, a sound or a file costs cannot be
- * told from its bytes, so a request with one counts as the whole context; so does one whose provider may search, each time
- * that the model reads what was found.
+ * The maximum number of tokens of a prompt: the length of its body in bytes. Tokenizers of these models work on bytes, so a text has at
+ * most one token per UTF-8 byte, and a JSON escape is never shorter than its character. Characters / 4 is not a bound: it was 28 %
+ * below a provider's count. The tokens of an image, a sound or a file do not follow from its bytes, so such a request counts as the
+ * whole context. So does each pass of a request whose provider may search, because results become prompt.
  */
 export function promptCeiling(chat: Chat, model: Model, { passes }: Searching = searchingOf(chat.body)): number {
   const { messages, tools, functions } = chat.body
@@ -36,9 +35,9 @@ export function promptCeiling(chat: Chat, model: Model, { passes }: Searching = 
   return Math.min(model.context, ceiling)
 }
 
-/** What the model reads of a tool that Anthropic defines: 700 tokens for its text editor, which has most. */
+/** Tokens of a tool that Anthropic defines. The longest, its text editor, has 700. */
 const TOKENS_PER_NATIVE_TOOL = 1024
-/** As a function, a custom tool is longer: by a schema of 115 bytes, and by a sentence before its grammar. */
+/** Tokens that a custom tool gains as a function: a schema of 115 bytes, and a sentence before its grammar. */
 const TOKENS_PER_CUSTOM_TOOL = 192
 
 function unseenIn(tools: ChatRequest['tools']): number {
@@ -56,12 +55,12 @@ function hasPartOfUnknownSize({ content, ...rest }: ChatMessage): boolean {
   return Array.isArray(content) && content.some((part: ContentPart) => part.type !== 'text' && part.type !== 'refusal')
 }
 
-/** A search, or another tool that the provider runs itself: what it finds becomes prompt. */
+/** Whether the provider may run a search or another tool itself: results become prompt. */
 function letsProviderAdd(body: ChatRequest): boolean {
   return body.web_search_options != null || findProviderTool(body) >= 0
 }
 
-/** Output tokens that may be billed: the cap and what a target thinks outside of it, for every choice and every pass. */
+/** The maximum number of billed output tokens: the cap and reasoning outside of it, for each choice and each pass. */
 export function completionCeiling(
   chat: Chat,
   model: Model,
@@ -71,7 +70,7 @@ export function completionCeiling(
   return mostOutput(model, chat.choices * passes, cap)
 }
 
-/** The most that a request with an output cap can use. */
+/** The maximum usage of a request with an output cap. */
 export function boundOf(chat: Chat, model: Model, cap: number): Counts {
   const searching = searchingOf(chat.body)
   return {
@@ -86,14 +85,14 @@ export function holdFor(chat: Chat, model: Model, price: Price, cap: number): Na
   return ceiling(boundOf(chat, model, cap), price).total
 }
 
-/** The smallest cap worth an answer: fewer tokens would be thinking without a word. */
+/** The smallest useful cap. With less, a reasoning model would end before its first word. */
 export function smallestCap(model: Model): number {
   return model.reasoning ? 1024 : 64
 }
 
 /**
- * The cap that at most half of the available credit pays for, so that a short balance is not spent by one request; never
- * below the smallest useful one, never above what was asked.
+ * The cap that half of the available credit pays for, so that one request does not spend a short balance. At least the smallest useful
+ * cap, at most the requested one.
  */
 export function affordableCap(chat: Chat, model: Model, price: Price, available: NanoUsd): number {
   const smallest = Math.min(smallestCap(model), chat.cap)

@@ -65,9 +65,7 @@ describe('too little credit', () => {
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'insufficient_quota', status: 402, type: 'insufficient_quota' })
     const least = roundedUp(holdFor(chat(), model(), PRICE, 64))
-    expect(refusal!.message).toBe(
-      `The account has $0.000001 of credit, and ${least} must be set aside for this request. Add credit.`,
-    )
+    expect(refusal!.message).toBe(`This request needs ${least}, and the account has $0.000001 of credit. Add credit.`)
     expect(retryHeaders(refusal!)).toEqual({ 'x-should-retry': 'false' })
     expect(balance()).toEqual({ posted: dollars('$0.000001'), held: 0n })
     expect(asked).not.toContain('settle')
@@ -109,7 +107,7 @@ describe('too little credit', () => {
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'credit_on_hold', status: 429, retryAfterMs: 1_000, retryable: true })
-    expect(refusal!.message).toContain(`$0.000001 is free and ${roundedDown(CHAT_HOLD)} is held`)
+    expect(refusal!.message).toContain(`$0.000001 is free, and ${roundedDown(CHAT_HOLD)} is held`)
     expect(retryHeaders(refusal!)).toEqual({ 'retry-after': '1', 'retry-after-ms': '1000' })
     release()
     expect((await first).refusal).toBeNull()

@@ -1,7 +1,4 @@
-/**
- * Prepaid credit: sets aside the most that a request can cost before anything is sent, and charges exactly what was
- * used when it is over, on every ending.
- */
+/** Prepaid credit: reserves the highest cost of a request before it is sent, and charges exactly the usage at its end, whatever that is. */
 import {
   type Account,
   asksModel,
@@ -37,7 +34,7 @@ interface Settings {
 
 export default definePlugin({
   name: 'credits',
-  description: 'Sets credit aside before a request is sent and charges exactly what was used.',
+  description: 'Reserves credit before a request is sent, and charges exactly what was used.',
   dryRun: true,
   critical: true,
   needs: ({ budgets = [] }: Settings, kind) => [
@@ -54,19 +51,18 @@ export default definePlugin({
     additionalProperties: false,
     properties: {
       when_short: {
-        description:
-          'What to do when the balance does not pay for the whole hold: lower the output cap first, or refuse at once.',
+        description: 'The response to a balance below the hold: lower the output cap first, or refuse at once.',
         type: 'array',
         items: { enum: ['clamp_output', 'refuse'] },
         minItems: 1,
         uniqueItems: true,
         not: { const: ['refuse', 'clamp_output'] },
-        sentence: 'must be a list of clamp_output, refuse or both in this order (behind refuse nothing is reached)',
+        sentence: 'must be [clamp_output], [refuse], or [clamp_output, refuse]: nothing after refuse would run',
         default: ['clamp_output', 'refuse'],
       },
       on_disconnect: {
         description:
-          'When the client leaves: cancel the provider and charge what came, at least the prompt of a request that was sent; or drain (at most 30 s) to learn the usage; or cancel_free: as cancel, but nothing is charged before the first token. Default: cancel; drain for thinking models.',
+          'If the client disconnects. `cancel`: stop the provider, and charge what it sent, at least the prompt. `drain`: read on for at most 30 s, for the exact usage. `cancel_free`: like cancel, but free before the first token. Default: cancel; drain for reasoning models.',
         enum: ['cancel', 'drain', 'cancel_free'],
       },
       budgets: {
@@ -74,7 +70,8 @@ export default definePlugin({
         minItems: 1,
         maxItems: 20,
         items: BUDGET_SCHEMA,
-        description: 'What an account, a key, a caller or a tag may spend in a period. They are of this policy alone.',
+        description:
+          'Limits on spending in a period, of an account, a key, a caller or a tag. They count the requests of this policy only.',
       },
     },
   },
@@ -103,7 +100,7 @@ export default definePlugin({
           try {
             exchange.give('hold', amount)
           } catch (error) {
-            // The gateway has given the step up meanwhile.
+            // The gateway has abandoned the step meanwhile.
             abandon()
             throw error
           }
@@ -119,7 +116,7 @@ export default definePlugin({
         const { amount, bill, forgivesPrompt, unwatch } = held
         unwatch?.()
         const charge = chargeFor(endingOf(exchange, forgivesPrompt), bill.price, bill.bounds(amount))
-        // The receipt has the code that the client gets. The trail has that of a failed attempt.
+        // The receipt has the error code that the client received. The trail has that of a failed attempt.
         const code = isRefusal(error) ? error.code : null
         return settle(books, settlement(exchange, charge, code)).then(isCertain => {
           exchange.charge = charge
@@ -147,20 +144,20 @@ function free(exchange: Exchange): null {
   return null
 }
 
-/** A count costs the account nothing, so no balance ends them; the provider that counts has limits of its own. */
+/** Counting tokens is free, so no balance limits it. This limit protects the limits of the provider. */
 const COUNTS: BucketShape = { capacity: 600, refillPerMs: 600 / 60_000 }
 
-/** Throws the refusal when the account has asked for too many counts, in whatever policy. */
+/** Throws a refusal if the account has exceeded the limit of counts over all policies. */
 async function takeCount(buckets: Buckets, { id }: Account): Promise<void> {
   const { taken, retryAfterMs } = await buckets.take(`credits/counts/account:${id}`, COUNTS, 1)
   if (taken) return
   throw refuse('rate_limit_exceeded', {
-    message: `Rate limit reached: this account can have tokens counted ${COUNTS.capacity} times per minute. Try again in ${formatSpan(retryAfterMs)}.`,
+    message: `Rate limit reached: this account can count tokens ${COUNTS.capacity} times per minute. Try again in ${formatSpan(retryAfterMs)}.`,
     retryAfterMs,
   })
 }
 
-/** Null: it costs nothing. To have tokens counted is free, whatever the model. */
+/** Null: free. Counting tokens is free for each model. */
 function priceOf({ model, route }: ExchangeWith<'key' | 'account'>): Price | null {
   if (route.counts) return null
   return model ? model.price : route.price
@@ -178,13 +175,13 @@ function endingOf(exchange: ExchangeWith<'key'>, forgivesPrompt = false) {
   }
 }
 
-function settlement(exchange: ExchangeWith<'key'>, charge: Charge, told: ErrorCode | null): SettleRequest {
+function settlement(exchange: ExchangeWith<'key'>, charge: Charge, code: ErrorCode | null): SettleRequest {
   const { cost: _, ...settled } = charge
   return {
     ...settled,
     exchange: exchange.id,
     outcome: exchange.outcome ?? 'failed',
-    code: told ?? exchange.attempts.at(-1)?.code ?? null,
+    code: code ?? exchange.attempts.at(-1)?.code ?? null,
     attempts: exchange.attempts,
     trail: exchange.trail,
   }
@@ -197,7 +194,7 @@ function nothingFor(exchange: ExchangeWith<'key' | 'account'>): SettleRequest {
   return { ...settlement(exchange, nothing, 'store_unavailable'), outcome: 'refused' }
 }
 
-/** Lets the checkpoints follow a stream; the returned function ends that. */
+/** Writes checkpoints of a stream until the returned function is called. */
 function watchProgress(
   checkpoints: Checkpoints,
   exchange: ExchangeWith<'key' | 'account'>,

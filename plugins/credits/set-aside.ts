@@ -1,4 +1,4 @@
-/** Sets credit aside for a request: in the account, in the cap of its key, and in each of its budgets, or in none of them. */
+/** Reserves credit for a request in the account, in the cap of its key, and in each of its budgets, or in none of them. */
 import {
   type Budgets,
   budgetName,
@@ -23,22 +23,22 @@ import { affordableCap, holdFor, smallestCap } from './hold.ts'
 import { roundedDown, roundedUp } from './rounded.ts'
 import { type Books, isUnavailable } from './settle.ts'
 
-/** The header that says that the output was capped below what the client asked for. */
+/** The output cap, if it is lower than the client asked. */
 const CAP_HEADER = 'x-tollgate-max-output-tokens'
-/** These say that a budget made another model answer, and name both. */
+/** The model that answers in place of the requested one, and the budget that is exhausted. */
 const MODEL_HEADER = 'x-tollgate-model'
 const BUDGET_HEADER = 'x-tollgate-budget'
 
 export interface SetAsideParts {
   readonly exchange: ExchangeWith<'key' | 'account'>
   readonly price: Price
-  /** Those that count the request. */
+  /** The budgets that count the request. */
   readonly chain: readonly ChainedBudget[]
-  /** Whether the output cap may be lowered to what can be paid. */
+  /** Whether the output cap may be lowered to what the balance can pay. */
   readonly clamps: boolean
   readonly books: SetAsideBooks
   setHeader(name: string, value: string): void
-  /** Ends a hold that may not have been written. */
+  /** Releases a hold that may have been written. */
   abandon(): void
 }
 
@@ -55,7 +55,7 @@ export interface SetAside {
 }
 
 /**
- * Commits the hold, perhaps with a lowered cap or for another model, or throws the refusal.
+ * Commits the hold, with a lower cap or for another model if needed. Throws a refusal if no limit has room.
  * @returns null: another model answers, and is free
  */
 export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
@@ -87,15 +87,15 @@ export async function setAside(parts: SetAsideParts): Promise<SetAside | null> {
   }
 }
 
-interface Tried {
+interface HoldAttempt {
   readonly amount: NanoUsd
   readonly result: HoldResult
-  /** The limits that were short, each once: so a request is tried a few times at most. */
+  /** The limits that had no room, each once. Their number limits the attempts. */
   readonly short: readonly string[]
 }
 
-/** Holds, with lower and lower caps as long as that may help. */
-async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly ChainedBudget[]): Promise<Tried> {
+/** Tries the hold with lower and lower caps as long as that can help. */
+async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly ChainedBudget[]): Promise<HoldAttempt> {
   const { exchange, books, clamps, abandon } = parts
   const { chat, model } = bill
   const short: string[] = []
@@ -121,7 +121,7 @@ async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly Chai
     let result = await tryHold()
     while (isShort(result) && chat && model && clamps) {
       const what = nameOfShort(result, chain)
-      // Another model answers rather than a short answer.
+      // A cheaper model is better than a short answer.
       if (short.includes(what) || (result.of === 'budget' && otherModel(parts, chain[result.budget!]!))) break
       short.push(what)
       const before = chat.cap
@@ -131,11 +131,11 @@ async function holdWithin(parts: SetAsideParts, bill: Bill, chain: readonly Chai
     }
     return { amount, result, short }
   } catch (cause) {
-    // The ledger refuses a mistake each time, and has written nothing.
+    // A mistake in the request: the ledger has written nothing, and would refuse it again.
     if (!isUnavailable(cause)) throw cause
-    // A hold whose commit failed may have been written. Nothing is sent for it, so it is given back.
+    // A hold whose commit failed may have been written. Its request is not sent, so it is released.
     if (cause.written !== 'not_written') abandon()
-    throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'the hold could not be written', cause })
+    throw refuse('store_unavailable', { retryAfterMs: 1000, detail: 'failed to write the hold', cause })
   }
 }
 
@@ -155,14 +155,14 @@ function noteCap({ exchange, setHeader }: SetAsideParts, chat: Chat | null, aske
   exchange.note(`output capped at ${chat.cap} tokens: ${short.join(' and ')} ${verb} not pay for ${asked}`)
 }
 
-/** The model that a budget names for what it cannot pay; null: it is missing, or the key may not use it. */
+/** The model that a budget names in `then`; null: none, or the key may not use it. */
 function otherModel({ exchange, books }: SetAsideParts, { rule: { then = 'refuse' } }: ChainedBudget): Model | null {
   if (then === 'refuse' || exchange.targets !== undefined || exchange.chat?.forModel === undefined) return null
   const model = books.catalog.find(then)
   return model !== undefined && mayUse(model, exchange.key, books.plans.of(exchange.account)) ? model : null
 }
 
-/** Whether the other model takes the request. It may be the one that was asked for. */
+/** Whether the other model accepts the request. It may be the requested one. */
 function askInstead({ exchange }: SetAsideParts, model: Model, budget: ChainedBudget): boolean {
   const asked = exchange.model!.id
   if (asked === model.id) return true
@@ -177,22 +177,22 @@ function askInstead({ exchange }: SetAsideParts, model: Model, budget: ChainedBu
   return true
 }
 
-/** Names the model that answers, and the budget that made it: on an answer, not on a refusal by another limit. */
+/** Names the model that answers, and the budget. Only an answer has these headers, not a refusal by another limit. */
 function nameOther({ exchange, setHeader }: SetAsideParts, { rule }: ChainedBudget): void {
   setHeader(MODEL_HEADER, exchange.model!.id)
   setHeader(BUDGET_HEADER, asciiOf(budgetName(rule)))
 }
 
-/** A header carries no other characters. */
+/** Headers carry ASCII only. */
 const asciiOf = (name: string): string => name.replace(/[^ -~]+/g, encodeURIComponent)
 
-/** The smallest hold under which this request would have been let through. */
+/** The smallest hold with which this request would have been sent. */
 function leastHold({ chat, model, price, hold, bound }: Bill, clamps: boolean): NanoUsd {
   if (!chat || !model || !clamps) return hold(bound())
   return holdFor(chat, model, price, Math.min(smallestCap(model), chat.cap))
 }
 
-/** Whether a lower output cap would let the request through: advice that cannot help sends people the wrong way. */
+/** Whether a lower output cap would help: otherwise the message must not advise it. */
 function canAskForLess({ chat, model, price }: Bill, available: NanoUsd): boolean {
   return chat !== null && model !== null && holdFor(chat, model, price, 1) <= available
 }
@@ -209,40 +209,39 @@ function refusalFor(
     return refuse('invalid_api_key', { detail: `no account ${exchange.account.id}` })
   }
   const needed = leastHold(bill, clamps)
-  // A limit that was set below what is spent and held leaves less than nothing.
-  const [available, aside] = [roundedDown(result.available), roundedUp(needed)]
+  const [available, reserved] = [roundedDown(result.available), roundedUp(needed)]
   if (result.available + result.onHold >= needed) {
     const [free, whose] = FREE_OF[result.of](budget)
     return refuse('credit_on_hold', {
       retryAfterMs: 1000,
-      message: `${aside} must be set aside for this request, ${available} ${free} and ${roundedDown(result.onHold)} is held for ${whose} open requests. Try again when they are over.`,
+      message: `This request needs ${reserved}. ${available} ${free}, and ${roundedDown(result.onHold)} is held for ${whose} open requests. Try again when they have ended.`,
     })
   }
   const canBeLess = canAskForLess(bill, result.available)
-  if (budget !== null) return exhausted(parts, budget, { left: available, aside, canBeLess })
+  if (budget !== null) return exhausted(parts, budget, { left: available, reserved, canBeLess })
   const less = canBeLess ? ', or ask for less with max_completion_tokens' : ''
   if (result.of === 'key') {
     return refuse('spending_cap_reached', {
-      message: `Of this key's spending cap ${available} is left, and ${aside} must be set aside for this request. Raise the cap (tollgate key update KEY --cap DOLLARS, or the dashboard's API keys)${less === '' ? ' or' : ','} use another key${less}.`,
+      message: `This request needs ${reserved}, and the key's spending cap has ${available} left. Raise the cap (tollgate key update KEY --cap DOLLARS, or the dashboard's API keys)${less === '' ? ' or' : ','} use another key${less}.`,
     })
   }
   return refuse('insufficient_quota', {
-    message: `The account has ${available} of credit, and ${aside} must be set aside for this request. Add credit${less}.`,
+    message: `This request needs ${reserved}, and the account has ${available} of credit. Add credit${less}.`,
   })
 }
 
-/** The free part, and whose requests hold the rest. */
+/** The free part, and the owner of the requests that hold the rest. */
 const FREE_OF: Record<ShortHold['of'], (budget: ChainedBudget | null) => readonly [free: string, whose: string]> = {
   account: () => ['is free', "the account's"],
   key: () => ["of the key's spending cap is free", "the key's"],
   budget: budget => [`of the budget "${budgetName(budget!.rule)}" ${budget!.whose} is free`, 'its'],
 }
 
-/** Names the budget, its amount and when it begins anew: client libraries do not try again. */
+/** Names the budget, its rest and its reset. Client libraries do not retry this error. */
 function exhausted(
   { books, setHeader }: SetAsideParts,
   budget: ChainedBudget,
-  { left, aside, canBeLess }: { readonly left: string; readonly aside: string; readonly canBeLess: boolean },
+  { left, reserved, canBeLess }: { readonly left: string; readonly reserved: string; readonly canBeLess: boolean },
 ): Refusal {
   const { rule, whose } = budget
   const name = budgetName(rule)
@@ -252,6 +251,6 @@ function exhausted(
   const when = resets === null ? 'It does not reset.' : `It resets at ${resets}.`
   const less = canBeLess ? ' Or ask for less with max_completion_tokens.' : ''
   return refuse('budget_exhausted', {
-    message: `Of the budget "${name}" ${whose} ${left} is left${period}, and ${aside} must be set aside for this request. ${when}${less}`,
+    message: `This request needs ${reserved}, and the budget "${name}" ${whose} has ${left} left${period}. ${when}${less}`,
   })
 }

@@ -1,4 +1,4 @@
-/** Writes what an exchange owes, whatever it takes. */
+/** Writes the charge of an exchange to the ledger, or to the spool. */
 import {
   type Clock,
   formatMoney,
@@ -9,12 +9,12 @@ import {
   type SettleResult,
 } from '#contract'
 
-/** A settle is tried again for so long; the runner gives every step 5 s after an answer, and the spool needs a moment. */
+/** Attempts end after this time: the runner gives each step 5 s after an answer, and the spool needs some of it. */
 const SETTLE_FOR_MS = 4_500
 const FIRST_PAUSE_MS = 20
 const MAX_PAUSE_MS = 500
 
-/** What it takes to write to the ledger and to talk about it. */
+/** The services that a settle needs. */
 export interface Books {
   readonly ledger: Ledger
   readonly clock: Clock
@@ -22,12 +22,11 @@ export interface Books {
 }
 
 /**
- * Commits the charge, again and again for some seconds: it is idempotent. What cannot be committed is spooled, which is as
- * good: it is on disk, and will be charged. Where the disk refuses that too, the store goes on trying, but nobody can be sure
- * of the charge, so the answer is not let out as if it had been paid. Nor is the client told to try again: it would pay twice
- * for one answer.
+ * Commits the charge, with retries for some seconds: a settle is idempotent. A charge that cannot be committed is spooled to disk, which
+ * is as good. If the disk refuses that too, the store keeps trying, but the charge is not certain, so the answer is withheld. The
+ * refusal has `x-should-retry: false`, because a client that retries would pay twice.
  *
- * @returns whether the account is charged exactly this: not if the lease of this process had ended
+ * @returns whether the account was charged exactly this amount; false if the lease of this process had ended
  */
 export function settle(books: Books, request: SettleRequest): Promise<boolean> {
   return books.ledger.settle(request).then(
@@ -37,43 +36,43 @@ export function settle(books: Books, request: SettleRequest): Promise<boolean> {
 }
 
 function isCertain({ log }: Books, { exchange }: SettleRequest, result: SettleResult): boolean {
-  if (result === 'no_hold') log.error({ exchange }, 'a settle found no hold')
+  if (result === 'no_hold') log.error({ exchange }, 'a settle has no hold')
   return result !== 'corrected'
 }
 
-/** @param failure of the first try */
+/** @param failure of the first attempt */
 async function settleAgain(books: Books, request: SettleRequest, failure: unknown): Promise<boolean> {
   const { ledger, log } = books
   try {
-    return isCertain(books, request, await persistently(books, () => ledger.settle(request), failure))
+    return isCertain(books, request, await withRetries(books, () => ledger.settle(request), failure))
   } catch (error) {
     const owed = { exchange: request.exchange, amount: formatMoney(request.amount), error: String(error) }
     const spooled = ledger.spool(request)
     if (spooled !== 'waiting') {
-      log.error(owed, 'a settle could not be written; it is spooled')
-      // What the ledger has refused as a mistake is not as good as charged.
+      log.error(owed, 'failed to write a settle; it is in the spool')
+      // A settle that the ledger refuses as a mistake will never be charged.
       if (isUnavailable(error)) return spooled === 'spooled'
-    } else log.error(owed, 'a settle could neither be written nor spooled; it waits in memory')
+    } else log.error(owed, 'failed to write a settle and to spool it; it waits in memory')
     throw refuse('store_unavailable', {
-      message: 'The charge could not be written, so the answer was not let out. It is charged when the ledger is back.',
+      message:
+        'The charge could not be written, so the answer was withheld. It is charged when the ledger can be written again.',
       headers: { 'x-should-retry': 'false' },
-      detail: 'the charge could not be written',
+      detail: 'failed to write the charge',
       cause: error,
     })
   }
 }
 
-/** The disk's failure, by name: the class belongs to the store. */
+/** Whether the store failed. By name, because the class is part of the store. */
 export function isUnavailable(error: unknown): error is { readonly written: 'not_written' | 'unknown' | 'not_read' } {
   return (error as Error).name === 'StoreUnavailable'
 }
 
 /**
- * Tries again for some seconds, with growing pauses; what is tried has to be idempotent. Throws the last error. The pauses are
- * counted too: a clock that is set back must not keep it trying. A try that is under way when the time is over is not
- * waited for: behind an unreachable database each takes a second, and the step has no time for that.
+ * Retries an idempotent operation for some seconds, with growing pauses. Throws the last error. The sum of the pauses is limited too,
+ * because the clock may be set back. The last attempt is abandoned at the end: with an unreachable database each takes a second.
  */
-async function persistently<Result>(
+async function withRetries<Result>(
   { clock }: Books,
   attempt: () => Promise<Result>,
   failure: unknown,
@@ -96,14 +95,14 @@ async function persistently<Result>(
   }
 }
 
-/** What comes of a try; after so many milliseconds it is an error instead. */
-async function inTime<Result>(trying: Promise<Result>, ms: number, late: () => unknown): Promise<Result> {
+/** The result of an attempt, or an error after `ms` milliseconds. */
+async function inTime<Result>(attempt: Promise<Result>, ms: number, late: () => unknown): Promise<Result> {
   let timer: NodeJS.Timeout | undefined
   const end = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(late()), ms)
   })
   try {
-    return await Promise.race([trying, end])
+    return await Promise.race([attempt, end])
   } finally {
     clearTimeout(timer)
   }

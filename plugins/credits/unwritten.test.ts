@@ -97,7 +97,7 @@ describe('a charge that cannot be written', () => {
     await vi.advanceTimersByTimeAsync(4_900)
     expect((await running).refusal).toBeNull()
     expect(asked.slice(-3)).toEqual(['settle', 'settle', 'spool'])
-    expect(log).toMatchObject([{ level: 'error', message: 'a settle could not be written; it is spooled' }])
+    expect(log).toMatchObject([{ level: 'error', message: 'failed to write a settle; it is in the spool' }])
   })
 
   test('nor spooled waits in memory, and the answer is a 503', async () => {
@@ -108,8 +108,8 @@ describe('a charge that cannot be written', () => {
     const { refusal, exchange, ctx } = await run()
     expect(refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
     expect(refusal!.message).not.toContain('/var/lib')
-    expect(refusal!.message).toContain('It is charged when the ledger is back.')
-    // It will be paid for: who tries again pays for another one.
+    expect(refusal!.message).toContain('It is charged when the ledger can be written again.')
+    // It will be charged later: a retry would be charged too.
     expect({ ...retryHeaders(refusal!), ...refusal!.headers }).toEqual({ 'x-should-retry': 'false' })
     expect(exchange.outcome).toBe('failed')
     expect(header(ctx, 'x-tollgate-cost')).toBe('')
@@ -126,13 +126,13 @@ describe('a charge that cannot be written', () => {
       wrap: () => ({ settle: () => Promise.reject(new StoreError('req_1 holds less.')) }),
     })
     expect((await run()).refusal).toMatchObject({ code: 'store_unavailable', status: 503 })
-    expect(log).toMatchObject([{ level: 'error', message: 'a settle could not be written; it is spooled' }])
+    expect(log).toMatchObject([{ level: 'error', message: 'failed to write a settle; it is in the spool' }])
   })
 
   test('because there is no hold is a bug, and is said', async () => {
     const { run, log } = await rig({ wrap: () => ({ settle: () => Promise.resolve('no_hold') }) })
     expect((await run()).refusal).toBeNull()
-    expect(log).toMatchObject([{ level: 'error', message: 'a settle found no hold' }])
+    expect(log).toMatchObject([{ level: 'error', message: 'a settle has no hold' }])
   })
 
   test('is charged as soon as the ledger is back, without a start', async () => {

@@ -113,7 +113,7 @@ const ROWS: readonly Row[] = [
     raises: OpenAI.RateLimitError,
     status: 429,
     code: 'budget_exhausted',
-    says: /is left for this month, .* It resets at \d{4}-\d\d-01 00:00 Europe\/Berlin\./,
+    says: /left for this month\. It resets at \d{4}-\d\d-01 00:00 Europe\/Berlin\./,
     requests: 1,
   },
   {

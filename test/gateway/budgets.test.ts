@@ -82,7 +82,7 @@ describe('a budget of a plan', () => {
   test('refuses what it cannot pay, for each key apart', async () => {
     const { key } = await on('strict')
     const { message } = await expectRefusal(await ask(key, 'big'), 'budget_exhausted')
-    expect(message).toMatch(/^Of the budget "trial" of the key .* It does not reset\./)
+    expect(message).toMatch(/the budget "trial" of the key .* It does not reset\./)
     expect((await ask(key, 'small')).status).toBe(200)
   })
 

@@ -155,7 +155,7 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
       expect(await metric(running, 'tollgate_settles_spooled')).toBe(STREAMS)
       expect(await metric(running, 'tollgate_settles_waiting')).toBe(0)
       expect(await metric(running, 'tollgate_ledger_healthy')).toBe(0)
-      const told = running.logs().filter(({ msg }) => msg === 'a settle could not be written; it is spooled')
+      const told = running.logs().filter(({ msg }) => msg === 'failed to write a settle; it is in the spool')
       expect(told.map(({ exchange }) => exchange).sort()).toEqual([...streams.ids].sort())
 
       disk.makeRoom(running.pid)

@@ -119,7 +119,7 @@ test('a balance that does not pay for the dearest request: 402, nothing is asked
   const going = poor.images.generate({ model: 'painter', prompt: 'A cat' })
   await expect(going).rejects.toMatchObject({
     status: 402,
-    message: expect.stringContaining('$0.20 must be set aside'),
+    message: expect.stringContaining('This request needs $0.20'),
   })
   expect(provider.requests.length).toBe(asked)
   await gateway.running.store.credit({ account: account.accountId, amount: 1n, reference: 'a little', actor: 'test' })

@@ -115,7 +115,7 @@ describe('refused before anything is sent', () => {
     const answer = await post('/v1/moderations', BODY, { headers: { authorization: `Bearer ${poor.key}` } })
     const { message } = await expectRefusal(answer, 'insufficient_quota')
     expect(message).toContain('$0.0009 of credit')
-    expect(message).toContain('$0.001 must be set aside')
+    expect(message).toContain('This request needs $0.001')
     expect(answer.headers.get('x-should-retry')).toBe('false')
     expect(poor.balance()).toMatchObject({ posted: parseMoney('0.0009'), held: 0n })
     expect(provider.requests.length).toBe(asked)

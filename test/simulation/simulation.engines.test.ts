@@ -55,7 +55,7 @@ const ENDINGS = [
   'code upstream_truncated',
   'code upstream_invalid',
   'code upstream_unreachable',
-  'log a settle could not be written; it is spooled',
+  'log failed to write a settle; it is in the spool',
   'log a settle could neither be written nor spooled; it waits in memory',
   'log settles that had to wait are written',
   'disk begin',
