@@ -32,7 +32,7 @@ describe('too little is left of the cap', () => {
     await store.changeKey({ id: key!.id, spendingCap: 1n })
     const { refusal } = await run()
     expect(refusal).toMatchObject({ code: 'spending_cap_reached' })
-    expect(refusal!.message).toContain('cap $0.00 is left')
+    expect(refusal!.message).toContain('cap has $0.00 left')
     sound()
   })
 
