@@ -334,7 +334,7 @@ describe('owners', () => {
     pass(200)
     slices.spend(other, 200)
     expect(other.share(clock.now)).toBeCloseTo(200, 0)
-    // What was not measured is counted as it was said.
+    // An estimate counts in full.
     slices.spend(owner, 100, 0)
     expect(owner.share(clock.now)).toBeGreaterThan(100)
   })

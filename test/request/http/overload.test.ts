@@ -62,7 +62,7 @@ describe('of a hundred requests of the owner with most of the work', () => {
   })
 })
 
-test('a queue that is late because others have the processor is no overload', () => {
+test('a queue that is late because others have the processor does not count as an overload', () => {
   const { changes, rounds } = create()
   rounds(100, 0, 3 * MAX_MS, 2 * ROUND_MS)
   expect(changes).toEqual([])
