@@ -19,6 +19,8 @@ const LONGEST_REST_MS = 250
 const ACTIVE_MS = 1000
 /** An owner with less recent work never waits: it has 10 % of the loop at most. */
 const LIGHT_MS = 150
+/** The thread's use of the processor is read so often, in milliseconds of the clock. */
+const READ_MS = 50
 /** The owners that fill the loop: those with at least this part of the largest share. */
 const HEAVY_PART = 0.25
 
@@ -50,6 +52,10 @@ export interface SliceOptions {
 export class SliceQueue {
   readonly #now: () => number
   readonly #defer: (turn: () => void, restMs: number) => void
+  readonly #cpuMs: (() => number) | null
+  /** When that was read last, and what it was. */
+  #readAtMs = Number.NEGATIVE_INFINITY
+  #usedMs = Number.NEGATIVE_INFINITY
   /** All work without an owner has this one. */
   readonly #unowned = new WorkOwner()
   /** By owner, the longest waiting first. */
@@ -74,10 +80,16 @@ export class SliceQueue {
   /**
    * @param now milliseconds; only differences count
    * @param defer calls back once: in the next turn of the event loop, or after `restMs` when that is not 0
+   * @param cpuMs the processor's time that this thread has used, in milliseconds; null: it has the processor at all times
    */
-  constructor(now: () => number, defer: (turn: () => void, restMs: number) => void) {
+  constructor(
+    now: () => number,
+    defer: (turn: () => void, restMs: number) => void,
+    cpuMs: (() => number) | null = null,
+  ) {
     this.#now = now
     this.#defer = defer
+    this.#cpuMs = cpuMs
     this.#top = this.#unowned
   }
 
@@ -149,10 +161,12 @@ export class SliceQueue {
     if (this.#spentMs >= TURN_MS) this.#deferTurn(nowMs)
   }
 
-  /** How long the owner's oldest work has waited, in milliseconds. */
+  /** How long the owner's oldest work has waited behind that of others, in milliseconds; 0 for an owner with little work. */
   waitOf(owner: WorkOwner): number {
     const oldest = this.#queued.get(owner)?.[0]
-    return oldest === undefined ? 0 : this.#now() - oldest.sinceMs
+    if (oldest === undefined) return 0
+    const now = this.#now()
+    return owner.share(now) <= LIGHT_MS ? 0 : now - oldest.sinceMs
   }
 
   /** The delay of the queue, in milliseconds: how long work has waited at most since it could have begun. */
@@ -292,7 +306,9 @@ export class SliceQueue {
   }
 
   /** Behind a slice that could not be cut (JSON) others have as much time, and more from its owner. */
-  #count(owner: WorkOwner, ms: number, workedMs: number, now: number): void {
+  #count(owner: WorkOwner, spentMs: number, measuredMs: number, now: number): void {
+    const workedMs = this.#worked(measuredMs, now)
+    const ms = spentMs - measuredMs + workedMs
     owner.add(ms, now)
     // Probes of health and metrics slow no account.
     if (owner !== this.#unowned && owner.group === null) {
@@ -306,6 +322,16 @@ export class SliceQueue {
     const rest = Math.min(ms, LONGEST_REST_MS)
     owner.restUntilMs = now + rest * (this.#hasOthers(owner, now) ? REST / owner.weight : 1)
     if (workedMs > LONG_SLICE_MS) this.#restUntilMs = now + Math.min(workedMs, LONGEST_REST_MS)
+  }
+
+  /** While other processes had the processor, nothing was worked: a long measurement is at most what this thread has used since the last reading. */
+  #worked(measuredMs: number, now: number): number {
+    const isLong = measuredMs > LONG_SLICE_MS
+    if (this.#cpuMs === null || (!isLong && now - this.#readAtMs < READ_MS)) return measuredMs
+    const before = this.#usedMs
+    this.#usedMs = this.#cpuMs()
+    this.#readAtMs = now
+    return isLong ? Math.min(measuredMs, this.#usedMs - before) : measuredMs
   }
 
   /** Asks for the next turn, where there is something to do in it. */
@@ -365,4 +391,10 @@ export function* uncut<Result>(work: () => Result): Sliced<Result> {
 export const slices: SliceQueue = new SliceQueue(
   () => performance.now(),
   (turn, restMs) => void (restMs === 0 ? setImmediate(turn) : setTimeout(turn, restMs)),
+  threadCpuMs,
 )
+
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}

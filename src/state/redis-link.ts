@@ -63,6 +63,8 @@ export interface LinkOptions {
   readonly now?: () => number
   /** For tests. */
   readonly leaseMs?: number
+  /** For tests. */
+  readonly connectMs?: number
 }
 
 export class RedisLink {
@@ -97,11 +99,12 @@ export class RedisLink {
   /** Rejects with a `StateError` for a server that cannot be used. */
   static async open(options: LinkOptions): Promise<RedisLink> {
     const server = addressOf(options.url)
+    const { connectMs = CONNECT_MS } = options
     const { Redis } = await import('ioredis')
     const redis = new Redis(withoutUser(options.url), {
       ...userOf(options.url),
       lazyConnect: true,
-      connectTimeout: CONNECT_MS,
+      connectTimeout: connectMs,
       disconnectTimeout: TRY_MS,
       // What was not sent is answered here; and what was sent is never sent again: it may have been done.
       enableOfflineQueue: false,
@@ -119,15 +122,15 @@ export class RedisLink {
     })
     for (const [name, numberOfKeys, lua] of SCRIPTS) redis.defineCommand(name, { numberOfKeys, lua })
     try {
-      await checkServer(redis, server, CONNECT_MS, () => last)
+      await checkServer(redis, server, connectMs, () => last)
     } catch (error) {
       redis.disconnect()
       throw error
     }
     const link = new RedisLink(redis as Scripted, server, options)
-    await link.#renew(CONNECT_MS)
+    await link.#renew(connectMs)
     // The second one names the script by its digest, as all later ones do.
-    if (link.isUp) await link.#renew(CONNECT_MS)
+    if (link.isUp) await link.#renew(connectMs)
     link.#hasBegun = true
     // Calls for requests must not wait for the timer of this one.
     clearTimeout(link.#expiry ?? undefined)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { RESTORING } from '../../src/store/store-address.ts'
 import { runCommand } from '../helpers/command.ts'
 import { countsOf } from '../helpers/counts.ts'
 import {
@@ -129,7 +130,8 @@ describe.each(ENGINES)('a gateway on %s', engine => {
     missing,
     'is backed up under load; what every client had paid before is in it, and works elsewhere',
     async () => {
-      const gateway = await start(optionsOf(await newStore()))
+      // On a busy machine the load may be an overload.
+      const gateway = await start(optionsOf(await newStore(), { limits: { event_loop: '24h' } }))
       const { key, accountId } = await createAccount(gateway, { credit: '1000000' })
       const load = loadOf(gateway, key)
       await load.until(() => load.ended >= counts(100, 2000))
@@ -194,8 +196,7 @@ async function answerTo(gateway: Gateway, key: string): Promise<number> {
 
 describe('a command that is killed', () => {
   const PROGRAM = fileURLToPath(new URL('../../src/cli/tollgate.js', import.meta.url))
-  const ROUNDS = counts(5, 30)
-  const LONG_MS = counts(120_000, 3_000_000)
+  const KILLS = counts(5, 30)
 
   async function place(name: string): Promise<Sample & { config: string }> {
     const sample = await makeSample(await temporaryDirectory(), name, 20, counts(3000, 60_000))
@@ -203,76 +204,71 @@ describe('a command that is killed', () => {
     return { ...sample, config }
   }
 
-  /** Kills it after a while, from nothing to a little more than it takes. Whether it was killed. */
-  async function killed(args: readonly string[], ms: number): Promise<boolean> {
-    const child = spawn(process.execPath, [PROGRAM, ...args], { stdio: 'ignore' })
-    const ended = once(child, 'exit')
-    await Promise.race([wait(ms), ended])
-    child.kill('SIGKILL')
-    await ended
-    return child.signalCode === 'SIGKILL'
+  /**
+   * Runs commands, each killed after a while by chance: from nothing to a little more than they take. Whether one was killed
+   * before it ended. How long they take changes with what else the machine does: it is measured by each that ended.
+   */
+  function killer(): (args: readonly string[]) => Promise<boolean> {
+    const random = chance()
+    let ms = 1000
+    return async args => {
+      const began = performance.now()
+      const child = spawn(process.execPath, [PROGRAM, ...args], { stdio: 'ignore' })
+      const ended = once(child, 'exit')
+      await Promise.race([wait(random() * ms * 1.2), ended])
+      child.kill('SIGKILL')
+      await ended
+      const wasKilled = child.signalCode === 'SIGKILL'
+      // One that was killed only says that it may take longer.
+      ms = wasKilled ? ms * 1.1 : performance.now() - began
+      return wasKilled
+    }
   }
 
-  test(
-    'backup: its file is whole, or it is not there',
-    async () => {
-      const { dir, config, path } = await place('backup')
-      const random = chance()
-      const began = performance.now()
-      expect((await tollgate(['backup', 'first.db'], { config })).code).toBe(0)
-      const ms = performance.now() - began
-      let whole = 0
-      for (let round = 0; round < ROUNDS; round++) {
-        const file = join(dir, `${round}.db`)
-        await killed(['backup', file, '--config', config], random() * ms * 1.2)
-        if (!existsSync(file)) continue
-        whole++
-        for (const end of ['', '-wal', '-shm', '.commits']) rmSync(path + end, { force: true })
-        const out = expect.stringContaining("operators' tokens that were revoked since are valid again")
-        expect(await runCommand(dir, ['restore', file])).toMatchObject({ code: 0, out })
-      }
-      console.info(`${ROUNDS} backups, ${ROUNDS - whole} killed`)
-      expect(whole).toBeLessThan(ROUNDS)
-    },
-    LONG_MS,
-  )
+  test('backup: its file is whole, or it is not there', async () => {
+    const { dir, config, path } = await place('backup')
+    const kill = killer()
+    let [round, kills, parts, whole] = [0, 0, 0, 0]
+    // As long as no copy was broken off, nothing is shown.
+    while (kills < KILLS || parts === 0) {
+      const name = `${round++}.db`
+      if (await kill(['backup', join(dir, name), '--config', config])) kills++
+      if (readdirSync(dir).some(other => other.startsWith(`${name}.`) && other.endsWith('.partial'))) parts++
+      if (!existsSync(join(dir, name))) continue
+      whole++
+      for (const end of ['', '-wal', '-shm', '.commits']) rmSync(path + end, { force: true })
+      const out = expect.stringContaining("operators' tokens that were revoked since are valid again")
+      expect(await runCommand(dir, ['restore', join(dir, name)])).toMatchObject({ code: 0, out })
+    }
+    console.info(`${round} backups, ${kills} killed; ${parts} left a part, ${whole} are whole`)
+  })
 
-  test(
-    'restore: the store is the old one or the new one, and the old one is never lost',
-    async () => {
-      const { dir, config, path } = await place('restore')
-      const random = chance()
-      expect((await tollgate(['backup', 'first.db'], { config })).code).toBe(0)
-      expect((await tollgate(['account', 'create', 'later'], { config })).code).toBe(0)
-      const data = join(path, '..')
-      renameSync(data, `${data}.sample`)
-      let [kills, ms] = [0, 3000]
-      const found = { old: 0, new: 0, none: 0 }
-      for (let round = 0; round < ROUNDS; round++) {
-        rmSync(data, { recursive: true, force: true })
-        mkdirSync(data)
-        for (const name of readdirSync(`${data}.sample`)) copyFileSync(join(`${data}.sample`, name), join(data, name))
-        const began = performance.now()
-        const wasKilled = await killed(
-          ['restore', join(dir, 'first.db'), '--replace', '--config', config],
-          random() * ms * 1.2,
-        )
-        if (wasKilled) kills++
-        else ms = performance.now() - began
-        const kept = readdirSync(data).find(name => /\.replaced-[^.]*\.\d+Z$/.test(name))
-        const isOld = (await accountsIn(dir, kept ?? 'tollgate.db')).includes('later')
-        expect(isOld, 'the store before').toBe(true)
-        if (kept === undefined) found.old++
-        else if (!existsSync(path)) found.none++
-        else found.new++
-        expect(await runCommand(dir, ['restore', join(dir, 'first.db'), '--replace'])).toMatchObject({ code: 0 })
-        expect(await accountsIn(dir, 'tollgate.db')).not.toContain('later')
-      }
-      console.info(`${kills} restores killed; found`, found)
-      expect(kills).toBeGreaterThan(0)
-    },
-    LONG_MS,
-  )
+  test('restore: the store is the old one or the new one, and the old one is never lost', async () => {
+    const { dir, config, path } = await place('restore')
+    const kill = killer()
+    expect((await tollgate(['backup', 'first.db'], { config })).code).toBe(0)
+    expect((await tollgate(['account', 'create', 'later'], { config })).code).toBe(0)
+    const data = join(path, '..')
+    renameSync(data, `${data}.sample`)
+    const found = { old: 0, new: 0, none: 0 }
+    let [kills, parts] = [0, 0]
+    while (kills < KILLS || parts === 0) {
+      rmSync(data, { recursive: true, force: true })
+      mkdirSync(data)
+      for (const name of readdirSync(`${data}.sample`)) copyFileSync(join(`${data}.sample`, name), join(data, name))
+      if (await kill(['restore', join(dir, 'first.db'), '--replace', '--config', config])) kills++
+      if (existsSync(path + RESTORING)) parts++
+      const kept = readdirSync(data).find(name => /\.replaced-[^.]*\.\d+Z$/.test(name))
+      const isOld = (await accountsIn(dir, kept ?? 'tollgate.db')).includes('later')
+      expect(isOld, 'the store before').toBe(true)
+      if (kept === undefined) found.old++
+      else if (!existsSync(path)) found.none++
+      else found.new++
+      expect(await runCommand(dir, ['restore', join(dir, 'first.db'), '--replace'])).toMatchObject({ code: 0 })
+      expect(await accountsIn(dir, 'tollgate.db')).not.toContain('later')
+    }
+    console.info(`${kills} restores killed, ${parts} left a part; found`, found)
+  })
 
   test('on a disk without room: a backup leaves nothing, and a restore leaves the store as it was', async () => {
     const { dir, config, path } = await place('full')

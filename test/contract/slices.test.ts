@@ -303,12 +303,40 @@ describe('owners', () => {
     const { slices, clock, work } = queue()
     const owner = new WorkOwner()
     expect([slices.delay(), slices.waitOf(owner)]).toEqual([0, 0])
-    slices.spend(owner, 100)
+    slices.spend(owner, 200)
     void slices.run(work('a', 2), undefined, { owner })
-    clock.now += 100
-    expect([slices.delay(), slices.waitOf(owner)]).toEqual([0.5, 100])
+    clock.now += 200
+    expect([slices.delay(), slices.waitOf(owner)]).toEqual([0.5, 200])
     clock.now += 60
-    expect([slices.delay(), slices.waitOf(owner)]).toEqual([60.5, 160])
+    expect([slices.delay(), slices.waitOf(owner)]).toEqual([60.5, 260])
+    clock.now += 600
+    expect([slices.delay(), slices.waitOf(owner)]).toEqual([660.5, 0])
+  })
+
+  test('a process that was stopped in the middle of work has worked only for as long as it had the processor', () => {
+    const clock = { now: 0, cpuMs: 0 }
+    const slices = new SliceQueue(
+      () => clock.now,
+      () => {},
+      () => clock.cpuMs,
+    )
+    const pass = (cpuMs: number, stoppedMs = 0) => {
+      clock.cpuMs += cpuMs
+      clock.now += cpuMs + stoppedMs
+    }
+    const [owner, other] = [new WorkOwner(), new WorkOwner()]
+    slices.spend(other, 1)
+    pass(20)
+    const began = clock.now
+    pass(7, 3000)
+    slices.spend(owner, clock.now - began)
+    expect(owner.share(clock.now)).toBe(27)
+    pass(200)
+    slices.spend(other, 200)
+    expect(other.share(clock.now)).toBeCloseTo(200, 0)
+    // An estimate counts in full.
+    slices.spend(owner, 100, 0)
+    expect(owner.share(clock.now)).toBeGreaterThan(100)
   })
 
   test('a turn that is asked for earlier takes the place of a later one', () => {

@@ -1,6 +1,6 @@
 /**
  * An attacker in a process of its own: `node flood.child.ts URL KIND CONNECTIONS KEY`. It floods until it is killed or its parent
- * is gone, and opens again each connection that the gateway ends.
+ * is gone, and opens again each connection that the gateway ends. It says so when the flood has begun.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -64,6 +64,8 @@ const REOPEN_MS = 5
 const PAUSE_MS = 20
 const LOOK_EVERY_MS = 1000
 
+let hasBegun = false
+
 function flood(port: number, manner: Manner, connections: number): void {
   const socket: Socket = connect({ port, host: '127.0.0.1' })
   socket.on('error', () => {})
@@ -79,6 +81,8 @@ function flood(port: number, manner: Manner, connections: number): void {
     else socket.once('drain', send)
   }
   socket.once('connect', () => {
+    if (!hasBegun) process.stdout.write('begun\n')
+    hasBegun = true
     socket.write(manner.head)
     send()
   })

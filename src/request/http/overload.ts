@@ -4,7 +4,7 @@
  * tenth of an answer. Connections are always accepted: /livez needs one.
  *
  * The signal is a delay: how long work has waited since it was ready. It is measured at the queue of sliced work, and as the
- * processor's time by which a round of the timer is late. Other processes that have the processor do not count.
+ * processor's time by which a round of the timer is late. Time in which other processes have the processor does not count.
  */
 import type { SliceQueue, WorkOwner } from '#contract'
 
@@ -23,8 +23,8 @@ export interface OverloadOptions {
 }
 
 export interface Overload {
-  /** Measures; to be called on every round of the deadlineClock. */
-  round(): void
+  /** Measures; to be called on every round of the deadlineClock. @param nowMs its monotonic time */
+  round(nowMs: number): void
   /** Whether requests are refused at all. */
   isActive(): boolean
   /** Whether to refuse a request of that owner. A request is judged once for each owner. */
@@ -45,15 +45,18 @@ const LONGEST_WAIT = 40
 
 export function createOverload({ mostMs, roundMs, cpuMs, slices, changed, refused }: OverloadOptions): Overload {
   let spentMs = cpuMs()
+  let atMs = Number.NEGATIVE_INFINITY
   let lateRounds = 0
   let pressure = 0
   const judged = new WeakMap<object, WorkOwner>()
   return {
     isActive: () => pressure > 0,
-    round() {
-      const now = cpuMs()
-      const delayMs = Math.max(now - spentMs - roundMs, slices.delay())
-      spentMs = now
+    round(nowMs) {
+      const usedMs = cpuMs() - spentMs
+      // While work is ready the thread lacks nothing but the processor.
+      const delayMs = Math.max(usedMs - roundMs, slices.delay() * Math.min(1, usedMs / (nowMs - atMs)))
+      spentMs += usedMs
+      atMs = nowMs
       lateRounds = delayMs > mostMs() ? lateRounds + 1 : 0
       const before = pressure
       if (lateRounds >= ROUNDS) pressure = Math.min(MAX_PRESSURE, pressure + RISE)

@@ -5,9 +5,13 @@ import { createOverload } from '../../../src/request/http/overload.ts'
 const MAX_MS = 50
 const ROUND_MS = 50
 
-/** An overload under a clock of its own: `rounds(n, lateMs)` lets n rounds pass, each later by so much work. */
+/**
+ * An overload under a clock of its own: `rounds(n, lateMs)` lets n rounds pass, each later by so much work, and by what other
+ * processes took.
+ */
 function create() {
   let cpuMs = 0
+  let nowMs = 0
   let delayMs = 0
   let waitMs = 0
   const changes: boolean[] = []
@@ -21,16 +25,18 @@ function create() {
     refused: () => {},
     changed: isOverloaded => void changes.push(isOverloaded),
   })
+  overload.round(nowMs)
   return {
     heavy,
     light,
     overload,
     changes,
-    rounds(count: number, lateMs: number, queueDelayMs = 0) {
+    rounds(count: number, lateMs: number, queueDelayMs = 0, othersMs = 0) {
       delayMs = queueDelayMs
       for (let round = 0; round < count; round++) {
         cpuMs += ROUND_MS + lateMs
-        overload.round()
+        nowMs += ROUND_MS + Math.max(0, lateMs) + othersMs
+        overload.round(nowMs)
       }
     },
     wait: (ms: number) => (waitMs = ms),
@@ -54,6 +60,14 @@ describe('of a hundred requests of the owner with most of the work', () => {
     expect(refusedOf(heavy, 100)).toBeCloseTo(refused, -0.5)
     expect(refusedOf(light, 100)).toBe(0)
   })
+})
+
+test('a queue that is late because others have the processor does not count as an overload', () => {
+  const { changes, rounds } = create()
+  rounds(100, 0, 3 * MAX_MS, 2 * ROUND_MS)
+  expect(changes).toEqual([])
+  rounds(100, 0, 3 * MAX_MS + 1, 2 * ROUND_MS)
+  expect(changes).toEqual([true])
 })
 
 test('an owner whose work waits for seconds gets no more, whether or not the loop is overloaded', () => {
