@@ -1,16 +1,13 @@
-/** The token as it was sent, and the refusals that have to do with it. None repeats anything of what was sent. */
+/** Reads the token of a request. No refusal repeats a part of it. */
 import { type ErrorCode, type RefusalOptions, refuse } from '#contract'
 
-/** Longer ones are refused before anything is computed; with all their claims, tokens have some hundred characters. */
+/** In characters. Longer tokens are refused before any computation; usual ones have some hundred characters. */
 const LONGEST = 8192
 
 /** Three parts of base64url (RFC 7515, 7.1). */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/
 
-/**
- * From the raw headers: Node drops the second of two Authorization headers without a word, and a proxy before us may have
- * looked at that one.
- */
+/** Reads the raw headers: Node silently drops the second of two Authorization headers, and a proxy may have checked that one. */
 export function bearerToken(rawHeaders: readonly string[]): string {
   let value: string | undefined
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -32,7 +29,7 @@ export function bearerToken(rawHeaders: readonly string[]): string {
   return token
 }
 
-/** Whether the token says that it is of this issuer. Nothing is verified here. */
+/** Whether the token names this issuer. It is not verified here. */
 export function saysIssuer(rawHeaders: readonly string[], issuer: string): boolean {
   const at = rawHeaders.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'authorization')
   const token = at < 0 ? undefined : /^bearer +(\S.*)$/i.exec(rawHeaders[at + 1]!)?.[1]
@@ -45,9 +42,9 @@ export function saysIssuer(rawHeaders: readonly string[], issuer: string): boole
   }
 }
 
-/** Something that is no signed token at all. */
+/** The refusal of a text that is not a signed token. */
 export function malformed() {
-  const message = 'After Bearer must come one signed JWT of your identity provider: three parts with dots between them.'
+  const message = 'After Bearer, send one signed JWT of your identity provider: three parts separated by dots.'
   return unauthorized('malformed_api_key', { message })
 }
 
@@ -56,7 +53,7 @@ interface Unauthorized extends RefusalOptions {
   readonly isSent?: boolean
 }
 
-/** RFC 9110, 11.6.1 and RFC 6750, 3: an answer 401 says which scheme would do, and that the token will not. */
+/** A 401 with the authentication scheme, and whether the token is invalid (RFC 9110, 11.6.1; RFC 6750, 3). */
 export function unauthorized(code: ErrorCode, { isSent = true, ...options }: Unauthorized) {
   return refuse(code, {
     ...options,

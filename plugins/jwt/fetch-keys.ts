@@ -1,8 +1,8 @@
-/** Fetches a key set, with bounds for its time, its size and its shape. */
+/** Fetches a key set, with limits for its time and its size, and a check of its form. */
 import type { Jwks } from './jwks.ts'
 import { isForSignatures, whyUnusable } from './usable.ts'
 
-/** Real ones have some kilobytes. */
+/** Real key sets have some kilobytes. */
 const MAX_BYTES = 256 * 1024
 const MAX_KEYS = 100
 
@@ -15,11 +15,11 @@ interface Bounds {
 export interface FetchedKeys {
   readonly text: string
   readonly jwks: Jwks
-  /** The keys for signatures by which none can be checked: which, and why. */
+  /** The ignored keys for signatures, each with the reason. */
   readonly leftOut: readonly string[]
 }
 
-/** Rejects with a sentence for the log. A redirect is not followed: the address is a matter of trust. */
+/** Rejects with a sentence for the log. Follows no redirects, because the address is trusted. */
 export async function fetchKeys(url: string, { timeoutMs, signal }: Bounds): Promise<FetchedKeys> {
   const over = new AbortController()
   try {
@@ -32,13 +32,13 @@ export async function fetchKeys(url: string, { timeoutMs, signal }: Bounds): Pro
     const text = await readBounded(response)
     return { text, ...toJwks(text) }
   } finally {
-    // Whatever is still coming of an answer that is not wanted.
+    // Ends the rest of an answer that is not read.
     over.abort()
   }
 }
 
 async function readBounded({ body }: Response): Promise<string> {
-  // Room for all of it: an array for each chunk would take hundreds of bytes, however short the chunk is.
+  // One buffer for the whole answer: an array of chunks would need hundreds of bytes for each, however short it is.
   const bytes = Buffer.alloc(MAX_BYTES)
   let size = 0
   for await (const chunk of body ?? []) {
@@ -49,7 +49,7 @@ async function readBounded({ body }: Response): Promise<string> {
   return bytes.toString('utf8', 0, size)
 }
 
-/** Throws when it holds nothing by which a signature could be checked: such an answer must not take the place of a good one. */
+/** Throws if no key can check signatures: such an answer must not replace a good one. */
 function toJwks(text: string): Omit<FetchedKeys, 'text'> {
   let value: unknown
   try {
@@ -58,7 +58,8 @@ function toJwks(text: string): Omit<FetchedKeys, 'text'> {
     throw new Error('the answer is not JSON')
   }
   const keys: unknown = (value as { keys?: unknown } | null)?.keys
-  if (!Array.isArray(keys) || keys.length > MAX_KEYS) throw new Error(`the answer is no set of up to ${MAX_KEYS} keys`)
+  if (!Array.isArray(keys) || keys.length > MAX_KEYS)
+    throw new Error(`the answer is not a set of at most ${MAX_KEYS} keys`)
   const usable: Jwks['keys'][number][] = []
   const leftOut: string[] = []
   for (const [i, key] of keys.entries()) {

@@ -1,8 +1,8 @@
-/** Whom the claims of a token stand for. The token has been checked: what is missing now is the provider's matter. */
+/** The caller that the claims of a verified token identify. */
 import { createHash } from 'node:crypto'
 import { type Account, type Key, refuse } from '#contract'
 
-/** The settings that say which claims mean what. */
+/** The settings that name claims. */
 export interface ClaimSettings {
   readonly issuer: string
   readonly account?: string
@@ -10,14 +10,14 @@ export interface ClaimSettings {
   readonly key_claim: string
   readonly models_claim?: string
   readonly plan_claim?: string
-  /** From the values of that claim to plans; the first that a token has counts. */
+  /** Plans by values of that claim. If a token has several, the first one here counts. */
   readonly plans?: Readonly<Record<string, string>>
   readonly plan?: string
 }
 
-/** The part of a token that is kept. It cannot authenticate a request. */
+/** The part of a token that is cached. It cannot authenticate a request. */
 export interface Identity {
-  /** Stands for the caller as the id of a key does. */
+  /** Identifies the caller as the id of a key does. */
   readonly keyId: string
   readonly name: string
   /** Name or id of the account. */
@@ -33,13 +33,13 @@ export interface Identity {
 
 export type Claims = Readonly<Record<string, unknown>>
 
-/** As the ledger takes names: no control characters, no halves of characters. */
+/** Names that the ledger accepts: no control characters, no lone surrogates. */
 const NAME = /^[^\p{C}]{1,200}$/u
 const MAX_MODELS = 1000
 
-/** Reads the claims as the settings say; throws the refusal when one that is needed is not there. */
+/** Reads the claims that the settings name. Throws a refusal if a required one is missing. */
 export function createReader(settings: ClaimSettings): (claims: Claims) => Identity {
-  // Two providers may both know somebody as "1".
+  // Two providers may both have a user "1".
   const issuerTag = createHash('sha256').update(settings.issuer).digest('hex').slice(0, 8)
   const { account, account_claim, key_claim, models_claim } = settings
   return claims => {
@@ -57,19 +57,19 @@ export function createReader(settings: ClaimSettings): (claims: Claims) => Ident
   }
 }
 
-/** The fact `key`: no row of the store has it, and the ledger needs none. */
+/** The fact `key`. It has no row in the store. */
 export function keyOf({ keyId, name, models, issuedAt, expiresAt }: Identity, account: Account): Key {
   return { id: keyId, accountId: account.id, name, models, createdAt: issuedAt, expiresAt, revokedAt: null }
 }
 
-/** The account as this request has it: with the plan of the token. */
+/** The account with the plan of the token. */
 export function withPlan(account: Account, { plan }: Identity): Account {
   return plan === null || plan === account.plan ? account : { ...account, plan }
 }
 
 const MAX_GROUPS = 1000
 
-/** The plan that the token says, by the map of the settings where there is one; else the plan of the settings. */
+/** The plan of the token, mapped by the settings if they have a map; else the plan of the settings. */
 function planIn(claims: Claims, { plan_claim, plans, plan }: ClaimSettings): string | null {
   if (plan_claim === undefined) return plan ?? null
   const value = Object.hasOwn(claims, plan_claim) ? claims[plan_claim] : undefined
@@ -93,7 +93,7 @@ function planIn(claims: Claims, { plan_claim, plans, plan }: ClaimSettings): str
   })
 }
 
-/** Later steps get the same object for each request of the token. */
+/** Frozen, because all requests of a token share the object. */
 function frozen<Value>(value: Value): Value {
   if (typeof value !== 'object' || value === null) return value
   for (const each of Object.values(value)) frozen(each)
@@ -106,7 +106,7 @@ function nameIn(claims: Claims, claim: string, whom: string): string {
   throw refuse('forbidden', { message: `The token has no claim ${JSON.stringify(claim)} with the name of ${whom}.` })
 }
 
-/** A list, or words with spaces between them, as `scope` has them (RFC 8693, 4.2). */
+/** A list, or words separated by spaces, as in `scope` (RFC 8693, 4.2). */
 function modelsIn(claims: Claims, claim: string): readonly string[] {
   const value = Object.hasOwn(claims, claim) ? claims[claim] : undefined
   const models = typeof value === 'string' ? value.split(' ').filter(word => word !== '') : value

@@ -30,7 +30,7 @@ afterAll(() => store.close())
 const INLINE = { keys: [rsa.jwk, elliptic.jwk, edwards.jwk] }
 const SETTINGS = { issuer: ISSUER, audience: AUDIENCE, jwks: INLINE, account_claim: 'tenant' }
 
-/** One step with keys written out; what it logs is collected. */
+/** One step with keys in its settings; collects its log. */
 function gate(settings: Readonly<Record<string, unknown>> = {}) {
   const logged: string[] = []
   const write = (fields: object, message: string) => void logged.push(JSON.stringify(fields) + message)
@@ -50,10 +50,10 @@ describe('settings', () => {
   test.each<[string, Record<string, unknown>]>([
     ['no issuer', { issuer: undefined }],
     ['no audience', { audience: undefined }],
-    ['an audience of nobody', { audience: [] }],
+    ['an empty audience', { audience: [] }],
     ['no keys', { jwks: undefined }],
     ['an empty set', { jwks: { keys: [] } }],
-    ['a set that is none', { jwks: { key: rsa.jwk } }],
+    ['a set without `keys`', { jwks: { key: rsa.jwk } }],
     ['plain HTTP', { jwks: 'http://identity.example/keys' }],
     ['plain HTTP to a name that begins like this machine', { jwks: 'http://localhost.example/keys' }],
     ['a password in the address', { jwks: 'https://me:secret@identity.example/keys' }],
@@ -63,12 +63,12 @@ describe('settings', () => {
     ['a shared secret as an algorithm', { algorithms: ['HS256'] }],
     ['the algorithm none', { algorithms: ['none'] }],
     ['no algorithm', { algorithms: [] }],
-    ['nobody who pays', { account_claim: undefined }],
-    ['two who pay', { account: 'ada' }],
+    ['no account', { account_claim: undefined }],
+    ['two accounts', { account: 'ada' }],
     ['a tolerance of a day', { clock_tolerance: '24h' }],
-    ['a timeout beyond the patience for steps', { timeout: '1m' }],
+    ['a timeout above that of a step', { timeout: '1m' }],
     ['an unknown name', { issuers: [ISSUER] }],
-    ['plans without the claim that they map', { plans: { a: 'pro' } }],
+    ['plans without `plan_claim`', { plans: { a: 'pro' } }],
     ['no plans', { plan_claim: 'groups', plans: {} }],
     ['a plan without a name', { plan: '' }],
   ])('%s is refused', (_name, settings) => {
@@ -76,21 +76,21 @@ describe('settings', () => {
   })
 
   test.each<[string, object, string]>([
-    ['a short RSA key', weakJwk(), 'it has 1024 bits, and 2048 are the least'],
-    ['an RSA key without numbers', { kty: 'RSA' }, 'it is no public key of the family RSA'],
-    ['an RSA key that is junk', { kty: 'RSA', n: '!!!', e: 'AQAB' }, 'it has 0 bits'],
-    ['a point on no curve', { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA' }, 'it is no public key of the family EC'],
-    ['an unknown curve', { kty: 'EC', crv: 'secp256k1', x: 'AA', y: 'AA' }, 'its crv is none of P-256'],
+    ['a short RSA key', weakJwk(), 'it has 1024 bits, and the minimum is 2048'],
+    ['an RSA key without numbers', { kty: 'RSA' }, 'it is not a public key of the family RSA'],
+    ['an RSA key of junk', { kty: 'RSA', n: '!!!', e: 'AQAB' }, 'it has 0 bits'],
+    ['a point on no curve', { kty: 'EC', crv: 'P-256', x: 'AA', y: 'AA' }, 'it is not a public key of the family EC'],
+    ['an unknown curve', { kty: 'EC', crv: 'secp256k1', x: 'AA', y: 'AA' }, 'its crv is not P-256'],
     ['a key for agreements', { kty: 'OKP', crv: 'X25519', x: 'AA' }, 'its crv is not Ed25519'],
-  ])('%s among keys written out is refused at load', (_name, jwk, why) => {
+  ])('%s in the configuration is refused at load', (_name, jwk, why) => {
     expect(() => gate({ jwks: { keys: [rsa.jwk, jwk] } })).toThrow(
-      `/jwks/keys/1: this key can check no signature: ${why}`,
+      `/jwks/keys/1: this key cannot check signatures: ${why}`,
     )
-    // What is for encryption is no business of this step.
+    // This step ignores keys for encryption.
     expect(() => gate({ jwks: { keys: [rsa.jwk, { ...jwk, use: 'enc' }] } })).not.toThrow()
   })
 
-  test('have defaults, and take the addresses that they should', () => {
+  test('have defaults, and accept valid addresses', () => {
     for (const jwks of [
       'https://id.example/a?b=c',
       'https://id.example',
@@ -112,7 +112,7 @@ describe('settings', () => {
   })
 })
 
-describe('what is no token', () => {
+describe('not a token', () => {
   test.each<[string, string[], string, number]>([
     ['nothing', [], 'missing_api_key', 401],
     ['an empty header', [''], 'missing_api_key', 401],
@@ -123,7 +123,7 @@ describe('what is no token', () => {
     ['two parts', ['Bearer YQ.YQ'], 'malformed_api_key', 401],
     ['five parts, as encrypted ones have', ['Bearer a.b.c.d.e'], 'malformed_api_key', 401],
     ['parts that are not base64url', ['Bearer a+.b/.c='], 'malformed_api_key', 401],
-    ['parts that are no JSON', ['Bearer YQ.YQ.YQ'], 'malformed_api_key', 401],
+    ['parts that are not JSON', ['Bearer YQ.YQ.YQ'], 'malformed_api_key', 401],
     ['two tokens', ['Bearer a.b.c a.b.c'], 'malformed_api_key', 401],
     ['a huge one', [`Bearer ${'a'.repeat(4000)}.${'b'.repeat(4000)}.${'c'.repeat(4000)}`], 'malformed_api_key', 401],
   ])('%s', async (_name, headers, code, status) => {
@@ -144,14 +144,34 @@ describe('a token that is refused', () => {
     return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`
   }
   test.each<[string, () => string | Promise<string>, string, string]>([
-    ['the algorithm none', () => `${part({ alg: 'none' })}.${claims()}.YQ`, 'invalid_api_key', 'signature, its key or'],
-    ['HS256 with the public key as the secret', () => symmetric(publicPem), 'invalid_api_key', 'its algorithm'],
-    ['HS256 with the modulus as the secret', () => symmetric(String(rsa.jwk['n'])), 'invalid_api_key', 'its algorithm'],
-    ['an algorithm that is not allowed', () => good({}, { alg: 'RS512' }), 'invalid_api_key', 'its algorithm'],
+    [
+      'the algorithm none',
+      () => `${part({ alg: 'none' })}.${claims()}.YQ`,
+      'invalid_api_key',
+      'signature is wrong, or its key',
+    ],
+    [
+      'HS256 with the public key as the secret',
+      () => symmetric(publicPem),
+      'invalid_api_key',
+      'its algorithm is unknown',
+    ],
+    [
+      'HS256 with the modulus as the secret',
+      () => symmetric(String(rsa.jwk['n'])),
+      'invalid_api_key',
+      'its algorithm is unknown',
+    ],
+    [
+      'an algorithm that is not allowed',
+      () => good({}, { alg: 'RS512' }),
+      'invalid_api_key',
+      'its algorithm is unknown',
+    ],
     ['no algorithm', () => `${part({})}.${claims()}.YQ`, 'malformed_api_key', 'one signed JWT'],
     ['a key of another kind', () => good({}, { kid: 'ec-1' }), 'invalid_api_key', 'its key'],
-    ['a key that nobody knows', () => good({}, { kid: 'other' }), 'invalid_api_key', 'its key'],
-    ['the signature of a stranger', () => good({}, {}, stranger), 'invalid_api_key', 'its signature'],
+    ['an unknown key', () => good({}, { kid: 'other' }), 'invalid_api_key', 'its key'],
+    ['the signature of another key', () => good({}, {}, stranger), 'invalid_api_key', 'its signature'],
     [
       'a stranger that brings its key',
       () => good({}, { jwk: stranger.jwk }, stranger),
@@ -159,7 +179,7 @@ describe('a token that is refused', () => {
       'its signature',
     ],
     [
-      'a condition that nobody knows',
+      'an unknown critical extension',
       () => good({}, { crit: ['x'], x: 1 }).catch(() => crit()),
       'invalid_api_key',
       'not accepted',
@@ -168,7 +188,7 @@ describe('a token that is refused', () => {
       'another issuer',
       () => good({ iss: 'https://other.example' }),
       'invalid_api_key',
-      'claim "iss" of the token is not',
+      'claim "iss" of the token does not',
     ],
     ['an issuer with a slash more', () => good({ iss: `${ISSUER}/` }), 'invalid_api_key', 'claim "iss"'],
     ['no issuer', () => good({ iss: undefined }), 'invalid_api_key', 'has no claim "iss"'],
@@ -180,13 +200,13 @@ describe('a token that is refused', () => {
     ['expired', () => good({ exp: now() - 31 }), 'expired_api_key', 'has expired. Get a new one'],
     ['not valid yet', () => good({ nbf: now() + 31 }), 'invalid_api_key', 'not valid yet'],
     ['a claim that was changed', async () => changed(await good()), 'invalid_api_key', 'its signature'],
-    ['nobody', () => good({ sub: undefined }), 'forbidden', 'no claim "sub" with the name of the caller'],
+    ['no caller', () => good({ sub: undefined }), 'forbidden', 'no claim "sub" with the name of the caller'],
     ['a caller that is a number', () => good({ sub: 7 }), 'forbidden', 'no claim "sub"'],
     ['a caller with a line break', () => good({ sub: 'a\nb' }), 'forbidden', 'no claim "sub"'],
     ['a caller with a long name', () => good({ sub: 'a'.repeat(201) }), 'forbidden', 'no claim "sub"'],
     ['no account', () => good({ tenant: undefined }), 'forbidden', 'no claim "tenant" with the name of an account'],
     ['two accounts', () => good({ tenant: ['ada', 'cold'] }), 'forbidden', 'no claim "tenant"'],
-    ['an unknown account', () => good({ tenant: 'eve' }), 'forbidden', 'there is no account for it'],
+    ['an unknown account', () => good({ tenant: 'eve' }), 'forbidden', 'its account does not exist here'],
     ['a frozen account', () => good({ tenant: 'cold' }), 'account_frozen', 'frozen'],
   ])('%s', async (_name, make, code, words) => {
     const token = await make()
@@ -196,12 +216,12 @@ describe('a token that is refused', () => {
     expect(refusal).toMatchObject({ code })
     expect(refusal!.message).toContain(words)
     expect([exchange.key, exchange.account]).toEqual([undefined, undefined])
-    const told = JSON.stringify([refusal!.message, refusal!.headers, refusal!.detail, exchange.trail, logged])
-    for (const secret of token.split('.')) if (secret.length > 8) expect(told).not.toContain(secret)
+    const shown = JSON.stringify([refusal!.message, refusal!.headers, refusal!.detail, exchange.trail, logged])
+    for (const secret of token.split('.')) if (secret.length > 8) expect(shown).not.toContain(secret)
     expect(refusal!.cause).toBeUndefined()
   })
 
-  /** The library does not sign such a one. */
+  /** jose does not sign such a token. */
   function crit(): string {
     return `${part({ alg: 'RS256', kid: 'rsa-1', crit: ['x'], x: 1 })}.${claims()}.YQ`
   }
@@ -211,7 +231,7 @@ describe('a token that is refused', () => {
     return `${head}.${part({ iss: ISSUER, aud: AUDIENCE, sub: 'bob', tenant: 'ada', exp: now() + 3600 })}.${signature}`
   }
 
-  test('one that is too long, however good it is', async () => {
+  test('a valid token that is too long', async () => {
     const { refusal } = await gate().send(await good({ groups: 'a'.repeat(8_000) }))
     expect(refusal).toMatchObject({ code: 'malformed_api_key', message: 'The token is longer than 8192 characters.' })
     expect((await gate().send(await good({ groups: 'a'.repeat(4_000) }))).refusal).toBeNull()
@@ -224,13 +244,13 @@ describe('a token that is refused', () => {
   })
 })
 
-describe('a token that is good', () => {
+describe('a valid token', () => {
   test.each<[string, () => Promise<string>]>([
     ['with RSA', () => good()],
     ['with an elliptic curve', () => good({}, {}, elliptic)],
     ['with an Edwards curve', () => good({}, {}, edwards)],
     ['without the name of its key', () => good({}, { kid: undefined })],
-    ['for several, of whom we are one', () => good({ aud: ['mail', AUDIENCE] })],
+    ['with several audiences', () => good({ aud: ['mail', AUDIENCE] })],
     ['expired by a clock that is ahead', () => good({ exp: Math.floor(clock.time / 1000) - 29 })],
     ['not valid yet by a clock that is behind', () => good({ nbf: Math.floor(clock.time / 1000) + 30 })],
     ['with the id of the account', () => good({ tenant: adaId })],
@@ -242,7 +262,7 @@ describe('a token that is good', () => {
     expect(exchange.key).toMatchObject({ accountId: adaId, name: 'alice', models: null, revokedAt: null })
   })
 
-  test('of several keys without names, any that is known does', async () => {
+  test('of several keys without names, each is tried', async () => {
     const [one, two, three] = [createSigner('ES256'), createSigner('ES256'), createSigner('ES256')]
     const { send } = gate({ jwks: { keys: [one.jwk, two.jwk] } })
     expect((await send(await good({}, {}, one))).refusal).toBeNull()
@@ -265,7 +285,7 @@ describe('a token that is good', () => {
     expect(ids[3]).toMatch(/:ci$/)
   })
 
-  test('pays with the account of the step, when it names one', async () => {
+  test('uses the account of the settings, if there is one', async () => {
     const step = gate({ account: 'ada', account_claim: undefined })
     expect((await step.send(await good({ tenant: undefined }))).exchange.account!.name).toBe('ada')
   })
@@ -288,7 +308,7 @@ describe('a token that is good', () => {
     else expect(refusal).toMatchObject({ code: 'forbidden' })
   })
 
-  test('sent again is known, until it expires, or its account is frozen', async () => {
+  test('is cached until it expires, or until its account is frozen', async () => {
     const { send } = gate()
     const token = await good({ exp: Math.floor(clock.time / 1000) + 60 })
     expect((await send(token)).refusal).toBeNull()
@@ -334,7 +354,13 @@ describe('the plan of a token', () => {
       'No value of the claim "groups" of the token has a plan here.',
     ],
     ['no group', MAP, { groups: [] }, 'forbidden', 'has a plan here'],
-    ['a group called as something of every object', MAP, { groups: ['constructor'] }, 'forbidden', 'has a plan here'],
+    [
+      'a group with the name of a member of each object',
+      MAP,
+      { groups: ['constructor'] },
+      'forbidden',
+      'has a plan here',
+    ],
     ['several plans', { plan_claim: 'plan' }, { plan: ['pro', 'free'] }, 'forbidden', 'names several plans'],
     ['a plan that is not declared', { plan_claim: 'plan' }, { plan: 'gold' }, 'plan_not_declared', '"gold"'],
     [
@@ -373,15 +399,15 @@ describe('the plan of a token', () => {
     expect(exchange.account).toMatchObject({ id: adaId, plan })
   })
 
-  test('any name is one where none are declared', async () => {
+  test('without declared plans any name is accepted', async () => {
     const { exchange } = await run({ plan_claim: 'plan' }, { plan: 'gold' }, createPlans({ plans: null }))
     expect(exchange.account).toMatchObject({ plan: 'gold' })
   })
 
-  test('groups that are whole numbers have no order, which is said', () => {
+  test('groups that are whole numbers cause a warning, because they have no order', () => {
     const check = jwt.check as unknown as (settings: object) => readonly object[]
     expect(check({ jwks: INLINE, plans: { '7': 'pro' } })).toEqual([])
-    const message = 'the order of plans counts, and that of a whole number such as 7 is not kept'
+    const message = 'the order of plans matters, and a whole number such as 7 loses its place'
     expect(check({ jwks: INLINE, plans: { staff: 'pro', '7': 'free' } })).toEqual([{ at: '/plans/7', message }])
   })
 })
@@ -395,7 +421,7 @@ test('later steps see all claims, and cannot change them', async () => {
   expect(Object.isFrozen(exchange.claims!['team'])).toBe(true)
 })
 
-test('by the issuer it recognizes its own tokens, without verifying them', async () => {
+test('recognizes its tokens by their issuer, without verifying them', async () => {
   const step = jwt.create(readSettings(jwt, SETTINGS) as never, { accounts, clock, log: SILENT } as never, {
     policy: 'test',
     id: 'jwt',

@@ -1,6 +1,6 @@
 /**
- * Who is asking, by the word of an identity provider: lets in people and services that carry its signed token (a JWT,
- * RFC 7519) in place of a gateway key, and gives the facts `key` and `account` as `api-key` does.
+ * Authenticates people and services by the signed token of an identity provider (a JWT, RFC 7519) in place of a gateway key. Gives the
+ * facts `key` and `account`, as `api-key` does.
  */
 import { type Accounts, definePlugin, refuse, type SettingsProblem, unit } from '#contract'
 import { bearerToken, saysIssuer } from './bearer.ts'
@@ -21,13 +21,13 @@ interface Settings extends ClaimSettings {
   readonly timeout: number
 }
 
-/** With a public key to check them by. The others are checked by what signs them, which a gateway should not have. */
+/** Algorithms with public keys. The others need the secret that signs, which a gateway should not have. */
 const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ]
 
-/** An address without a name and a password in it; plain HTTP only where nobody else is on the way. */
+/** An address without user and password; plain HTTP on the same machine only. */
 const KEYS_URL = '^(https://[^\\s/?#@]+|http://(localhost|127(\\.\\d{1,3}){3}|\\[::1\\])(:\\d{1,5})?)([/?][^\\s#]*)?$'
 
 const duration = (from: string, to: string, standard: string, description: string) => ({
@@ -41,7 +41,7 @@ const claim = (description: string) => ({ type: 'string', minLength: 1, maxLengt
 
 export default definePlugin({
   name: 'jwt',
-  description: 'Checks the token of an identity provider and finds whose it is; refuses everyone else.',
+  description: 'Authenticates with the token of an identity provider.',
   needsBody: false,
   critical: true,
   gives: ['key', 'account', 'claims'],
@@ -57,13 +57,13 @@ export default definePlugin({
       properties: { account_claim: { refused: 'account_claim and account exclude each other; choose one of them' } },
     },
     properties: {
-      issuer: { type: 'string', minLength: 1, description: 'Who must have issued a token: its `iss`, exactly.' },
+      issuer: { type: 'string', minLength: 1, description: 'The exact `iss` of a token.' },
       audience: {
         type: ['string', 'array'],
         minLength: 1,
         items: { type: 'string', minLength: 1 },
         minItems: 1,
-        description: 'For whom a token must be: its `aud` names this, or one of these.',
+        description: 'The `aud` of a token must have this value, or one of these.',
       },
       jwks: {
         type: ['string', 'object'],
@@ -86,7 +86,7 @@ export default definePlugin({
             },
           },
         },
-        description: "The provider's public keys: the address of its key set, or `keys` written out.",
+        description: "The provider's public keys: the address of its key set, or the `keys` themselves.",
       },
       algorithms: {
         type: 'array',
@@ -94,36 +94,43 @@ export default definePlugin({
         minItems: 1,
         uniqueItems: true,
         default: ['RS256', 'PS256', 'ES256', 'EdDSA'],
-        description: 'How a token may be signed. All have public keys; tokens with shared secrets are never taken.',
+        description: 'Allowed algorithms. All have public keys; tokens with shared secrets are never accepted.',
       },
-      account: claim('The account that pays for everyone whom this step lets in: its name or id.'),
-      account_claim: claim('The claim that names the account, by name or id. Only the provider may be able to set it.'),
+      account: claim('The account of all callers, by name or id.'),
+      account_claim: claim(
+        'The claim with the account, by name or id. Callers must not be able to set it at the provider.',
+      ),
       key_claim: {
-        ...claim('The claim that stands for the caller in limits, usage and receipts, as a key does.'),
+        ...claim('The claim that identifies the caller in limits, usage and receipts, as a key does.'),
         default: 'sub',
       },
-      models_claim: claim('The claim that lists the models which the caller may use. Left out: every public one.'),
+      models_claim: claim('The claim with the models that the caller may use. Default: all public models.'),
       plan_claim: claim(
-        "The claim that names the caller's plan, or a group that `plans` maps to one: a text or a list of texts.",
+        "The claim with the caller's plan, or with groups that `plans` maps to one: a text or a list of texts.",
       ),
       plans: {
         type: 'object',
         minProperties: 1,
         additionalProperties: { type: 'string', minLength: 1, description: 'The name of a plan.' },
         description:
-          'The plan of each value that `plan_claim` may have. The first one in this order that the token has counts.',
+          'The plan for each value of `plan_claim`. If a token has several of them, the first in this order counts.',
       },
       plan: {
         type: 'string',
         minLength: 1,
         description:
-          'The plan of callers to whom `plan_claim` gives none. Without `plan_claim`: of all callers. Left out: such tokens are refused; without `plan_claim`, the plan of the account.',
+          'The plan of callers without one from `plan_claim`; without `plan_claim`, of all callers. If this is missing, `plan_claim` is required in tokens; without `plan_claim`, the plan of the account counts.',
       },
-      clock_tolerance: duration('0s', '5m', '30s', "How far the provider's clock may be from this one."),
-      refresh: duration('30s', '24h', '10m', 'The key set is fetched again after so long.'),
-      keep: duration('1m', '30d', '24h', 'How long it is used while the provider cannot be reached.'),
-      cooldown: duration('1s', '10m', '30s', 'A token with an unknown key makes it be fetched again at most so often.'),
-      timeout: duration('100ms', '5s', '3s', 'How long a fetch may take.'),
+      clock_tolerance: duration(
+        '0s',
+        '5m',
+        '30s',
+        'The maximum difference between the clocks of the provider and the gateway.',
+      ),
+      refresh: duration('30s', '24h', '10m', 'The time after which the key set is fetched again.'),
+      keep: duration('1m', '30d', '24h', 'The maximum age of a key set while the provider cannot be reached.'),
+      cooldown: duration('1s', '10m', '30s', 'The minimum time between two fetches for tokens with an unknown key.'),
+      timeout: duration('100ms', '5s', '3s', 'The maximum time of a fetch.'),
     },
   },
   check: ({ jwks, plans }: Settings) => [...complaintsAbout(jwks), ...unorderedPlans(plans)],
@@ -152,7 +159,7 @@ export default definePlugin({
         ctx.exchange.give('key', keyOf(identity, account))
         ctx.exchange.give('account', account)
         ctx.exchange.give('claims', identity.claims)
-        // Behind the facts: the log then shows who it is.
+        // After the facts, so that the log has the caller of a refusal.
         plans.of(account)
       },
       takes: rawHeaders => saysIssuer(rawHeaders, settings.issuer),
@@ -161,19 +168,19 @@ export default definePlugin({
   },
 })
 
-/** JavaScript orders keys that are whole numbers by size, and puts them first. */
+/** JavaScript sorts keys that are whole numbers, and puts them first. */
 function unorderedPlans(plans: Settings['plans'] = {}): SettingsProblem[] {
   const values = Object.keys(plans)
   const number = values.length < 2 ? undefined : values.find(value => /^\d+$/.test(value))
   if (number === undefined) return []
-  const message = `the order of plans counts, and that of a whole number such as ${number} is not kept`
+  const message = `the order of plans matters, and a whole number such as ${number} loses its place`
   return [{ at: `/plans/${number}`, message }]
 }
 
-/** Asked for each request, so that a freeze holds from the next one on. */
+/** Read for each request, so that a freeze takes effect with the next one. */
 async function payer(accounts: Accounts, { account: name }: Identity) {
   const account = await accounts.find(name)
-  if (!account) throw refuse('forbidden', { message: 'The token is good, but there is no account for it here.' })
+  if (!account) throw refuse('forbidden', { message: 'The token is valid, but its account does not exist here.' })
   if (account.frozen) throw refuse('account_frozen')
   return account
 }

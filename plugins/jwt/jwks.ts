@@ -1,5 +1,3 @@
-/** A set of public keys (RFC 7517). */
-
 /** A JSON Web Key Set (RFC 7517, 5). */
 export interface Jwks {
   readonly keys: readonly Readonly<Record<string, unknown>>[]

@@ -22,7 +22,7 @@ beforeAll(() => {
 beforeEach(async () => void (provider = await serveKeys(one)))
 afterEach(() => provider.close())
 
-/** A gateway's worth of time and log; `step` is what a (re)load makes of the policy. Only a test of the timeout has a short one. */
+/** A clock and a log; `step` loads the policy once more. Only the test of the timeout has a short one. */
 function gateway(url = provider.url, timeoutMs = 5_000) {
   const clock = { time: Date.UTC(2026, 0, 1), now: () => clock.time }
   const logged: Record<string, unknown>[] = []
@@ -40,7 +40,7 @@ function gateway(url = provider.url, timeoutMs = 5_000) {
 
 const codeOf = ({ refusal }: { readonly refusal: { readonly code: string } | null }) => refusal?.code ?? null
 
-describe('a provider that gives no keys', () => {
+describe('a provider without usable keys', () => {
   type Answer = Parameters<typeof provider.answer>[0]
   const endless: Answer = (_request, response) => {
     response.writeHead(200)
@@ -56,22 +56,22 @@ describe('a provider that gives no keys', () => {
   }
   test.each<[string, Answer, RegExp]>([
     ['fails', json({ error: 'no' }, 500), /^status 500$/],
-    ['answers without a word', json('', 204), /^status 204$/],
-    ['sends elsewhere', elsewhere, /redirect/],
+    ['answers with status 204', json('', 204), /^status 204$/],
+    ['redirects', elsewhere, /redirect/],
     ['sends a page', json('<html>sign in</html>'), /not JSON/],
     ['sends nothing', json(''), /not JSON/],
-    ['sends null', json(null), /no set of up to 100 keys/],
-    ['sends a list', json([]), /no set of/],
+    ['sends null', json(null), /not a set of at most 100 keys/],
+    ['sends a list', json([]), /not a set of/],
     ['sends no keys', json({ keys: [] }), /no public key for signatures/],
-    ['sends keys that are none', json({ keys: [null, 1, 'a'] }), /no public key/],
+    ['sends keys that are not objects', json({ keys: [null, 1, 'a'] }), /no public key/],
     ['sends keys for encryption', json({ keys: [{ kty: 'EC', use: 'enc' }] }), /no public key/],
     ['sends shared secrets', json({ keys: [{ kty: 'oct', k: 'c2VjcmV0' }] }), /no public key/],
     ['sends a short key', json({ keys: [weakJwk()] }), /no public key for signatures \(keys\[0\]: it has 1024 bits/],
-    ['sends too many keys', json({ keys: Array(101).fill({ kty: 'EC' }) }), /no set of/],
+    ['sends too many keys', json({ keys: Array(101).fill({ kty: 'EC' }) }), /not a set of/],
     ['sends without end', endless, /longer than 262144 bytes/],
     ['does not answer', () => {}, /aborted due to timeout/],
     ['stops in the middle', (_, response) => void response.writeHead(200).write('{"keys":['), /aborted due to timeout/],
-    ['hangs up', request => void request.socket.destroy(), /fetch failed: /],
+    ['closes the connection', request => void request.socket.destroy(), /fetch failed: /],
   ])('%s: 503, and the log says why', async (_name, answer, why) => {
     provider.answer(answer)
     const { logged, step, token } = gateway(provider.url, why.source.includes('timeout') ? 200 : 5_000)
@@ -86,7 +86,7 @@ describe('a provider that gives no keys', () => {
     expect(JSON.stringify(logged)).not.toContain('/keys')
   })
 
-  test('is asked again after a pause, however many ask, and then everything is well', async () => {
+  test('is asked again after a pause, once for all callers, and then tokens are accepted', async () => {
     provider.answer(json({}, 503))
     const { clock, step, token } = gateway()
     const send = step()
@@ -104,7 +104,7 @@ describe('a provider that gives no keys', () => {
     expect(provider.asked()).toBe(2)
   })
 
-  test('later: its keys are used on for as long as `keep` says, and an unknown key cannot be judged', async () => {
+  test('that fails later: its keys stay in use for `keep`, and a token with an unknown key gets a 503', async () => {
     const { clock, step, token, logged } = gateway()
     const send = step()
     expect(codeOf(await send(await token(one)))).toBeNull()
@@ -120,7 +120,7 @@ describe('a provider that gives no keys', () => {
     expect(codeOf(await send(await token(one)))).toBeNull()
   })
 
-  test('sends garbage after good keys: they stay', async () => {
+  test('that sends garbage after good keys: the good ones stay in use', async () => {
     const { clock, step, token, logged } = gateway()
     const send = step()
     expect(codeOf(await send(await token(one)))).toBeNull()
@@ -131,18 +131,18 @@ describe('a provider that gives no keys', () => {
     expect(codeOf(await send(await token(one)))).toBeNull()
   })
 
-  test('is down when the configuration is reloaded: nobody is locked out', async () => {
+  test('that is down at a reload: callers are not locked out', async () => {
     const { step, token } = gateway()
     expect(codeOf(await step()(await token(one)))).toBeNull()
     provider.answer(json({}, 503))
     expect(codeOf(await step()(await token(one)))).toBeNull()
-    // Another gateway knows nothing of it.
+    // Another gateway has a memory of its own.
     expect(codeOf(await gateway().step()(await token(one)))).toBe('overloaded')
   })
 })
 
-describe('keys that can check nothing', () => {
-  test('are left out and named once in the log; the others hold, and who names a bad one is refused', async () => {
+describe('keys that cannot check signatures', () => {
+  test('are ignored and logged once; the others work, and a token that names an ignored key is refused', async () => {
     const bad = [
       { ...weakJwk('short'), alg: 'ES256' },
       weakJwk('weak'),
@@ -161,7 +161,7 @@ describe('keys that can check nothing', () => {
     }
     const fetches = provider.asked()
     await until(async () => {
-      // Each time, because a fetch that is still on its way counts from when it arrives.
+      // Each time, because a pending fetch counts from its end.
       clock.time += 600_000
       await send(await token(one))
       expect(provider.asked()).toBeGreaterThanOrEqual(fetches + 2)
@@ -170,22 +170,22 @@ describe('keys that can check nothing', () => {
       {
         jwks: new URL(provider.url).host,
         left_out: [
-          'keys[0]: it has 1024 bits, and 2048 are the least',
-          'keys[1]: it has 1024 bits, and 2048 are the least',
-          'keys[2]: it is no public key of the family EC',
+          'keys[0]: it has 1024 bits, and the minimum is 2048',
+          'keys[1]: it has 1024 bits, and the minimum is 2048',
+          'keys[2]: it is not a public key of the family EC',
           'keys[3]: it has a part of a private key',
         ],
-        message: "keys of the identity provider's set can check no signature and are left out",
+        message: 'ignoring keys of the identity provider that cannot check signatures',
       },
     ])
   })
 
   test.each([
-    ['an exponent of nothing', { e: 'AA' }],
-    ['an exponent of one', { e: 'AQ' }],
+    ['an exponent of 0', { e: 'AA' }],
+    ['an exponent of 1', { e: 'AQ' }],
     ['an even exponent', { e: 'BA' }],
     ['a number of 32768 bits', { n: Buffer.alloc(4096, 255).toString('base64url') }],
-  ])('%s is no bug of this step', async (_name, part) => {
+  ])('%s causes a refusal, not an error', async (_name, part) => {
     const rsa = createSigner('RS256', 'rsa')
     provider.answer(json({ keys: [{ ...rsa.jwk, ...part }] }))
     const { step, token } = gateway()
@@ -195,7 +195,7 @@ describe('keys that can check nothing', () => {
 })
 
 describe('keys that change', () => {
-  test('a new one is fetched when a token names it; nobody can make it be fetched again and again', async () => {
+  test('a new key is fetched when a token names it, at most once in a cooldown', async () => {
     const { clock, step, token } = gateway()
     const send = step()
     expect(codeOf(await send(await token(two)))).toBe('invalid_api_key')
@@ -213,7 +213,7 @@ describe('keys that change', () => {
     expect(provider.asked()).toBe(2)
   })
 
-  test('one without a name is fetched when the signature does not fit', async () => {
+  test('a new key without a name is fetched when a signature does not fit', async () => {
     provider.serve(nameless)
     const { clock, step, token } = gateway()
     const send = step()
@@ -222,13 +222,13 @@ describe('keys that change', () => {
     provider.serve(next)
     clock.time += 30_000
     expect(codeOf(await send(await token(next)))).toBeNull()
-    // By a key that is there the signature is wrong, also when nobody can be asked.
+    // The signature is wrong for a known key, also while the provider is down.
     provider.answer(json({}, 503))
     clock.time += 30_000
     expect(codeOf(await send(await token(nameless)))).toBe('invalid_api_key')
   })
 
-  test('one that is taken back is refused after `refresh`, also in a token that was known', async () => {
+  test('a removed key is refused after `refresh`, also for a cached token', async () => {
     provider.serve(one, two)
     const { clock, step, token, keySet } = gateway()
     const send = step()
@@ -238,14 +238,14 @@ describe('keys that change', () => {
     clock.time += 599_999
     expect(codeOf(await send(old))).toBeNull()
     clock.time += 1
-    // Renewed behind its back: this one does not wait.
+    // Renewed in the background: this request does not wait.
     expect(codeOf(await send(old))).toBeNull()
     await until(async () => expect(codeOf(await send(old))).toBe('invalid_api_key'))
     expect(provider.asked()).toBe(2)
     keySet().close()
   })
 
-  test('the same set again is the same object: what was found good stays known', async () => {
+  test('an unchanged set stays the same object, so verified tokens stay in the cache', async () => {
     const { clock, keySet } = gateway()
     const keys = keySet()
     const before = await keys.current()
@@ -256,11 +256,11 @@ describe('keys that change', () => {
     keys.close()
   })
 
-  test('a clock that is set back does not put a fetch off', async () => {
+  test('a clock that is set back does not delay a fetch', async () => {
     const { clock, keySet, logged } = gateway()
     const keys = keySet()
     const before = await keys.current()
-    // Nor does it let one begin beside another.
+    // Nor does it start a second fetch at the same time.
     provider.answer(() => {})
     clock.time += 600_001
     expect(await keys.current()).toBe(before)
@@ -275,7 +275,7 @@ describe('keys that change', () => {
   })
 })
 
-test('closed, a fetch under way is given up and nobody is told', async () => {
+test('close ends a pending fetch without a log line', async () => {
   provider.answer(() => {})
   const { logged, keySet } = gateway()
   const keys = keySet()
@@ -285,7 +285,7 @@ test('closed, a fetch under way is given up and nobody is told', async () => {
   expect(logged).toEqual([])
 })
 
-test('in the gateway: charged like a key, on its own name, and no token in any log', async () => {
+test('in the gateway: a caller is charged like a key, by its own name, and no log contains a token', async () => {
   const signer = createSigner('RS256', 'rsa')
   provider.serve(signer)
   await using gateway = await startInProcess({

@@ -1,6 +1,6 @@
 /**
- * The public keys of an identity provider: written out, or fetched from its address. A fetched set is used while it is
- * renewed, and goes on being used while the provider cannot be reached; nobody can make it be fetched again and again.
+ * The public keys of an identity provider: in the configuration, or fetched from its address. A fetched set stays in use while it is
+ * renewed and while the provider cannot be reached. Clients cannot cause more fetches than the cooldown allows.
  */
 
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
@@ -10,9 +10,9 @@ import type { Jwks } from './jwks.ts'
 import { isForSignatures, whyUnusable } from './usable.ts'
 
 export interface KeySet {
-  /** The set as it is known; the same object as long as it is the same set. Rejects with `KeysUnavailable`. */
+  /** The current set; the same object as long as its content is the same. Rejects with `KeysUnavailable`. */
   current(): Promise<JWTVerifyGetKey>
-  /** A set that has another content than this one; null when there is none, or when it is too soon to ask again. */
+  /** A set with another content than this one; null if no such set exists, or if the cooldown has not ended. */
   newerThan(set: JWTVerifyGetKey): Promise<JWTVerifyGetKey | null>
   close(): void
 }
@@ -26,36 +26,36 @@ export interface KeySetParts {
   readonly timeoutMs: number
 }
 
-/** There is no set, or it is too old to be believed, or a newer one may be needed and cannot be had. */
+/** The set is missing or too old, or a newer one may be needed and cannot be fetched. */
 export class KeysUnavailable extends Error {
   override readonly name = 'KeysUnavailable'
   readonly retryAfterMs: number
 
   constructor(retryAfterMs: number) {
-    super('the keys of the identity provider cannot be had')
+    super('failed to fetch the keys of the identity provider')
     this.retryAfterMs = retryAfterMs
   }
 }
 
-/** After a fetch that failed the next one may come sooner than `cooldown` says: everyone waits for it. */
+/** After a failed fetch the next one may come before the end of the cooldown, because all callers wait for it. */
 const AFTER_FAILURE_MS = 5_000
 
-/** Loaded with the first step that needs it: a gateway without tokens starts without it. */
+/** Loads jose with the first step that needs it. */
 export function loadJose(): Promise<typeof import('jose')> {
   return (jose ??= import('jose'))
 }
 let jose: Promise<typeof import('jose')> | undefined
 
-/** The keys that are written out and can check no signature, each at its place below `with`. */
+/** The problems of keys in the configuration that cannot check signatures, each with its place below `with`. */
 export function complaintsAbout(jwks: string | Jwks): SettingsProblem[] {
   if (typeof jwks === 'string') return []
   return jwks.keys.flatMap((key, i) => {
     const why = isForSignatures(key) ? whyUnusable(key) : null
-    return why === null ? [] : [{ at: `/jwks/keys/${i}`, message: `this key can check no signature: ${why}` }]
+    return why === null ? [] : [{ at: `/jwks/keys/${i}`, message: `this key cannot check signatures: ${why}` }]
   })
 }
 
-/** Throws for a key that is written out and can check no signature. */
+/** Throws for a key in the configuration that cannot check signatures. */
 export function createKeySet(jwks: string | Jwks, parts: KeySetParts): KeySet {
   if (typeof jwks === 'string') return createRemoteSet(jwks, parts)
   const [wrong] = complaintsAbout(jwks)
@@ -67,7 +67,7 @@ export function createKeySet(jwks: string | Jwks, parts: KeySetParts): KeySet {
 
 async function toSet(jwks: Jwks): Promise<JWTVerifyGetKey> {
   const { createLocalJWKSet } = await loadJose()
-  // Of the operations of a key only checking is asked for; who lists others beside it would make its import fail.
+  // jose refuses to import a key that lists other operations beside `verify`.
   const keys = jwks.keys.map(({ key_ops: operations, ...key }) =>
     operations === undefined || (Array.isArray(operations) && operations.includes('verify'))
       ? key
@@ -76,29 +76,28 @@ async function toSet(jwks: Jwks): Promise<JWTVerifyGetKey> {
   return createLocalJWKSet({ keys } as JSONWebKeySet)
 }
 
-/** A fetched set. */
-interface Fetched {
+interface FetchedSet {
   readonly text: string
   readonly set: JWTVerifyGetKey
   readonly atMs: number
 }
 
 /**
- * By gateway (its clock is what stays from generation to generation) and address: a reload while the provider is down must
- * not lock everybody out.
+ * Sets by gateway and address: a reload while the provider is down must not lock out all callers. The clock identifies the gateway,
+ * because it stays the same over reloads.
  */
-const remembered = new WeakMap<Clock, Map<string, Fetched>>()
+const remembered = new WeakMap<Clock, Map<string, FetchedSet>>()
 
-function memoryOf(clock: Clock): Map<string, Fetched> {
+function memoryOf(clock: Clock): Map<string, FetchedSet> {
   let memory = remembered.get(clock)
   if (!memory) remembered.set(clock, (memory = new Map()))
   return memory
 }
 
 /**
- * Not jose's `createRemoteJWKSet`: with it, fetching through `fetchKeys`, 11 of this file's 33 tests fail. It reads
- * `Date.now()`, it fetches again for each token while the provider is down (its cooldown counts from the last success), it
- * gives up the keys after `cacheMaxAge`, and its function is the same for each set, so no token can be remembered by its set.
+ * jose's `createRemoteJWKSet` does not replace this: with it, fetching through `fetchKeys`, 11 of this file's 33 tests fail. It reads
+ * `Date.now()`. While the provider is down it fetches again for each token, because its cooldown counts from the last success. It
+ * drops the keys after `cacheMaxAge`. Its function is the same for each set, so verified tokens cannot be cached by their set.
  */
 function createRemoteSet(url: string, { clock, log, ...times }: KeySetParts): KeySet {
   const memory = memoryOf(clock)
@@ -108,7 +107,7 @@ function createRemoteSet(url: string, { clock, log, ...times }: KeySetParts): Ke
   let hasFailed = false
   let pending: Promise<void> | null = null
 
-  /** One fetch at a time, for all who want it. Never rejects. */
+  /** One fetch at a time, shared by all callers. Never rejects. */
   function load(): Promise<void> {
     triedAtMs = clock.now()
     pending ??= fetchOnce().finally(() => (pending = null))
@@ -121,7 +120,7 @@ function createRemoteSet(url: string, { clock, log, ...times }: KeySetParts): Ke
       const isNew = fetched?.text !== text
       if (isNew && leftOut.length > 0) {
         const fields = { jwks: new URL(url).host, left_out: leftOut }
-        log.warn(fields, "keys of the identity provider's set can check no signature and are left out")
+        log.warn(fields, 'ignoring keys of the identity provider that cannot check signatures')
       }
       const set = fetched && !isNew ? fetched.set : await toSet(jwks)
       fetched = { text, set, atMs: clock.now() }
@@ -131,18 +130,18 @@ function createRemoteSet(url: string, { clock, log, ...times }: KeySetParts): Ke
       hasFailed = true
       if (closing.signal.aborted) return
       const fields = { jwks: new URL(url).host, error: detailOf(error) }
-      log.warn(fields, "the identity provider's keys could not be fetched")
+      log.warn(fields, "failed to fetch the identity provider's keys")
     }
   }
 
-  /** Milliseconds until a fetch may be tried again. A clock that was set back must not put it off. */
+  /** Milliseconds until the next fetch is allowed. A clock that was set back must not delay it. */
   function untilNextMs(): number {
     const pauseMs = hasFailed ? Math.min(AFTER_FAILURE_MS, times.cooldownMs) : times.cooldownMs
     const sinceMs = clock.now() - triedAtMs
     return sinceMs < 0 ? 0 : Math.max(0, pauseMs - sinceMs)
   }
 
-  function believed(): Fetched | null {
+  function usable(): FetchedSet | null {
     return fetched && clock.now() - fetched.atMs < times.keepMs + times.refreshMs ? fetched : null
   }
 
@@ -151,13 +150,13 @@ function createRemoteSet(url: string, { clock, log, ...times }: KeySetParts): Ke
   void load()
   return {
     async current() {
-      const known = believed()
+      const known = usable()
       if (known) {
         if (clock.now() - known.atMs >= times.refreshMs && untilNextMs() === 0) void load()
         return known.set
       }
       if (pending || untilNextMs() === 0) await (pending ?? load())
-      const loaded = believed()
+      const loaded = usable()
       if (!loaded) throw unavailable()
       return loaded.set
     },
@@ -171,7 +170,7 @@ function createRemoteSet(url: string, { clock, log, ...times }: KeySetParts): Ke
   }
 }
 
-/** Of what `fetch` throws the cause says more. */
+/** The message of an error of `fetch` with its cause, which is more exact. */
 function detailOf(error: unknown): string {
   const { message, cause } = error as Error
   return cause instanceof Error ? `${message}: ${cause.message}` : message

@@ -12,7 +12,7 @@ export interface Signer {
   readonly alg: string
   readonly privateKey: KeyObject
   readonly publicKey: KeyObject
-  /** As it stands in a key set. */
+  /** The key as an entry of a key set. */
   readonly jwk: Readonly<Record<string, unknown>>
 }
 
@@ -27,13 +27,13 @@ export function createSigner(alg: 'RS256' | 'ES256' | 'EdDSA', kid?: string): Si
   return { kid, alg, privateKey, publicKey, jwk }
 }
 
-/** A public key that is too short to be trusted. */
+/** A public key that is too short. */
 export function weakJwk(kid?: string): Readonly<Record<string, unknown>> {
   const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 })
   return { ...publicKey.export({ format: 'jwk' }), ...(kid === undefined ? {} : { kid }) }
 }
 
-/** A token that is good at `nowMs` for an hour; `undefined` takes a claim or a part of the head out. */
+/** A token that is valid at `nowMs` for an hour. A claim or a part of the head that is `undefined` is left out. */
 export function sign(
   { kid, alg, privateKey }: Signer,
   nowMs: number,
@@ -48,7 +48,7 @@ export function sign(
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void
 
-/** Serves a key set until told to do something else. */
+/** Serves a key set, or another answer that a test sets. */
 export async function serveKeys(...signers: readonly Signer[]) {
   let answer: Answer = json({ keys: signers.map(({ jwk }) => jwk) })
   const state = { asked: 0 }

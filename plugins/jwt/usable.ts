@@ -1,28 +1,28 @@
-/** Which keys of a set can check a signature. One that cannot is found when the set is read, and not by whoever names it. */
+/** Finds the keys of a set that can check signatures, when the set is read and not when a token names one. */
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 
-/** What RS and PS signatures take (RFC 7518, 3.3 and 3.5). */
+/** For RS and PS signatures (RFC 7518, 3.3 and 3.5). */
 const MIN_RSA_BITS = 2048
 const CURVES: ReadonlySet<unknown> = new Set(['P-256', 'P-384', 'P-521'])
 
-/** Whether a key says that it is for signatures, or does not say what for. The others are no business of this step. */
+/** Whether a key is for signatures, or has no `use`. This step ignores other keys. */
 export function isForSignatures(jwk: Readonly<Record<string, unknown>>): boolean {
   const { kty, use } = jwk
   return (kty === 'RSA' || kty === 'EC' || kty === 'OKP') && (use === undefined || use === 'sig')
 }
 
-/** Why this key can check nothing; null when it can. Nothing of the key is in the sentence. */
+/** The reason why a key cannot check signatures; null: it can. The sentence contains no part of the key. */
 export function whyUnusable(jwk: Readonly<Record<string, unknown>>): string | null {
   const { kty, crv } = jwk
   if (jwk['d'] !== undefined) return 'it has a part of a private key'
-  if (kty === 'EC' && !CURVES.has(crv)) return 'its crv is none of P-256, P-384 and P-521'
+  if (kty === 'EC' && !CURVES.has(crv)) return 'its crv is not P-256, P-384 or P-521'
   if (kty === 'OKP' && crv !== 'Ed25519') return 'its crv is not Ed25519'
   try {
     const key = createPublicKey({ key: jwk, format: 'jwk' } as JsonWebKeyInput)
     const bits = key.asymmetricKeyDetails?.modulusLength
-    if (bits !== undefined && bits < MIN_RSA_BITS) return `it has ${bits} bits, and ${MIN_RSA_BITS} are the least`
+    if (bits !== undefined && bits < MIN_RSA_BITS) return `it has ${bits} bits, and the minimum is ${MIN_RSA_BITS}`
     return null
   } catch {
-    return `it is no public key of the family ${kty}`
+    return `it is not a public key of the family ${kty}`
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Whether a token is good: signed by a key of the provider's, by an algorithm that is allowed, for us, and now. What was
- * found good is remembered by the token's hash until the keys change, because a signature costs as much as the rest of a request.
+ * Verifies tokens: signature, key, algorithm, issuer, audience and times. A verified token is cached by its hash until the keys change,
+ * because checking a signature costs as much as the rest of a request.
  */
 import { hash } from 'node:crypto'
 import type { errors, JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
@@ -19,25 +19,24 @@ export interface VerifierParts {
   read(claims: Claims): Identity
 }
 
-/** Each entry has the claims of its token, so tokens also count by their length. */
+/** The cache is limited by characters too, because an entry has the claims of its token. */
 const MAX_KNOWN = 4096
 const MAX_KNOWN_CHARACTERS = 4 * 1024 * 1024
 
-/** A token that was found good. */
-interface Verified {
+interface VerifiedToken {
   readonly keys: JWTVerifyGetKey
   readonly identity: Identity
-  /** Of the token. */
+  /** Characters of the token. */
   readonly length: number
 }
 
-/** Throws the refusal for a token that is not good. */
+/** Returns a function that verifies a token. It rejects with a refusal for an invalid one. */
 export function createVerifier({ keys, clock, read, ...rules }: VerifierParts): (token: string) => Promise<Identity> {
-  const known = new Map<string, Verified>()
+  const known = new Map<string, VerifiedToken>()
   let characters = 0
 
-  /** The first that came goes first: who sends its token again is checked again. */
-  function remember(name: string, entry: Verified): void {
+  /** Removes the oldest entries first. A removed token is verified again. */
+  function remember(name: string, entry: VerifiedToken): void {
     forget(name)
     for (const first of known.keys()) {
       if (known.size < MAX_KNOWN && characters + entry.length <= MAX_KNOWN_CHARACTERS) break
@@ -72,12 +71,12 @@ export function createVerifier({ keys, clock, read, ...rules }: VerifierParts): 
     return read(payload)
   }
 
-  /** A key that nobody knows may be a new one: then the set is fetched again, if that is not too soon. */
+  /** An unknown key may be new: fetches the set again, if the cooldown has ended. */
   async function checkWithNewer(token: string, than: JWTVerifyGetKey, error: unknown) {
     const isUnknown = codeOf(error) === 'ERR_JWKS_NO_MATCHING_KEY'
     if (!isUnknown && codeOf(error) !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') throw error
     const newer = await keys.newerThan(than).catch((reason: unknown) => {
-      // By a key that is there the signature is wrong, whatever the provider would say now.
+      // A wrong signature of a known key stays wrong, whatever a newer set has.
       throw isUnknown ? reason : error
     })
     if (newer === null) throw error
@@ -103,7 +102,7 @@ export function createVerifier({ keys, clock, read, ...rules }: VerifierParts): 
   }
 }
 
-/** Several keys would do when the token names none: the one that has signed it does. */
+/** If a token names no key, several may fit: tries each. */
 async function withOneOf(candidates: errors.JWKSMultipleMatchingKeys, token: string, options: JWTVerifyOptions) {
   const { jwtVerify } = await loadJose()
   let wrong: unknown = candidates
@@ -119,16 +118,16 @@ async function withOneOf(candidates: errors.JWKSMultipleMatchingKeys, token: str
 }
 
 /**
- * What the client is told. The library's own errors hold the claims, so they go nowhere: its code is enough for the log.
- * Claims are checked after the signature, so only who has a real token learns which of them is wrong.
+ * The refusal for an error of jose. Its errors contain claims, so only their code is logged. Claims are checked after the signature, so
+ * only the owner of a real token learns which claim is wrong.
  */
 function refusalFor(error: unknown): unknown {
   if (error instanceof KeysUnavailable) {
     return refuse('overloaded', {
       message:
-        "The identity provider's keys cannot be had at the moment, so no token can be checked. Try again shortly.",
+        'The keys of the identity provider cannot be fetched at the moment, so tokens cannot be checked. Try again shortly.',
       retryAfterMs: error.retryAfterMs,
-      detail: 'no keys of the identity provider',
+      detail: 'the keys of the identity provider cannot be fetched',
     })
   }
   const detail = codeOf(error)
@@ -146,7 +145,7 @@ function refusalFor(error: unknown): unknown {
       return malformed()
     default:
       return unauthorized('invalid_api_key', {
-        message: 'The token is not accepted here: its signature, its key or its algorithm is not known.',
+        message: 'The token is not accepted here: its signature is wrong, or its key or its algorithm is unknown.',
         detail,
       })
   }
@@ -157,7 +156,7 @@ type Failed = Pick<errors.JWTClaimValidationFailed, 'claim' | 'reason'>
 function claimSentence({ claim, reason }: Failed): string {
   if (claim === 'nbf' && reason === 'check_failed') return 'The token is not valid yet.'
   if (reason === 'missing') return `The token has no claim "${claim}".`
-  return `The claim "${claim}" of the token is not what is expected here.`
+  return `The claim "${claim}" of the token does not have the expected value.`
 }
 
 /** The code of an error of jose; undefined for any other error. */

@@ -187,7 +187,7 @@ describe('what a gateway would not start with', () => {
     const step = `use: jwt\n    with: { issuer: a, audience: b, account: c, jwks: ${keys} }`
     place.write('policies/standard.yaml', withStep(step).replace('  - use: api-key\n', ''))
     const { out } = await place.tollgate(['check'])
-    expect(out).toMatch(/^policies\/standard\.yaml:4:64: this key can check no signature: it has \d+ bits/m)
+    expect(out).toMatch(/^policies\/standard\.yaml:4:64: this key cannot check signatures: it has \d+ bits/m)
     expect(out).toMatch(/^1 problem in /m)
   })
 
