@@ -32,7 +32,7 @@ async function open(settings: object = {}, options: BenchOptions & { readonly in
   return {
     bench,
     file,
-    /** All that was written, once the gateway has let go. */
+    /** All lines, after the gateway has closed the file. */
     async lines(): Promise<Line[]> {
       await bench.close()
       return linesOf(file)
@@ -81,7 +81,7 @@ describe('settings', () => {
 
 describe('a file that cannot be opened fails the load', () => {
   test.each<[string, (folder: string) => string, string]>([
-    ['no folder', () => '../logs/usage.jsonl', 'there is no folder'],
+    ['no folder', () => '../logs/usage.jsonl', 'its folder is missing'],
     ['a folder', () => '..', 'is not a regular file'],
     ['a device', () => '/dev/null', 'is not a regular file'],
     [
@@ -90,7 +90,7 @@ describe('a file that cannot be opened fails the load', () => {
         writeFileSync(join(folder, 'usage'), '')
         return '../usage/a'
       },
-      'there is no folder',
+      'its folder is missing',
     ],
   ])('%s', async (_name, make, sentence) => {
     const folder = folderOf()
@@ -126,12 +126,12 @@ const forgetful = definePlugin({
   create: () => async () => {},
 })
 
-describe('what became of an exchange', () => {
+describe('the end of an exchange', () => {
   test.each<
     [string, Parameters<typeof open>[1], (bench: Awaited<ReturnType<typeof openBench>>) => Promise<unknown>, object]
   >([
     [
-      'nobody',
+      'no known caller',
       {},
       bench => bench.chat({}, { key: null }),
       {
@@ -177,7 +177,7 @@ describe('what became of an exchange', () => {
       },
     ],
     [
-      'a body that is no JSON',
+      'a body that is not JSON',
       {},
       bench => bench.send({ body: '{"model":' }),
       { status: 400, code: 'invalid_json', decided_by: 'schema', request: { bytes: 9 } },
@@ -273,7 +273,7 @@ describe('what became of an exchange', () => {
       },
     ],
     [
-      'answered, as a stream, with all that the form tells',
+      'answered, as a stream, with all that the form says',
       {},
       bench =>
         bench.chat({
@@ -297,7 +297,7 @@ describe('what became of an exchange', () => {
     expect(line).toMatchObject({ id: answer.id, ...expected })
   })
 
-  test('what it took, and what was charged for it', async () => {
+  test('its duration and its charge', async () => {
     const { bench, lines } = await open()
     const answer = await bench.chat()
     const receipt = bench.ledger.receipt(answer)!
@@ -307,7 +307,7 @@ describe('what became of an exchange', () => {
     expect(receipt.charged).toBeGreaterThan(0n)
   })
 
-  test('the dryRun before a reload has no line', async () => {
+  test('the dry run before a reload writes no line', async () => {
     const { bench, file, lines } = await open()
     const services = {
       clock: bench.clock,
@@ -323,7 +323,7 @@ describe('what became of an exchange', () => {
   })
 })
 
-describe('what it says of the request', () => {
+describe('the request in the line', () => {
   const secret = 'the words of a customer'
   const send = async (
     settings: object,
@@ -335,20 +335,20 @@ describe('what it says of the request', () => {
     return { line: line!, text: readFileSync(file, 'utf8'), key: bench.key }
   }
 
-  test('by default no words, no headers, no address, no key', async () => {
+  test('by default no text, no headers, no address, no key', async () => {
     const { line, text, key } = await send({})
     for (const word of [secret, key, 'bläu', 'a=b', '127.0.0.1', 'sha256']) expect(text).not.toContain(word)
     expect(line).not.toHaveProperty('headers')
     expect(line).not.toHaveProperty('address')
   })
 
-  test('its digest', async () => {
+  test('bodies: hash has its digest', async () => {
     const { line, text } = await send({ bodies: 'hash' })
     expect(line.request['sha256']).toMatch(/^[0-9a-f]{64}$/)
     expect(text).not.toContain(secret)
   })
 
-  test('all of it, as it came, on one line', async () => {
+  test('bodies: keep has the whole body, byte by byte, on one line', async () => {
     const body =
       '{ "model":"m",\r\n"messages":[{"role":"user","content":"a\\nb"}],\n "temperature": 1.0000000000000000001 }'
     const { line, text } = await send({ bodies: 'keep' }, body)
@@ -357,21 +357,21 @@ describe('what it says of the request', () => {
     expect(line.request['bytes']).toBe(body.length)
   })
 
-  test('of a large one the digest', async () => {
+  test('a large body has its digest only', async () => {
     const body = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(1024 * 1024) }] }
     const { line } = await send({ bodies: 'keep' }, body)
     expect(line.request).not.toHaveProperty('body')
     expect(line.request['sha256']).toMatch(/^[0-9a-f]{64}$/)
   })
 
-  test('the headers and the address that are named', async () => {
+  test('the headers of the settings, and the address', async () => {
     const { line } = await send({ headers: ['x-team', 'x-none'], address: true })
     expect(line['headers']).toEqual({ 'x-team': 'bläu' })
     expect(line['address']).toMatch(/\d/)
   })
 })
 
-test('a value that is a credential is not told, whatever its header is called', async () => {
+test('a credential is replaced with ***, in whatever header', async () => {
   const jwt = 'eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.c2ln'
   const values = {
     'x-a': 'KEY',
@@ -390,7 +390,7 @@ test('a value that is a credential is not told, whatever its header is called', 
   expect(readFileSync(file, 'utf8')).not.toContain(bench.key)
 })
 
-test('a reload goes on with the file', async () => {
+test('a reload continues the file', async () => {
   const { bench, lines } = await open()
   await bench.chat()
   await bench.reload()
@@ -398,7 +398,7 @@ test('a reload goes on with the file', async () => {
   expect(await lines()).toHaveLength(2)
 })
 
-test('no exchange fails because its line cannot be written; the log says it', async () => {
+test('a line that cannot be written fails no exchange, and is in the log', async () => {
   const folder = folderOf()
   const { bench, file } = await open({}, { folder })
   rmSync(folder, { recursive: true })

@@ -1,6 +1,6 @@
 /**
- * A line for every exchange, in a file: who asked for what, what each step said, what it used and cost. Also of those
- * that were refused, so it stands first. It is what `tollgate replay` reads; nothing of it can hold up or fail an exchange.
+ * Writes a line for each exchange to a file: caller, verdict of each step, usage and cost. As the first step it records refused
+ * exchanges too. `tollgate replay` reads the file. Writing never delays or fails an exchange.
  */
 import { definePlugin, isRefusal, unit } from '#contract'
 import { type Bodies, lineOf } from './line.ts'
@@ -17,7 +17,7 @@ interface Settings {
 
 export default definePlugin({
   name: 'usage-log',
-  description: 'Writes a line for every exchange to a file, for people and for `tollgate replay`.',
+  description: 'Writes a line for each exchange to a file, for people and for `tollgate replay`.',
   records: true,
   needsBody: false,
   uses: ['clock', 'log'],
@@ -32,45 +32,44 @@ export default definePlugin({
         maxLength: 4096,
         pattern: '^[^\\u0000-\\u001f]+$',
         sentence: 'must be the path of a file',
-        description:
-          'Where the lines go; a relative path begins at the folder of the policy. The folder must be there.',
+        description: 'The path of the file; a relative path begins at the folder of the policy. The folder must exist.',
       },
       bodies: {
         enum: ['none', 'hash', 'keep'],
         default: 'none',
-        description: 'What the line has of the request: its size and form only, its SHA-256 too, or every word of it.',
+        description: 'The part of a request in its line: its size and form, also its SHA-256, or the whole body.',
       },
       headers: {
         type: 'array',
         maxItems: 32,
         uniqueItems: true,
         default: [],
-        description: 'Request headers that the line has. None that carries a key, a token or a cookie.',
+        description: 'Request headers in the line, none that carries a key, a token or a cookie.',
         items: {
           type: 'string',
           maxLength: 128,
           pattern:
             "^(?!.*(?:authoriz|cookie|token|secret|passw|api-?key|credential|signature|jwt|oidc|assertion))[a-z0-9!#$%&'*+.^_`|~-]+$",
-          sentence: 'must be a header’s name in lower case, and of no header that carries a secret',
+          sentence: 'must be the name of a header in lower case that carries no secret',
         },
       },
       address: {
         type: 'boolean',
         default: false,
-        description: 'Whether the line has the client’s address.',
+        description: 'Whether lines have the address of the client.',
       },
       max_size: {
         ...unit('bytes'),
         within: { unit: 'bytes', from: '64KiB', to: '1000GiB' },
         default: '100MiB',
-        description: 'When the file would become larger, it is renamed to FILE.1 and a new one begins.',
+        description: 'A file that would become larger is renamed to FILE.1, and a new one begins.',
       },
       keep: {
         type: 'integer',
         minimum: 1,
         maximum: 1000,
         default: 10,
-        description: 'How many renamed files stay; the oldest one goes.',
+        description: 'The number of renamed files to keep; older ones are deleted.',
       },
     },
   },

@@ -1,4 +1,4 @@
-/** The line of an exchange, version 1: the README's table says what each field is. Fields may be added, none changes. */
+/** The line of an exchange, version 1. The README has a table of its fields. Fields may be added; none changes. */
 import { hash } from 'node:crypto'
 import {
   asksModel,
@@ -14,7 +14,7 @@ import {
   usageFields,
 } from '#contract'
 
-/** What the line has of a request's body. */
+/** The part of a request's body in its line. */
 export type Bodies = 'none' | 'hash' | 'keep'
 
 export interface LineOptions {
@@ -33,7 +33,7 @@ export interface LineContext {
   get(header: string): string
 }
 
-/** A larger body is not kept, its digest is. */
+/** A larger body is not kept, but its digest is. */
 export const LARGEST_BODY_BYTES = 1024 * 1024
 const MAX_HEADER = 1024
 const MAX_NAME_LENGTH = 256
@@ -41,12 +41,12 @@ const MAX_PARAMETERS = 100
 
 /**
  * One line, without its line feed.
- * @param told what the client is told; `bug`: of an error that nobody expected; null: it was answered
+ * @param failure the refusal that the client receives; `bug`: an unexpected error; null: it was answered
  */
-export function lineOf(ctx: LineContext, told: Refusal | 'bug' | null, nowMs: number, options: LineOptions): string {
+export function lineOf(ctx: LineContext, failure: Refusal | 'bug' | null, nowMs: number, options: LineOptions): string {
   const { exchange } = ctx
   const { account, key, hold, charge, attempts, trail } = exchange
-  const refusal = told === 'bug' ? refuse('internal_error') : told
+  const refusal = failure === 'bug' ? refuse('internal_error') : failure
   const code = refusal?.code ?? null
   const { body, asked } = requestOf(exchange, options.bodies)
   const line = JSON.stringify({
@@ -64,37 +64,37 @@ export function lineOf(ctx: LineContext, told: Refusal | 'bug' | null, nowMs: nu
     model: exchange.model?.id ?? null,
     stream: exchange.chat?.stream ?? asked.stream,
     outcome: exchange.outcome,
-    status: statusOf(ctx, told),
+    status: statusOf(ctx, failure),
     code,
     decided_by: exchange.outcome === 'client_left' ? null : decidedBy(trail, refusal, 'send'),
-    trail: trail.map(({ step, verdict, code: said, why }) => ({ step, verdict, code: said, why })),
+    trail: trail.map(({ step, verdict, code: own, why }) => ({ step, verdict, code: own, why })),
     usage: usageOf(exchange.usage),
     held: hold === undefined ? null : formatMoney(hold),
     charged: charge ? formatMoney(charge.amount) : null,
     ...(charge?.cost ? { lines: costFields(charge.cost).lines } : {}),
-    attempts: attempts.map(({ target, status, code: said, ms }) => ({
+    attempts: attempts.map(({ target, status, code: own, ms }) => ({
       target,
       status,
-      code: said,
+      code: own,
       ms: Math.round(ms),
     })),
     ...(options.address ? { address: exchange.address } : {}),
     ...(options.headers.length > 0 ? { headers: headersOf(ctx, options.headers) } : {}),
     request: asked.shape,
   })
-  // The body as it came, every digit of its numbers included; between its tokens a line feed is a space.
+  // The body byte by byte, so that no number loses digits. A line feed between its tokens becomes a space.
   return body === null ? line : `${line.slice(0, -2)},"body":${body.replace(/[\r\n]/g, ' ')}}}`
 }
 
-/** Who has left got none, whatever was prepared. */
-function statusOf(ctx: LineContext, told: Refusal | 'bug' | null): number | null {
+/** The status that the client received; null: it had disconnected. */
+function statusOf(ctx: LineContext, failure: Refusal | 'bug' | null): number | null {
   const { exchange, res } = ctx
   if (exchange.outcome === 'client_left') return null
   if (res.headersSent) return res.statusCode
-  if (told === 'bug') return 500
-  if (told) return told.status
+  if (failure === 'bug') return 500
+  if (failure) return failure.status
   if (exchange.route.kind === 'raw') return exchange.attempts.at(-1)?.status ?? 200
-  // A Koa middleware has answered; 404 is what Koa says when nobody has.
+  // A Koa middleware has answered. Koa's status is 404 until a middleware answers.
   return ctx.status === 404 ? 200 : ctx.status
 }
 
@@ -104,10 +104,10 @@ function usageOf(usage: MeteredUsage | null) {
   return { ...fields, ...(usage.search === undefined ? {} : { searches }), source: usage.source }
 }
 
-/** A provider may say anything; who reads the log may count on counts. Rounded as a charge is. */
-function tokens(said: number): number {
-  if (Number.isNaN(said)) return 0
-  return Math.min(Math.max(Math.ceil(said), 0), Number.MAX_SAFE_INTEGER)
+/** A whole number from 0, whatever the provider reported. Rounded up, as in a charge. */
+function tokens(reported: number): number {
+  if (Number.isNaN(reported)) return 0
+  return Math.min(Math.max(Math.ceil(reported), 0), Number.MAX_SAFE_INTEGER)
 }
 
 function headersOf(ctx: LineContext, names: readonly string[]): Record<string, string> {
@@ -120,10 +120,10 @@ function headersOf(ctx: LineContext, names: readonly string[]): Record<string, s
   return headers
 }
 
-/** What the forms of keys and signed tokens have in front: our own, those of providers, a JWT's (RFC 7519), a scheme (RFC 9110). */
+/** Beginnings of secrets: keys of Tollgate and of providers, a JWT (RFC 7519), an authentication scheme (RFC 9110). */
 const SECRET = /tg_(?:live|oper)_|\bsk[-_]\w|\beyJ[\w-]+\.[\w-]+|^\s*(?:bearer|basic)\s/i
 
-/** Whatever the header is called: the client's own credential, and what looks like one. */
+/** Whether a value, in whatever header, is the credential of the client or looks like one. */
 function isSecret(value: string, ctx: LineContext): boolean {
   if (SECRET.test(value)) return true
   const presented = [ctx.get('authorization').split(' ').at(-1), ctx.get('x-api-key')]
@@ -143,7 +143,7 @@ interface AskedBody {
   readonly web_search_options?: unknown
 }
 
-/** What is told of the request: its size always, its form where it could be read, its words where that is wanted. */
+/** The request in its line: its size, its form if the body was read, its text if the settings ask for it. */
 function requestOf(exchange: Exchange, bodies: Bodies) {
   const { bytes } = exchange
   const read = readBody(exchange)
@@ -158,10 +158,7 @@ function requestOf(exchange: Exchange, bodies: Bodies) {
   return { body: keep ? bytes.toString('utf8') : null, asked: { shape, stream: read?.stream === true } }
 }
 
-/**
- * The body, where it is one. Strangers' bodies are not parsed for the log's sake: until somebody is known by a key, or a
- * step has looked at what is asked, only their size is told.
- */
+/** The parsed body. A body of an unknown caller that no step has read is not parsed for the log: its line has the size only. */
 function readBody(exchange: Exchange): AskedBody | null {
   if (exchange.bytes.length === 0 || !(exchange.key || exchange.chat)) return null
   if (!asksModel(exchange.route.kind) && exchange.bytes[0] !== 0x7b) return null
@@ -173,7 +170,7 @@ function readBody(exchange: Exchange): AskedBody | null {
   }
 }
 
-/** Enough to make another one that costs the same: counts and names, no words. */
+/** Counts and names, without text: enough to make a request with the same cost. */
 function shapeOf(body: AskedBody) {
   const messages = Array.isArray(body.messages) ? body.messages : Array.isArray(body.input) ? body.input : null
   const names = Object.keys(body)
@@ -192,14 +189,14 @@ function countOr(value: unknown, otherwise: number | null): number | null {
   return Number.isSafeInteger(value) ? (value as number) : otherwise
 }
 
-/** Whether a message has a part whose tokens cannot be told from its bytes: an image, a sound, a file. */
+/** Whether a message has a part whose tokens do not follow from its bytes: an image, a sound, a file. */
 function hasMedia(message: unknown): boolean {
   const content = (message as { content?: unknown } | null)?.content
   if (!Array.isArray(content)) return false
   return content.some(part => !TEXTS.has((part as { type?: unknown } | null)?.type))
 }
 
-/** Whether the provider may add to the prompt what nobody here can count: a search, mostly. */
+/** Whether the provider may add to the prompt, usually by a search, so that its tokens cannot be counted here. */
 function letsProviderAdd({ tools, web_search_options: search }: AskedBody): boolean {
   if (search != null) return true
   return Array.isArray(tools) && tools.some(tool => !runsAtClient((tool as { type?: unknown } | null)?.type))
@@ -209,12 +206,12 @@ const CLIENT_TOOLS: ReadonlySet<unknown> = new Set([
   'function',
   'custom',
   undefined,
-  // OpenAI's of the Responses format, which the client runs too.
+  // Tools of OpenAI's Responses format that the client runs.
   ...['shell', 'local_shell', 'apply_patch'],
 ])
 const runsAtClient = (type: unknown) => CLIENT_TOOLS.has(type) || isAnthropicClientTool(type)
 
-/** The kinds of parts that are words, in all formats. */
+/** The types of parts that are text, in all formats. */
 const TEXTS: ReadonlySet<unknown> = new Set([
   'text',
   'refusal',

@@ -9,17 +9,17 @@ afterAll(() => rmSync(parent, { recursive: true }))
 
 function place() {
   const clock = { time: 0, now: () => clock.time }
-  const told: { readonly lost?: unknown; readonly error?: unknown }[] = []
-  const say = (fields: object) => void told.push(fields)
-  const log = { info: say, warn: say, error: say }
+  const reported: { readonly lost?: unknown; readonly error?: unknown }[] = []
+  const report = (fields: object) => void reported.push(fields)
+  const log = { info: report, warn: report, error: report }
   const folder = mkdtempSync(join(parent, 'writer-'))
   const file = join(folder, 'usage.jsonl')
   const open = (rotation: Partial<Rotation> = {}) =>
     openLines(file, { maxBytes: 1_000_000, keep: 3, ...rotation }, { clock, log })
-  return { clock, told, folder, file, open }
+  return { clock, reported, folder, file, open }
 }
 
-/** Empty also when the writer has just given the file another name: between a look and a read it may do so. */
+/** Empty also if the writer has just renamed the file, which may happen between two calls. */
 function text(file: string): string {
   try {
     return readFileSync(file, 'utf8')
@@ -29,13 +29,13 @@ function text(file: string): string {
   }
 }
 
-/** Until the background has done what it has to do. */
+/** Waits for the writer in the background. */
 async function settled(done: () => boolean): Promise<void> {
   const until = performance.now() + 10_000
   while (!done() && performance.now() < until) await turn()
 }
 
-/** So many turns in which nothing should happen. */
+/** Turns of the event loop in which nothing should happen. */
 async function quiet(): Promise<void> {
   for (let left = 2_000; left > 0; left--) await turn()
 }
@@ -44,7 +44,7 @@ function turn(): Promise<void> {
   return new Promise(resolve => setImmediate(resolve))
 }
 
-test('what is written in one turn is written at once, in order, and all of it before the end', async () => {
+test('the lines of one turn are one write, in order, and all are in the file at the end', async () => {
   const { file, open } = place()
   const lines = open()
   for (let nth = 0; nth < 5_000; nth++) lines.write(() => `line ${nth}`)
@@ -64,7 +64,7 @@ test('two users of one file have one writer, and the last one closes it', async 
   expect(text(file)).toBe('a\nb\n')
 })
 
-test('a line that comes after the end is written all the same', async () => {
+test('a line after the end is written too', async () => {
   const { file, open } = place()
   const lines = open()
   await lines.close()
@@ -73,7 +73,7 @@ test('a line that comes after the end is written all the same', async () => {
   expect(text(file)).toBe('late\n')
 })
 
-test('half a line of a killed process stands alone', async () => {
+test('the incomplete line of a killed process stays alone', async () => {
   const { file, open } = place()
   writeFileSync(file, '{"whole":1}\n{"half":')
   const lines = open()
@@ -83,7 +83,7 @@ test('half a line of a killed process stands alone', async () => {
 })
 
 describe('rotation', () => {
-  test('renames what is full, keeps so many, and lets the oldest go', async () => {
+  test('renames a full file, keeps `keep` of them, and deletes the oldest', async () => {
     const { file, open } = place()
     const lines = open({ maxBytes: 20, keep: 2 })
     for (const letter of 'abcde') {
@@ -97,7 +97,7 @@ describe('rotation', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600)
   })
 
-  test('a line that is larger than a file has one of its own', async () => {
+  test('a line above the size of a file has its own file', async () => {
     const { file, open } = place()
     const lines = open({ maxBytes: 10 })
     lines.write(() => 'x'.repeat(100))
@@ -106,7 +106,7 @@ describe('rotation', () => {
     expect(existsSync(`${file}.1`)).toBe(false)
   })
 
-  test('counts what was there before', async () => {
+  test('counts earlier content of the file', async () => {
     const { file, open } = place()
     writeFileSync(file, `${'x'.repeat(99)}\n`)
     const lines = open({ maxBytes: 102 })
@@ -119,7 +119,7 @@ describe('rotation', () => {
   test.each<[string, (file: string) => void]>([
     ['renamed', file => renameSync(file, `${file}.old`)],
     ['removed', file => rmSync(file)],
-  ])('a file that somebody else has %s is made again after a second', async (_name, take) => {
+  ])('a file that another program has %s is created again after a second', async (_name, take) => {
     const { clock, file, open } = place()
     const lines = open()
     lines.write(() => 'before')
@@ -132,23 +132,23 @@ describe('rotation', () => {
   })
 })
 
-describe('what cannot be written', () => {
-  test('is counted, and said once a minute and at the end; then it goes on', async () => {
-    const { clock, told, folder, file, open } = place()
+describe('lines that cannot be written', () => {
+  test('are counted, and logged once a minute and at the end; later lines are written', async () => {
+    const { clock, reported, folder, file, open } = place()
     const lines = open()
     rmSync(folder, { recursive: true })
     lines.write(() => 'lost 1')
     lines.write(() => 'lost 2')
-    await settled(() => told.length > 0)
-    expect(told).toEqual([{ file: 'usage.jsonl', lost: 2, error: expect.stringContaining('ENOENT') }])
+    await settled(() => reported.length > 0)
+    expect(reported).toEqual([{ file: 'usage.jsonl', lost: 2, error: expect.stringContaining('ENOENT') }])
     clock.time += 59_999
     lines.write(() => 'lost 3')
     await quiet()
-    expect(told).toHaveLength(1)
+    expect(reported).toHaveLength(1)
     clock.time += 1
     lines.write(() => 'lost 4')
-    const lost = () => told.slice(1).reduce((sum, each) => sum + Number(each['lost']), 0)
-    // Both, or one where the disk took its time to refuse it: then the other one waits for the next minute, or the end.
+    const lost = () => reported.slice(1).reduce((sum, each) => sum + Number(each['lost']), 0)
+    // Both, or one if the disk was slow to refuse it: the other one is logged a minute later, or at the end.
     await settled(() => lost() > 0)
     expect(lost()).toBeGreaterThan(0)
     lines.write(() => 'lost 5')
@@ -157,38 +157,38 @@ describe('what cannot be written', () => {
     expect(existsSync(file)).toBe(false)
   })
 
-  test('a full device loses what does not fit', async () => {
-    const { told } = place()
-    const log = { info() {}, warn() {}, error: (fields: object) => void told.push(fields) }
-    // The probe at load refuses devices; a full one is what the writer itself meets.
+  test('on a full device the rest is lost', async () => {
+    const { reported } = place()
+    const log = { info() {}, warn() {}, error: (fields: object) => void reported.push(fields) }
+    // The check at load refuses devices, so this test opens one past it.
     const writer = new Writer('/dev/full', { clock: { now: () => 0 }, log })
     writer.users = 1
     writer.write(() => 'x')
     await writer.end()
-    expect(told[0]).toMatchObject({ lost: 1, error: expect.stringContaining('ENOSPC') })
+    expect(reported[0]).toMatchObject({ lost: 1, error: expect.stringContaining('ENOSPC') })
   })
 
-  test('a line that cannot be made is one of them, and throws at nobody', async () => {
-    const { told, file, open } = place()
+  test('include a line whose function throws', async () => {
+    const { reported, file, open } = place()
     const lines = open()
     lines.write(() => {
       throw new Error('no line')
     })
     lines.write(() => 'next')
     await lines.close()
-    expect(told).toEqual([{ file: 'usage.jsonl', lost: 1, error: 'no line' }])
+    expect(reported).toEqual([{ file: 'usage.jsonl', lost: 1, error: 'no line' }])
     expect(text(file)).toBe('next\n')
   })
 
-  test('more than the memory for them', async () => {
-    const { told, file, open } = place()
+  test('include those above the limit of memory', async () => {
+    const { reported, file, open } = place()
     const lines = open({ maxBytes: 1e9 })
     for (let nth = 0; nth < 20; nth++) lines.write(() => 'x'.repeat(1024 * 1024))
     await lines.close()
     const written = text(file).split('\n').length - 1
-    const lost = told.reduce((sum, each) => sum + Number(each.lost), 0)
+    const lost = reported.reduce((sum, each) => sum + Number(each.lost), 0)
     expect(written + lost).toBe(20)
     expect(lost).toBeGreaterThan(0)
-    expect(told[0]).toMatchObject({ error: 'the disk is too slow' })
+    expect(reported[0]).toMatchObject({ error: 'the disk is too slow' })
   })
 })

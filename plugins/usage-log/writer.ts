@@ -1,6 +1,6 @@
 /**
- * A file to which lines are appended, one write a turn, in the background: nobody waits for it, and what it cannot write
- * it counts and says. One writer a path, however many steps and generations of the configuration have it.
+ * Appends lines to a file in the background, with one write per turn of the event loop. Lines that cannot be written are counted and
+ * reported in the log. Each path has one writer, which all steps and generations of the configuration share.
  */
 import {
   accessSync,
@@ -17,7 +17,7 @@ import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import type { Clock, Log } from '#contract'
 
-/** When a file is renamed, and how many stay. */
+/** The size at which a file is renamed, and the number of renamed files to keep. */
 export interface Rotation {
   readonly maxBytes: number
   readonly keep: number
@@ -29,28 +29,28 @@ export interface WriterParts {
 }
 
 export interface Lines {
-  /** Never throws, never waits. The line is made at once. */
+  /** Never throws, never waits. Calls `line` at once. */
   write(line: () => string): void
-  /** Resolves when all that this user has written is in the file. */
+  /** Resolves when all lines of this user are in the file. */
   close(): Promise<void>
 }
 
-/** Lines that wait for a slow disk; beyond, new ones are lost and counted. */
+/** The limit of lines that wait for a slow disk. Above it new lines are lost and counted. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
-const TELL_EVERY_MS = 60_000
-/** So often somebody else's rename of the file is looked for. */
+const REPORT_EVERY_MS = 60_000
+/** The interval of the check whether another program has renamed the file. */
 const LOOK_EVERY_MS = 1_000
-/** For who writes it and nobody else: it says who asked for what. */
+/** For the user of this process only: the file says who asked for what. */
 const MODE = 0o600
 
 const writers = new Map<string, Writer>()
 
-/** The file that a setting means; relative paths begin where the policy lies. */
+/** The absolute path of a setting; relative paths begin at the folder of the policy. */
 export function pathOf(file: string, folder = '.'): string {
   return resolve(folder, file)
 }
 
-/** Throws an Error with the reason when the file cannot be opened. Of two users the later one says when it is renamed. */
+/** Throws an Error with the reason if the file cannot be opened. The rotation of the latest user applies. */
 export function openLines(path: string, rotation: Rotation, parts: WriterParts): Lines {
   const known = writers.get(path)
   if (!known) probe(path)
@@ -76,7 +76,7 @@ async function leave(path: string, writer: Writer): Promise<void> {
   await writer.end()
 }
 
-/** What is wrong with the file is said when the configuration is loaded, not when the first exchange is over. */
+/** Reports a wrong file when the configuration is loaded, not at the first exchange. */
 function probe(path: string): void {
   const why = whyNotOpened(path)
   if (why !== null) throw new Error(`file: ${path} ${why}`)
@@ -87,17 +87,17 @@ function probe(path: string): void {
   }
 }
 
-/** Why the file could not be opened, continuing a sentence about it; null when it could. Makes and changes nothing. */
+/** The reason why the file cannot be opened, as the rest of a sentence; null: it can. Changes nothing on the disk. */
 export function whyNotOpened(path: string): string | null {
   try {
     const found = statSync(path, { throwIfNoEntry: false })
     if (found) {
-      // To open a pipe would wait for its reader.
+      // Opening a pipe would wait for its reader.
       if (!found.isFile()) return 'is not a regular file'
       accessSync(path, constants.W_OK)
       return null
     }
-    // The file that a link names would be made.
+    // A link whose file is missing: opening it creates that file.
     if (lstatSync(path, { throwIfNoEntry: false }))
       return whyNotOpened(resolve(realpathSync(dirname(path)), readlinkSync(path)))
     if (!statSync(dirname(path), { throwIfNoEntry: false })?.isDirectory()) return NO_FOLDER
@@ -108,14 +108,14 @@ export function whyNotOpened(path: string): string | null {
   }
 }
 
-const NO_FOLDER = 'cannot be opened: there is no folder for it; make it first'
+const NO_FOLDER = 'cannot be opened: its folder is missing; create it first'
 
 function inWords(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === 'ENOENT' || code === 'ENOTDIR') return NO_FOLDER
   if (code === 'EACCES' || code === 'EPERM') return 'cannot be opened: this process may not write it'
-  if (code === 'EROFS') return 'cannot be opened: the file system can only be read'
-  if (code === 'ELOOP') return 'cannot be opened: it is a link that leads to itself'
+  if (code === 'EROFS') return 'cannot be opened: the file system is read-only'
+  if (code === 'ELOOP') return 'cannot be opened: it is a link to itself'
   if (code === 'ENAMETOOLONG') return 'cannot be opened: its name is too long'
   return `cannot be opened: ${code ?? message}`
 }
@@ -128,7 +128,7 @@ export class Writer {
   parts: WriterParts
   #waiting: string[] = []
   #waitingBytes = 0
-  #going: Promise<void> | null = null
+  #writing: Promise<void> | null = null
   #file: FileHandle | null = null
   #inode = 0
   #size = 0
@@ -137,7 +137,7 @@ export class Writer {
   #torn = false
   #lost = 0
   #lastError = ''
-  #toldAt = Number.NEGATIVE_INFINITY
+  #reportedAt = Number.NEGATIVE_INFINITY
 
   constructor(path: string, parts: WriterParts) {
     this.path = path
@@ -150,26 +150,26 @@ export class Writer {
       if (this.#waitingBytes + text.length > MAX_WAITING_BYTES) throw new Error('the disk is too slow')
       this.#waiting.push(text)
       this.#waitingBytes += text.length
-      this.#going ??= this.#goOn()
+      this.#writing ??= this.#writeAll()
     } catch (error) {
       this.#lose(1, error)
-      this.#tell()
+      this.#report()
     }
   }
 
   async drained(): Promise<void> {
-    while (this.#going) await this.#going
+    while (this.#writing) await this.#writing
   }
 
   async end(): Promise<void> {
     await this.drained()
     await this.#file?.close().catch(() => {})
     this.#file = null
-    this.#tell(true)
+    this.#report(true)
   }
 
-  /** Until nothing waits. What comes while a write is under way goes into the next one. */
-  async #goOn(): Promise<void> {
+  /** Writes until no line waits. Lines that arrive during a write are part of the next one. */
+  async #writeAll(): Promise<void> {
     await new Promise<void>(resolve => setImmediate(resolve))
     while (this.#waiting.length > 0) {
       const lines = this.#waiting
@@ -183,14 +183,14 @@ export class Writer {
         this.#lose(lines.length, error)
         await this.#forget()
       }
-      this.#tell()
+      this.#report()
     }
-    // A step that was given up may come too late.
+    // An abandoned step may write after the end.
     if (this.users === 0) await this.#forget()
-    this.#going = null
+    this.#writing = null
   }
 
-  /** The file that has the name now, with room for so many bytes. */
+  /** Opens the file that has the name now, with room for `bytes`. */
   async #ready(bytes: number): Promise<void> {
     const now = this.parts.clock.now()
     if (this.#file && Math.abs(now - this.#lookedAt) >= LOOK_EVERY_MS) {
@@ -215,7 +215,7 @@ export class Writer {
     this.#torn = size > 0 && !(await endsWithLine(this.#file, size))
   }
 
-  /** FILE becomes FILE.1, that FILE.2, and so on; the last one goes. */
+  /** Renames FILE to FILE.1, FILE.1 to FILE.2, and so on; deletes the last one. */
   async #rename(): Promise<void> {
     const { keep } = this.rotation
     await rm(`${this.path}.${keep}`, { force: true })
@@ -226,7 +226,7 @@ export class Writer {
   }
 
   async #append(bytes: Buffer): Promise<void> {
-    // What stands there of a torn line is closed, so that only it is lost.
+    // Ends an incomplete line first, so that only that line is lost.
     let left = this.#torn ? Buffer.concat([LINE_FEED, bytes]) : bytes
     while (left.length > 0) {
       const { bytesWritten } = await this.#file!.write(left)
@@ -236,7 +236,7 @@ export class Writer {
     }
   }
 
-  /** The next write opens it again. */
+  /** Closes the file. The next write opens it again. */
   async #forget(): Promise<void> {
     const file = this.#file
     this.#file = null
@@ -248,16 +248,16 @@ export class Writer {
     this.#lastError = (error as Error).message
   }
 
-  /** At most once a minute: a full disk must not fill the log as well. */
-  #tell(isLast = false): void {
+  /** Logs lost lines at most once a minute: a full disk must not fill the log too. */
+  #report(isLast = false): void {
     if (this.#lost === 0) return
     const { clock, log } = this.parts
     const now = clock.now()
-    if (!isLast && Math.abs(now - this.#toldAt) < TELL_EVERY_MS) return
-    this.#toldAt = now
+    if (!isLast && Math.abs(now - this.#reportedAt) < REPORT_EVERY_MS) return
+    this.#reportedAt = now
     const fields = { file: basename(this.path), lost: this.#lost, error: this.#lastError }
     this.#lost = 0
-    log.error(fields, 'lines of the usage log could not be written')
+    log.error(fields, 'failed to write lines of the usage log')
   }
 }
 

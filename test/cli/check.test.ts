@@ -195,13 +195,13 @@ describe('what a gateway would not start with', () => {
     const usageLog = (file: string) => `use: usage-log\n    with: { file: "${file}" }`
 
     test.each<[string, string, string]>([
-      ['no folder', '../logs/usage.jsonl', 'cannot be opened: there is no folder for it; make it first'],
-      ['a folder that is none', '../gateway.yaml/usage.jsonl', 'cannot be opened: there is no folder for it'],
+      ['no folder', '../logs/usage.jsonl', 'cannot be opened: its folder is missing; create it first'],
+      ['a file as its folder', '../gateway.yaml/usage.jsonl', 'cannot be opened: its folder is missing'],
       ['a folder', '..', 'is not a regular file'],
       ['a device', '/dev/null', 'is not a regular file'],
       ['a name that is too long', `../${'a'.repeat(300)}`, 'cannot be opened: its name is too long'],
-      ['a link to itself', '../circle.jsonl', 'cannot be opened: it is a link that leads to itself'],
-      ['a link to nowhere', '../link.jsonl', 'cannot be opened: there is no folder for it'],
+      ['a link to itself', '../circle.jsonl', 'cannot be opened: it is a link to itself'],
+      ['a link to nowhere', '../link.jsonl', 'cannot be opened: its folder is missing'],
     ])('%s', async (_name, file, sentence) => {
       symlinkSync('nowhere/usage.jsonl', join(place.folder, 'link.jsonl'))
       symlinkSync('circle.jsonl', join(place.folder, 'circle.jsonl'))
@@ -216,7 +216,7 @@ describe('what a gateway would not start with', () => {
       const { code, out } = await place.tollgate(['check'], { env })
       expect(code).toBe(1)
       expect(out).toMatch(
-        /^policies\/standard\.yaml:5:19: "\$\{LOGS\}\/usage\.jsonl" cannot be opened: there is no folder/m,
+        /^policies\/standard\.yaml:5:19: "\$\{LOGS\}\/usage\.jsonl" cannot be opened: its folder is missing/m,
       )
       expect(out).not.toContain('hidden-place')
     })
