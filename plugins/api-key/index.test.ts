@@ -88,8 +88,8 @@ describe('what is not one Bearer key', () => {
   test.each<[string, [string, string][], string, string]>([
     ['nothing', [], 'missing_api_key', 'No API key. Send it as: Authorization: Bearer KEY'],
     ['an empty header', [['Authorization', '']], 'missing_api_key', 'is empty'],
-    ['the word alone', [['Authorization', 'Bearer']], 'missing_api_key', 'no key after Bearer'],
-    ['the word and spaces', [['authorization', 'bearer  ']], 'missing_api_key', 'no key after Bearer'],
+    ['the word alone', [['Authorization', 'Bearer']], 'missing_api_key', 'key after Bearer is missing'],
+    ['the word and spaces', [['authorization', 'bearer  ']], 'missing_api_key', 'key after Bearer is missing'],
     ['another scheme', [['Authorization', 'Basic TOKEN']], 'missing_api_key', 'scheme basic, not Bearer'],
     ['no scheme', [['Authorization', 'TOKEN']], 'missing_api_key', 'does not begin with the word Bearer'],
     ['an unknown scheme', [['Authorization', 'Secret TOKEN']], 'missing_api_key', 'does not begin with'],

@@ -1,9 +1,9 @@
 /**
- * Who is asking: finds the key that a request presents, and gives the facts `key` and `account`.
+ * Authenticates with a Tollgate key, and gives the facts `key` and `account`.
  *
- * There is one way to present a key, `Authorization: Bearer KEY`. A second one (a query parameter, say) would be a second
- * place for every rule about keys, and queries end up in logs. The one exception is the header of Anthropic's own
- * clients, `x-api-key`, on a messages route and where they list models: they have no other when they are given a key.
+ * A key is sent as `Authorization: Bearer KEY`. A second way, such as a query parameter, would be a second place for each rule about keys,
+ * and queries appear in logs. The exception is `x-api-key`, the only header of Anthropic's clients for a key. It is read on a messages
+ * route and on lists of models.
  */
 import {
   definePlugin,
@@ -18,7 +18,7 @@ import {
 
 export default definePlugin({
   name: 'api-key',
-  description: 'Finds the key of the Authorization header and whose it is; refuses everyone else.',
+  description: 'Authenticates with the key in the Authorization header.',
   dryRun: true,
   needsBody: false,
   critical: true,
@@ -48,11 +48,11 @@ function letIn(exchange: Exchange, secret: string, lookup: KeyLookup, plans: Pla
   if (lookup.account.frozen) throw refuse('account_frozen')
   exchange.give('key', lookup.key)
   exchange.give('account', lookup.account)
-  // Behind the facts: the log then shows whose plan it is.
+  // After the facts, so that the log has the account of a refusal.
   plans.of(lookup.account)
 }
 
-/** Where Anthropic's clients ask. */
+/** Routes that Anthropic's clients use. */
 const TAKE_API_KEY: readonly RouteKind[] = ['messages', 'models', 'model']
 
 const OPERATORS_TOKEN =
@@ -66,13 +66,10 @@ const REFUSED = {
   rotated: 'expired_api_key',
 } as const
 
-/** For who has an earlier secret of a key that goes on. */
+/** For the earlier secret of a key that is still valid. */
 const ROTATED = 'This secret has expired, because its key was rotated. Use the new secret of the key.'
 
-/**
- * The key as it was sent. Read from the raw headers: Node drops the second of two Authorization headers without a word,
- * and a proxy before us may have looked at that one.
- */
+/** Reads the key from the raw headers: Node silently drops the second of two Authorization headers, and a proxy may have checked that one. */
 function presented(rawHeaders: readonly string[], takesApiKey: boolean): string {
   let value: string | undefined
   let apiKey: string | undefined
@@ -85,7 +82,7 @@ function presented(rawHeaders: readonly string[], takesApiKey: boolean): string 
       value = rawHeaders[i + 1]!
     } else if (takesApiKey && name.length === 9 && name.toLowerCase() === 'x-api-key') {
       if (apiKey !== undefined) throw refuse('bad_request', { message: 'There are two x-api-key headers; send one.' })
-      // Some clients send an empty one beside their token.
+      // Some clients send an empty header beside their token.
       if (rawHeaders[i + 1] !== '') apiKey = rawHeaders[i + 1]!
       else elsewhere = 'The x-api-key header is empty.'
     } else if (name.length <= 9 && /^(x-)?api-key$/i.test(name)) {
@@ -104,14 +101,14 @@ function presented(rawHeaders: readonly string[], takesApiKey: boolean): string 
 const NONE = 'No API key.'
 const ONE_KEY = /^[\x21-\x7e]+$/
 
-/** Visible ASCII after exactly one space (RFC 6750, 2.1 allows less); the words are never shown: they may be the key. */
+/** Visible ASCII after exactly one space (RFC 6750, 2.1 allows less). Errors never show the value: it may be the key. */
 function bearer(value: string, takesApiKey: boolean): string {
   const match = /^bearer ([\x21-\x7e]+)$/i.exec(value)
   if (match) return match[1]!
   if (value.trim() === '') throw missing('The Authorization header is empty.', takesApiKey)
-  if (/^bearer\s*$/i.test(value)) throw missing('There is no key after Bearer.', takesApiKey)
+  if (/^bearer\s*$/i.test(value)) throw missing('The key after Bearer is missing.', takesApiKey)
   if (/^bearer\s/i.test(value)) {
-    throw unauthorized('malformed_api_key', 'After Bearer must come one space and the key, without spaces in it.')
+    throw unauthorized('malformed_api_key', 'After Bearer, send one space and the key, without spaces in it.')
   }
   const scheme = /^(basic|digest|negotiate|token|apikey|api-key)\s/i.exec(value)
   const found = scheme
@@ -120,13 +117,13 @@ function bearer(value: string, takesApiKey: boolean): string {
   throw missing(found, takesApiKey)
 }
 
-/** Where both headers are read, the message names both: Anthropic's clients send the first. */
+/** Names both headers on routes that read both: Anthropic's clients send the first. */
 function missing(found: string, takesApiKey: boolean) {
   const headers = takesApiKey ? 'x-api-key: KEY, or Authorization: Bearer KEY' : 'Authorization: Bearer KEY'
   return unauthorized('missing_api_key', `${found} Send ${found === NONE ? 'it' : 'the key'} as: ${headers}`)
 }
 
-/** RFC 9110, 11.6.1: an answer 401 says which scheme would do. */
+/** A 401 with the authentication scheme (RFC 9110, 11.6.1). */
 function unauthorized(code: ErrorCode, message?: string) {
   const options: RefusalOptions = { headers: { 'www-authenticate': 'Bearer' } }
   return refuse(code, message === undefined ? options : { ...options, message })

@@ -26,14 +26,14 @@ function chatOf(messages: readonly ChatMessage[]): Chat {
   return { body, bytes, stream: false, includeUsage: false, choices: 1, requestedCap: null, cap: 100 }
 }
 
-/** What becomes of a request, and its line of the trail. */
+/** The request after the step, with its note in the trail. */
 async function sent(settings: Record<string, unknown>, messages: readonly ChatMessage[], more: object = {}) {
   const chat = chatOf(messages)
   const before = chat.body
   const untouched = JSON.stringify(before)
   const steps = createSteps([{ use: prompt, with: { system: 'Be kind.', ...settings } }], { clock })
   const result = await steps({ facts: { ...facts, chat, ...more } })
-  // Who holds the request as it was (what the client sent, for a log) still does.
+  // The original request, which a log may have, is unchanged.
   expect(JSON.stringify(before)).toBe(untouched)
   expect(JSON.parse(chat.bytes.toString())).toEqual(chat.body)
   return { ...result, chat, note: result.exchange.trail[0]?.note }
@@ -44,9 +44,9 @@ describe('settings', () => {
     ['nothing', {}],
     ['an empty text', { system: '' }],
     ['a text without end', { system: 'x'.repeat(100_001) }],
-    ['a place that nobody knows', { system: 'You speak to {{account.name}}.' }],
-    ['a place with more around it', { system: '{{ account.plan | upper }}' }],
-    ['a place that is not closed', { system: '{{date' }],
+    ['an unknown placeholder', { system: 'You speak to {{account.name}}.' }],
+    ['a placeholder with a filter', { system: '{{ account.plan | upper }}' }],
+    ['a placeholder that is not closed', { system: '{{date' }],
     ['three braces', { system: '{{{date}}}' }],
     ['a place that is nowhere', { system: 'a', position: 'first' }],
     ['to replace what is missing', { system: 'a', position: 'replace', only_if_missing: true }],
@@ -65,7 +65,7 @@ describe('settings', () => {
     expect((prompt.needs as (settings: unknown) => readonly string[])(read)).toEqual(needs)
   })
 
-  test('a hostile text is judged at once', () => {
+  test('a hostile text is validated at once', () => {
     const startedAt = performance.now()
     for (const piece of ['{', '{ ', '{{date}}', '{{date', 'a{', '{{ ', 'é{']) {
       const text = `${piece.repeat(100_000 / piece.length - 2)}{{`
@@ -91,10 +91,10 @@ describe('a system message', () => {
     const { chat, note, passed } = await sent(settings, messages)
     expect(passed).toBe(true)
     expect(chat.body).toEqual({ model: 'm', messages: expected, temperature: 0.5 })
-    expect(note).toBe(expected.includes(system) ? undefined : 'the client brought instructions of its own')
+    expect(note).toBe(expected.includes(system) ? undefined : 'the client sent instructions of its own')
   })
 
-  test('has its places filled in, once', async () => {
+  test('has its placeholders filled in, once', async () => {
     const text = 'On {{date}} {{ model }} serves the plan {{account.plan}}; {date} {{model}}'
     const account = { plan: '{{model}} $& $1' } as Account
     const { chat } = await sent({ system: text }, [user], { account })
@@ -103,7 +103,7 @@ describe('a system message', () => {
     )
   })
 
-  test('behind the hold it is refused at load', async () => {
+  test('after `credits` it is refused at load', async () => {
     const steps = ['api-key', 'schema', 'credits', 'prompt', 'route'].map(use =>
       use === 'prompt' ? { use, with: { system: 'Be kind.' } } : { use },
     )
@@ -127,8 +127,8 @@ describe('a system message', () => {
   test.each<[string, object, object]>([
     ['in place of the client’s', {}, { position: 'replace' }],
     ['only where the client has none', {}, { only_if_missing: true }],
-    ['behind one with a condition', { when: 'account.plan == "free"' }, { position: 'replace' }],
-  ])('%s is refused at load behind another prompt', async (_name, first, second) => {
+    ['after one with a condition', { when: 'account.plan == "free"' }, { position: 'replace' }],
+  ])('%s is refused at load after another prompt', async (_name, first, second) => {
     await expect(pair(first, second)).rejects.toThrow(
       /"second" must stand before the step "house" \(line \d+\): it would take what that step adds for the client's own; this order works: api-key, schema, second, house, credits, route/,
     )
@@ -136,28 +136,28 @@ describe('a system message', () => {
 
   test.each<[string, object, object]>([
     ['one that adds', {}, { position: 'after' }],
-    ['one behind a prompt that is off', { mode: 'off' }, { position: 'replace' }],
-    ['one behind a prompt in shadow', { mode: 'shadow' }, { only_if_missing: true }],
-  ])('%s may stand behind another prompt', async (_name, first, second) => {
+    ['one after a prompt that is off', { mode: 'off' }, { position: 'replace' }],
+    ['one after a prompt in shadow', { mode: 'shadow' }, { only_if_missing: true }],
+  ])('%s is allowed after another prompt', async (_name, first, second) => {
     await using bench = await pair(first, second)
     expect((await bench.chat()).status).toBe(200)
   })
 
-  test('two that replace cannot both stand first', async () => {
+  test('two steps that replace cannot both be first', async () => {
     const replacing = { with: { system: 'Be kind.', position: 'replace' } }
     await expect(pair(replacing, { position: 'replace' })).rejects.toThrow(
       /"second" must stand before .*remove one of the two/,
     )
   })
 
-  test('is never added behind the hold, which would be too small', async () => {
+  test('is never added after the hold, which would be too small', async () => {
     const { refusal, passed, reports } = await sent({}, [user], { hold: 5n })
     expect(passed).toBe(false)
     expect(refusal).toMatchObject({ code: 'plugin_error', status: 500 })
     expect(String(reports[0]!.error)).toContain('credit is held')
   })
 
-  test('changes nothing else, whatever the request holds', async () => {
+  test('changes nothing else of any request', async () => {
     const role = fc.constantFrom('system', 'developer', 'user', 'assistant', 'tool')
     const content = fc.oneof(
       fc.string({ unit: 'binary' }),
@@ -221,7 +221,7 @@ describe('in the gateway', () => {
     ['before', {}],
     ['in place of instructions', { position: 'replace' }],
     ['behind', { position: 'after' }],
-  ])('a step behind it names the place in the request as it was sent: %s', async (_name, more) => {
+  ])('an error of a later step names the place in the request as it was sent: %s', async (_name, more) => {
     await using provider = await startFakeProvider({ script: exact() })
     const rules = [{ detect: 'email' }, { name: 'zeus', pattern: 'Zeus', action: 'refuse' }]
     await using gateway = await start(
@@ -252,7 +252,7 @@ describe('in the gateway', () => {
     expect(provider.requests).toEqual([])
   })
 
-  test('of the message itself an error names no place', async () => {
+  test('an error in the added message names no place', async () => {
     await using provider = await startFakeProvider({ script: exact() })
     const rules = [{ name: 'kind', pattern: 'kind', action: 'refuse' }]
     const steps = [
@@ -264,7 +264,7 @@ describe('in the gateway', () => {
     expect(await answer.json()).toMatchObject({ error: { code: 'content_filter', param: null } })
   })
 
-  test('what the provider says of a place is said of the request as it was sent', async () => {
+  test('a place in an error of the provider is that of the request as it was sent', async () => {
     const message = "Invalid 'messages[1].content': look at messages.[0] and messages[1]."
     await using provider = await startFakeProvider({
       script: errorAnswer(400, { message, param: 'messages[1].content' }),

@@ -1,6 +1,6 @@
 /**
- * The operator's own words to the model: puts a system message before or after what the client sends, or in the place of
- * the client's. What is added is paid for like the rest, so it is there before credit is held.
+ * Adds a system message of the operator before or after the messages of the client, or replaces the client's. The client pays for it, so
+ * it is added before credit is held.
  */
 import { definePlugin, type FactName, type StepContext } from '#contract'
 import { isInstruction } from './messages.ts'
@@ -14,7 +14,7 @@ interface Settings {
 
 export default definePlugin({
   name: 'prompt',
-  description: "Adds a system message to each request, or puts it in the place of the client's.",
+  description: "Adds a system message to each request, or replaces the client's with it.",
   dryRun: true,
   needs: ({ system }: Settings): readonly FactName[] => {
     const places = placesIn(system)
@@ -24,9 +24,9 @@ export default definePlugin({
       ...(places.includes('model') ? (['model'] as const) : []),
     ]
   },
-  // The hold is a ceiling of what the provider will count; for a request that grows behind it, it would be none.
+  // A request that grows after its hold could cost more than that.
   before: ['hold'],
-  // The client's instructions and those of another step look alike.
+  // Instructions of the client and of another step look the same.
   precedes: ({ position, only_if_missing }: Settings) => (position === 'replace' || only_if_missing ? ['prompt'] : []),
   uses: ['clock'],
   settings: {
@@ -46,12 +46,12 @@ export default definePlugin({
         enum: ['before', 'after', 'replace'],
         default: 'before',
         description:
-          "Where it stands: before all messages, after them, or before them in place of the client's own instructions.",
+          "The place of the message: before all messages, after them, or before them in place of the client's own instructions.",
       },
       only_if_missing: {
         type: 'boolean',
         default: false,
-        description: 'Whether a request that brings instructions of its own is left as it is.',
+        description: 'Whether a request with instructions of its own stays unchanged.',
       },
     },
     if: { properties: { only_if_missing: { const: true } }, required: ['only_if_missing'] },
@@ -67,10 +67,10 @@ export default definePlugin({
   create({ system, position, only_if_missing }: Settings, { clock }) {
     const text = compileText(system)
     const decide = ({ exchange }: StepContext) => {
-      // The loader has made sure of it, and of whatever the text names.
+      // The loader has checked that this fact and those of the text exist.
       const { messages } = exchange.chat!.body
       if (only_if_missing && messages.some(isInstruction)) {
-        exchange.note('the client brought instructions of its own')
+        exchange.note('the client sent instructions of its own')
         return
       }
       const content = text({

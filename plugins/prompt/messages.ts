@@ -1,7 +1,7 @@
 /** The messages of a chat request. */
 import type { ChatMessage } from '#contract'
 
-/** What tells the model how to behave; `developer` is the newer word for it. */
+/** Whether a message has instructions for the model; `developer` is the newer role for them. */
 export function isInstruction({ role }: ChatMessage): boolean {
   return role === 'system' || role === 'developer'
 }

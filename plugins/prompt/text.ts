@@ -1,19 +1,19 @@
-/** A text with a few places to fill in. Only what the operator has written or chosen goes there, never words of a client. */
+/** A text with placeholders. Their values come from the operator, never from a client. */
 
 const PLACES = ['date', 'account.plan', 'model'] as const
 export type Place = (typeof PLACES)[number]
 
 const PLACE = `\\{\\{ ?(?:${PLACES.join('|').replaceAll('.', '\\.')}) ?\\}\\}`
 
-/** A schema's pattern for such a text: what begins with two braces is one of the places. */
+/** The pattern of such a text in a schema: two braces begin a placeholder. */
 export const TEXT = `^[^{]*(?:(?:${PLACE}|\\{(?!\\{))[^{]*)*$`
 
-/** The places that a text names. */
+/** The placeholders of a text. */
 export function placesIn(text: string): readonly Place[] {
   return [...text.matchAll(new RegExp(PLACE, 'g'))].map(([found]) => nameOf(found))
 }
 
-/** Taken apart once; filled in for each request. What is filled in is not looked at again. */
+/** Parses the text once, and returns a function that fills it in for each request. Values are not parsed again. */
 export function compileText(text: string): (values: Readonly<Record<Place, string>>) => string {
   const parts = text.split(new RegExp(PLACE))
   const places = placesIn(text)

@@ -18,7 +18,7 @@ const used = (input: number, output: number): MeteredUsage => ({
   source: 'reported',
 })
 
-/** A gateway's worth of steps with its own buckets and time. */
+/** Steps with their own buckets and time. */
 function limited(...steps: Record<string, unknown>[]) {
   const clock = { time: 1_000_000, now: () => clock.time }
   const buckets = createBuckets(clock)
@@ -39,15 +39,15 @@ describe('settings', () => {
   test.each([
     ['nothing', {}],
     ['no limit', { per: 'key' }],
-    ['nobody', { requests: '1 per second' }],
-    ['somebody unknown', { per: 'user', requests: '1 per second' }],
+    ['no `per`', { requests: '1 per second' }],
+    ['an unknown `per`', { per: 'user', requests: '1 per second' }],
     ['a tag without a name', { per: 'tag', requests: '1 per second' }],
     ['a tag with a bad name', { per: 'tag a:b', requests: '1 per second' }],
     ['limits of something else', { limits: 'account' }],
     ['limits of a plan and of its own', { limits: 'plan', per: 'key', requests: '1 per second' }],
     ['only one kind of its own', { per: 'key', requests: '1 per second', only: 'requests' }],
     ['an unknown kind', { limits: 'plan', only: 'bytes' }],
-    ['a rate that is none', { per: 'key', requests: 'often' }],
+    ['a rate without a number', { per: 'key', requests: 'often' }],
     ['a rate of nothing', { per: 'key', tokens: '0 per minute' }],
     ['a burst of nothing', { per: 'key', requests: '1 per second', burst: 0 }],
     ['a burst of tokens', { per: 'key', tokens: '1 per second', burst: 5 }],
@@ -79,7 +79,7 @@ describe('settings', () => {
 })
 
 describe('requests', () => {
-  test('beyond the burst are refused, with what is limited and when to try again', async () => {
+  test('above the burst are refused, with the limit and the time of a retry', async () => {
     const { send, clock } = limited({ per: 'key', requests: '60 per minute', burst: 2 })
     await send()
     clock.time += 250
@@ -118,14 +118,14 @@ describe('requests', () => {
     const { send } = limited({ per: 'key', requests: '1 per hour' })
     const failed = send({
       next: () => {
-        throw new Error('upstream is gone')
+        throw new Error('connection reset')
       },
     })
-    await expect(failed).rejects.toThrow('upstream is gone')
+    await expect(failed).rejects.toThrow('connection reset')
     expect((await send()).passed).toBe(false)
   })
 
-  test('without a burst a whole window may come at once; every answer shows what is left', async () => {
+  test('without a burst a whole window may come at once; each answer shows the rest', async () => {
     const { send } = limited({ per: 'account', requests: '3 per 10 s' })
     const seen: string[][] = []
     for (let i = 0; i < 4; i++) {
@@ -179,7 +179,7 @@ describe('requests', () => {
     expect((await send(two)).passed).toBe(passes)
   })
 
-  test('in any span of time at most the burst and the refill get through; whoever waits as told is let in', async () => {
+  test('in any span of time at most the burst and the refill pass; a retry after Retry-After passes', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 50 }),
@@ -212,7 +212,7 @@ describe('requests', () => {
 })
 
 describe('tokens', () => {
-  test('too few are refused, the request is given back, and nothing is taken', async () => {
+  test('a request above the rest is refused, and takes neither a request nor tokens', async () => {
     const { send, clock } = limited({ per: 'key', requests: '2 per minute', tokens: '600 per minute' })
     // 400 bytes are 100 tokens; with 3 choices of 150: 550.
     const first = await send({
@@ -233,7 +233,7 @@ describe('tokens', () => {
     expect(second.ctx.response.get('x-ratelimit-remaining-requests')).toBe('0')
   })
 
-  test('a request that may take more than the bucket holds takes all of it, and can pass', async () => {
+  test('a request above the size of the bucket takes all of it, and can pass', async () => {
     const { send, clock } = limited({ per: 'key', tokens: '1k per minute' })
     const large = { facts: { chat: chat(500_000, 128) } }
     const { passed, ctx } = await send({ ...large, next: exchange => void (exchange.usage = used(10, 990)) })
@@ -252,11 +252,11 @@ describe('tokens', () => {
     ['much more was used: the bucket owes it', used(100, 1050), -150],
     ['more than a window beyond what was taken: no more than that is owed', used(1000, 3000), -200],
     ['an absurd report of a provider', used(0.9e9, 0.9e9), -200],
-    ['a number that is none', used(Number.POSITIVE_INFINITY, 100), 900],
+    ['an infinite number', used(Number.POSITIVE_INFINITY, 100), 900],
   ])('%s', async (_name, usage, left) => {
     const { send } = limited({ per: 'key', tokens: '1k per minute' })
     await send({ next: exchange => void (exchange.usage = usage) })
-    // Taking all shows what is missing.
+    // Takes all, to see the rest.
     const probe = await send({ facts: { chat: chat(10_000) } })
     expect(probe.passed).toBe(left === 1000)
     if (left < 1000) expect(probe.refusal!.retryAfterMs).toBe(((1000 - left) * 60_000) / 1000)
@@ -265,12 +265,13 @@ describe('tokens', () => {
   test('are corrected when the answer fails', async () => {
     const { send } = limited({ per: 'key', tokens: '1k per minute' })
     const next = () => {
-      throw new Error('upstream is gone')
+      throw new Error('connection reset')
     }
-    for (let i = 0; i < 10; i++) await expect(send({ facts: { chat: chat(900) }, next })).rejects.toThrow('gone')
+    for (let i = 0; i < 10; i++)
+      await expect(send({ facts: { chat: chat(900) }, next })).rejects.toThrow('connection reset')
   })
 
-  test('a cap that a later step lowers does not change what is given back', async () => {
+  test('a cap that a later step lowers does not change the correction', async () => {
     const { send } = limited({ per: 'key', tokens: '1k per minute' })
     for (let i = 0; i < 5; i++) {
       const { passed } = await send({ facts: { chat: chat(900) }, next: exchange => void (exchange.chat!.cap = 64) })
@@ -278,7 +279,7 @@ describe('tokens', () => {
     }
   })
 
-  test('whatever was estimated and used, in the end the used tokens are gone, as far as a debt goes', async () => {
+  test('by chance: in the end exactly the used tokens are taken, up to the limit of a debt', async () => {
     const request = fc.record({
       cap: fc.integer({ min: 1, max: 3000 }),
       choices: fc.integer({ min: 1, max: 3 }),
@@ -339,7 +340,7 @@ describe('several steps', () => {
     expect([(await send()).passed, (await send()).passed, (await send()).passed]).toEqual([true, true, false])
   })
 
-  test('a step that is created anew by a reload finds its buckets', async () => {
+  test('a step finds its buckets after a reload', async () => {
     const { send, buckets } = limited({ per: 'key', requests: '1 per minute' })
     await send()
     const again = createSteps([{ use: rateLimit, id: 'step-0', with: { per: 'key', requests: '1 per minute' } }], {

@@ -1,9 +1,9 @@
 /**
- * How fast: so many requests, and so many tokens, per key, account, model or address. Each is a token bucket that
- * refills evenly, so there is no edge of a window at which twice as much gets through.
+ * Limits requests and tokens per time for each key, account, model or address. Each limit is a token bucket that refills evenly. A fixed
+ * window would let twice as much pass at its edge.
  *
- * Tokens are only known at the end. So an estimate is taken before the request goes on, and corrected when the answer
- * is over: too much is given back, too little becomes a debt that refills first.
+ * The tokens of a request are known at its end only. So the step takes an estimate first, and corrects it after the answer: it gives back
+ * the rest, or the bucket has a debt.
  */
 import {
   asksModel,
@@ -55,7 +55,7 @@ export default definePlugin({
         examples: ['key', 'account', 'caller', 'model', 'address'],
         sentence: 'must be key, account, caller, model, address or "tag NAME"',
         description:
-          'Who has a limit of their own: key, account, caller (a key, or the subject of a token), model, address, or tag NAME (each value of that tag within an account).',
+          'The owner of a limit: key, account, caller (a key, or the subject of a token), model, address, or tag NAME (each value of that tag within an account).',
       },
       ...LIMIT_SETTINGS,
       limits: {
@@ -78,14 +78,14 @@ export default definePlugin({
   create(settings: Settings, { buckets, plans }, { policy, id }) {
     if (settings.limits === 'plan') return createPlanLimits(settings.only, { buckets, plans })
     const per = settings.per!
-    // A step's own, and found again after a reload.
+    // The same names after a reload, so the levels stay.
     const prefix = `${policy}/${id}`
     const requests = settings.requests && createLimit('requests', settings.requests, settings.burst, prefix)
     const tokens = settings.tokens && createLimit('tokens', settings.tokens, undefined, prefix)
     const show = (ctx: StepContext, granted: Grant | undefined) => {
       if (requests && granted) showLimit(ctx, requests, granted)
     }
-    /** Takes what a state server grants: it is asked for both limits in one round trip. */
+    /** Takes from both buckets of a state server in one round trip. */
     const overNetwork = async (ctx: StepContext, lending: Lending | null, asking: Promise<Grant>) => {
       const together = lending && take(lending)
       const granted = await asking
@@ -100,7 +100,7 @@ export default definePlugin({
     const lend = (ctx: StepContext, lending: Lending, granted: Grant | undefined, lent: Grant) => {
       if (!lent.taken) {
         const refusal = refused(lending.limit, whoseOf(ctx.exchange, per), lent, lending.estimate)
-        // A request that was not let through is none.
+        // A refused request does not count.
         const given = requests && buckets.give(requests.prefix + lending.who, requests.shape, 1)
         if (!(given instanceof Promise)) throw refusal
         return given.then(() => Promise.reject(refusal))
@@ -115,7 +115,7 @@ export default definePlugin({
       decide(ctx) {
         const { exchange } = ctx
         const who = identify(exchange, per)
-        // Counted tokens reach no model. The loader has made sure of `chat`: it is in `needs` when there is a limit of tokens.
+        // Counting tokens uses none. The loader has checked `chat`: it is in `needs` with a limit of tokens.
         const lending =
           tokens && !exchange.route.counts
             ? { limit: tokens, who, estimate: Math.min(tokens.shape.capacity, estimateTokens(exchange.chat!)) }

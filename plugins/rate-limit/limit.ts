@@ -1,14 +1,14 @@
-/** One limit of a step: its bucket, and what it says to clients in headers and sentences. */
+/** One limit of a step: its bucket, its headers and its message. */
 import { type BucketShape, formatSpan, type Grant, type Rate } from '#contract'
 
-/** What the `x-ratelimit-*` headers and sentences are about. */
+/** The unit in `x-ratelimit-*` headers and messages. */
 export type Kind = 'requests' | 'tokens'
 
 export interface Limit {
   readonly kind: Kind
   readonly rate: Rate
   readonly shape: BucketShape
-  /** Before the name of whom it limits. */
+  /** The prefix of the names of its buckets. */
   readonly prefix: string
 }
 
@@ -18,7 +18,7 @@ interface Headers {
   readonly response: { get(name: string): string }
 }
 
-/** @param burst How much may come at once; one window's worth when left out. */
+/** @param burst the amount that may come at once; default: that of one window */
 export function createLimit(kind: Kind, rate: Rate, burst: number | undefined, prefix: string): Limit {
   return {
     kind,
@@ -29,14 +29,14 @@ export function createLimit(kind: Kind, rate: Rate, burst: number | undefined, p
 }
 
 /**
- * Sets `x-ratelimit-limit-*`, `-remaining-*` and `-reset-*`, as api.openai.com names them. Of several limits of one kind
- * a client should see the one that it will meet first, so a tighter one that stands there is left.
+ * Sets `x-ratelimit-limit-*`, `-remaining-*` and `-reset-*`, as api.openai.com does. A client sees the limit that it reaches first: a
+ * tighter one of another step stays.
  */
 export function showLimit(ctx: Headers, { kind, shape }: Limit, grant: Pick<Grant, 'remaining' | 'resetMs'>): void {
   const limit = ctx.response.get(`x-ratelimit-limit-${kind}`)
   if (limit !== '') {
     const remaining = Number(ctx.response.get(`x-ratelimit-remaining-${kind}`))
-    // Compared as shares, without dividing.
+    // Compares the fractions that are left, without a division.
     if (remaining * shape.capacity <= grant.remaining * Number(limit)) return
   }
   const headers = limitHeaders(kind, shape, grant)
@@ -57,7 +57,7 @@ export function limitHeaders(
 
 const WINDOWS: Record<number, string> = { 1000: 'second', 60000: 'minute', 3600000: 'hour', 86400000: 'day' }
 
-/** The sentence of a refusal: what is limited, how much may come at once, and when to try again. */
+/** The message of a refusal: the limit, the burst and the time of a retry. */
 export function limitSentence({ kind, rate, shape }: Limit, whose: string, grant: Grant, needed?: number): string {
   const window = WINDOWS[rate.perMs] ?? formatSpan(rate.perMs)
   const need = needed === undefined ? '' : `, and this request may take ${needed}`

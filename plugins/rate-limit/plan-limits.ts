@@ -3,7 +3,7 @@ import type { Buckets, DecidingStep, Exchange, Grant, Plan, Plans, StepContext }
 import { createLimit, type Limit, showLimit } from './limit.ts'
 import { estimateTokens, identify, type Lending, type Per, refused, usedOf, whoseOf } from './taking.ts'
 
-/** A limit, and whom it is for. */
+/** A limit with its owner. */
 interface PlanLimit {
   readonly per: Per
   readonly limit: Limit
@@ -33,7 +33,7 @@ export function createPlanLimits(
   const take = ({ limit, who, estimate }: Take) => buckets.take(limit.prefix + who, limit.shape, estimate)
   const give = ({ limit, who }: Take, amount: number) => buckets.give(limit.prefix + who, limit.shape, amount)
 
-  /** A state server is asked for all of them in one round trip. */
+  /** Takes from all buckets of a state server in one round trip. */
   async function takeOverNetwork(ctx: StepContext, takes: readonly Take[], first: Promise<Grant>) {
     const grants = await Promise.all([first, ...takes.slice(1).map(take)])
     const reached = grants.findIndex(grant => !grant.taken)
@@ -73,20 +73,20 @@ export function createPlanLimits(
   }
 }
 
-/** A bucket is named after the plan, whom it is for, and its time: a change of the amount goes on with its level. */
+/** The name of a bucket has the plan, the owner and the time, so that it keeps its level if the amount changes. */
 function limitsIn(plan: Plan, only: 'requests' | 'tokens' | undefined): readonly PlanLimit[] {
   return plan.limits.flatMap(({ per, burst, ...rates }) =>
     (['requests', 'tokens'] as const).flatMap(kind => {
       const rate = rates[kind]
       if (rate === undefined || (only !== undefined && only !== kind)) return []
-      // No file of a policy is named so.
+      // Never the name of a policy.
       const prefix = `plan:${plan.name}/${rate.perMs}`
       return [{ per, limit: createLimit(kind, rate, kind === 'requests' ? burst : undefined, prefix) }]
     }),
   )
 }
 
-/** Counted tokens reach no model, and a raw route has no tokens. */
+/** Counting tokens uses none, and a raw route has no tokens. */
 function takesOf(exchange: Exchange, limits: readonly PlanLimit[]): readonly Take[] {
   const { chat, route } = exchange
   const tokens = chat === undefined || route.counts ? null : estimateTokens(chat)

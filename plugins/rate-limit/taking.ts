@@ -1,4 +1,4 @@
-/** One request and the buckets of its limits: whose they are, what is taken, and the refusal. */
+/** One request and the buckets of its limits: their owners, the amounts, and the refusal. */
 import {
   addressGroup,
   type Chat,
@@ -21,16 +21,14 @@ export interface Lending {
   readonly estimate: number
 }
 
-/**
- * A rough bound of the tokens: a quarter of the request's bytes for the prompt, and the output cap for each choice.
- */
+/** An estimate of the tokens: a quarter of the request's bytes for the prompt, and the output cap for each choice. */
 export function estimateTokens({ bytes, cap, choices }: Pick<Chat, 'bytes' | 'cap' | 'choices'>): number {
   return Math.ceil(bytes.length / 4) + cap * choices
 }
 
 /**
- * The real figure; no usage means that nothing was used. One answer leaves a debt of one whole window at most, whatever a
- * provider reports: its mistake must not lock a client out for days.
+ * The tokens of the usage; 0 without one. At most twice a window, so that an answer leaves a debt
+ * of one window at most. A mistake of the provider must not lock out a client for days.
  */
 export function usedOf({ limit, estimate }: Lending, usage: MeteredUsage | null): number {
   const reported = usage ? count(usage.input ?? 0) + count(usage.output ?? 0) : 0
@@ -49,8 +47,8 @@ export function factOf(per: Per): FactName | null {
 }
 
 /**
- * Whose bucket it is. One for each value of a tag within an account, so that no account uses up the limit of another by its
- * values. Requests without the tag share one, as they share a budget.
+ * The owner of a bucket. Values of a tag have one each within an account, so that no account uses up the limit of another. Requests
+ * without the tag share one, as they share a budget.
  */
 export function identify(exchange: Exchange, per: Per): string {
   switch (per) {
@@ -66,12 +64,12 @@ export function identify(exchange: Exchange, per: Per): string {
   return `${per}:${exchange.account?.id ?? ''}:${tagValue(exchange, tagOf(per)!)}`
 }
 
-/** Empty: the request does not have the tag. */
+/** Empty for a request without the tag. */
 function tagValue({ tags }: Exchange, name: string): string {
   return tags !== undefined && Object.hasOwn(tags, name) ? tags[name]! : ''
 }
 
-/** Whom the bucket is for, in the sentence of a refusal. */
+/** The owner of the bucket, in the message of a refusal. */
 export function whoseOf(exchange: Exchange, per: Per): string {
   const name = tagOf(per)
   if (name === null) return `this ${per}`
@@ -79,7 +77,7 @@ export function whoseOf(exchange: Exchange, per: Per): string {
   return tagValue(exchange, name) === '' ? `the empty value of ${tag}` : `this value of ${tag}`
 }
 
-/** The refusal carries the headers of the limit that was reached, whatever tighter ones are in the answer. */
+/** The refusal has the headers of the limit that was reached, even if another one is tighter. */
 export function refused(limit: Limit, whose: string, grant: Grant, needed?: number) {
   return refuse('rate_limit_exceeded', {
     message: limitSentence(limit, whose, grant, needed),

@@ -25,7 +25,7 @@ const [a, b, c, spare, other] = [target('a', 3), target('b', 1), target('c', 4),
 
 describe('drawOrder', () => {
   test.each([
-    // Of a 3, b 1, c 4: lots below 3/8 are a's, below 4/8 b's, the rest c's.
+    // With the weights a 3, b 1 and c 4, numbers below 3/8 choose a, below 4/8 b, others c.
     ['the lowest lots', [a, b, c], [0, 0, 0], 'abc'],
     ["the end of the first one's share", [a, b, c], [0.374999, 0, 0], 'abc'],
     ["the begin of the second one's share", [a, b, c], [0.375, 0, 0], 'bac'],
@@ -43,7 +43,7 @@ describe('drawOrder', () => {
     expect(ids(drawOrder(targets, () => drawn.shift()!))).toBe(order)
   })
 
-  test('every target once, those without weight last, and the list itself untouched', () => {
+  test('has each target once, those without weight last, and does not change the list', () => {
     const lot = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
     const weights = fc.array(fc.oneof(fc.nat(100), fc.double({ min: 0, max: 1e9, noNaN: true })), { maxLength: 12 })
     fc.assert(
@@ -59,8 +59,8 @@ describe('drawOrder', () => {
     )
   })
 
-  test('the first and the second place go by weight', () => {
-    // Evenly spread lots instead of chance: the shares come out exact.
+  test('the first and the second place are drawn by weight', () => {
+    // Evenly spread numbers instead of chance, so the shares are exact.
     const [first, second] = [new Map<string, number>(), new Map<string, number>()]
     const n = 80
     for (let i = 0; i < n; i++) {
@@ -99,7 +99,7 @@ describe('byName', () => {
     for (const name of names.slice(0, 50)) expect(ids(byName([c, a, b], name))).toBe(ids(byName([a, b, c], name)))
   })
 
-  test('names are shared out by weight', () => {
+  test('names are spread by weight', () => {
     const first = names.map(name => byName([a, b, c], name)[0]!.id)
     const share = (id: string) => first.filter(each => each === id).length / names.length
     expect(share('a')).toBeCloseTo(3 / 8, 1)
@@ -107,7 +107,7 @@ describe('byName', () => {
     expect(share('c')).toBeCloseTo(4 / 8, 1)
   })
 
-  test('when a target is gone, only its own names move', () => {
+  test('if a target is removed, only its own names move', () => {
     for (const name of names.slice(0, 500)) {
       const [first] = byName([a, b, c], name)
       if (first !== c) expect(byName([a, b], name)[0]).toBe(first)
@@ -145,7 +145,7 @@ describe('settings', () => {
     ['as listed', { order: 'listed' }, [c, a, b], {}, 'cab'],
     ['as listed, by priority', { order: 'listed' }, [late('z', 1), c, a], {}, 'caz'],
     ['the quickest first', { order: 'latency' }, [a, b, c], { a: 30, b: 10, c: 20 }, 'bca'],
-    ['one that nobody has asked yet before all', { order: 'latency' }, [a, b, c], { a: 30, b: 10 }, 'cba'],
+    ['one that none has asked yet before all', { order: 'latency' }, [a, b, c], { a: 30, b: 10 }, 'cba'],
     ['sticky by key', { sticky: 'key' }, [a, b, c], {}, ids(byName([a, b, c], 'key_1'))],
     ['sticky by account', { sticky: 'account' }, [a, b, c], {}, ids(byName([a, b, c], 'acct_1'))],
     [
@@ -159,7 +159,7 @@ describe('settings', () => {
     expect((await order(settings, targets, latencies)).order).toBe(expected)
   })
 
-  test('a conversation is the same with and without marks of caches', () => {
+  test('a conversation is the same with and without cache marks', () => {
     const cache_control = { type: 'ephemeral' }
     const part = (text: string) => ({ type: 'text', text })
     const said = (...content: object[]) =>

@@ -1,4 +1,4 @@
-/** Where to send it: orders the model's targets, gives them as the fact `targets`, best first, and says how often to try. */
+/** Orders the model's targets, gives them as the fact `targets`, best first, and limits the attempts. */
 import { asksModel, definePlugin, type ExchangeWith, type StepContext, type Target } from '#contract'
 import { byLatency, byName, byPriority, conversationOf, drawOrder } from './order.ts'
 
@@ -11,7 +11,7 @@ interface Settings {
 
 export default definePlugin({
   name: 'route',
-  description: "Orders the model's targets, and says how many attempts there may be.",
+  description: "Orders the model's targets and limits the attempts.",
   dryRun: true,
   needs: ({ sticky }: Settings, kind) => [
     'model',
@@ -23,15 +23,14 @@ export default definePlugin({
   settings: {
     type: 'object',
     additionalProperties: false,
-    // Other orders have their own first target: to be sticky would say nothing.
+    // The other orders do not draw, so `sticky` would have no effect.
     if: { type: 'object', properties: { order: { enum: ['listed', 'latency'] } }, required: ['order'] },
     then: { type: 'object', properties: { sticky: { const: 'none' } } },
     properties: {
       order: {
         enum: ['weights', 'listed', 'latency'],
         default: 'weights',
-        description:
-          'Among targets of one priority: by lot with their weights, as they are written, or the quickest first.',
+        description: 'The order of targets of one priority: drawn by their weights, as written, or the fastest first.',
       },
       sticky: {
         enum: ['none', 'key', 'account', 'conversation'],
@@ -43,13 +42,14 @@ export default definePlugin({
         minimum: 1,
         maximum: 10,
         default: 3,
-        description: 'Attempts for one request at most, over all targets; only while nothing of the answer has left.',
+        description:
+          'The maximum number of attempts for a request, over all targets. After the first byte of an answer no other attempt follows.',
       },
       on_dropped: {
         enum: ['tell', 'refuse_tools', 'refuse'],
         default: 'refuse_tools',
         description:
-          'What a target cannot carry: tell leaves it out and names it in x-tollgate-dropped; refuse passes the target over; refuse_tools passes it over for a tool that the client runs, and does the former for the rest.',
+          'If a target does not support a parameter or tool. `tell`: drop it and list it in x-tollgate-dropped. `refuse`: skip the target. `refuse_tools`: skip it for a tool that the client runs, and drop the rest.',
       },
     },
   },
@@ -72,7 +72,7 @@ export default definePlugin({
   },
 })
 
-/** The loader has made sure of the facts: they are in `needs`. */
+/** The loader has checked that the facts exist: they are in `needs`. */
 function nameOf(exchange: ExchangeWith<'model'>, sticky: Exclude<Settings['sticky'], 'none'>): string {
   if (sticky === 'key') return exchange.key!.id
   return sticky === 'account' ? exchange.account!.id : conversationOf(exchange.chat!.body.messages)

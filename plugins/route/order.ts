@@ -1,8 +1,8 @@
-/** Orders of targets: by lot and weight, as written, by latency, and the lot that always falls the same way. */
+/** Orders of targets: drawn by weight, as written, by latency, and drawn by name so that the result is always the same. */
 import { hash } from 'node:crypto'
 import type { ChatMessage, Random, Target } from '#contract'
 
-/** Targets of the first priority, then of the next; within one as `arrange` says. */
+/** Sorts targets by priority, and those of one priority by `arrange`. */
 export function byPriority(
   targets: readonly Target[],
   arrange: (targets: readonly Target[]) => readonly Target[],
@@ -13,9 +13,8 @@ export function byPriority(
 }
 
 /**
- * A draw without replacement: each place goes to one of the remaining targets with a chance of its weight among them.
- * So the first is chosen by weight, and when it fails, its load is shared out by weight as well. Targets without weight
- * come last, in their written order.
+ * Draws without replacement: each place goes to one of the remaining targets, with a chance by its weight. So if the first one fails, its
+ * load is spread by weight too. Targets without weight come last, in their written order.
  */
 export function drawOrder(targets: readonly Target[], random: Random): readonly Target[] {
   if (targets.length < 2) return targets
@@ -24,7 +23,7 @@ export function drawOrder(targets: readonly Target[], random: Random): readonly 
   while (left.length > 0) {
     const total = left.reduce((sum, target) => sum + target.weight, 0)
     let lot = random() * total
-    // Rounding may leave a remainder after the last weight: then it is the last one that has any.
+    // Rounding may leave a remainder after the last weight: it belongs to the last target with a weight.
     let drawn = left.findLastIndex(target => target.weight > 0)
     for (let i = 0; i < drawn; i++) {
       lot -= left[i]!.weight
@@ -39,24 +38,24 @@ export function drawOrder(targets: readonly Target[], random: Random): readonly 
 }
 
 /**
- * A draw by weight whose lots depend on nothing but the name and the target: whoever has the name comes back to it, and
- * when a target is gone only those who were there move. (Rendezvous hashing with weights: the largest ln(u) / w first.)
+ * Draws by weight from a hash of the name and the target, so that a name always gets the same target. If a target is removed, only its own
+ * names move. (Rendezvous hashing with weights: the largest ln(u) / w first.)
  */
 export function byName(targets: readonly Target[], name: string): readonly Target[] {
   return byScore(targets, target => Math.log(lotOf(`${name}\n${target.id}`)) / target.weight)
 }
 
-/** The quickest first; who has not been asked yet before all, because nobody knows. */
+/** The fastest first. Targets without a measurement come before all, so that they get one. */
 export function byLatency(targets: readonly Target[], latencyMs: (target: string) => number | null): readonly Target[] {
   return byScore(targets, target => -(latencyMs(target.id) ?? 0))
 }
 
-/** What stays the same while a conversation goes on, and is the beginning of every prompt of it: its first two messages. */
+/** Identifies a conversation by its first two messages, with which each of its prompts begins. */
 export function conversationOf(messages: readonly ChatMessage[]): string {
   return hash('sha256', JSON.stringify(messages.slice(0, 2).map(unmarked), withoutMark))
 }
 
-/** Marks of caches move from turn to turn. A text with one is a list of parts, and without one mostly a string. */
+/** The message without cache marks, which move from turn to turn. A text with a mark is a list of parts, else usually a string. */
 function unmarked(message: ChatMessage): ChatMessage {
   const { content } = message
   if (typeof content === 'string' || !content?.every(part => part.type === 'text')) return message
@@ -72,7 +71,7 @@ function byScore(targets: readonly Target[], score: (target: Target) => number):
     .map(({ target }) => target)
 }
 
-/** Between 0 and 1, neither of them. */
+/** Between 0 and 1, without both. */
 function lotOf(text: string): number {
   return (Number.parseInt(hash('sha256', text).slice(0, 12), 16) + 1) / (16 ** 12 + 2)
 }

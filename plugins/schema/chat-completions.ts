@@ -1,20 +1,18 @@
 /**
- * The request of the chat-completions format as a JSON Schema (2020-12), with the limits that OpenAI's description 2.3.0
- * names. Differences, each on purpose:
+ * The JSON Schema (2020-12) of a chat-completions request, with the limits of OpenAI's description 2.3.0. Intended differences:
  *
- * - every optional field may be null: clients send it, and api.openai.com takes it
- * - only the top level says which names exist; inside, unknown fields pass (clients send back what answers contained)
- * - no `minLength` and `maxLength`: they walk every character, of megabytes if need be. `longest` is our own keyword
+ * - each optional field may be null: clients send null, and api.openai.com accepts it
+ * - unknown names are errors at the top level only: clients send back parts of answers with further fields
+ * - `longest`, our own keyword, in place of `minLength` and `maxLength`: these count the characters of megabytes
  *
- * Where a value is one of several kinds of object, `discriminator` picks the kind by its tag, so that an error is about
- * the kind that was meant, and only about that one.
+ * For a value of several kinds of object, `discriminator` chooses the kind by its tag, so that an error concerns that kind only.
  */
 import { MAX_CHOICES } from '#contract'
 
 type Schema = Readonly<Record<string, unknown>>
 
 const string = { type: 'string' }
-/** Anything but an empty string. */
+/** A string that is not empty. */
 const text = { type: 'string', not: { const: '' } }
 const boolean = { type: 'boolean' }
 const object = { type: 'object' }
@@ -27,20 +25,20 @@ const number = (minimum: number, maximum: number): Schema => ({ type: 'number', 
 const oneOf = (...values: string[]): Schema => ({ type: 'string', enum: values })
 const list = (items: Schema, limits: Schema = {}): Schema => ({ type: 'array', items, ...limits })
 
-/** An object with these members; those named first must be there. */
+/** An object with these members; those in `required` must exist. */
 const members = (required: string, properties: Record<string, Schema>): Schema => ({
   type: 'object',
   required: required === '' ? [] : required.split(' '),
   properties,
 })
 
-/** The same, or null. */
+/** The schema, or null. */
 function optional(schema: Schema): Schema {
   const { type, enum: values, ...rest } = schema as { type: string | string[]; enum?: unknown[] }
   return { ...rest, type: [type, 'null'].flat(), ...(values ? { enum: [...values, null] } : {}) }
 }
 
-/** An object of one of several kinds, told apart by the member `tag`. */
+/** An object of one of several kinds, which the member `tag` distinguishes. */
 const kinds = (tag: string, ...schemas: Schema[]): Schema => ({
   type: 'object',
   discriminator: { propertyName: tag },
@@ -55,7 +53,7 @@ const tagged = (tag: string, value: string, required: string, properties: Record
 const typed = (type: string, required: string, properties: Record<string, Schema>): Schema =>
   tagged('type', type, required, properties)
 
-/** One of these words, or an object of one of these kinds. */
+/** One of the words, or an object of one of the kinds. */
 const wordOr = (words: string[], { type: _object, ...rest }: Schema): Schema => ({
   ...rest,
   type: ['string', 'object', 'null'],
@@ -63,7 +61,7 @@ const wordOr = (words: string[], { type: _object, ...rest }: Schema): Schema => 
   then: { enum: words },
 })
 
-/** Anthropic's hint to a cache, which clients of OpenRouter and LiteLLM send in this format. Nobody takes more in it. */
+/** Anthropic's cache hint, which clients of OpenRouter and LiteLLM send in this format. No API accepts further members in it. */
 const cache_control: Schema = {
   ...optional(typed('ephemeral', '', { ttl: optional(oneOf('5m', '1h')) })),
   additionalProperties: false,
@@ -84,7 +82,7 @@ const filePart = typed('file', 'file', {
   cache_control,
 })
 
-/** A block of an earlier answer that only the Messages API has: what a search of the web did. */
+/** A block of an earlier answer that only the Messages API has: the results of a web search. */
 const anthropicPart = typed('anthropic', 'anthropic', {
   anthropic: members('type', {
     type: oneOf('server_tool_use', 'web_search_tool_result', 'thinking', 'redacted_thinking'),
@@ -92,7 +90,7 @@ const anthropicPart = typed('anthropic', 'anthropic', {
   cache_control,
 })
 
-/** Text, or a list of parts of these kinds. */
+/** Text, or a list of parts of the kinds. */
 const content = (least: number, ...parts: Schema[]): Schema => ({
   type: ['string', 'array'],
   items: kinds('type', ...parts),
@@ -115,7 +113,7 @@ const message = kinds(
   tagged('role', 'developer', 'content', { content: content(1, textPart), name }),
   tagged('role', 'system', 'content', { content: content(1, textPart), name }),
   tagged('role', 'user', 'content', { content: content(1, textPart, imagePart, audioPart, filePart), name }),
-  // A model may have answered with nothing, and clients send that back too.
+  // Clients send back empty answers too.
   tagged('role', 'assistant', '', {
     content: optional(content(0, textPart, refusalPart, anthropicPart)),
     refusal: optional(string),
@@ -179,7 +177,7 @@ const responseFormat = kinds(
 
 const effort = optional(oneOf('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'))
 
-/** Every parameter, in the order in which they are checked. */
+/** All parameters, in the order of their validation. */
 export const PARAMETERS: Readonly<Record<string, Schema>> = {
   model: text,
   messages: list(message, { minItems: 1 }),
@@ -190,7 +188,7 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   n: optional(integer(1, MAX_CHOICES)),
   temperature: optional(number(0, 2)),
   top_p: optional(number(0, 1)),
-  // Not of OpenAI's API. -1 and 0 mean no limit, in the words of vLLM.
+  // An extension of vLLM; -1 and 0 mean no limit.
   top_k: optional(integer(-1)),
   frequency_penalty: optional(number(-2, 2)),
   presence_penalty: optional(number(-2, 2)),
@@ -237,7 +235,7 @@ export const PARAMETERS: Readonly<Record<string, Schema>> = {
   prompt_cache_retention: optional(oneOf('in_memory', 'in-memory', '24h')),
 }
 
-/** Those of OpenRouter, which `openrouter.ts` reads. Where unknown fields pass, they are the provider's. */
+/** Parameters of OpenRouter, which `openrouter.ts` reads. With `unknown_fields: pass` the provider reads them. */
 export const OPENROUTER: Readonly<Record<string, Schema>> = {
   reasoning: optional(
     members('', {
@@ -257,7 +255,7 @@ export const OPENROUTER: Readonly<Record<string, Schema>> = {
   include_reasoning: optional(boolean),
 }
 
-/** @param unknownFields What becomes of fields, parts and tools that are not in the list. */
+/** @param unknownFields the setting of this name */
 export function chatCompletionsSchema(unknownFields: 'refuse' | 'pass'): Schema {
   const schema = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -270,8 +268,8 @@ export function chatCompletionsSchema(unknownFields: 'refuse' | 'pass'): Schema 
 }
 
 /**
- * The same schema for clients that use a provider's extensions: objects of kinds that are not in the list pass (part
- * types, tools without a type), and so do the words and forms that providers have added. What is known is still checked.
+ * The same schema for clients that use extensions of a provider. Unknown kinds of objects pass (part types, tools without a type), and so
+ * do unknown words and forms. Known ones are still validated.
  */
 function lenient(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(lenient)

@@ -1,9 +1,9 @@
-/** Turns what the schema checker found into the refusal that a client understands: code, place, value and rule. */
+/** Turns the errors of ajv into a refusal with code, place, value and rule. */
 import type { ErrorObject } from 'ajv'
 import { type Refusal, refuse } from '#contract'
 import { meant, shortJson } from './words.ts'
 
-/** The refusal for the first error. Values are shown where they are words or numbers, and never from a message's text. */
+/** The refusal for the first error. It shows values that are short words or numbers, and never the text of a message. */
 export function complain(error: ErrorObject, body: unknown): Refusal {
   const place = pathOf(error, body)
   const { keyword, params, data, parentSchema } = error
@@ -47,7 +47,7 @@ const ARTICLES: Record<string, string> = {
 }
 
 function wrongType(param: string, types: readonly string[], data: unknown): Refusal {
-  // That null is allowed as well helps nobody who sent something else.
+  // For a client that sent another type, `null` is not a useful hint.
   const named = types.filter(type => type !== 'null').map(type => ARTICLES[type])
   const found = typeof data === 'number' ? shortJson(data) : ARTICLES[typeOf(data)]
   const message = `Invalid type for '${param}': expected ${named.join(' or ')}, but got ${found} instead.`

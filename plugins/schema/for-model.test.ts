@@ -1,4 +1,4 @@
-/** The request for another model than the one that was asked for. */
+/** The request for another model than the requested one. */
 import { expect, test } from 'vitest'
 import type { Catalog, Chat, Model } from '#contract'
 import { createSteps } from '../../test/helpers/step.ts'
@@ -32,14 +32,14 @@ test('has the output cap of that model', async () => {
   expect(asked.forModel!(asked, SMALL)).toMatchObject({ cap: 1_000, requestedCap: 4_000 })
 })
 
-test('leaves the effort out where that model does not think', async () => {
+test('drops the effort for a model without reasoning', async () => {
   const asked = await chatOf({ reasoning_effort: 'high' })
   const { body, bytes, dropped } = asked.forModel!(asked, SMALL)
   expect([body.reasoning_effort, dropped]).toEqual([undefined, ['reasoning_effort']])
   expect(JSON.parse(bytes.toString())).toEqual(body)
 })
 
-test('is refused where that model cannot answer it', async () => {
+test('is refused if that model cannot answer it', async () => {
   const asked = await chatOf({ n: 2 })
   expect(() => asked.forModel!(asked, SMALL)).toThrow(expect.objectContaining({ code: 'unsupported_parameter' }))
 })

@@ -36,13 +36,13 @@ const marked = (ttl?: string | null) => ({
 })
 const parts = (...content: unknown[]) => say({ role: 'user', content })
 
-describe('bodies that the format does not allow', () => {
+describe('invalid bodies', () => {
   test.each<[unknown, string]>([
     [null, 'null'],
     [[], 'a list'],
     ['hello', 'text'],
     [5, 'a number'],
-  ])('%j: %s is no object', async body => {
+  ])('%j: %s is not an object', async body => {
     const { refusal } = await refusing({ body })
     expect(refusal).toMatchObject({ code: 'invalid_type', status: 400, param: null })
     expect(refusal!.message).toBe('The body must be a JSON object.')
@@ -318,7 +318,7 @@ describe('bodies that the format does not allow', () => {
     expect(shown.length).toBeLessThanOrEqual(60)
   })
 
-  test('an unknown name of any length costs nothing and is not repeated', async () => {
+  test('an unknown name of any length is cheap and not repeated', async () => {
     const { refusal } = await ask({ ['m'.repeat(100_000)]: 1 })
     expect(refusal!.message.length).toBeLessThan(100)
   })
@@ -415,7 +415,7 @@ describe('bodies that clients send', () => {
     expect([refusal, passed]).toEqual([null, true])
   })
 
-  test('unknown names at the top pass when the settings say so, and nothing else does', async () => {
+  test('with unknown_fields: pass unknown names at the top pass, and nothing else does', async () => {
     expect((await ask({ min_p: 0.5, enable_thinking: true }, passing)).passed).toBe(true)
     expect((await ask({ min_p: 0.5, temperature: 3 }, passing)).refusal?.param).toBe('temperature')
   })
@@ -436,7 +436,7 @@ describe('the model', () => {
     ['that the key may not use', 'chat-small', key(['private'])],
     ['that the key may not use, by its alias', 'small', key(['small'])],
     ['for a key that may use none', 'chat-small', key([])],
-  ])('%s is not found, always with the same words', async (_name, model, presented) => {
+  ])('%s is not found, with the same message', async (_name, model, presented) => {
     const { refusal, passed } = await refusing({
       body: { model, messages: [hello] },
       facts: presented ? { key: presented } : {},
@@ -501,12 +501,12 @@ describe('the output cap', () => {
     expect(ctx.response.get('x-tollgate-max-output-tokens')).toBe(isLowered ? String(cap) : undefined)
   })
 
-  test('one beyond all counting is refused', async () => {
+  test('a cap that is not a safe integer is refused', async () => {
     const { refusal } = await ask({ max_tokens: 2 ** 53 })
     expect(refusal).toMatchObject({ code: 'invalid_value', param: 'max_tokens' })
   })
 
-  test('two that differ are refused, whatever becomes of one above the maximum', async () => {
+  test('two caps that differ are refused, also with cap_above_max', async () => {
     const { refusal } = await ask({ max_tokens: 5, max_completion_tokens: 6 })
     expect(refusal).toMatchObject({ code: 'invalid_value', param: 'max_tokens' })
   })
@@ -520,7 +520,7 @@ describe('fields that change the price', () => {
     ['web_search_20250305', 'tools[0].type'],
     ['code_execution_20250825', 'tools[0].type'],
     ['bash_20250124_and_more', 'tools[0].type'],
-  ])('of the tools that Anthropic defines, those that it runs: %s', async (type, param) => {
+  ])('tools that Anthropic runs: %s', async (type, param) => {
     const { refusal } = await ask({ model: 'priced', tools: [{ type: 'anthropic', anthropic: { type, name: 'a' } }] })
     expect(refusal?.param ?? null).toBe(param)
   })
@@ -553,12 +553,12 @@ describe('fields that change the price', () => {
     Object.fromEntries(
       ['service_tier', 'web_search_options', 'prediction', 'audio', 'modalities'].map(name => [name, null]),
     ),
-  ])('%j changes none', async body => {
+  ])('%j changes no price', async body => {
     expect((await ask({ model: 'priced', ...body })).passed).toBe(true)
   })
 })
 
-test('the fact chat says what was asked', async () => {
+test('the fact chat has the request', async () => {
   const body = { model: 'small', messages: [hello], stream: true, stream_options: { include_usage: true }, n: 3 }
   const { exchange } = await refusing({ body })
   expect(exchange.chat).toEqual({
@@ -596,7 +596,7 @@ describe('generated bodies', () => {
     )
   })
 
-  test('broken ones pass or are refused in one short sentence that repeats nothing of the messages', async () => {
+  test('invalid ones pass or are refused in one short sentence without text of messages', async () => {
     let refused = 0
     await fc.assert(
       fc.asyncProperty(fc.oneof(brokenBody, fc.jsonValue()), async body => {
@@ -638,7 +638,7 @@ describe('with unknown_fields: pass', () => {
     expect((await ask(body)).refusal?.status).toBe(400)
   })
 
-  test('an effort that only the provider knows passes', async () => {
+  test('an effort of the provider passes', async () => {
     const body = { model: 'thinker', reasoning_effort: 'default' }
     expect((await ask(body, passing)).refusal).toBe(null)
     expect((await ask(body)).refusal?.param).toBe('reasoning_effort')
@@ -649,11 +649,11 @@ describe('with unknown_fields: pass', () => {
     ['a known tool', { tools: [{ type: 'function', function: {} }] }, 'tools[0].function.name'],
     ['a known role', say({ role: 'tool', content: 'x' }), 'messages[0].tool_call_id'],
     ['a number', { temperature: 3 }, 'temperature'],
-  ])('%s is still checked', async (_name, body, param) => {
+  ])('%s is still validated', async (_name, body, param) => {
     expect((await ask(body, passing)).refusal).toMatchObject({ status: 400, param })
   })
 
-  test('a tool that the provider runs is refused where it would be billed, unless the model allows it', async () => {
+  test('a tool that the provider runs and bills is refused unless the model allows it', async () => {
     const body = { tools: [{ type: 'search:web' }] }
     const { refusal } = await ask({ ...body, model: 'priced' }, passing)
     expect(refusal).toMatchObject({ code: 'unsupported_parameter', param: 'tools[0].type' })
@@ -662,7 +662,7 @@ describe('with unknown_fields: pass', () => {
   })
 })
 
-describe('a request in another format, which asks every model to think', () => {
+describe('a request in another format, which asks each model for reasoning', () => {
   const run = (model: string, kind: 'chat' | 'messages' | 'responses') =>
     refusing({
       route: { path: `/v1/${kind}`, kind },
@@ -670,7 +670,7 @@ describe('a request in another format, which asks every model to think', () => {
     })
 
   test.each(['messages', 'responses'] as const)(
-    '%s: one that cannot is asked without, and that is told',
+    '%s: a model without reasoning is asked without it, and x-tollgate-dropped says so',
     async kind => {
       const { exchange } = await run('chat-small', kind)
       expect(exchange.chat).toMatchObject({ dropped: ['reasoning_effort'] })
@@ -679,7 +679,7 @@ describe('a request in another format, which asks every model to think', () => {
     },
   )
 
-  test('one that can is asked to', async () => {
+  test('a reasoning model gets the effort', async () => {
     const { exchange } = await run('thinker', 'messages')
     expect(exchange.chat!.body.reasoning_effort).toBe('high')
     expect(exchange.chat!.dropped).toBeUndefined()

@@ -1,7 +1,6 @@
 /**
- * What is asked: checks a chat-completions request, finds its model, and gives the facts `chat` and `model`. It stands
- * before everything that costs money, so what it lets through is what later steps may rely on: types, limits, one
- * meaning of the output cap, and no field that changes a price unseen.
+ * Validates a chat-completions request, finds its model, and gives the facts `chat` and `model`. Later steps rely on its types, its limits
+ * and its one output cap. Fields that change the price are absent.
  */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import {
@@ -21,7 +20,7 @@ import {
 } from '#contract'
 import { chatCompletionsSchema } from './chat-completions.ts'
 import { complain } from './complaint.ts'
-import { type Asked, withoutOpenRouter } from './openrouter.ts'
+import { type ChatFields, withoutOpenRouter } from './openrouter.ts'
 import { refusePriceFeatures, refuseUnfitSearch } from './price-features.ts'
 import { shortJson } from './words.ts'
 
@@ -30,12 +29,12 @@ interface Settings {
   readonly cap_above_max: 'lower' | 'refuse'
 }
 
-/** The header that says that the output was capped below what the client asked for. */
+/** The output cap, if it is lower than the client asked. */
 const CAP_HEADER = 'x-tollgate-max-output-tokens'
 
 export default definePlugin({
   name: 'schema',
-  description: 'Checks the chat-completions request and finds its model.',
+  description: 'Validates the chat-completions request and finds its model.',
   dryRun: true,
   critical: true,
   gives: ['chat', 'model'],
@@ -48,7 +47,7 @@ export default definePlugin({
         enum: ['refuse', 'pass'],
         default: 'refuse',
         description:
-          'What becomes of fields, parts and tools that the format does not have: refuse, or pass to the provider.',
+          'Fields, parts and tools that the format does not have: refuse them, or pass them to the provider.',
       },
       cap_above_max: {
         enum: ['lower', 'refuse'],
@@ -69,7 +68,7 @@ export default definePlugin({
       const { body, bytes, dropped = [], hidesThoughts = false } = request
       const sent = { body, bytes, dropped, hidesThoughts }
       const asked = unknown_fields === 'pass' ? sent : withoutOpenRouter(sent)
-      // Clients of OpenRouter and of other formats ask every model to think; one that cannot answers without.
+      // Clients of OpenRouter and of other formats ask each model for reasoning. A model without it answers without it.
       const isHabit = exchange.route.kind !== 'chat' || body.reasoning_effort == null
       const fitting = isHabit
         ? withoutVainEffort(asked, model, asked === sent ? 'reasoning_effort' : 'reasoning')
@@ -87,19 +86,19 @@ export default definePlugin({
 type Validate = ValidateFunction<ChatRequest>
 const validators = new Map<Settings['unknown_fields'], Validate>()
 
-/** Compiled on the first use of each setting, at load: never while a request waits. */
+/** Compiled at load, at the first use of each setting, so that no request waits for it. */
 function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
   let validate = validators.get(unknownFields)
   if (!validate) {
-    // Without `allErrors` checking ends at the first error, so a hostile body cannot make a million.
+    // Without `allErrors` validation ends at the first error, so a hostile body cannot cause a million errors.
     const ajv = new Ajv2020({
       strict: true,
       allowUnionTypes: true,
       discriminator: true,
       verbose: true,
       messages: false,
-      // A test holds the schema against the schema of schemas, which would take longer to compile than this one. Tidied
-      // code takes three times as long to make and checks no faster.
+      // A test validates the schema itself: compiling its schema would take longer than this one. Optimized code takes three times as
+      // long to compile and validates no faster.
       validateSchema: false,
       code: { optimize: false },
     })
@@ -116,7 +115,7 @@ function validatorOf(unknownFields: Settings['unknown_fields']): Validate {
 }
 
 /**
- * The model, when this caller may use it by its key and its plan. All other cases have one sentence, which does not reveal which models exist.
+ * The model, if the key and the plan of the caller allow it. All other cases have the same message, which does not reveal which models exist.
  */
 function findModel(catalog: Catalog, id: string, key: Key | undefined, plan: Plan | undefined): Model {
   const model = catalog.find(id)
@@ -129,14 +128,14 @@ function findModel(catalog: Catalog, id: string, key: Key | undefined, plan: Pla
   throw refuse('model_not_found', { message, param: 'model' })
 }
 
-/** Rules that look at several fields, or at the model. */
+/** Rules for several fields together, or for the model. */
 function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap_above_max']): void {
   if (body.stream_options != null && body.stream !== true) {
     const message = "Invalid value for 'stream_options': it is only allowed when 'stream' is true."
     throw refuse('invalid_value', { message, param: 'stream_options' })
   }
   if (body.reasoning_effort != null && !model.reasoning) {
-    const message = `The model ${shortJson(model.id)} does not take 'reasoning_effort': it is not a reasoning model. In gateway.yaml, 'reasoning: true' at the model says that it is one.`
+    const message = `The model ${shortJson(model.id)} does not take 'reasoning_effort': it is not a reasoning model. If it is one, set 'reasoning: true' at the model in gateway.yaml.`
     throw refuse('unsupported_parameter', { message, param: 'reasoning_effort' })
   }
   refuseUnfitChoices(body, model)
@@ -146,7 +145,7 @@ function refuseUnfit(body: ChatRequest, model: Model, capAboveMax: Settings['cap
   refusePriceFeatures(body, model)
 }
 
-/** Before credit is held for answers that no target of the model gives. */
+/** Refuses, before credit is held, a number of choices that no target of the model gives. */
 function refuseUnfitChoices({ n }: ChatRequest, { id, maxChoices = MAX_CHOICES }: Model): void {
   if (n == null || n <= maxChoices) return
   const most = maxChoices === 1 ? 'one choice' : `${maxChoices} choices`
@@ -154,7 +153,7 @@ function refuseUnfitChoices({ n }: ChatRequest, { id, maxChoices = MAX_CHOICES }
   throw refuse('unsupported_parameter', { message, param: 'n' })
 }
 
-/** Before credit is held for media that no target of the model reads. */
+/** Refuses, before credit is held, media that no target of the model reads. */
 function refuseUnfitMedia(body: ChatRequest, { targets }: Model): void {
   const refusal = targets[0] && refusalOfMedia(body, targets[0])
   if (refusal && targets.every(target => refusalOfMedia(body, target) !== null)) throw refusal
@@ -170,23 +169,23 @@ function refuseUnfitCap(
     throw refuse('invalid_value', { message, param: 'max_tokens' })
   }
   const cap = max_completion_tokens ?? max_tokens
-  // What is beyond all counting is a mistake, not a wish for much.
+  // A cap that is not a safe integer is a mistake, not a large wish.
   if (cap == null || cap <= model.maxOutput || (capAboveMax === 'lower' && Number.isSafeInteger(cap))) return
   const param = max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens'
   const message = `Invalid value for '${param}': ${cap} is more than this model's maximum of ${model.maxOutput}.`
   throw refuse('invalid_value', { message, param })
 }
 
-/** @param name what the client calls it */
-function withoutVainEffort(asked: Asked, model: Model, name: string): Asked {
+/** @param name of the parameter in the client's format */
+function withoutVainEffort(asked: ChatFields, model: Model, name: string): ChatFields {
   if (asked.body.reasoning_effort == null || model.reasoning) return asked
   const { reasoning_effort: _, ...body } = asked.body
-  // Not to think is what it does anyway.
+  // The model does not reason anyway.
   const dropped = asked.body.reasoning_effort === 'none' ? asked.dropped : [...asked.dropped, name]
   return { ...asked, body: body as ChatRequest, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 
-function chatOf({ body, bytes, dropped, hidesThoughts }: Asked, model: Model): Chat {
+function chatOf({ body, bytes, dropped, hidesThoughts }: ChatFields, model: Model): Chat {
   const requestedCap = body.max_completion_tokens ?? body.max_tokens ?? null
   return {
     body,
@@ -202,7 +201,7 @@ function chatOf({ body, bytes, dropped, hidesThoughts }: Asked, model: Model): C
   }
 }
 
-/** The client has not chosen this model: what it asks for and the model does not do is left out, where that is harmless. */
+/** The same request for a model that the client has not chosen. Drops what this model does not support, where that is harmless. */
 function forModel({ body, bytes, dropped = [], hidesThoughts = false }: Chat, model: Model): Chat {
   const fitting = withoutVainEffort({ body, bytes, dropped, hidesThoughts }, model, 'reasoning_effort')
   refuseUnfit(fitting.body, model, 'lower')

@@ -1,4 +1,4 @@
-/** Media that no target of a model reads are refused here, before credit is held. */
+/** Media that no target of a model reads are refused before credit is held. */
 import { expect, test } from 'vitest'
 import type { Catalog, Modality, Model } from '#contract'
 import { createSteps } from '../../test/helpers/step.ts'

@@ -1,4 +1,4 @@
-/** Parameters of OpenRouter's API, which its clients send to every gateway. */
+/** Parameters of OpenRouter's API, which its clients send to each gateway. */
 import { expect, test } from 'vitest'
 import type { Catalog, Model } from '#contract'
 import { createSteps } from '../../test/helpers/step.ts'
@@ -67,7 +67,7 @@ test.each<[asked: Fields, read: Fields, dropped: string[]]>([
   expect(chat!.includeUsage).toBe(read['stream_options'] !== undefined)
 })
 
-test('where unknown fields pass, they are the provider’s', async () => {
+test('with unknown_fields: pass they reach the provider', async () => {
   const asked = { reasoning: { effort: 'high' }, provider: { order: ['x'] }, usage: true }
   const { exchange } = await passing({ body: request(asked) })
   expect(exchange.chat!.body).toEqual(request(asked))

@@ -1,48 +1,48 @@
 /**
- * Parameters of OpenRouter's API that its clients send to every gateway. What has a meaning here becomes a parameter of chat
- * completions. The rest is left out and named in `x-tollgate-dropped`: which model and provider answers is the policy's choice.
+ * Translates parameters of OpenRouter's API, which its clients send to each gateway, to parameters of chat completions. Others are dropped
+ * and listed in `x-tollgate-dropped`: the policy chooses the model and the provider.
  * https://openrouter.ai/docs/api-reference/parameters
  */
 import { type Chat, type ChatRequest, effortWithin } from '#contract'
 import { OPENROUTER } from './chat-completions.ts'
 
 const NAMES: readonly string[] = Object.keys(OPENROUTER)
-/** Parameters without a meaning here. */
+/** Dropped parameters. */
 const LEFT_OUT = NAMES.filter(name => name !== 'reasoning' && name !== 'usage')
 
 interface Reasoning {
   readonly effort?: string | null
-  /** Tokens of thinking at most. */
+  /** The maximum of reasoning tokens. */
   readonly max_tokens?: number | null
   readonly enabled?: boolean | null
   readonly [field: string]: unknown
 }
 
-/** A request on its way to the canonical one. */
-export type Asked = Required<Pick<Chat, 'body' | 'bytes' | 'dropped' | 'hidesThoughts'>>
+/** The fields of the fact `chat` that the parameters of OpenRouter may change. */
+export type ChatFields = Required<Pick<Chat, 'body' | 'bytes' | 'dropped' | 'hidesThoughts'>>
 
-/** The same request in chat completions; the same object where it has none of these parameters. */
-export function withoutOpenRouter(asked: Asked): Asked {
-  const { body: sent } = asked
-  if (!NAMES.some(name => sent[name] !== undefined)) return asked
+/** The request in chat completions; the same object if it has none of these parameters. */
+export function withoutOpenRouter(fields: ChatFields): ChatFields {
+  const { body: sent } = fields
+  if (!NAMES.some(name => sent[name] !== undefined)) return fields
   const { reasoning, usage, stream, stream_options } = sent
-  const thinking = readReasoning((reasoning ?? {}) as Reasoning, sent.reasoning_effort ?? null)
+  const reasoned = readReasoning((reasoning ?? {}) as Reasoning, sent.reasoning_effort ?? null)
   const body = {
     ...(Object.fromEntries(Object.entries(sent).filter(([name]) => !NAMES.includes(name))) as ChatRequest),
-    ...(thinking.effort === null ? {} : { reasoning_effort: thinking.effort }),
+    ...(reasoned.effort === null ? {} : { reasoning_effort: reasoned.effort }),
     ...(asksUsage(usage) && stream === true ? { stream_options: { ...stream_options, include_usage: true } } : {}),
   }
-  const dropped = [...asked.dropped, ...LEFT_OUT.filter(name => !isEmpty(sent[name])), ...thinking.dropped]
-  return { ...asked, body, bytes: Buffer.from(JSON.stringify(body)), dropped }
+  const dropped = [...fields.dropped, ...LEFT_OUT.filter(name => !isEmpty(sent[name])), ...reasoned.dropped]
+  return { ...fields, body, bytes: Buffer.from(JSON.stringify(body)), dropped }
 }
 
-/** Thoughts are shown by default, as `include_reasoning: true` wants it. */
+/** Whether a value changes nothing. Reasoning is shown by default, so `include_reasoning: true` changes nothing. */
 const isEmpty = (value: unknown): boolean =>
   value == null || value === true || (typeof value === 'object' && Object.keys(value).length === 0)
 
 const asksUsage = (usage: unknown): boolean => (usage as { readonly include?: unknown } | null)?.include === true
 
-/** @param said `reasoning_effort`, which counts for more */
+/** @param said `reasoning_effort`, which takes precedence */
 function readReasoning({ effort, max_tokens, enabled, ...others }: Reasoning, said: string | null) {
   const dropped = Object.keys(others).filter(name => others[name] != null && others[name] !== false)
   const isOff = enabled === false || max_tokens === 0

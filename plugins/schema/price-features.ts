@@ -1,6 +1,6 @@
 /**
- * Fields that change what a provider bills. The hold is made from the catalog's price, so on a model that has one they are
- * refused unless the catalog lists them under `allow`.
+ * Fields that change the bill of the provider. The hold follows from the price in the catalog, so a model with a price refuses them unless
+ * its `allow` lists them.
  */
 import {
   anthropicToolIn,
@@ -14,7 +14,7 @@ import {
 } from '#contract'
 import { meant, shortJson } from './words.ts'
 
-/** Throws for the first such field that the model does not allow. */
+/** Throws for the first field that the model does not allow. */
 export function refusePriceFeatures(body: ChatRequest, model: Model): void {
   if (model.price === null) return
   for (const [feature, find] of FEATURES) {
@@ -25,10 +25,10 @@ export function refusePriceFeatures(body: ChatRequest, model: Model): void {
   }
 }
 
-/** For the operator, who is often the first client. */
+/** Advice for the operator, who is often the first client. */
 const howTo = (feature: PriceFeature) => ` In gateway.yaml, 'allow: [${feature}]' at the model allows it.`
 
-/** A tool may be one of the provider, or its type is misspelt: nobody here knows. */
+/** An unknown type of a tool may be one of the provider, or mistyped. The message covers both. */
 function sentence(body: ChatRequest, model: string, param: string): string {
   const id = JSON.stringify(model)
   if (!param.startsWith('tools[')) return `The model ${id} does not take '${param}': it would change the price.`
@@ -42,7 +42,7 @@ interface Tool {
   readonly anthropic?: { readonly type?: unknown }
 }
 
-/** Throws for a search of Anthropic's that no target of the model makes, or of which the model's `allow` says nothing. */
+/** Throws for a search of Anthropic's that no target of the model supports, or that the model does not allow. */
 export function refuseUnfitSearch({ tools, n }: ChatRequest, model: Model): void {
   const index = tools?.findIndex(tool => isAnthropicSearchType(anthropicToolIn(tool)?.type)) ?? -1
   if (index < 0) return
@@ -65,7 +65,7 @@ export function refuseUnfitSearch({ tools, n }: ChatRequest, model: Model): void
   })
 }
 
-/** Where a body uses each feature; null when it does not. */
+/** The place in a body that uses each feature; null: none does. */
 const FEATURES: readonly (readonly [PriceFeature, (body: ChatRequest) => string | null])[] = [
   [
     'service_tier',
@@ -87,7 +87,7 @@ function findAudio(body: ChatRequest): string | null {
   if (Array.isArray(body.modalities) && body.modalities.includes('audio')) return 'modalities'
   for (let i = 0; i < body.messages.length; i++) {
     const message = body.messages[i]!
-    // An earlier spoken answer, by its id, is audio input as well.
+    // The id of an earlier spoken answer is audio input too.
     if (message.audio != null) return `messages[${i}].audio`
     if (!Array.isArray(message.content)) continue
     const part = message.content.findIndex(({ type }) => type === 'input_audio')

@@ -1,4 +1,4 @@
-/** Bodies for tests: valid ones of every shape, and ones that were broken once. And a model for them. */
+/** Bodies for tests: valid ones, and valid ones with one mistake. And a model for them. */
 import fc from 'fast-check'
 import type { Model } from '#contract'
 
@@ -19,14 +19,14 @@ export const MODEL: Model = {
   description: null,
 }
 
-/** Stands in every text of a message: no answer may repeat it. */
+/** Part of each text of a message. No answer may repeat it. */
 export const CANARY = 'the-secret-in-the-message'
 
 const text = fc.constantFrom(CANARY, `${CANARY} 😀`, `\u0000${CANARY}"\\`, '')
 const word = fc.string({ minLength: 1, maxLength: 12 })
 const orNull = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { freq: 5 })
 const some = <T>(arbitrary: fc.Arbitrary<T>) => fc.array(arbitrary, { minLength: 1, maxLength: 3 })
-/** These members always, those sometimes. */
+/** An object with all of the first members, and some of the others. */
 const record = (
   required: Record<string, fc.Arbitrary<unknown>>,
   optional: Record<string, fc.Arbitrary<unknown>> = {},
@@ -77,7 +77,7 @@ const tool = fc.oneof(
   }),
 )
 
-/** A body that the format allows, with any of its parameters. */
+/** A valid body with any of the parameters. */
 export const validBody: fc.Arbitrary<Record<string, unknown>> = record(
   { model: is('chat-small'), messages: some(message) },
   {
@@ -143,7 +143,7 @@ const junk = fc.constantFrom<unknown>(
   { constructor: 1 },
 )
 
-/** A valid body with one place, anywhere in it, replaced, removed or added to. */
+/** A valid body with one replaced, removed or added value. */
 export const brokenBody: fc.Arbitrary<unknown> = fc
   .tuple(validBody, fc.nat(), junk, fc.constantFrom('replace', 'remove', 'add'), fc.string({ maxLength: 20 }))
   .map(([body, place, value, deed, name]) => {

@@ -1,10 +1,10 @@
-/** Words for messages about a client's own words: shortened values, and what may have been meant. */
+/** Values and suggestions in messages: shortened values, and the nearest known name. */
 import { visible } from '#contract'
 
-/** So much of a value is shown at most. */
+/** The maximum length of a shown value. */
 const LONGEST = 60
 
-/** A value for a sentence: as JSON, at most 60 characters; an object or a list only by its kind. */
+/** A value for a message: JSON of at most 60 characters, and only the type of an object or a list. */
 export function shortJson(value: unknown): string {
   if (Array.isArray(value)) return 'an array'
   if (typeof value === 'object' && value !== null) return 'an object'
@@ -21,12 +21,12 @@ export function shortJson(value: unknown): string {
   return `"${json}..."`
 }
 
-/** JSON leaves some line breaks and control characters as they are; here already, because the length counts. */
+/** Escapes the line breaks and control characters that JSON leaves. Before the value is cut, because they change its length. */
 function quote(text: string): string {
   return visible(JSON.stringify(text))
 }
 
-/** Names from elsewhere that a near miss would not find. */
+/** Names of other APIs, which are not similar to ours. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map(
   Object.entries({
     input: 'messages',
@@ -45,20 +45,20 @@ const ELSEWHERE: ReadonlyMap<string, string> = new Map(
   }),
 )
 
-/** ` Did you mean 'function'?`, behind a sentence; empty where no known word is near. */
+/** ` Did you mean 'function'?` for the end of a message; empty if no known word is similar. */
 export function meant(value: unknown, known: readonly unknown[]): string {
   const near = typeof value === 'string' ? suggest(value, known as readonly string[]) : undefined
   return near !== undefined && known.includes(near) ? ` Did you mean '${near}'?` : ''
 }
 
-/** The known name that was probably meant, if any is near: `maxTokens`, `max-tokens` and `max_token` are `max_tokens`. */
+/** The most similar known name, if there is one: `maxTokens`, `max-tokens` and `max_token` are `max_tokens`. */
 function suggest(name: string, known: readonly string[]): string | undefined {
   if (name.length > 64) return undefined
   const plain = plainOf(name)
   let best: string | undefined
   let least = Math.min(3, Math.floor(plain.length / 3) + 1)
   for (const candidate of known) {
-    // Words whose lengths differ by more are farther apart.
+    // Words with a larger difference in length have a larger distance.
     if (Math.abs(candidate.length - name.length) > 4) continue
     const far = distance(plain, plainOf(candidate))
     if (far < least) [best, least] = [candidate, far]
@@ -70,7 +70,7 @@ function plainOf(name: string): string {
   return name.toLowerCase().replaceAll(/[_-]/g, '')
 }
 
-/** How many letters must be added, removed, changed or swapped with their neighbour to make one word from the other. */
+/** The number of letters to add, remove, change or swap with their neighbour to turn one word into the other. */
 function distance(one: string, other: string): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: other.length + 1 }, (_, i) => i)

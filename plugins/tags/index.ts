@@ -1,6 +1,6 @@
 /**
- * Names and values for limits, budgets and reports: each tag has a declared source, and a bounded number of values. A value
- * that a client sets is one that it can make up, so the settings must allow that.
+ * Names and values for limits, budgets and reports. Each tag has a declared source and a limited number of values. Clients can invent
+ * values, so the settings must allow those of clients.
  */
 import { definePlugin, type FactName, refuse, type SettingsProblem } from '#contract'
 import {
@@ -29,21 +29,21 @@ interface Settings {
   readonly tags: Readonly<Record<string, TagSettings>>
 }
 
-/** The value in place of those beyond `at_most`. */
+/** Replaces values above `at_most`. */
 const OTHER = 'other'
-/** Of a tag that clients set, for each account and day. */
+/** The default for a tag that clients set, for each account and day. */
 const AT_MOST = 1000
-/** As the ledger has names. */
+/** The rule of names in the ledger. */
 const VALUE = /^(?!\s)[^\p{C}]{1,200}(?<!\s)$/u
 const RULE = '1 to 200 visible characters without spaces around them'
-/** Conditions could not ask for them. */
+/** Words of CEL: conditions cannot name such a tag. */
 const RESERVED: ReadonlySet<string> = new Set(
   'as break const constructor continue else false for function if import in let loop namespace null package prototype return true var void while'.split(
     ' ',
   ),
 )
 const SHOWN = 60
-/** An error lists so many values at most. */
+/** The maximum number of values in an error. */
 const LISTED = 20
 
 const value = (description: string) => ({
@@ -144,7 +144,7 @@ export default definePlugin({
       decide(ctx) {
         const { exchange } = ctx
         const found: Record<string, string> = {}
-        // A request that is refused takes no value.
+        // A refused request uses up no value.
         for (const tag of all) {
           const sent = readTag(ctx, tag)
           if (sent !== undefined) found[tag.name] = sent
@@ -174,7 +174,7 @@ export default definePlugin({
   },
 })
 
-/** A tag as its settings say it, with what is left out filled in. */
+/** The settings of a tag with their defaults. */
 interface Tag {
   readonly name: string
   readonly sources: readonly Source[]
@@ -216,7 +216,7 @@ function complaintsAbout(tag: TagSettings, at: string, name: string): SettingsPr
   return problems
 }
 
-/** The value that the request has; undefined: none. Throws the refusal of a bad one, and of none where one is required. */
+/** The value of a request; undefined: none. Throws a refusal for an invalid value, and for a missing one that is required. */
 function readTag(ctx: TaggedContext, tag: Tag): string | undefined {
   for (const source of tag.sources) {
     const sent = valueIn(ctx, source)

@@ -1,20 +1,20 @@
-/** Where the value of a tag comes from: the words of the settings, and what a request has there. */
+/** The sources of a tag: parses them in the settings, and reads their values in a request. */
 import { asksModel, type Exchange, type FactName, headerText } from '#contract'
 
-/** One of them, read. */
+/** A parsed source. */
 export interface Source {
-  /** As the settings have it. */
+  /** Its text in the settings. */
   readonly text: string
   readonly kind: 'claim' | 'key' | 'account' | 'header' | 'metadata'
-  /** Of the claim, of the header in lower case, or of the member of `metadata`. */
+  /** The name of the claim, of the header in lower case, or of the member of `metadata`. */
   readonly name: string
 }
 
-/** As settings may have it. */
+/** The pattern of a source in settings. */
 export const SOURCE_PATTERN =
   "^(?:key|account|claim \\S{1,200}|header [A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}|metadata\\.[A-Za-z0-9_-]{1,64})$"
 
-/** Headers that carry a key, a token or a cookie: a tag is on receipts and in logs. */
+/** Headers with a key, a token or a cookie. They cannot be sources, because tags are on receipts and in logs. */
 const SECRET = /authoriz|cookie|token|secret|passw|api-?key|credential|signature|jwt|oidc|assertion/i
 
 /** @param text fits `SOURCE_PATTERN` */
@@ -27,7 +27,7 @@ export function sourceOf(text: string): Source {
 /** Whether clients set it. */
 export const isOfClient = ({ kind }: Source): boolean => kind === 'header' || kind === 'metadata'
 
-/** Whether it is a header whose value must not be kept. */
+/** Whether it is a header with a secret. */
 export const isSecret = ({ kind, name }: Source): boolean => kind === 'header' && SECRET.test(name)
 
 /** The fact that an earlier step must give; null: none. */
@@ -36,7 +36,7 @@ export function factOf({ kind }: Source): FactName | null {
   return kind === 'key' || kind === 'account' ? kind : null
 }
 
-/** The part of Koa's context that sources are read from. */
+/** The part of Koa's context that sources need. */
 export interface TaggedContext {
   readonly exchange: Exchange
   readonly req: { readonly rawHeaders: readonly string[] }
@@ -52,7 +52,7 @@ export class BadHeader {
   }
 }
 
-/** The value that the request has there; undefined, null or an empty text: none. */
+/** The value in the request; undefined, null or an empty text: none. */
 export function valueIn(ctx: TaggedContext, { kind, name }: Source): unknown {
   const { exchange } = ctx
   switch (kind) {
@@ -65,12 +65,12 @@ export function valueIn(ctx: TaggedContext, { kind, name }: Source): unknown {
     case 'header':
       return headerIn(ctx, name)
     case 'metadata':
-      // Other routes have no body, or one of a provider's own.
+      // Other routes have no body, or one in the format of a provider.
       return asksModel(exchange.route.kind) ? own(own(exchange.json(), 'metadata'), name) : undefined
   }
 }
 
-/** Of two with one name, Node.js joins the values of most headers and keeps the first of others. */
+/** For a header sent twice, Node.js joins the values of most names and keeps the first of others. */
 function headerIn(ctx: TaggedContext, name: string): string | BadHeader {
   const value = ctx.get(name)
   if (value === '') return value

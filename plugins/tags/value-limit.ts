@@ -1,16 +1,16 @@
-/** Limits the number of different values of a tag in each account. A bucket, which refills evenly over a day, counts them. */
+/** Limits the number of different values of a tag in each account, with a bucket that refills evenly over a day. */
 import type { BucketShape, Buckets, Grant, KeyValue } from '#contract'
 
 const DAY_MS = 86_400_000
 
-/** A value that was counted counts for a day. With a state server all replicas share what is counted. */
+/** A counted value stays counted for a day. With a state server all replicas share the counts. */
 export class ValueLimit {
   readonly #prefix: string
   readonly #shape: BucketShape
   readonly #buckets: Buckets
   readonly #kv: KeyValue
 
-  /** @param prefix of the policy, the step and the tag */
+  /** @param prefix has the policy, the step and the tag */
   constructor(prefix: string, atMost: number, { buckets, kv }: { readonly buckets: Buckets; readonly kv: KeyValue }) {
     this.#prefix = prefix
     this.#shape = { capacity: atMost, refillPerMs: atMost / DAY_MS }

@@ -9,7 +9,8 @@ const COMMENT = String.raw`(?:^\s*(?:\/\*\*?|\*|\/\/)|\s\/\/)\s+`
 /** Each pattern with the words to write instead. */
 const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\btold\b/gi, 'reported, returned, logged'],
-  [/\btells?\b/gi, 'reports, returns, shows'],
+  // `on_dropped: tell` is a setting.
+  [/(?<!['"`]|on_dropped: )\btells?\b(?!['"`])/gi, 'reports, returns, shows'],
   [/\btell[A-Z]\w*/g, 'report…, send…, show…'],
   // `per: everybody` is a setting.
   [
@@ -19,7 +20,7 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\bunder way\b/gi, 'in progress'],
   [/\blets? go of\b/gi, 'released, closed'],
   [/\bgone\b/gi, 'disconnected, closed, removed, ended'],
-  [/\bstands?\b/gi, 'is'],
+  [/\bstands?\b(?!-)/gi, 'is'],
   [/\b(?:goes|go|went) up\b/gi, 'rises, is sent, starts'],
   [/\bis no [a-z]/gi, 'is not a'],
   [/\bis none\b/gi, 'is missing'],
