@@ -1,4 +1,4 @@
-/** A month of requests by a virtual clock: what each period has spent is the sum of its receipts. */
+/** A month of requests with a virtual clock: the spending of each period is the sum of its receipts. */
 import { expect, test } from 'vitest'
 import { type Budget, parseMoney, type Receipt } from '#contract'
 import { budgetUses } from '../../test/helpers/budget-uses.ts'
@@ -8,7 +8,7 @@ import { chat, usage } from './test-samples.ts'
 
 const REQUESTS = 10_000
 const HOUR_MS = 3_600_000
-/** Clocks are set back in Berlin within this time. */
+/** Summer time ends in Berlin within this month. */
 const BEGIN = Date.UTC(2026, 9, 5, 12)
 const MONTH_MS = 31 * 24 * HOUR_MS
 
@@ -26,7 +26,7 @@ const PLAN = [
   budget({ every: 'life', per: 'tag team' }),
 ]
 
-/** The period of a time, by the calendar of the runtime: another source than the product's. */
+/** The period of a time, computed by `Intl` and not by the product. */
 const KEYS: Record<Budget['every'], (at: Date, zone: string) => string> = {
   hour: (at, zone) => `${partsOf(at, zone, 'hour')} ${Math.floor((at.getTime() - 30 * 60_000) / HOUR_MS)}`,
   day: (at, zone) => partsOf(at, zone, 'day'),
@@ -52,7 +52,7 @@ test('ten thousand requests in a month', async () => {
     const team = ['a', 'b', ''][Math.floor(random() * 3)]!
     const used = usage(Math.floor(random() * 20), Math.floor(random() * 40))
     const next = (exchange: Parameters<ReturnType<typeof answered>>[0]) => {
-      // Some answers end in another period than they began in.
+      // Some answers end in another period than their start.
       if (random() < 0.2) clock.time += Math.floor(random() * 2 * HOUR_MS)
       answered(used)(exchange)
     }

@@ -1,4 +1,4 @@
-/** Budgets at the door: refused, capped to fit, or answered by another model. */
+/** Requests above a budget: refused, with a lower cap, or answered by another model. */
 import { describe, expect, test } from 'vitest'
 import { askedModel, type Budget, parseMoney, refuse, retryHeaders } from '#contract'
 import { budgetUses } from '../../test/helpers/budget-uses.ts'
@@ -11,7 +11,7 @@ import { chat, model, PRICE, priced, usage } from './test-samples.ts'
 
 const LEAST = holdFor(chat(), model(), PRICE, 64)
 const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
-/** Of `usage(10, 5)`. */
+/** The cost of `usage(10, 5)`. */
 const CHARGE = 20_000n
 
 const budget = (amount: bigint, more: Partial<Budget> = {}): Budget => ({
@@ -23,7 +23,7 @@ const budget = (amount: bigint, more: Partial<Budget> = {}): Budget => ({
 })
 
 describe('a budget has too little left', () => {
-  test('for even the smallest answer: 429, and client libraries do not try again', async () => {
+  test('for the smallest answer: 429, and client libraries do not retry', async () => {
     const { run, balance, sound } = await rig({ plan: [budget(LEAST - 1n, { name: 'team' })] })
     const { refusal, passed, ctx } = await run()
     expect(passed).toBe(false)
@@ -37,7 +37,7 @@ describe('a budget has too little left', () => {
     sound()
   })
 
-  test('and a name that no header can carry: what is not ASCII is percent-encoded', async () => {
+  test('and a name with other characters than ASCII: headers have it percent-encoded', async () => {
     const { run } = await rig({ plan: [budget(1n, { name: 'Müller 予算 5%' })] })
     const { refusal, ctx } = await run()
     expect(refusal).toMatchObject({ code: 'budget_exhausted' })
@@ -87,7 +87,7 @@ test('the next period has the whole amount again, and a charge counts in the per
     },
   }
   expect((await run(late)).refusal).toBeNull()
-  // Of the day before nothing counts.
+  // Spending of the day before does not count.
   const whole = await run({ facts: { chat: chat({}, 1_000) } })
   expect([whole.refusal, header(whole.ctx, 'x-tollgate-max-output-tokens')]).toEqual([null, ''])
   const uses = [end - 1, end].map(now => budgetUses(store.reads, id, now).map(({ spent }) => spent))
@@ -95,7 +95,7 @@ test('the next period has the whole amount again, and a charge counts in the per
   sound()
 })
 
-test('budgets of the account, the key, the plan and the policy all count; those of a tag one by one', async () => {
+test('budgets of the account, the key, the plan and the policy all count, and each value of a tag has its own', async () => {
   const { run, store, id, sound } = await rig({
     plan: [budget(parseMoney('$1'), { per: 'caller' })],
     settings: { budgets: [{ per: 'tag team', amount: '$1', every: 'day' }] },
@@ -125,7 +125,7 @@ describe('then: MODEL', () => {
   }
   const plan = [budget(CHAT_HOLD - 1n, { then: 'small', name: 'team' })]
 
-  test('another model answers, says so, and does not count in the budget', async () => {
+  test('another model answers, with headers that name it, and does not count in the budget', async () => {
     const { run, receipt, store, id, sound } = await rig({ plan, models: [SMALL] })
     const { exchange, ctx, refusal } = await run({ facts: { chat: withOther() } })
     expect(refusal).toBeNull()
@@ -140,13 +140,13 @@ describe('then: MODEL', () => {
     sound()
   })
 
-  test('a free one costs nothing', async () => {
+  test('a free model costs nothing', async () => {
     const { run, receipt } = await rig({ plan, models: [{ ...SMALL, price: null }] })
     const { exchange } = await run({ facts: { chat: withOther() } })
     expect([exchange.model!.id, exchange.hold, receipt(exchange)]).toEqual(['small', 0n, undefined])
   })
 
-  test('two budgets with the same model are both left out', async () => {
+  test('neither of two budgets with the same model counts it', async () => {
     const both = [...plan, budget(1n, { per: 'key', then: 'small' })]
     const { run } = await rig({ plan: both, models: [SMALL] })
     expect((await run({ facts: { chat: withOther() } })).refusal).toBeNull()
@@ -162,7 +162,7 @@ describe('then: MODEL', () => {
     sound()
   })
 
-  test('a model that does not take the request: the answer is shorter', async () => {
+  test('a model that does not accept the request: the answer is shorter', async () => {
     const { run } = await rig({ plan, models: [SMALL] })
     const forModel = () => {
       throw refuse('unsupported_parameter')
@@ -172,12 +172,12 @@ describe('then: MODEL', () => {
     expect(Number(header(ctx, 'x-tollgate-max-output-tokens'))).toBeLessThan(1_000)
   })
 
-  test('what the balance cannot pay is refused all the same', async () => {
+  test('a request above the balance is refused too', async () => {
     const { run } = await rig({ plan, models: [SMALL], credit: '$0.00000001' })
     expect((await run({ facts: { chat: withOther() } })).refusal).toMatchObject({ code: 'insufficient_quota' })
   })
 
-  test('what another budget refuses names no model that answered', async () => {
+  test('a refusal by another budget has no header of a model', async () => {
     const { run } = await rig({ plan: [...plan, budget(1n, { per: 'key' })], models: [SMALL] })
     const { ctx, refusal } = await run({ facts: { chat: withOther() } })
     expect([refusal?.code, header(ctx, 'x-tollgate-model')]).toEqual(['budget_exhausted', ''])

@@ -1,4 +1,4 @@
-/** A key's spending cap at the door: too little of it, the output cap that fits it, and many at once. */
+/** Requests above the spending cap of a key, alone and many at once. */
 import { describe, expect, test } from 'vitest'
 import { formatMoney, retryHeaders } from '#contract'
 import { until } from '../../test/helpers/until.ts'
@@ -11,7 +11,7 @@ const LEAST = holdFor(chat(), model(), PRICE, 64)
 const CHAT_HOLD = holdFor(chat(), model(), PRICE, 1_000)
 
 describe('too little is left of the cap', () => {
-  test('for even the smallest answer: 402, and client libraries do not try again', async () => {
+  test('for the smallest answer: 402, and client libraries do not retry', async () => {
     const { run, balance, asked, sound } = await rig({ credit: '$1', cap: formatMoney(LEAST - 1n) })
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
@@ -25,7 +25,7 @@ describe('too little is left of the cap', () => {
     sound()
   })
 
-  test('because it was set below what the key has spent: nothing is left, never less', async () => {
+  test('because it is below the spending of the key: the rest is 0, never less', async () => {
     const { run, store, id, sound } = await rig()
     await run()
     const [key] = store.reads.listKeys(id)
@@ -51,7 +51,7 @@ describe('too little is left of the cap', () => {
     sound()
   })
 
-  test('and not even the end of the others would help: 402', async () => {
+  test('and the end of the other requests would not help: 402', async () => {
     const { run, store } = await rig({ cap: formatMoney(CHAT_HOLD + 1_000n) })
     const gate = Promise.withResolvers<void>()
     const first = run({ next: () => gate.promise })
@@ -70,7 +70,7 @@ describe('too little is left of the cap', () => {
     expect(asked).toEqual(['hold'])
   })
 
-  test('of a raw request there is nothing to lower', async () => {
+  test('a raw request has no cap to lower', async () => {
     const { raw } = await rig({ cap: '$0.000000001' })
     const route = { price: priced({ request: 5_000n }) }
     const { refusal } = await raw({ route } as Parameters<typeof raw>[0])
@@ -86,7 +86,7 @@ describe('the output cap', () => {
     ['the balance does', '$0.01', '$1', 10_000_000n],
     ["the balance and the key's spending cap do", '$0.02', '$0.008', 8_000_000n],
     ['the balance does', '$0.01', '$0.0099', 10_000_000n],
-  ])('is what half of it pays for: %s not pay for all (credit %s, cap %s)', async (what, credit, cap, least) => {
+  ])('is what half of the rest pays for: %s not pay for all (credit %s, cap %s)', async (what, credit, cap, least) => {
     const { run, receipt, asked, sound } = await rig({ credit, cap })
     const of = chat({}, 16_384)
     const { exchange, ctx, refusal } = await run({ facts: { chat: of } })
@@ -101,7 +101,7 @@ describe('the output cap', () => {
   })
 })
 
-test('many at once: no more are let through than the cap pays for, and it is never exceeded', async () => {
+test('many at once: the cap pays for each request that is sent, and is never exceeded', async () => {
   const most = 5
   const { run, store, id, sound } = await rig({
     credit: '$10',

@@ -18,7 +18,7 @@ import {
   WHOLES,
 } from '#contract'
 
-export interface Ending {
+export interface EndedExchange {
   readonly outcome: Outcome | null
   readonly usage: MeteredUsage | null
   readonly progress: Progress
@@ -51,7 +51,7 @@ export interface Charge {
   readonly cost: Cost
 }
 
-export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge {
+export function chargeFor(ending: EndedExchange, price: Price, bounds: Bounds): Charge {
   const { outcome, usage, progress, stream } = ending
   if (usage === null) return nothing(outcome === 'answered' ? 'insurance' : 'released')
   if (usage.source === 'cached') return cachedCharge(ending, usage, bounds)
@@ -70,20 +70,24 @@ export function chargeFor(ending: Ending, price: Price, bounds: Bounds): Charge 
 }
 
 /** Whether the request was sent, and cancelled before its first token because the client had disconnected. */
-function isPromptOnly({ outcome, progress }: Ending): boolean {
+function isPromptOnly({ outcome, progress }: EndedExchange): boolean {
   const wasStopped = outcome === 'client_left' || outcome === 'cut'
   return wasStopped && progress.abandoned && progress.countedTokens === 0
 }
 
 /** The provider bills the prompt that it has read. Without a charge a client could send long prompts for nothing. */
-function promptCharge(ending: Ending, usage: MeteredUsage, price: Price, bounds: Bounds): Charge {
+function promptCharge(ending: EndedExchange, usage: MeteredUsage, price: Price, bounds: Bounds): Charge {
   if (ending.forgivesPrompt) return nothing('released')
   const charge = fromUsage(usage, price, bounds)
   return usage.source === 'reported' ? charge : { ...charge, overrun: 0n, source: 'prompt_estimated' }
 }
 
-/** The step's own price, at most the hold. The rest is no loss, because no provider was paid. An undelivered answer is free. */
-function cachedCharge({ outcome, stream, answerPrice = null }: Ending, usage: MeteredUsage, bounds: Bounds): Charge {
+/** The step's own price, at most the hold. The rest is not a loss, because no provider was paid. An undelivered answer is free. */
+function cachedCharge(
+  { outcome, stream, answerPrice = null }: EndedExchange,
+  usage: MeteredUsage,
+  bounds: Bounds,
+): Charge {
   const delivered = outcome === 'answered' || (outcome === 'client_left' && stream)
   if (answerPrice === null || !delivered) return nothing('cached')
   const withoutSearches = { ...bounds, most: { ...bounds.most, search: 0 }, leastSearches: 0 }

@@ -27,7 +27,7 @@ function stream(exchange: string): OpenStream & { count: number } {
   return self
 }
 
-test('streams that have moved are written, all in one go', () => {
+test('streams with new tokens are written in one call', () => {
   const { written, checkpoints, round } = started()
   const [a, b, c] = [stream('a'), stream('b'), stream('c')]
   for (const each of [a, b, c]) checkpoints.follow(each)
@@ -45,7 +45,7 @@ test('streams that have moved are written, all in one go', () => {
   expect(written[1]).toEqual([b.sofar(), c.sofar()])
 })
 
-test('a stream that is over is not written again', () => {
+test('an ended stream is not written again', () => {
   const { written, checkpoints, round } = started()
   const a = stream('a')
   const end = checkpoints.follow(a)
@@ -56,7 +56,7 @@ test('a stream that is over is not written again', () => {
   expect(written).toEqual([])
 })
 
-test('without streams nothing ticks, and with the next one it does again', () => {
+test('without streams the timer stops, and the next stream starts it again', () => {
   const { written, checkpoints, round } = started()
   expect(vi.getTimerCount()).toBe(0)
   checkpoints.follow(stream('a'))()
@@ -69,7 +69,7 @@ test('without streams nothing ticks, and with the next one it does again', () =>
   expect(written).toEqual([[b.sofar()]])
 })
 
-test('one that cannot be written is only told: the settle at the end counts', async () => {
+test('a failed checkpoint is logged only: the settle at the end counts', async () => {
   const { warned, checkpoints, round } = started(() => Promise.reject(new Error('disk full')))
   const a = stream('a')
   checkpoints.follow(a)
@@ -78,7 +78,7 @@ test('one that cannot be written is only told: the settle at the end counts', as
   await until(() => expect(warned).toEqual(['failed to write checkpoints']))
 })
 
-test('stopped, nothing ticks', () => {
+test('after stop the timer is off', () => {
   const { written, checkpoints, round } = started()
   const a = stream('a')
   checkpoints.follow(a)

@@ -17,7 +17,7 @@ const _tokens = (prompt: number, completion: number, cached = 0, cacheWrite = 0)
 
 const native = (type: string, more: object = {}) => ({ type: 'anthropic', anthropic: { type, name: 'a', ...more } })
 
-describe('the most tokens that a prompt can have', () => {
+describe('the bound of a prompt', () => {
   const ceiling = (body: Parameters<typeof chat>[0], fields: Parameters<typeof model>[0] = {}) => {
     const of = chat(body)
     return promptCeiling(of, model(fields)) - of.bytes.length
@@ -33,7 +33,7 @@ describe('the most tokens that a prompt can have', () => {
     ['tools: the overhead', { tools: [{ type: 'function', function: { name: 'a' } }] }, 16 + 1_024],
     ['custom tools', { tools: [{ type: 'custom' }] }, 16 + 1_024 + 192],
     ['tools without a type', { tools: [{ function: { name: 'a' } }] }, 16 + 1_024],
-    ['functions, as they were', { functions: [{ name: 'a' }] }, 16 + 1_024],
+    ['functions of the old format', { functions: [{ name: 'a' }] }, 16 + 1_024],
     ['no tools', { tools: [], functions: [] }, 16],
     ['tools of null', { tools: null, functions: null }, 16],
     [
@@ -42,7 +42,7 @@ describe('the most tokens that a prompt can have', () => {
       WHOLE,
     ],
     ['a file', { messages: [{ role: 'user', content: [{ type: 'file' }] }] }, WHOLE],
-    ['a part that nobody knows', { messages: [{ role: 'user', content: [{ type: 'hologram' }] }] }, WHOLE],
+    ['an unknown part', { messages: [{ role: 'user', content: [{ type: 'hologram' }] }] }, WHOLE],
     ['an earlier spoken answer', { messages: [{ role: 'assistant', content: null, audio: { id: 'a' } }] }, WHOLE],
     ['a search', { web_search_options: {} }, WHOLE],
     ['no search', { web_search_options: null }, 16],
@@ -57,7 +57,7 @@ describe('the most tokens that a prompt can have', () => {
 
   test('a search of Anthropic reads the whole context in each of its passes', () => {
     expect(promptCeiling(chat({ tools: [native('web_search_20250305')] }), model())).toBe(10 * 131_072)
-    // What code may do there has no bound, so that the provider is not asked: it is a tool like any other.
+    // Code execution in a search has no bound, so the provider does not run this tool here: it counts as a plain tool.
     expect(promptCeiling(chat({ tools: [native('web_search_20260209')] }), model())).toBe(131_072)
   })
 
@@ -68,7 +68,7 @@ describe('the most tokens that a prompt can have', () => {
     ).toBe(500)
   })
 
-  test('no tokenizer makes more of it: a token for each byte of each text', () => {
+  test('no tokenizer has more: one token for each byte of each text', () => {
     const bytesOf = (value: unknown): number => {
       if (typeof value === 'string') return Buffer.byteLength(value)
       return typeof value === 'object' && value !== null
@@ -87,7 +87,7 @@ describe('the most tokens that a prompt can have', () => {
 })
 
 describe('a hold', () => {
-  test('is the prompt at its dearest and the output cap, for each choice', () => {
+  test('is the highest price of the prompt and of the output cap, for each choice', () => {
     const of = chat({ n: 3 }, 100)
     const prompt = BigInt(promptCeiling(of, model()))
     expect(holdFor(of, model(), PRICE, 100)).toBe(prompt * 1_250n + 300n * 2_000n)
@@ -108,7 +108,7 @@ describe('a hold', () => {
     expect(holdFor(of, model(), PRICE, 100)).toBe(tokens)
   })
 
-  test('counts what the most thoughtful target thinks beyond the cap', () => {
+  test('counts reasoning beyond the cap of the target with the most', () => {
     const thinks = model({
       targets: [target(), target({ reasoningOutsideCap: 500 }), target({ reasoningOutsideCap: 100 })],
     })
@@ -116,8 +116,8 @@ describe('a hold', () => {
     expect(completionCeiling(chat(), model({ targets: [] }), 100)).toBe(100)
   })
 
-  // Gate G2: no settle above its hold, whatever the provider says.
-  test('is never less than what is charged, and what is possible is charged in full', () => {
+  // Gate G2: no settle above its hold, whatever the provider reports.
+  test('is never less than the charge, and a possible usage is charged in full', () => {
     const figure = fc.oneof(
       { weight: 6, arbitrary: fc.double({ min: 0, max: 1, noNaN: true }) },
       {

@@ -22,7 +22,7 @@ const TOKENS_PER_MESSAGE = 16
 
 /**
  * The maximum number of tokens of a prompt: the length of its body in bytes. Tokenizers of these models work on bytes, so a text has at
- * most one token per UTF-8 byte, and a JSON escape is never shorter than its character. Characters / 4 is not a bound: it was 28 %
+ * most one token per UTF-8 byte. A JSON escape is never shorter than its character. Characters / 4 is not a bound: it was 28 %
  * below a provider's count. The tokens of an image, a sound or a file do not follow from its bytes, so such a request counts as the
  * whole context. So does each pass of a request whose provider may search, because results become prompt.
  */

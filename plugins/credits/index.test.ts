@@ -33,33 +33,33 @@ const dollars = (text: string) => parseMoney(text)
 describe('settings', () => {
   test.each<[string, object]>([
     ['an empty list', { when_short: [] }],
-    ['a word that nobody knows', { when_short: ['borrow'] }],
+    ['an unknown word', { when_short: ['borrow'] }],
     ['a word twice', { when_short: ['refuse', 'refuse'] }],
-    ['what is never reached, behind refuse', { when_short: ['refuse', 'clamp_output'] }],
-    ['no list', { when_short: 'refuse' }],
+    ['an entry after refuse', { when_short: ['refuse', 'clamp_output'] }],
+    ['a text', { when_short: 'refuse' }],
     ['another end', { on_disconnect: 'wait' }],
     ['an unknown name', { on_short: ['refuse'] }],
   ])('%s is refused', (_name, settings) => {
     expect(() => readSettings(credits, settings as Record<string, unknown>)).toThrow('credits:')
   })
 
-  test('nothing is needed: the output is capped before anybody is refused', () => {
+  test('without settings the output cap is lowered before a request is refused', () => {
     expect(readSettings(credits, {})).toEqual({ when_short: ['clamp_output', 'refuse'] })
   })
 
-  test('what it needs depends on what the route is for', () => {
+  test('its needs depend on the kind of the route', () => {
     const needs = credits.needs as (settings: unknown, kind: string) => readonly string[]
     expect(needs({}, 'chat')).toEqual(['key', 'account', 'chat', 'model'])
     expect(needs({}, 'raw')).toEqual(['key', 'account'])
   })
 
-  test('it is money: it can be neither skipped nor shadowed', () => {
+  test('it is critical: it can be neither skipped nor run in shadow', () => {
     expect(credits.critical).toBe(true)
   })
 })
 
 describe('too little credit', () => {
-  test('for even the smallest answer is 402, and client libraries do not try again', async () => {
+  test('for the smallest answer is 402, and client libraries do not retry', async () => {
     const { run, balance, asked, sound } = await rig({ credit: '$0.000001' })
     const { refusal, passed } = await run()
     expect(passed).toBe(false)
@@ -87,20 +87,23 @@ describe('too little credit', () => {
       { credit: 2n * LEAST, cap: ONE_TOKEN },
       'use another key, or ask for less',
     ],
-  ])('%s: a smaller answer is advised only where it helps', async (_name, { credit, cap, settings = {} }, says) => {
-    const limit = cap === undefined ? {} : { cap: formatMoney(cap) }
-    const { run } = await rig({ credit: formatMoney(credit), settings, ...limit })
-    expect((await run()).refusal!.message).toContain(says)
-  })
+  ])(
+    '%s: the message advises a smaller answer only if that helps',
+    async (_name, { credit, cap, settings = {} }, says) => {
+      const limit = cap === undefined ? {} : { cap: formatMoney(cap) }
+      const { run } = await rig({ credit: formatMoney(credit), settings, ...limit })
+      expect((await run()).refusal!.message).toContain(says)
+    },
+  )
 
-  test('of a raw request no smaller answer is advised', async () => {
+  test('the message for a raw request advises no smaller answer', async () => {
     const { raw } = await rig({ credit: '$0.000001' })
     const route = { price: priced({ request: 5_000n }) }
     const { refusal } = await raw({ route } as Parameters<typeof raw>[0])
     expect(refusal).toMatchObject({ code: 'insufficient_quota', message: expect.stringMatching(/Add credit\.$/) })
   })
 
-  test('while the account’s own requests hold the rest is 429: trying again helps', async () => {
+  test('while requests of the account hold the rest is 429: a retry helps', async () => {
     const credit = formatMoney(CHAT_HOLD + 1_000n)
     const { run, store, sound } = await rig({ credit })
     const { first, release } = await openOne({ run, store })
@@ -115,7 +118,7 @@ describe('too little credit', () => {
     sound()
   })
 
-  test('what is free and what is held count together', async () => {
+  test('the free and the held credit count together', async () => {
     const large = chat({ messages: [{ role: 'user', content: 'x'.repeat(10_000) }] })
     const needed = holdFor(large, model(), PRICE, 64)
     expect(needed).toBeGreaterThan(CHAT_HOLD)
@@ -133,7 +136,7 @@ describe('too little credit', () => {
     }
   })
 
-  test('is 402 when not even the end of the others would help', async () => {
+  test('is 402 if the end of the others would not help', async () => {
     const { run, store } = await rig({ credit: formatMoney(CHAT_HOLD + 1_000n) })
     const gate = Promise.withResolvers<void>()
     const first = run({ next: () => gate.promise })
@@ -144,7 +147,7 @@ describe('too little credit', () => {
     await first
   })
 
-  test('for the whole answer lowers the cap to what half of it pays, and says so', async () => {
+  test('for the whole answer lowers the cap to what half of it pays, with a header and a note', async () => {
     const { run, receipt, sound } = await rig({ credit: '$0.01' })
     const of = chat({}, 16_384)
     const half = dollars('$0.005')
@@ -173,7 +176,7 @@ describe('too little credit', () => {
     sound()
   })
 
-  test('lowers the cap to 64 when more than half has to be held for that', async () => {
+  test('lowers the cap to 64 even if that needs more than half', async () => {
     const least = holdFor(chat(), model(), PRICE, 64)
     const { run, balance } = await rig({ credit: formatMoney(least) })
     const of = chat({}, 4_096)
@@ -190,7 +193,7 @@ describe('too little credit', () => {
     expect(held).toBe(least)
   })
 
-  test('a thinking model gets 1,024 or nothing', async () => {
+  test('a reasoning model gets at least 1,024', async () => {
     const thinks = model({ reasoning: true })
     const { run } = await rig({ credit: formatMoney(holdFor(chat(), thinks, PRICE, 1_024) - 1n) })
     expect((await run({ facts: facts(chat({}, 4_096), thinks) })).refusal).toMatchObject({ status: 402 })
@@ -221,7 +224,7 @@ describe('other reasons to refuse', () => {
     expect(asked).toEqual(['hold'])
   })
 
-  test('an account that is not there', async () => {
+  test('an account that does not exist', async () => {
     const { run, store, id } = await rig()
     const account = { ...store.reads.findAccount(id)!, id: 'acct_none' }
     expect(await run({ facts: { account } })).toMatchObject({ passed: false, refusal: { code: 'invalid_api_key' } })
@@ -239,7 +242,7 @@ describe('other reasons to refuse', () => {
     sound()
   })
 
-  test('a hold that was written though its commit failed is given back', async () => {
+  test('a hold that was written although its commit failed is released', async () => {
     const { run, store, asked, balance, sound } = await rig({
       wrap: real => ({
         async hold(request) {
@@ -259,7 +262,7 @@ describe('other reasons to refuse', () => {
   })
 })
 
-describe('a request that is let through', () => {
+describe('a request that is sent', () => {
   test('is not sent before its hold is committed', async () => {
     const { run, store, balance } = await rig()
     await run({
@@ -292,7 +295,7 @@ describe('a request that is let through', () => {
     sound()
   })
 
-  test('keeps the price with which it began', async () => {
+  test('keeps the price of its start', async () => {
     const { run, receipt } = await rig()
     const on = { ...model() }
     const { exchange } = await run({
@@ -314,18 +317,18 @@ describe('a request that is let through', () => {
     ]
   >([
     ['cancels', {}, undefined, 'cancel'],
-    ['drains a thinking model', { reasoning: true }, undefined, 'drain'],
-    ['drains when told to', {}, 'drain', 'drain'],
-    ['cancels a thinking model when told to', { reasoning: true }, 'cancel', 'cancel'],
-    ['cancels for nothing when told to', { reasoning: true }, 'cancel_free', 'cancel'],
-  ])('when the client leaves it %s', async (_name, on, setting, expected) => {
+    ['drains a reasoning model', { reasoning: true }, undefined, 'drain'],
+    ['drains if the settings say so', {}, 'drain', 'drain'],
+    ['cancels a reasoning model if the settings say so', { reasoning: true }, 'cancel', 'cancel'],
+    ['cancels for free if the settings say so', { reasoning: true }, 'cancel_free', 'cancel'],
+  ])('after a disconnect it %s', async (_name, on, setting, expected) => {
     const { run } = await rig({ settings: setting ? { on_disconnect: setting } : {} })
     const { exchange } = await run({ facts: { model: model(on) } })
     expect(exchange.onDisconnect).toBe(expected)
   })
 })
 
-describe('every ending settles, once', () => {
+describe('each ending settles once', () => {
   const counted = progress({ finished: false, countedTokens: 5 })
   const nothing = progress({ started: false, finished: false })
   const estimated = usage(8, 5, { source: 'estimated' })
@@ -355,12 +358,20 @@ describe('every ending settles, once', () => {
     ],
     ['answered with hostile usage', true, answered(usage(-1, 1e308)), 2_000_000n, 'clamped', 'answered', null],
     ['answered from a cache', false, answered(usage(10, 5, { source: 'cached' })), 0n, 'cached', 'answered', null],
-    ['answered by nothing', true, ends('answered', usage(10, 0), nothing), 0n, 'insurance', 'answered', null],
+    ['answered without a token', true, ends('answered', usage(10, 0), nothing), 0n, 'insurance', 'answered', null],
     ['failed before the first token', true, failed(null, nothing), 0n, 'released', 'failed', 'upstream_truncated'],
     ['failed in the middle', true, failed(estimated, counted), 18_000n, 'estimated', 'failed', 'upstream_truncated'],
     ['failed in the middle', false, failed(null, nothing), 0n, 'released', 'failed', 'upstream_truncated'],
-    ['the client left', true, ends('client_left', estimated, counted), 18_000n, 'estimated', 'client_left', null],
-    ['the client left', false, ends('client_left', null, nothing), 0n, 'released', 'client_left', null],
+    [
+      'the client disconnected',
+      true,
+      ends('client_left', estimated, counted),
+      18_000n,
+      'estimated',
+      'client_left',
+      null,
+    ],
+    ['the client disconnected', false, ends('client_left', null, nothing), 0n, 'released', 'client_left', null],
     [
       'the client left what was sent',
       false,
@@ -389,7 +400,7 @@ describe('every ending settles, once', () => {
       'refused',
       'rate_limit_exceeded',
     ],
-    ['a bug behind it', true, ends(null, null, nothing, new TypeError('bug')), 0n, 'released', 'failed', null],
+    ['a bug in a later step', true, ends(null, null, nothing, new TypeError('bug')), 0n, 'released', 'failed', null],
   ])('%s (stream: %s)', async (_name, streamed, next, charged, source, outcome, code) => {
     const { run, receipt, balance, asked, sound } = await rig()
     const running = run({ facts: { chat: streamed ? stream() : chat() }, next })
@@ -408,7 +419,7 @@ describe('every ending settles, once', () => {
     sound()
   })
 
-  test('at once and many: what was held comes back, what was used is gone', async () => {
+  test('many at once: the holds are released, and the usage is charged', async () => {
     const { run, balance, sound } = await rig({ credit: '$100' })
     const many = counts(200, 5_000)
     const outcomes = [answered(usage(10, 5)), failed(null, nothing), ends('client_left', estimated, counted)]
@@ -422,7 +433,7 @@ describe('every ending settles, once', () => {
 })
 
 describe('many at once on a small balance', () => {
-  test('exactly as many are let through as it pays for, and later ones when those are over', async () => {
+  test('exactly as many are sent as it pays for, and later ones after those have ended', async () => {
     const { run, balance, sound } = await rig({
       credit: formatMoney(10n * CHAT_HOLD),
       settings: { when_short: ['refuse'] },
@@ -445,7 +456,7 @@ describe('many at once on a small balance', () => {
     }
     await until(() => expect(refused).toHaveLength(many - 10))
     expect(sent).toBe(10)
-    // The rest of the credit is held, not gone: they may come again.
+    // The rest of the credit is held, so a retry may pass.
     expect(new Set(refused)).toEqual(new Set(['credit_on_hold']))
     expect(balance().held).toBe(10n * CHAT_HOLD)
     gate.resolve()
@@ -459,7 +470,7 @@ describe('many at once on a small balance', () => {
 describe('a request that only counts tokens', () => {
   const COUNTS = { route: { counts: true } } as const
 
-  test('costs nothing, also without credit, and does not ask the ledger', async () => {
+  test('is free, also without credit, and does not use the ledger', async () => {
     const { run, asked } = await rig({ credit: '$0' })
     const { passed, exchange } = await run(COUNTS)
     expect(passed).toBe(true)
@@ -467,7 +478,7 @@ describe('a request that only counts tokens', () => {
     expect(asked).toEqual([])
   })
 
-  test('is refused when its account has asked for many in the same minute; one that is charged is not', async () => {
+  test('is refused if its account has sent too many in a minute; a charged request is not', async () => {
     const { run, clock } = await rig()
     for (let nth = 0; nth < 600; nth++) expect((await run(COUNTS)).refusal).toBeNull()
     const { refusal, passed } = await run(COUNTS)
@@ -483,7 +494,7 @@ describe('a request that only counts tokens', () => {
 })
 
 describe('a free model', () => {
-  test('is nobody’s debt: the ledger is not asked', async () => {
+  test('does not use the ledger', async () => {
     const { run, asked, balance } = await rig({ credit: '$0' })
     const { refusal, passed, exchange, ctx } = await run({ facts: { model: model({ price: null }) } })
     expect([refusal, passed]).toEqual([null, true])
@@ -493,7 +504,7 @@ describe('a free model', () => {
     expect(header(ctx, 'x-tollgate-cost')).toBe('')
   })
 
-  test('is not a model whose price is nothing: that has receipts', async () => {
+  test('differs from a model with a price of 0, which has receipts', async () => {
     const zero = plainPrice({ input: 0n, cached_input: 0n, cache_write: 0n, output: 0n, request: 0n })
     const { run, asked, receipt } = await rig({ credit: '$0' })
     const { exchange } = await run({ facts: { model: model({ price: zero }) } })
@@ -508,7 +519,7 @@ describe('a raw route', () => {
     bytes: Buffer.alloc(100, 'x'),
   })
 
-  test('holds its bytes and the price of a request, and is charged what was used', async () => {
+  test('holds its bytes and the price of a request, and is charged its usage', async () => {
     const { raw, receipt, sound } = await rig()
     const { exchange } = await raw({ ...route(priced({ request: 5n })), next: answered(usage(40, 0)) })
     expect(receipt(exchange)).toMatchObject({
@@ -520,7 +531,7 @@ describe('a raw route', () => {
     sound()
   })
 
-  test('is never charged more than its bytes could have been', async () => {
+  test('is never charged more than its bytes', async () => {
     const { raw, receipt } = await rig()
     const { exchange } = await raw({ ...route(PRICE), next: answered(usage(1e9, 1e9)) })
     expect(receipt(exchange)).toMatchObject({ charged: 100_000n, source: 'clamped' })
@@ -533,14 +544,14 @@ describe('a raw route', () => {
     expect(asked).toEqual([])
   })
 
-  test('is refused when the balance is short: there is no cap to lower', async () => {
+  test('is refused if the balance is short: it has no cap to lower', async () => {
     const { raw } = await rig({ credit: '$0.000001' })
     expect((await raw(route(PRICE))).refusal).toMatchObject({ status: 402 })
   })
 })
 
-describe('a stream under way', () => {
-  test('is noted every five seconds when it has moved, as what it would cost if it ended now', async () => {
+describe('an open stream', () => {
+  test('with new tokens has a checkpoint every five seconds, with its cost so far', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const { run, checkpoints, sound } = await rig()
     const of = stream()
@@ -576,7 +587,7 @@ describe('a stream under way', () => {
     sound()
   })
 
-  test('is not noted when it is a whole answer', async () => {
+  test('has checkpoints, a whole answer has none', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const { run, checkpoints } = await rig()
     await run({

@@ -23,17 +23,17 @@ import { until } from '../../test/helpers/until.ts'
 import credits from './index.ts'
 import { chat, model, progress, usage } from './test-samples.ts'
 
-/** Under which this store's keys are made. */
+/** The secret of the store's keys. */
 export const SECRET = 'a secret for tests, long enough'
 
-/** What is closed after the test, the last one first. */
+/** Resources to close after the test, the last one first. */
 export const closers: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   vi.useRealTimers()
   for (const close of closers.splice(0).reverse()) await close()
 })
 
-/** The address of a store in a folder that is gone after the test. */
+/** The address of a store in a folder that is removed after the test. */
 export async function temporaryFile(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'tollgate-credits-'))
   closers.push(() => rm(dir, { recursive: true }))
@@ -44,19 +44,19 @@ interface Rig {
   readonly url?: string
   readonly settings?: StepText['with']
   readonly credit?: string
-  /** What the key may spend. */
+  /** The spending cap of the key. */
   readonly cap?: string
   /** The budgets of the account's plan. */
   readonly plan?: readonly Budget[]
   /** The catalog. */
   readonly models?: readonly Model[]
-  /** Changes verbs of the ledger; it is given the real ones. */
+  /** Replaces methods of the ledger; it gets the real ones. */
   readonly wrap?: (ledger: Ledger) => Partial<Ledger>
-  /** How far the clock goes with each look at it. */
+  /** Milliseconds that each reading of the clock adds. */
   readonly lookMs?: number
 }
 
-/** A store with one account, and the step on it; each verb that the ledger is asked for is counted. */
+/** A store with one account, and the step on it; counts the calls of each method of the ledger. */
 export async function rig({
   url = 'memory',
   settings = {},
@@ -111,7 +111,7 @@ export async function rig({
     plans: { find: () => undefined, of: () => undefined },
     catalog: { find: (id: string) => models.find(model => model.id === id), list: () => models },
   }
-  /** As they are now. */
+  /** The current totals. */
   const who = () => ({ key: store.reads.findKey(key.id)!, account: store.reads.findAccount(id)! })
   const run = createSteps([{ use: credits, with: settings }], services)
   return {
@@ -134,7 +134,7 @@ export async function rig({
       return { posted, held }
     },
     receipt: (exchange: Exchange) => store.reads.findReceipt(exchange.id),
-    /** Every promise of the ledger is kept, and no hold is open. */
+    /** Checks all invariants of the ledger, and that no hold is open. */
     sound() {
       expect(store.reads.verify().violations).toEqual([])
       expect(store.openHolds()).toBe(0)
@@ -143,17 +143,17 @@ export async function rig({
   }
 }
 
-/** What is behind the step: an exchange ends like this. */
+/** The rest of the pipeline: the exchange ends like this. */
 export function ends(outcome: Outcome | null, used: Usage | null, progressed: Progress, error?: unknown) {
   return (exchange: Exchange) => {
     Object.assign(exchange, { outcome, usage: used, progress: progressed })
     if (error !== undefined) throw error
   }
 }
-/** It ends well, with this usage. */
+/** An answer with this usage. */
 export const answered = (used: Usage) => ends('answered', used, progress({ countedTokens: 5 }))
 
-/** A request whose answer has not come, with its hold open; `release` lets it come. */
+/** A request with an open hold whose answer comes at `release`. */
 export async function openOne({ run, store }: Pick<Awaited<ReturnType<typeof rig>>, 'run' | 'store'>) {
   const gate = Promise.withResolvers<void>()
   const first = run({
@@ -166,5 +166,5 @@ export async function openOne({ run, store }: Pick<Awaited<ReturnType<typeof rig
   return { first, release: gate.resolve }
 }
 
-/** A header of the answer, or an empty text. */
+/** A header of the answer; empty: it is missing. */
 export const header = (ctx: Context, name: string) => String(ctx.response.get(name) ?? '')

@@ -16,7 +16,7 @@ const USD = 1_000_000_000n
 /** $1, $0.1, $1.25 and $2 a million tokens: a prompt token costs 1,000 nano-dollars, an output token 2,000. */
 const RATES = { input: USD, cached_input: USD / 10n, cache_write: (USD * 5n) / 4n, output: 2n * USD, request: 0n }
 export const PRICE: Price = plainPrice(RATES)
-/** The same with other rates. */
+/** The price with other rates. */
 export const priced = (rates: Parameters<typeof plainPrice>[0]): Price => plainPrice({ ...RATES, ...rates })
 
 export const target = (fields: Partial<Target> = {}): Target => ({
@@ -50,7 +50,7 @@ export const model = (fields: Partial<Model> = {}): Model => ({
   ...fields,
 })
 
-/** The fact `chat` of a body. */
+/** The fact `chat` for a body. */
 export function chat(body: Partial<ChatRequest> = {}, cap = 1_000): Chat {
   const whole: ChatRequest = { model: 'chat-small', messages: [{ role: 'user', content: 'hi' }], ...body }
   return {
@@ -82,7 +82,7 @@ export const progress = (fields: Partial<Progress> = {}): Progress => ({
   ...fields,
 })
 
-/** Up to a hundred thousand dollars a million tokens, which is as dear as a configuration may be. */
+/** Up to $100,000 a million tokens, the maximum of a configuration. */
 const perMillion = fc.oneof(
   fc.constantFrom(0n, 1n, 999_999n, 1_000_000n, 1_000_001n, 37_500_000n, 150_000_000n, 600_000_000n),
   fc.bigInt({ min: 0n, max: 100_000n * USD }),

@@ -1,4 +1,4 @@
-/** A ledger that cannot be written, or that says no for reasons of its own. */
+/** A ledger that cannot be written, or that refuses a settle. */
 import { describe, expect, test, vi } from 'vitest'
 import { parseMoney, retryHeaders } from '#contract'
 import { openStore } from '../../src/store/engine/sqlite.ts'
@@ -14,7 +14,7 @@ const dollars = (text: string) => parseMoney(text)
 describe('a charge that cannot be written', () => {
   const unavailable = () => new StoreUnavailable('unknown', new Error('I/O error at /var/lib/ledger.db'))
 
-  test('is tried again, and the answer waits for it', async () => {
+  test('is retried, and the answer waits for it', async () => {
     let failures = 3
     const { run, asked, balance, log, sound } = await rig({
       wrap: real => ({ settle: request => (failures-- > 0 ? Promise.reject(unavailable()) : real.settle(request)) }),
@@ -28,7 +28,7 @@ describe('a charge that cannot be written', () => {
     sound()
   })
 
-  test('is charged once when it had been written though its commit failed', async () => {
+  test('is charged once if it was written although its commit failed', async () => {
     let failures = 2
     const { run, balance, sound } = await rig({
       wrap: real => ({
@@ -44,12 +44,12 @@ describe('a charge that cannot be written', () => {
     sound()
   })
 
-  test('in time goes to the spool, the answer leaves, and it is charged before the store closes', async () => {
+  test('in time goes to the spool, the answer is sent, and it is charged before the store closes', async () => {
     const url = await temporaryFile()
     const broken = { settle: () => Promise.reject(unavailable()) }
     const { run, store, asked, log, id } = await rig({ url, lookMs: 1_000, wrap: () => broken })
     const { refusal, exchange, ctx } = await run({ facts: { chat: stream() } })
-    // It is on disk that it is owed: nobody has to pay for an answer without an end.
+    // The charge is on disk, so the answer may end.
     expect(refusal).toBeNull()
     expect(exchange.outcome).toBe('answered')
     expect(header(ctx, 'x-tollgate-cost')).toBe('0.000020000')
@@ -69,7 +69,7 @@ describe('a charge that cannot be written', () => {
   })
 
   test.each([
-    ['is corrected: recovery had settled the hold', 'settle', 'corrected'],
+    ['is a correction, because recovery has settled the hold', 'settle', 'corrected'],
     ['is spooled after the lease has ended', 'spool', 'spooled_late'],
   ] as const)('and %s: the answer names no cost', async (_, verb, result) => {
     const { run } = await rig({
@@ -85,7 +85,7 @@ describe('a charge that cannot be written', () => {
     expect(header(ctx, 'x-tollgate-cost')).toBe('')
   })
 
-  test('in time is not waited for: it goes to the spool while the last try is under way', async () => {
+  test('in time goes to the spool while its last attempt is still running', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     let tries = 0
     const { run, asked, log } = await rig({
@@ -100,7 +100,7 @@ describe('a charge that cannot be written', () => {
     expect(log).toMatchObject([{ level: 'error', message: 'failed to write a settle; it is in the spool' }])
   })
 
-  test('nor spooled waits in memory, and the answer is a 503', async () => {
+  test('nor spooled waits in memory, and the client gets a 503', async () => {
     const { run, log, store, balance } = await rig({
       lookMs: 2_000,
       wrap: () => ({ settle: () => Promise.reject(unavailable()) }),
@@ -114,12 +114,12 @@ describe('a charge that cannot be written', () => {
     expect(exchange.outcome).toBe('failed')
     expect(header(ctx, 'x-tollgate-cost')).toBe('')
     expect(log).toMatchObject([{ level: 'error', fields: { exchange: exchange.id, amount: '0.000020000' } }])
-    // The store itself is well: it writes what waits.
+    // The store itself works: it writes the waiting settle.
     await until(() => expect(store.unwritten().waiting).toBe(0))
     expect(balance()).toEqual({ posted: dollars('$1') - 20_000n, held: 0n })
   })
 
-  test('because the ledger says no to it is kept for a person, and the answer is not let out', async () => {
+  test('because the ledger refuses it is kept for the operator, and the answer is withheld', async () => {
     const { run, log } = await rig({
       url: await temporaryFile(),
       lookMs: 2_000,
@@ -129,13 +129,13 @@ describe('a charge that cannot be written', () => {
     expect(log).toMatchObject([{ level: 'error', message: 'failed to write a settle; it is in the spool' }])
   })
 
-  test('because there is no hold is a bug, and is said', async () => {
+  test('because its hold is missing is a bug, and is logged', async () => {
     const { run, log } = await rig({ wrap: () => ({ settle: () => Promise.resolve('no_hold') }) })
     expect((await run()).refusal).toBeNull()
     expect(log).toMatchObject([{ level: 'error', message: 'a settle has no hold' }])
   })
 
-  test('is charged as soon as the ledger is back, without a start', async () => {
+  test('is charged as soon as the ledger can be written, without a restart', async () => {
     let isBroken = true
     const { run, store, balance, sound } = await rig({
       url: await temporaryFile(),
@@ -145,7 +145,7 @@ describe('a charge that cannot be written', () => {
     const { exchange } = await run()
     expect(balance().held).toBeGreaterThan(0n)
     isBroken = false
-    // Until it is written no new hold is taken.
+    // Until it is written, new holds are refused.
     await until(() => expect(store.openHolds()).toBe(0))
     await run()
     expect(balance()).toEqual({ posted: dollars('$1') - 40_000n, held: 0n })
@@ -153,7 +153,7 @@ describe('a charge that cannot be written', () => {
     sound()
   })
 
-  test('has no time of less than nothing, though the clock is set ahead during a pause', async () => {
+  test('has no negative time limit if the clock is set ahead during a pause', async () => {
     const timer = vi.spyOn(globalThis, 'setTimeout')
     const { run, asked } = await rig({
       url: await temporaryFile(),
@@ -165,7 +165,7 @@ describe('a charge that cannot be written', () => {
     expect(timer.mock.calls.filter(([, ms = 0]) => ms < 0)).toEqual([])
   })
 
-  test('is given up in time though the clock is set back at every look', async () => {
+  test('is abandoned in time if the clock is set back at each reading', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const { run, asked } = await rig({
       lookMs: -60_000,
@@ -180,7 +180,7 @@ describe('a charge that cannot be written', () => {
 })
 
 describe('a hold that the ledger refuses as a mistake', () => {
-  test('because no column holds so much is 402: nobody has so much credit', async () => {
+  test('because its amount is above the column is 402: no account has so much credit', async () => {
     const dear = priced({ output: 2n ** 62n })
     const { run, sound } = await rig({ settings: { when_short: ['refuse'] } })
     const { refusal, passed } = await run({
@@ -191,7 +191,7 @@ describe('a hold that the ledger refuses as a mistake', () => {
     sound()
   })
 
-  test('is a bug, and nothing that trying again would mend; nothing is given back', async () => {
+  test('is a bug that a retry would not fix; nothing is released', async () => {
     const mistake = new StoreError('req_1 is settled; it cannot be held again.')
     const { run, asked } = await rig({ wrap: () => ({ hold: () => Promise.reject(mistake) }) })
     expect((await run()).refusal).toMatchObject({ code: 'plugin_error', status: 500, retryable: false })
