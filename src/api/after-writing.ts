@@ -1,12 +1,12 @@
-/** What is said when a route has written something and the rest of its work fails: then "nothing was changed" would be a lie. */
+/** The error of a route that has written something before the rest of its work failed: "nothing was changed" would be wrong. */
 import { refuse } from '#contract'
 import { StoreError } from '../store/error.ts'
 import { type CreditGrant, type Store, StoreUnavailable } from '../store/store.ts'
 
 /**
- * Does the rest of the work. Where the store fails at it, the refusal says what was done and what was not.
+ * Does the rest of the work. If the store fails, the refusal says what is done.
  *
- * @param done Whole sentences, true whether the rest was written or not: the store may not know.
+ * @param done whole sentences that are true whether or not the rest was written: the store may not know
  */
 export async function afterWriting<Result>(
   done: string,
@@ -25,7 +25,7 @@ export async function afterWriting<Result>(
   }
 }
 
-/** The account is there by now; so a failure says that, or somebody would make a second one. */
+/** The error says that the account exists, so that the operator does not create a second one. */
 export async function giveFirstCredit(store: Pick<Store, 'credit'>, credit: CreditGrant): Promise<void> {
   const done = `The account ${credit.account} was made, but its credit was not given, or may not have been. \
 Give it with the reference ${credit.reference}: the same one is credited once.`

@@ -1,4 +1,4 @@
-/** Alerts: all of them for operators, and for people those of their account. */
+/** Alerts: all for operators, and those of their account for people. */
 import { ALERT_KINDS } from '../common/alerts-config.ts'
 import { line } from './inputs.ts'
 import { ownAccount, PAGE } from './report-routes.ts'
@@ -18,7 +18,7 @@ export const ALERT_ROUTES: readonly ApiRoute[] = [
     answers: 'AlertPage',
     async handle(call) {
       const { items, next } = await call.parts.store.alerts.list({ ...call.query, accountId: ownAccount(call) })
-      // Webhooks are the operator's.
+      // Only operators see webhooks.
       const body: PageView<AlertView> = { items: items.map(alert => ({ ...showAlert(alert), deliveries: [] })), next }
       return { body }
     },
@@ -26,10 +26,10 @@ export const ALERT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/alerts',
-    summary: 'Alerts, the newest first, and how they reach the webhooks.',
+    summary: 'Alerts with their deliveries to webhooks, the newest first.',
     audience: 'operator',
     query: shape({
-      'kind?': { type: 'string', enum: ALERT_KINDS, description: 'Only those of this kind.' },
+      'kind?': { type: 'string', enum: ALERT_KINDS, description: 'Only alerts of this kind.' },
       ...PAGE,
     }),
     answers: 'AlertPage',
@@ -42,7 +42,7 @@ export const ALERT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/operator/alerts/resend',
-    summary: 'Sends an alert to each of its webhooks once more.',
+    summary: 'Sends an alert to each of its webhooks again.',
     audience: 'operator',
     body: shape({ id: line('The id of the alert.', 1000) }),
     answers: null,

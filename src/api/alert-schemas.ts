@@ -1,9 +1,9 @@
-/** Alerts, as the account API answers them. */
+/** The views of alerts. */
 import { maybe, type Properties } from './schema.ts'
 import { count, list, oneOf, ref, says, text, time, view } from './schema-parts.ts'
 
 export const ALERT_VIEWS = {
-  AlertView: view('An alert, and how it reaches the webhooks.', {
+  AlertView: view('An alert with its deliveries to webhooks.', {
     id: text,
     webhook_id: says(text, 'The id of the alert in webhooks: `id` of the body, and the header webhook-id.'),
     kind: says(text, 'budget, low_balance, provider_down, credential_refused, breaker_open or reload_invalid.'),
@@ -13,11 +13,11 @@ export const ALERT_VIEWS = {
     text: says(text, 'The alert in one sentence.'),
     deliveries: list(ref('DeliveryView')),
   }),
-  DeliveryView: view('An alert on its way to one webhook.', {
+  DeliveryView: view('The delivery of an alert to one webhook.', {
     receiver: text,
     attempts: count,
     state: oneOf('waiting', 'delivered', 'given_up'),
-    at: says(time, 'When it is sent next, was delivered or was given up.'),
-    failure: says(maybe(text), 'Of the last attempt.'),
+    at: says(time, 'The time of the next attempt, of the delivery, or of the last attempt if it was abandoned.'),
+    failure: says(maybe(text), 'The failure of the last attempt.'),
   }),
 } satisfies Properties

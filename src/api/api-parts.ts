@@ -1,4 +1,4 @@
-/** What the account API needs of the gateway around it; `main.ts` introduces them. */
+/** The parts of the gateway that the account API needs. */
 import type { Clock, Log, Model, NanoUsd } from '#contract'
 import type { BudgetRules } from '../budgets/left.ts'
 import type { Store } from '../store/store.ts'
@@ -6,20 +6,20 @@ import type { DeclaredPlans } from './declared-plans.ts'
 import type { ConfigurationView, ExchangeView, PastExchangeView, ProviderView, ShadowView } from './views.ts'
 
 export interface Registration {
-  /** Who may make an account: anybody, those with an invitation, nobody (invitations to accounts that exist still work). */
+  /** `open`: anyone may register. `closed`: only invitations to existing accounts work. */
   readonly mode: 'open' | 'invitation' | 'closed'
-  /** What an account begins with that somebody made by themselves. */
+  /** The credit of an account that a person registers. */
   readonly credit: NanoUsd
   readonly plan: string
 }
 
-/** What a running gateway knows beyond its store of exchanges that are over. */
+/** The last exchanges, in the memory of a running gateway. */
 export interface RecentTrails {
-  /** One of the last, without its receipt; undefined when it is not remembered. */
+  /** An exchange without its receipt; undefined: it is not one of the last. */
   exchange(id: string): Promise<PastExchangeView | undefined>
-  /** What steps in shadow would have done. */
+  /** Verdicts of steps in shadow mode. */
   shadow(): ShadowView
-  /** How many exchanges are remembered at most. */
+  /** The maximum number of exchanges in memory. */
   readonly most: number
 }
 
@@ -31,11 +31,11 @@ export interface ApiParts {
   readonly startedAt: number
   readonly registration: Registration
   /**
-   * Where people reach the page, as their browser says it in `Origin`: `https://gate.example.com`. The first one is for
-   * links; on loopback without a `dashboard_url` the others are its other names.
+   * The origins of the page, as in the header `Origin`: `https://gate.example.com`. Links use the first one. On loopback without a
+   * `dashboard_url`, the others are its other names.
    */
   origins(): readonly string[]
-  /** Where clients reach the gateway, up to /v1. */
+  /** The base URL of clients, up to /v1. */
   baseUrl(): string
   /** The budgets of plans and policies. */
   budgetRules(): BudgetRules
@@ -46,13 +46,13 @@ export interface ApiParts {
   readiness(): { readonly ready: boolean; readonly reason?: string }
   /** Exchanges in progress, the oldest first. */
   exchanges(): Promise<readonly ExchangeView[]>
-  /** How many exchanges are in progress, and how many holds are open. */
+  /** The numbers of exchanges in progress and of open holds. */
   counts(): Promise<{ readonly inflight: number; readonly openHolds: number }>
   readonly past: RecentTrails
   providers(): Promise<readonly ProviderView[]>
-  /** Reads the files again, to say what has changed and what is wrong with them. */
+  /** Reads the files again, and reports changes and problems. */
   configuration(): Promise<ConfigurationView>
-  /** How the playground reaches the clients' door; null when no chat route takes a key. */
+  /** The chat route for the playground; null: no chat route accepts a key. */
   playground(): PlaygroundRoute | null
 }
 
@@ -61,6 +61,6 @@ export interface PlaygroundRoute {
   readonly host: string
   readonly port: number
   readonly path: string
-  /** What the `Host` header has to say. */
+  /** The value of the `Host` header. */
   readonly hostHeader: string
 }

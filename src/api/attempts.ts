@@ -1,6 +1,6 @@
 /**
- * How often somebody may try something: counted in memory, bounded, and where replicas share a database also there, so that a
- * try at one of them counts at all. Memory comes first: who is turned away there costs the database nothing.
+ * Limits attempts, such as sign-ins: counted in bounded memory, and with replicas also in their database, so that an attempt at one counts
+ * at all. Memory comes first: a refusal there costs the database nothing.
  */
 import { type Clock, refuse } from '#contract'
 import { boundedMap } from '../common/bounded.ts'
@@ -9,26 +9,26 @@ import { countTry, type TryRule, type TryState, takeBack } from '../store/people
 
 export interface Attempts {
   /**
-   * Counts a try in this process alone, or throws the refusal `too_many_attempts`. The answer takes this try back, for one
-   * that succeeded.
+   * Counts an attempt in this process, or throws the refusal `too_many_attempts`. The returned function takes the attempt back, if it
+   * succeeded.
    */
   take(subject: string): () => void
-  /** The database has refused: for a moment whoever tries again is refused here, and costs it nothing. */
+  /** After a refusal of the database, refuses further attempts here for a moment, at no cost for the database. */
   refuse(subject: string, waitMs: number): void
-  /** As which limit it counts at all replicas together; null: it does not. */
+  /** The name of the limit that all replicas share; null: each has its own. */
   readonly shared: Omit<SharedTry, 'subject'> | null
 }
 
 export interface AttemptsOptions {
-  /** Of a limit that all replicas share; left out: each process has its own. */
+  /** The name of a limit that all replicas share; left out: each process has its own. */
   readonly name?: string
   /** Only for tests. */
   readonly mostSubjects?: number
 }
 
-/** Beyond so many subjects the ones that tried longest ago are forgotten. */
+/** The maximum number of subjects in memory. Above it the least recent ones are removed. */
 const MAX_SUBJECTS = 50_000
-/** So long a refusal of the database is remembered: a try may be taken back at another replica. */
+/** The time for which a refusal of the database is cached. Short, because another replica may take an attempt back. */
 const REMEMBERED_MS = 1000
 
 export function createAttempts(
@@ -63,14 +63,13 @@ export function createAttempts(
 
 const tooMany = (waitMs: number) => refuse('too_many_attempts', { retryAfterMs: waitMs })
 
-/** What is tried, and by whom. */
+/** The kind of an attempt, and its subject. */
 export type Try = readonly [attempts: Attempts, subject: string]
 
 /**
- * Counts a try in each of several windows, or in none of them: a try that one window refuses is not one, and takes nothing
- * from the others. The answer takes it back in all of them.
+ * Counts an attempt in each of several windows, or in none of them if one refuses it. The returned function takes it back in all.
  *
- * @param replicas null: there are no others
+ * @param replicas null: this is the only process
  */
 export async function takeAll(tries: readonly Try[], replicas: Replicas | null): Promise<() => void> {
   const taken: (() => void)[] = []
@@ -90,7 +89,7 @@ export async function takeAll(tries: readonly Try[], replicas: Replicas | null):
     }
     return () => {
       takeBackHere()
-      // One that stays counted makes somebody wait, no more.
+      // If it stays counted, the subject only waits longer.
       replicas.takeTriesBack(shared, result.counted).catch(() => {})
     }
   } catch (error) {

@@ -1,7 +1,4 @@
-/**
- * Budgets: what is left of them, for people and operators. People limit their own keys; the budgets of the account itself are the
- * operator's.
- */
+/** Budgets with their rest. People set those of their keys; only operators set those of an account. */
 import {
   type AccountBalance,
   EVERY,
@@ -32,14 +29,14 @@ const PERIOD: Schema<Every> = {
 }
 
 const BUDGET = shape({
-  amount: { ...MONEY, description: 'What may be spent and held in a period: "100".' },
-  'zone?': line('The time zone in which days begin, such as Europe/Berlin; UTC, when it is left out.', 64),
+  amount: { ...MONEY, description: 'The limit of spent and held amounts in a period: "100".' },
+  'zone?': line('The time zone in which days begin, such as Europe/Berlin. Default: UTC.', 64),
   'at?': {
     type: 'array',
     items: { type: 'string', pattern: MARK_PATTERN },
     maxItems: 10,
     uniqueItems: true,
-    description: 'At which parts of the amount there is an alert: ["80%", "100%"], when it is left out.',
+    description: 'The parts of the amount with an alert. Default: ["80%", "100%"].',
   } as Schema<readonly string[]>,
   'then?': line('refuse, or the id of the model that answers what it cannot pay; refuse, when it is left out.', 200),
 })
@@ -58,7 +55,7 @@ export const BUDGET_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/budgets',
-    summary: 'The budgets of the account and of its keys, and what is left of each.',
+    summary: 'The budgets of the account and of its keys, with the rest of each.',
     audience: 'person',
     answers: 'BudgetPage',
     query: shape(PAGE),
@@ -67,7 +64,7 @@ export const BUDGET_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'PUT',
     path: '/api/keys/{id}/budgets/{every}',
-    summary: 'Gives a key a budget for periods of one length, or changes it.',
+    summary: 'Sets the budget of a key for periods of one length.',
     audience: 'person',
     params: ONE,
     body: BUDGET,
@@ -92,12 +89,12 @@ export const BUDGET_ROUTES: readonly ApiRoute[] = [
   }),
 ]
 
-/** Those of accounts, and of keys whosever they are. */
+/** For operators: budgets of all accounts and keys. */
 export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/accounts/{id}/budgets',
-    summary: "An account's budgets with those of its keys, and what is left of each.",
+    summary: "An account's budgets with those of its keys, and the rest of each.",
     audience: 'operator',
     params: shape({ id: ID }),
     answers: 'BudgetPage',
@@ -108,7 +105,7 @@ export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'PUT',
     path: '/api/operator/accounts/{id}/budgets/{every}',
-    summary: 'Gives an account a budget for periods of one length, or changes it.',
+    summary: 'Sets the budget of an account for periods of one length.',
     audience: 'operator',
     params: ONE,
     body: BUDGET,
@@ -129,7 +126,7 @@ export const OPERATOR_BUDGET_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'PUT',
     path: '/api/operator/accounts/{id}/keys/{key}/budgets/{every}',
-    summary: 'Gives a key of an account a budget for periods of one length, or changes it.',
+    summary: "Sets the budget of an account's key for periods of one length.",
     audience: 'operator',
     params: OF_ACCOUNT,
     body: BUDGET,
@@ -161,12 +158,12 @@ function readsOf({ store, clock, budgetRules }: Call['parts']): BudgetReads {
   return { store, rules: budgetRules(), now: clock.now() }
 }
 
-/** @param models which may answer what the budget cannot pay */
+/** @param models those that `then` may name */
 async function put(call: BudgetCall, owner: Owner, models: readonly Model[]) {
   const { parts, params, body, note } = call
   const { every } = params
   const { of, account } = owner
-  // A model that the operator has chosen may stay.
+  // A model that an operator has chosen may stay.
   const before = budgetAt(owner, every)?.then
   const isModel = (id: string) => id === before || models.some(each => each.id === id)
   const budget = budgetOf(body, isModel)
@@ -179,7 +176,7 @@ async function put(call: BudgetCall, owner: Owner, models: readonly Model[]) {
       ? (await budgetsOfAccount(await accountOf(parts.store, account.id), reads, { limit: 1 })).items
       : await budgetsOfKey((await parts.store.findKey(owner.key.id))!, account, reads)
   const view = views.find(each => each.place === of && each.every === every)
-  // Removed meanwhile.
+  // Another request has removed it.
   if (view === undefined) throw refuse('not_found')
   return { body: view }
 }
@@ -197,7 +194,7 @@ async function remove({ parts, params, note }: Call<{ readonly every: Every }>, 
   return { status: 204 as const }
 }
 
-/** Checks what a schema cannot. */
+/** Checks the rules that a schema cannot express. */
 function budgetOf(body: Fits<typeof BUDGET>, isModel: (id: string) => boolean): NonNullable<BudgetChange['budget']> {
   const { zone, at, then } = body
   const amount = parseMoney(body.amount)
@@ -222,7 +219,7 @@ async function accountOwner({ parts }: Pick<Call, 'parts'>, id: string): Promise
   return { of: 'account', account: await accountOf(parts.store, id) }
 }
 
-/** A key of another account is as one that there is not; and one that was revoked has nothing to limit. */
+/** Refuses a key of another account like a missing one, and a revoked key, which has nothing to limit. */
 async function keyOf({ parts }: Pick<Call, 'parts'>, account: string, id: string): Promise<Owner> {
   const key = await parts.store.findKey(id)
   if (key?.accountId !== account || key.revokedAt !== null) throw refuse('not_found')

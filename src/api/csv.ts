@@ -1,9 +1,9 @@
 /**
- * Tables for spreadsheets (RFC 4180). What strangers have named (a key, a model, a note) must stay text there: a cell that
- * a spreadsheet would take for a formula gets an apostrophe before it.
+ * Tables for spreadsheets (RFC 4180). Names that users chose (of a key, a model, a note) must stay text. So a cell that a spreadsheet would
+ * read as a formula begins with an apostrophe.
  */
 
-/** A column: its name, and what a row has in it; null is an empty cell. */
+/** A column: its name, and its cell for a row; null: an empty cell. */
 export interface Column<Row> {
   readonly name: string
   of(row: Row): string | number | null
@@ -14,12 +14,12 @@ export function toCsv<Row>(columns: readonly Column<Row>[], rows: Iterable<Row>)
   return csvHeader(columns) + csvLines(columns, rows)
 }
 
-/** The first line of a file that is sent in pieces. */
+/** The header row of a file that is sent in pieces. */
 export function csvHeader<Row>(columns: readonly Column<Row>[]): string {
   return `${columns.map(({ name }) => cell(name)).join(',')}\r\n`
 }
 
-/** More lines of it. */
+/** Further rows of it. */
 export function csvLines<Row>(columns: readonly Column<Row>[], rows: Iterable<Row>): string {
   let lines = ''
   for (const row of rows) lines += `${columns.map(column => cell(column.of(row))).join(',')}\r\n`
@@ -27,9 +27,9 @@ export function csvLines<Row>(columns: readonly Column<Row>[], rows: Iterable<Ro
 }
 
 const NUMBER = /^-?\d+(\.\d+)?$/
-/** The last four are what some spreadsheets take for the first four; a tab or a line's end they skip. */
+/** Some spreadsheets read the last four as the first four, and skip a tab or a line end before them. */
 const FORMULA = /^[\t\r\n ]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/
-/** A semicolon or a tab separates cells where the comma is part of numbers. */
+/** In countries with decimal commas, a semicolon or a tab separates cells. */
 const NEEDS_QUOTES = /[",;\t\r\n]|^ | $/
 
 function cell(value: string | number | null): string {

@@ -1,4 +1,4 @@
-/** The plans that gateway.yaml declares, where an account gets one, and what they let its people use. */
+/** The plans of gateway.yaml: which of them an account may have, and the models of each. */
 import { type Model, mayUse, type Plan, refuse } from '#contract'
 import { nearest } from '../common/nearest.ts'
 import type { Store } from '../store/store.ts'
@@ -6,13 +6,13 @@ import type { Store } from '../store/store.ts'
 /** By name; null: gateway.yaml declares none, and any name is a plan. */
 export type DeclaredPlans = ReadonlyMap<string, Plan> | null
 
-/** Their names alone. */
+/** The names of plans. */
 export interface PlanNames {
   has(name: string): boolean
   keys(): Iterable<string>
 }
 
-/** Why an account cannot have this plan, as the rest of a sentence; null: it can. */
+/** The reason why an account cannot have this plan, as the rest of a sentence; null: it can. */
 export function whyNotPlan(plans: PlanNames | null, name: string | undefined): string | null {
   if (plans === null || name === undefined || plans.has(name)) return null
   const names = [...plans.keys()]
@@ -21,7 +21,7 @@ export function whyNotPlan(plans: PlanNames | null, name: string | undefined): s
   return `${JSON.stringify(name)} is not declared under plans in gateway.yaml; ${help}`
 }
 
-/** Throws the refusal for a plan that is not declared. */
+/** Throws a refusal for a plan that is not declared. */
 export function checkPlan(plans: PlanNames | null, name: string | undefined): void {
   const why = whyNotPlan(plans, name)
   if (why !== null) throw refuse('invalid_value', { param: 'plan', message: `Invalid value for 'plan': ${why}` })
@@ -33,7 +33,7 @@ interface Parts {
   plans(): DeclaredPlans
 }
 
-/** The models that an account may use without a key of its own list. With a plan that is not declared: none. */
+/** The models for an account whose key has no list. Without a declared plan of that name: none. */
 export async function modelsOfAccount({ store, models, plans }: Parts, accountId: string): Promise<readonly Model[]> {
   const declared = plans()
   if (declared === null) return models().filter(model => mayUse(model, undefined))

@@ -1,7 +1,6 @@
 /**
- * Long files, made piece by piece while they are sent: a reader that is slow, or that leaves, costs no more than what it
- * has taken. However many are under way, between two turns of the event loop one piece of one of them is made; and each
- * person has one at a time.
+ * Sends long files piece by piece, so that a slow reader, or one that disconnects, costs only what it has read. All downloads together make
+ * one piece per turn of the event loop. Each person has one download at a time.
  */
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -10,20 +9,20 @@ import { refuse } from '#contract'
 import type { ApiParts } from './api-parts.ts'
 import type { Answer } from './route.ts'
 
-/** A file on its way to a person. */
+/** A file for a person. */
 export interface LongFile {
-  /** Whose it is: their id. */
+  /** The id of the person. */
   readonly owner: string
   readonly filename: string
-  /** Each is made when it is asked for. */
+  /** Makes each piece on demand. */
   readonly pieces: AsyncIterable<string> | Iterable<string>
 }
 
-/** The files of one gateway. */
+/** The downloads of one gateway. */
 export interface Files {
   /**
-   * Sends a CSV, and resolves when it is over, whoever ended it. Refuses `too_many_attempts` while another one of its owner
-   * is under way. Where a piece cannot be made, the answer breaks off.
+   * Sends a CSV, and resolves at its end or at a disconnect. Refuses with `too_many_attempts` during another download of its owner. If a
+   * piece cannot be made, the answer ends early.
    */
   send(ctx: Context, file: LongFile): Promise<Answer>
 }
@@ -44,7 +43,7 @@ export function createFiles({ log }: Pick<ApiParts, 'log'>): Files {
   return {
     async send(ctx, { owner, filename, pieces }) {
       if (owners.has(owner)) {
-        const message = 'Another file is on its way to you. Wait until it is there.'
+        const message = 'Another download of yours is in progress. Try again when it has ended.'
         throw refuse('too_many_attempts', { message, retryAfterMs: 1000 })
       }
       owners.add(owner)
@@ -56,7 +55,7 @@ export function createFiles({ log }: Pick<ApiParts, 'log'>): Files {
         const source = Readable.from(ctx.method === 'HEAD' ? [] : inTurns(pieces), { objectMode: false })
         await pipeline(source, ctx.res)
       } catch (error) {
-        // Whoever left knows it; otherwise the store could not be read, and what was sent must not look like all.
+        // Without a disconnect the store has failed, and the part that was sent must not look complete.
         if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') {
           log.error({ err: error, filename }, 'a file could not be sent to its end')
         }
@@ -68,7 +67,7 @@ export function createFiles({ log }: Pick<ApiParts, 'log'>): Files {
   }
 }
 
-/** Whoever waits goes on alone, after what is ready now; the others wait for the next turn. */
+/** Lets one waiting download continue per turn of the event loop. */
 function createTurns(): () => Promise<void> {
   let last: Promise<void> = Promise.resolve()
   return () => {

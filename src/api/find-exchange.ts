@@ -1,11 +1,11 @@
-/** Exchanges that are over, for operators: one of the last as the gateway remembers it, else what its receipt says. */
+/** Finds an ended exchange for operators: in the memory of the gateway, else by its receipt. */
 import type { Receipt } from '#contract'
 import type { Store } from '../store/store.ts'
 import type { RecentTrails } from './api-parts.ts'
 import { namesOf, showReceipt, showTime } from './show.ts'
 import type { PastExchangeView } from './views.ts'
 
-/** Undefined when it is not remembered, and never held money. @param past of a gateway that runs */
+/** Undefined: it is not in memory and has no receipt. @param past null: no gateway runs */
 export async function findExchange(
   store: Store,
   past: RecentTrails | undefined,
@@ -45,18 +45,18 @@ async function fromReceipt(store: Store, kept: Receipt): Promise<PastExchangeVie
   }
 }
 
-/** As far as the trail says it: what stands behind the steps has no line of its own. */
+/** As far as the trail shows it: the upstream call has no line there. */
 function deciderOf({ trail, code, outcome }: Receipt): string | null {
   if (outcome === 'answered') return trail.find(({ verdict }) => verdict === 'answered')?.step ?? null
   if (code === null) return null
   return trail.find(entry => entry.verdict === 'refused' && entry.code === code)?.step ?? null
 }
 
-/** What is kept for how long, for who asks for one that is not. @param most null where no gateway runs */
+/** The message for an exchange that was not found. @param most null: no gateway runs */
 export function notRemembered(id: string, most: number | null): string {
   const remembered =
     most === null
-      ? 'No gateway runs that would remember its last requests'
+      ? 'Without a running gateway its last requests are not known'
       : `The gateway remembers the last ${most.toLocaleString('en')} since its start`
-  return `There is nothing about ${id}. ${remembered}; those for which money was held have a receipt, which is kept for good.`
+  return `Nothing is known of ${id}. ${remembered}. Requests with a hold have a receipt, which is kept for ever.`
 }

@@ -1,8 +1,8 @@
-/** Passwords that are tried first: whoever guesses needs no second try for them. */
+/** The most common passwords, which an attacker tries first. */
 import { refuse } from '#contract'
 import { formerEmail } from '../store/people/email.ts'
 
-/** The commonest of those that are long enough, as lists of stolen passwords have them. */
+/** The most common ones of sufficient length in lists of stolen passwords. */
 const COMMONEST: ReadonlySet<string> = new Set(
   `12345678 123456789 1234567890 0123456789 9876543210 987654321 87654321 12341234 123123123 123321123 11223344
   1122334455 112233445566 12344321 1q2w3e4r 1q2w3e4r5t 1qaz2wsx 1qaz2wsx3edc qazwsxedc zaq12wsx q1w2e3r4 q1w2e3r4t5
@@ -16,9 +16,9 @@ const COMMONEST: ReadonlySet<string> = new Set(
 )
 
 /**
- * Refuses a new password that is among the commonest, repeats one character, or is the address that one signs in with.
+ * Refuses a new password that is among the most common ones, repeats one character, or is the e-mail address.
  *
- * @param param The field that it stands in.
+ * @param param the field of the password
  */
 export function refuseGuessable(password: string, email: string, param: 'password' | 'new'): void {
   const text = password.normalize('NFC').toLowerCase()
@@ -26,7 +26,7 @@ export function refuseGuessable(password: string, email: string, param: 'passwor
   if (!repeats && !COMMONEST.has(text) && text !== formerEmail(email)) return
   throw refuse('invalid_value', {
     message:
-      'This password is too common: it is one of the commonest, one character repeated, or the e-mail address. Choose another.',
+      'This password is easy to guess: a common one, one character repeated, or the e-mail address. Choose another.',
     param,
   })
 }

@@ -1,8 +1,8 @@
-/** The fields that several routes take. */
+/** Fields of several routes. */
 import { MARK_PATTERN, MARK_RULE } from '#contract'
 import { type Properties, type Schema, shape } from './schema.ts'
 
-/** The path's `{id}`; more of them by their names: `ids('id', 'key')`. */
+/** The ids in a path by their names: `ids('id', 'key')`. */
 export function ids<const Name extends string = 'id'>(
   ...names: readonly Name[]
 ): Schema<Readonly<Record<Name, string>>> {
@@ -12,16 +12,16 @@ export function ids<const Name extends string = 'id'>(
 
 const ID_PATTERN = '^[A-Za-z0-9_-]+$'
 
-// Long enough for every id, and too short for a secret that somebody puts in its place: paths are written to the log.
+// Long enough for each id, and too short for a secret by mistake: paths are logged.
 export const ID: Schema<string> = {
   type: 'string',
   minLength: 1,
   maxLength: 40,
   pattern: ID_PATTERN,
-  description: 'An id, as lists say it.',
+  description: 'An id from a list.',
 }
 
-/** What the store takes for a name: characters that people can see, in one line, without space around them. */
+/** The rule of names in the store: visible characters on one line, without spaces around them. */
 export const VISIBLE_LINE = '^(?!\\s)[^\\p{C}\\u2028\\u2029]+(?<!\\s)$'
 
 /** The name and the value of a tag. */
@@ -35,36 +35,35 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   [MARK_PATTERN]: `it ${MARK_RULE}`,
 }
 
-/** A text in one line. */
+/** A text on one line. */
 export function line(description: string, maxLength = 100): Schema<string> {
   return { type: 'string', minLength: 1, maxLength, pattern: VISIBLE_LINE, description }
 }
 
-export const NAME = line('A name for people to read.')
+export const NAME = line('A name for people.')
 
 export const EMAIL: Schema<string> = {
   type: 'string',
   format: 'email',
   maxLength: 200,
-  description:
-    'An e-mail address: the name to sign in with. Upper and lower case are the same, and so are forms of a letter that NFKC makes one.',
+  description: 'The e-mail address for sign-in. Case and the forms of a letter that NFKC joins do not matter.',
 }
 
 export const PASSWORD: Schema<string> = {
   type: 'string',
   minLength: 8,
   maxLength: 128,
-  description: 'A password of 8 to 128 characters, whichever they are, that is not among the first to be guessed.',
+  description: 'A password of 8 to 128 characters that is not easy to guess.',
 }
 
-/** A password that exists: whatever it is, the answer is the same for all wrong ones. */
+/** An existing password. All wrong ones get the same answer. */
 export const PASSWORD_NOW: Schema<string> = { type: 'string', maxLength: 1024, description: 'The password.' }
 
 export const SECRET: Schema<string> = {
   type: 'string',
   minLength: 1,
   maxLength: 100,
-  description: 'What stands behind # in the link.',
+  description: 'The part of the link after #.',
 }
 
 export const MONEY: Schema<string> = {
@@ -76,11 +75,11 @@ export const MONEY: Schema<string> = {
 export const SIGNED_MONEY: Schema<string> = {
   type: 'string',
   format: 'signed-money',
-  description: 'Dollars as a text, at most 9 decimals: "12.50"; below 0 to take credit: "-5".',
+  description: 'Dollars as a text, at most 9 decimals: "12.50"; negative to take credit: "-5".',
 }
 
 export const TIME: Schema<string> = {
   type: 'string',
   format: 'date-time',
-  description: 'A time as ISO 8601 has it: "2027-01-31T00:00:00Z".',
+  description: 'A time in ISO 8601: "2027-01-31T00:00:00Z".',
 }

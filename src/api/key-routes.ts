@@ -1,4 +1,4 @@
-/** An account's keys, for its people: make, list, change, rotate, revoke. Somebody else's key is one that there is not. */
+/** The keys of an account, for its people. A key of another account is refused like a missing one. */
 
 import { fitsPattern, type KeySummary, parseMoney, refuse } from '#contract'
 import type { IssuedKey } from '../store/store.ts'
@@ -13,9 +13,9 @@ const HOUR_MS = 3_600_000
 
 const CAP = maybe({
   ...MONEY,
-  description: 'What the key may spend in its life; null: as much as the balance and the budgets of the account allow.',
+  description: 'The lifetime limit of the key; null: the balance and the budgets of the account limit it.',
 })
-const EXPIRY = maybe({ ...TIME, description: 'When it stops to work; null: never.' })
+const EXPIRY = maybe({ ...TIME, description: 'The time of its expiry; null: never.' })
 const MODELS = maybe({
   type: 'array',
   items: { type: 'string', minLength: 1, maxLength: 200 },
@@ -23,7 +23,7 @@ const MODELS = maybe({
   maxItems: 100,
   uniqueItems: true,
   description:
-    'Ids of the models that it may use; an entry with a *, such as openai/*, is each id that fits. null: every public one.',
+    'Ids of the models for the key. An entry with a *, such as openai/*, matches ids. null: all public models.',
 })
 
 const LIMITS = { 'models?': MODELS, 'expires_at?': EXPIRY, 'spending_cap?': CAP }
@@ -35,9 +35,9 @@ const ROTATION = shape({
     minimum: 0,
     maximum: 168,
     default: 24,
-    description: 'How long the previous secret still works.',
+    description: 'The time for which the previous secret still works.',
   },
-  'expires_at?': maybe({ ...TIME, description: "The key's new expiry; null: never. Left out: as it was." }),
+  'expires_at?': maybe({ ...TIME, description: "The key's new expiry; null: never. Default: unchanged." }),
 })
 
 type OneKey<Body = unknown> = Call<{ id: string }, object, Body>
@@ -46,7 +46,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/keys',
-    summary: "The account's keys: those that work, then the newest others, 200 at most.",
+    summary: "The account's keys: first those that work, then the newest others; at most 200.",
     audience: 'person',
     answers: 'KeyPage',
     handle: async call => {
@@ -57,7 +57,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/keys',
-    summary: 'Makes a key. Its secret is in this answer and never again.',
+    summary: 'Creates a key. Only this answer has its secret.',
     audience: 'person',
     body: NEW_KEY,
     answers: 'IssuedKeyView',
@@ -68,7 +68,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/keys/{id}/rotate',
-    summary: 'Gives a key a new secret; the previous one works for a while longer, older ones stop.',
+    summary: 'Gives a key a new secret. The previous one works for a grace period, older ones stop at once.',
     audience: 'person',
     params: ids(),
     body: ROTATION,
@@ -79,7 +79,7 @@ export const KEY_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/keys/{id}/revoke',
-    summary: 'Ends a key: the next request with it is refused.',
+    summary: 'Revokes a key: its next request is refused.',
     audience: 'person',
     params: ids(),
     body: shape({}),
@@ -126,7 +126,7 @@ async function changeKey(call: OneKey<Fits<typeof CHANGE>>) {
   if (purpose === 'playground' && expires_at != null) {
     throw refuse('conflict', { message: "This is the playground's own key: it does not expire." })
   }
-  // What the operator has let this key use it may keep.
+  // Models that an operator has given this key may stay.
   await checkModels(call, models ?? null, before ?? [])
   const now = call.parts.clock.now()
   await call.parts.store.changeKey({
@@ -143,10 +143,10 @@ async function rotateKey(call: OneKey<Fits<typeof ROTATION>>) {
   const { parts, body } = call
   const key = await ownKey(call)
   if (key.purpose === 'playground') {
-    throw refuse('conflict', { message: "This is the playground's own key: the gateway rotates it when it has to." })
+    throw refuse('conflict', { message: "This is the playground's own key: only the gateway rotates it." })
   }
   if (key.revokedAt !== null) {
-    throw refuse('conflict', { message: 'This key was revoked. Make a new one.' })
+    throw refuse('conflict', { message: 'This key was revoked. Create a new one.' })
   }
   const graceMs = body.grace_hours * HOUR_MS
   const expiry = body.expires_at === undefined ? undefined : expiryOf(body.expires_at, parts.clock.now())
@@ -175,7 +175,7 @@ async function issuedView(call: Pick<Call, 'parts'>, { key, token }: IssuedKey):
   return { key: await keyNow(call, key.id), token }
 }
 
-/** A key may not be for what its account may not use. */
+/** Refuses models that the account may not use. */
 async function checkModels(
   call: Call,
   models: readonly string[] | null,
@@ -188,7 +188,7 @@ async function checkModels(
   if (wrong < 0) return
   const param = `models[${wrong}]`
   throw refuse('invalid_value', {
-    message: `Invalid value for '${param}': there is no such model; GET /api/models lists them.`,
+    message: `Invalid value for '${param}': the model does not exist; GET /api/models lists all.`,
     param,
   })
 }
@@ -198,7 +198,7 @@ function capOf(text: string | null): bigint | null {
   const cap = parseMoney(text)
   if (cap > 0n) return cap
   throw refuse('invalid_value', {
-    message: "Invalid value for 'spending_cap': it must be more than 0; revoke a key that may spend nothing.",
+    message: "Invalid value for 'spending_cap': it must be more than 0; to stop all spending, revoke the key.",
     param: 'spending_cap',
   })
 }
@@ -207,5 +207,5 @@ function expiryOf(text: string | null, now: number): number | null {
   if (text === null) return null
   const at = Date.parse(text)
   if (at > now) return at
-  throw refuse('invalid_value', { message: "Invalid value for 'expires_at': it is past.", param: 'expires_at' })
+  throw refuse('invalid_value', { message: "Invalid value for 'expires_at': it is in the past.", param: 'expires_at' })
 }

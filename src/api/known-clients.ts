@@ -1,7 +1,6 @@
 /**
- * Who signs in: somebody in a browser, or from a network address, in which this person's password was right before, or a
- * stranger. Strangers' guesses lock out strangers only. A browser is known by a cookie of its own, which outlives sessions;
- * an address is remembered in memory, by the same signed text.
+ * Known clients: browsers and network addresses from which a person has signed in before. Others are strangers, whose guesses lock out
+ * strangers only. A browser is known by a cookie of its own, which outlives sessions; an address by the same signed text in memory.
  */
 
 import { addressGroup } from '#contract'
@@ -9,20 +8,20 @@ import { boundedMap } from '../common/bounded.ts'
 import { DEVICE_MS, type People } from '../store/people/people.ts'
 import { cookieIn } from './sessions.ts'
 
-/** What a person is known by; null: a stranger. */
+/** How the client is known; null: it is a stranger. */
 export type KnownBy = { readonly browser: string } | { readonly address: string } | null
 
-export interface Known {
+export interface KnownClients {
   /** @param device The text of the browser's cookie. */
   by(personId: string | undefined, address: string, device: string | null): Promise<KnownBy>
-  /** The password was right: answers with the text for the browser's cookie; undefined when the person is gone. */
+  /** Call after a correct password: returns the text for the browser's cookie; undefined: the person was removed. */
   remember(personId: string, address: string): Promise<string | undefined>
 }
 
-/** Beyond so many pairs of person and address, the one that was used longest ago is forgotten. */
+/** The maximum number of pairs of person and address. Above it the least recent one is removed. */
 const MAX_ADDRESSES = 20_000
 
-export function createKnown(people: Pick<People, 'createDevice' | 'findDevice'>): Known {
+export function createKnownClients(people: Pick<People, 'createDevice' | 'findDevice'>): KnownClients {
   const addresses = boundedMap<string>(MAX_ADDRESSES)
   const isOf = async (text: string | null | undefined, personId: string) => {
     const device = text ? await people.findDevice(text) : undefined
@@ -44,18 +43,18 @@ export function createKnown(people: Pick<People, 'createDevice' | 'findDevice'>)
   }
 }
 
-/** As that of the session (sessions.ts), with a name of its own. */
+/** Like the name of the session's cookie (sessions.ts). */
 export function deviceCookieName(secure: boolean): string {
   return secure ? '__Host-tollgate-device' : 'tollgate-device'
 }
 
-/** The `Set-Cookie` by which a browser is known from now on. Signing out does not take it back. */
+/** The `Set-Cookie` that makes a browser known. Signing out does not remove it. */
 export function deviceCookieFor(text: string, secure: boolean): string {
   const flags = `Path=/; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
   return `${deviceCookieName(secure)}=${text}; ${flags}; Max-Age=${DEVICE_MS / 1000}`
 }
 
-/** The device's text of a `Cookie` header; null when there is none, or two. Whether it is one, the store knows. */
+/** The text of the browser in a `Cookie` header; null: missing, or twice. The store verifies it. */
 export function readDevice(header: string | undefined, secure: boolean): string | null {
   return cookieIn(header, deviceCookieName(secure))
 }

@@ -1,10 +1,10 @@
-/** Models as operators see them: beside the price the cost of each target, and the margin between them. */
+/** Models for operators: the price, the cost of each target, and the margin. */
 import { type Model, marginOf, ruleFor, type Unit } from '#contract'
 import { unitsBelow } from '../common/below-cost.ts'
 import { showMaybe, showModel, showPrice } from './show.ts'
 import type { OperatorModelView } from './views.ts'
 
-/** A model with its costs: for operators alone. */
+/** A model with its costs, for operators only. */
 export function showModelToOperators(model: Model, aliases: readonly string[]): OperatorModelView {
   const price = model.price ?? []
   const costs = model.targets.flatMap(({ id, cost }) => (cost === null ? [] : [{ target: id, cost }]))

@@ -1,4 +1,4 @@
-/** Models, as the account API answers them: their prices, and for operators their costs. */
+/** The views of models: prices, and for operators costs. */
 import { price, ruleOf } from './money-schemas.ts'
 import { maybe, type Properties, type Schema, shape } from './schema.ts'
 import { count, flag, list, ref, says, text, view } from './schema-parts.ts'
@@ -7,7 +7,7 @@ import { count, flag, list, ref, says, text, view } from './schema-parts.ts'
 const tenths: Schema<number> = { type: 'number' }
 
 export const MODEL_VIEWS = {
-  PriceView: view('Dollars per million tokens, per request, and per search of the web.', price),
+  PriceView: view('Dollars per million tokens, per request, and per web search.', price),
   ModelView: view('A model with its price.', {
     id: text,
     description: maybe(text),
@@ -19,22 +19,22 @@ export const MODEL_VIEWS = {
     price: says(maybe(ref('PriceView')), 'Null: free.'),
     wildcard: says(
       maybe(text),
-      'The id with a * in gateway.yaml that the model comes from; null: its own id is there.',
+      'The id with a * in gateway.yaml that the model comes from; null: gateway.yaml has its own id.',
     ),
-    deprecation: says(maybe(ref('ModelEndView')), 'The end of the model; null: none is known.'),
+    deprecation: says(maybe(ref('ModelEndView')), 'The end of the model; null: not known.'),
   }),
-  ModelEndView: view('When a model ends, and the model that takes its place.', {
-    date: says(maybe(text), 'The day on which its provider turns it off, as YYYY-MM-DD; null: not known.'),
-    successor: says(maybe(text), 'The id of the other model; null: not known.'),
+  ModelEndView: view('The end of a model, and its successor.', {
+    date: says(maybe(text), 'The day of its shutdown by the provider, as YYYY-MM-DD; null: not known.'),
+    successor: says(maybe(text), 'The id of the successor; null: not known.'),
   }),
   OperatorModelView: view('A model with its price, its costs and the margin between them.', {
     id: text,
     model: ref('ModelView'),
-    public: says(flag, 'False: for keys that name it.'),
+    public: says(flag, 'False: only for keys that list it.'),
     enabled: flag,
     targets: says(
       list(shape({ target: text, cost: says(maybe(ref('PriceView')), 'Null: not known.') })),
-      'The targets, with the price that the operator pays there.',
+      'The targets, each with the price that the operator pays.',
     ),
     margin: says(
       shape({ input: maybe(tenths), output: maybe(tenths) }),
@@ -42,7 +42,7 @@ export const MODEL_VIEWS = {
     ),
     below_cost: says(
       list(shape({ target: text, ...ruleOf })),
-      'The units, lengths of the prompt and tiers for which the price is below the cost of a target.',
+      'The units, prompt lengths and tiers whose price is below the cost of a target.',
     ),
   }),
 } satisfies Properties

@@ -1,4 +1,4 @@
-/** Prices, counts by unit and the lines of a cost, as the account API answers them (money-fields.ts of the contract). */
+/** The views of prices, counts by unit, and lines of a cost (money-fields.ts of the contract). */
 import { type Counts, TIERS, type Tier, UNIT_NAMES, type Unit } from '#contract'
 import { maybe, type Properties, type Schema, shape } from './schema.ts'
 import { count, list, money, oneOf, says, text } from './schema-parts.ts'
@@ -10,18 +10,18 @@ export const tier: Schema<Tier> = oneOf(...TIERS)
 export const counts: Schema<Counts> = shape(
   Object.fromEntries(UNIT_NAMES.map(name => [`${name}?`, name === 'second' ? quantity : count])),
 )
-/** The requests for which a rule of a price holds. */
+/** The requests to which a rule of a price applies. */
 export const ruleOf = {
   unit,
-  'above?': says(count, 'For requests whose prompt has more tokens than this.'),
-  'tier?': says(tier, 'For requests that the provider answers in this class of service.'),
+  'above?': says(count, 'For requests with a longer prompt, in tokens.'),
+  'tier?': says(tier, 'For requests in this class of service.'),
 } satisfies Properties
 const rules = list(
   shape({
     ...ruleOf,
     price: money,
     per: count,
-    'source?': says(text, 'The price list and its day. Left out: the operator wrote the price.'),
+    'source?': says(text, 'The price list with its day. Missing: the price is in gateway.yaml.'),
   }),
 )
 const lines = list(
@@ -44,11 +44,14 @@ export const price = {
   output: money,
   request: money,
   web_search: money,
-  rules: says(maybe(rules), 'All of its rules, where the other properties do not say all of them.'),
+  rules: says(maybe(rules), 'All rules, if the other properties do not show them all.'),
 } satisfies Properties
 
 export const cost = {
-  lines: says(lines, 'What the usage costs by the price, by unit.'),
-  rounding: says(text, 'Dollars with 15 decimals: by how much the cost is more than its lines: it is rounded up once.'),
-  cost: says(money, 'What the lines come to. The charge is less where less was held.'),
+  lines: says(lines, 'The cost of the usage, by unit.'),
+  rounding: says(
+    text,
+    'Dollars with 15 decimals: the cost minus the sum of its lines, because the cost is rounded up once.',
+  ),
+  cost: says(money, 'The sum of the lines, rounded up. The charge is lower if the hold was lower.'),
 } satisfies Properties

@@ -1,6 +1,6 @@
 /**
- * Who may read the figures with `metrics: token`. The store knows the tokens. While it cannot be read, one that it has known
- * lately is let in to the figures, and to nothing else: they say that the store is away.
+ * Authenticates readers of metrics with `metrics: token`. The store has the tokens. While it cannot be read, a recently verified token may
+ * still read the metrics, and nothing else: they show that the store has failed.
  */
 import { hash } from 'node:crypto'
 import type { Context } from 'koa'
@@ -9,14 +9,14 @@ import { boundedMap } from '../common/bounded.ts'
 import type { Store } from '../store/store.ts'
 import { bearerOf, tokenOf } from './server.ts'
 
-/** So long after the store has last known a token: an outage is over by then, or somebody works on it. */
+/** The time after the last verification of a token. By then an outage has ended, or operators work on it. */
 export const TOKEN_KEPT_MS = 24 * 60 * 60_000
-/** Beyond so many tokens, the one that was used longest ago is forgotten. */
+/** The maximum number of tokens in memory. Above it the least recent one is removed. */
 const MAX_TOKENS = 100
 
-/** Answers whether a request brings an operator's token. Throws `store_unavailable` when nobody can say. */
+/** Whether a request has a valid token of an operator. Throws `store_unavailable` if that is not known. */
 export function createObservers(store: Pick<Store, 'people'>, clock: Clock): (ctx: Context) => Promise<boolean> {
-  /** By a token's digest: until when it is let in without the store. */
+  /** By digest of a token: the end of its access without the store. */
   const known = boundedMap<number>(MAX_TOKENS)
   return async ctx => {
     const secret = bearerOf(ctx)

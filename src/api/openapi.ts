@@ -1,4 +1,4 @@
-/** The description of the account API as OpenAPI 3.1, made of the routes and schemas that the server itself goes by. */
+/** The OpenAPI 3.1 document of the account API, made from the routes and schemas of the server. */
 
 import { ERRORS, type ErrorCode } from '#contract'
 import { type ApiRoute, type Audience, hasRequestBody, isLimited } from './route.ts'
@@ -43,10 +43,10 @@ export function describeApi(routes: readonly ApiRoute[], version: string): Recor
 }
 
 const TAGS: Readonly<Record<string, string>> = {
-  people: 'Registering, signing in and out, passwords.',
+  people: 'Registration, sign-in, sign-out, passwords.',
   keys: 'Keys of the account.',
-  account: 'What the account has and has used.',
-  operator: 'For operators: all accounts, and what the gateway does.',
+  account: 'Balance, usage and receipts of the account.',
+  operator: 'For operators: all accounts, and the state of the gateway.',
 }
 
 function tagOf(path: string): string {
@@ -110,9 +110,9 @@ function successOf({ answers, status }: ApiRoute): Record<string, unknown> {
   return { [status ?? 200]: { description: 'The answer.', content } }
 }
 
-/** Codes with which a route can refuse: its own, and those that come with what it takes and for whom it is. */
+/** The error codes of a route: its own, and those that follow from its inputs and its audience. */
 export function errorCodesOf(route: ApiRoute): readonly ErrorCode[] {
-  // It passes on what the clients' own door says, which may be anything.
+  // It passes on any answer of the chat route.
   if (route.answers === 'events') return Object.keys(ERRORS) as ErrorCode[]
   const codes: ErrorCode[] = ['bad_request', 'unknown_host', 'store_unavailable', 'internal_error', 'unknown_parameter']
   if (route.query || route.body) codes.push('missing_required_parameter', 'invalid_type', 'invalid_value')
@@ -128,7 +128,7 @@ export function errorCodesOf(route: ApiRoute): readonly ErrorCode[] {
   return [...new Set([...codes, ...(route.errors ?? [])])]
 }
 
-/** One answer for each status, with the codes that it can have. */
+/** One response for each status, with its codes. */
 function errorsOf(route: ApiRoute): Record<string, unknown> {
   const byStatus = Map.groupBy(errorCodesOf(route), code => ERRORS[code].status)
   return Object.fromEntries(

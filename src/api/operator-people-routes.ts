@@ -1,4 +1,4 @@
-/** Who may sign in, the links that let them in, and the tokens of operators' machines. */
+/** People, links for sign-in, and tokens of operators' machines. */
 
 import { formatMoney, parseMoney, refuse } from '#contract'
 import type { Link, NewLink, Person } from '../store/people/people.ts'
@@ -20,19 +20,19 @@ const RESET_MS = 24 * HOUR_MS
 const ROLE = {
   type: 'string',
   enum: ['member', 'operator'],
-  description: 'Operators see all accounts and what the gateway does.',
+  description: 'Operators see all accounts and the state of the gateway.',
 } as const
 
 const INVITATION = shape({
-  kind: { type: 'string', enum: ['invitation'], description: 'What the link is for.' },
+  kind: { type: 'string', enum: ['invitation'], description: 'The purpose of the link.' },
   role: ROLE,
-  'account_id?': maybe({ ...ID, description: 'The account to join; null: one of their own is made.' }),
-  'plan?': line('Of the new account; that of those who register, when it is left out.'),
+  'account_id?': maybe({ ...ID, description: 'The account to join; null: a new one.' }),
+  'plan?': line('The plan of the new account. Default: that of registrations.'),
   'credit?': {
     ...MONEY,
-    description: 'What the new account begins with in dollars; nothing, when it is left out.',
+    description: 'The first credit of the new account in dollars. Default: none.',
   },
-  'email?': { ...EMAIL, description: 'The only address that may use it; any, when it is left out.' },
+  'email?': { ...EMAIL, description: 'The only address that may use it. Default: any.' },
 })
 
 /** For operators, and for their machines with a token. */
@@ -40,7 +40,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/people',
-    summary: 'Who can sign in, by e-mail address.',
+    summary: 'People who can sign in, by e-mail address.',
     audience: 'operator',
     query: shape({ 'search?': line('A part of the address.', 200), ...PAGE }),
     answers: 'PersonPage',
@@ -52,13 +52,13 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'PATCH',
     path: '/api/operator/people/{id}',
-    summary: 'Gives somebody another role. There is always an operator.',
+    summary: 'Changes the role of a person. The last operator stays one.',
     audience: 'operator',
     params: ids(),
     body: shape({ role: ROLE }),
     answers: 'PersonView',
     errors: ['not_found', 'conflict'],
-    // The store keeps the last operator, in the same transaction: two who demote each other at once do not both succeed.
+    // The store checks the last operator in the same transaction: two operators cannot demote each other at once.
     async handle({ parts: { store }, params, body, caller, note }) {
       const { id } = await personOf(store, params.id)
       note({ role: body.role })
@@ -69,7 +69,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'DELETE',
     path: '/api/operator/people/{id}',
-    summary: 'Removes somebody: they are signed out at once. Their account and its keys stay.',
+    summary: 'Removes a person, who is signed out at once. The account and its keys stay.',
     audience: 'operator',
     params: ids(),
     answers: null,
@@ -78,7 +78,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
     async handle({ parts: { store }, params, caller }) {
       const { id } = await personOf(store, params.id)
       if (id === caller.person?.id) {
-        throw refuse('conflict', { message: 'Nobody removes themselves. Another operator can.' })
+        throw refuse('conflict', { message: 'You cannot remove yourself. Ask another operator.' })
       }
       await store.people.remove(id, makerOf(caller))
       return { status: 204 }
@@ -87,7 +87,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/operator/people/{id}/reset',
-    summary: 'Makes a link by which somebody chooses a new password. It works once, for 24 hours.',
+    summary: 'Creates a password-reset link. It works once, for 24 hours.',
     audience: 'operator',
     params: ids(),
     answers: 'IssuedLinkView',
@@ -114,7 +114,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/operator/links',
-    summary: 'Makes an invitation: to an account that is there, or to one that is made with the person. For 7 days.',
+    summary: 'Creates an invitation to an existing or a new account. It works for 7 days.',
     audience: 'operator',
     body: INVITATION,
     answers: 'IssuedLinkView',
@@ -129,7 +129,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'DELETE',
     path: '/api/operator/links/{id}',
-    summary: 'Revokes a link, at once.',
+    summary: 'Revokes a link.',
     audience: 'operator',
     params: ids(),
     answers: null,
@@ -144,7 +144,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/tokens',
-    summary: "Machines' ways to the operators' API.",
+    summary: "The tokens of the operators' API.",
     audience: 'operator',
     answers: 'TokenPage',
     async handle({ parts: { store } }) {
@@ -154,11 +154,11 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/operator/tokens',
-    summary: 'Makes a token. Its secret is in this answer, and never again.',
+    summary: 'Creates a token. Only this answer has its secret.',
     audience: 'operator',
     body: shape({
-      name: { ...NAME, description: 'Who will use it.' },
-      'expires_at?': maybe({ ...TIME, description: 'When it ends; null: when it is revoked.' }),
+      name: { ...NAME, description: 'The program that uses it.' },
+      'expires_at?': maybe({ ...TIME, description: 'The time of its expiry; null: never.' }),
     }),
     answers: 'IssuedTokenView',
     status: 201,
@@ -174,7 +174,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'DELETE',
     path: '/api/operator/tokens/{id}',
-    summary: 'Revokes a token, at once.',
+    summary: 'Revokes a token.',
     audience: 'operator',
     params: ids(),
     answers: null,
@@ -190,7 +190,7 @@ export const OPERATOR_PEOPLE_ROUTES: readonly ApiRoute[] = [
 
 async function personOf(store: Store, id: string): Promise<Person> {
   const person = await store.people.find(id)
-  if (!person) throw refuse('not_found', { message: 'There is nobody by this id.' })
+  if (!person) throw refuse('not_found', { message: 'No person has this id.' })
   return person
 }
 
@@ -204,11 +204,14 @@ async function readInvitation(
   if (accountId !== null) {
     for (const param of ['plan', 'credit'] as const) {
       if (body[param] === undefined) continue
-      throw refuse('invalid_value', { param, message: `\`${param}\` is for a new account; this invitation has one.` })
+      throw refuse('invalid_value', {
+        param,
+        message: `\`${param}\` is for a new account, and this invitation is to an existing one.`,
+      })
     }
   }
   if (email !== null && (await store.people.findByEmail(email))) {
-    throw refuse('conflict', { param: 'email', message: 'There is somebody with this address already.' })
+    throw refuse('conflict', { param: 'email', message: 'A person already has this address.' })
   }
   return {
     kind: 'invitation',
@@ -224,19 +227,19 @@ async function readInvitation(
 
 const PAGE_OF: Readonly<Record<Link['kind'], string>> = { invitation: 'join', reset: 'reset' }
 
-/** The address is told this once. Its secret is the fragment, which no browser sends and no log writes. */
+/** Only this answer has the address. Its secret is the fragment, which browsers do not send and logs do not have. */
 async function issueLink({ store, origins }: ApiParts, wanted: NewLink): Promise<IssuedLinkView> {
   const [origin] = origins()
   if (origin === undefined) {
     throw refuse('conflict', {
-      message: 'A link leads to the dashboard, and this gateway has none. Set `dashboard` in gateway.yaml.',
+      message: 'Links lead to the dashboard, which this gateway does not have. Set `dashboard` in gateway.yaml.',
     })
   }
   const { link, token } = await store.people.createLink(wanted)
   return { link: await showLink(store, link), url: `${origin}/${PAGE_OF[link.kind]}#${token}` }
 }
 
-/** How the store knows who asks: it makes sure once more, when it writes, that they may. */
+/** The caller for the store, which checks the permission again when it writes. */
 function makerOf({ maker }: Caller): string {
   if (maker === null) throw refuse('not_signed_in')
   return maker
@@ -246,5 +249,5 @@ function readFuture(param: string, text: string | null, nowMs: number): number |
   if (text === null) return null
   const ms = Date.parse(text)
   if (ms > nowMs) return ms
-  throw refuse('invalid_value', { param, message: `\`${param}\` must be a time to come.` })
+  throw refuse('invalid_value', { param, message: `\`${param}\` must be in the future.` })
 }

@@ -1,4 +1,4 @@
-/** What operators see and do: accounts and their credit, plans, requests in progress, providers, the configuration. */
+/** The operators' routes: accounts and their credit, plans, requests in progress, providers, the configuration. */
 import { type AccountBalance, formatMoney, type NanoUsd, parseMoney, refuse } from '#contract'
 import { ACCOUNT_PREFIX } from '../store/people/accounts.ts'
 import type { Store } from '../store/store.ts'
@@ -26,10 +26,10 @@ import { USAGE_RANGE, usageView } from './usage.ts'
 import type { AccountDetailView, CreditView, EntryView, FoundReceiptView, PageView, SummaryView } from './views.ts'
 
 const NEW_ACCOUNT = shape({
-  name: { ...NAME, description: 'How people call it; no other account has this name.' },
-  'plan?': line('What policies may ask for; `default`, when it is left out.'),
+  name: { ...NAME, description: 'A unique name.' },
+  'plan?': line('The plan, for conditions and limits. Default: `default`.'),
   'credit?': { ...MONEY, description: 'Its first credit in dollars: "25.00".' },
-  'reference?': line('Of the first credit; made from the id, when it is left out.', 200),
+  'reference?': line('The reference of the first credit. Default: made from the id.', 200),
 })
 
 const NO_NOTE = 'To take credit, `note` must say why.'
@@ -67,8 +67,8 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     audience: 'operator',
     query: shape({
       'search?': line('A part of the name, or the beginning of an id.', 200),
-      'plan?': line('Only those with this plan.', 200),
-      'frozen?': { type: 'boolean', description: 'Only those that are frozen, or only those that are not.' },
+      'plan?': line('Only accounts with this plan.', 200),
+      'frozen?': { type: 'boolean', description: 'Only accounts that are frozen, or only those that are not.' },
       ...PAGE,
     }),
     answers: 'AccountPage',
@@ -80,7 +80,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/operator/accounts',
-    summary: 'Makes an account.',
+    summary: 'Creates an account.',
     audience: 'operator',
     body: NEW_ACCOUNT,
     answers: 'AccountView',
@@ -122,7 +122,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'PATCH',
     path: '/api/operator/accounts/{id}',
-    summary: 'Gives an account another plan, or freezes it: its keys are refused until it is not frozen any more.',
+    summary: 'Changes the plan of an account, or freezes it: requests with its keys are refused until it is unfrozen.',
     audience: 'operator',
     params: ids(),
     body: {
@@ -138,11 +138,11 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
       checkPlan(plans(), plan)
       const { id } = await accountOf(store, params.id)
       note({ ...(plan === undefined ? {} : { plan }), ...(frozen === undefined ? {} : { frozen }) })
-      // What stops requests goes first.
+      // The freeze comes first: it stops requests.
       if (frozen !== undefined) await store.freeze(id, frozen)
       if (plan !== undefined) {
         const setPlan = () => store.setPlan(id, plan)
-        const done = `The account is ${frozen ? 'frozen' : 'not frozen'} now. Its plan may still be the old one: look.`
+        const done = `The account is ${frozen ? 'frozen' : 'not frozen'} now. Check its plan: it may be unchanged.`
         await (frozen === undefined ? setPlan() : afterWriting(done, setPlan))
       }
       return { body: showAccount(await accountOf(store, id)) }
@@ -152,24 +152,24 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
     method: 'POST',
     path: '/api/operator/accounts/{id}/credit',
     summary:
-      'Gives credit, or takes credit that is available. The same reference again changes nothing and says so: a payment webhook may repeat itself.',
+      'Adds credit, or takes available credit. The same reference again changes nothing and says so, because a payment webhook may be repeated.',
     audience: 'operator',
     params: ids(),
     body: shape({
       amount: SIGNED_MONEY,
       reference: line("The payment's own id: one reference is credited once.", 200),
-      'note?': line('For people; the owner of the account reads it. Needed when credit is taken: it says why.', 200),
+      'note?': line('A note that the people of the account read. Required to take credit, with the reason.', 200),
     }),
     answers: 'CreditView',
     errors: ['not_found', 'conflict'],
-    async handle({ parts: { store }, params, body, caller, note: tell }) {
+    async handle({ parts: { store }, params, body, caller, note: noteInLog }) {
       const { id } = await accountOf(store, params.id)
       const amount = parseSignedMoney(body.amount)
       if (amount === 0n) throw refuse('invalid_value', { param: 'amount', message: '`amount` must not be 0.' })
       const { reference, note } = body
       if (amount < 0n && note === undefined)
         throw refuse('missing_required_parameter', { param: 'note', message: NO_NOTE })
-      tell({ amount: formatMoney(amount), reference })
+      noteInLog({ amount: formatMoney(amount), reference })
       const grant = { account: id, amount, reference, actor: caller.actor }
       const { granted, balance } = await store.credit(note === undefined ? grant : { ...grant, note })
       const view: CreditView = { granted, reference, account: showAccount(balance) }
@@ -205,7 +205,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/accounts/{id}/usage',
-    summary: 'What an account used over time.',
+    summary: 'The usage of an account over time.',
     audience: 'operator',
     params: ids(),
     query: USAGE_QUERY,
@@ -218,7 +218,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/operator/accounts/{id}/keys/{key}/revoke',
-    summary: 'Revokes a key of an account, for good and at once.',
+    summary: 'Revokes a key of an account.',
     audience: 'operator',
     params: ids('id', 'key'),
     answers: 'KeyView',
@@ -233,7 +233,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/plans',
-    summary: 'The plans that gateway.yaml declares, and those that accounts have.',
+    summary: 'The plans of gateway.yaml, and those of accounts.',
     audience: 'operator',
     answers: 'PlanPage',
     async handle({ parts }) {
@@ -251,7 +251,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/usage',
-    summary: 'What all accounts together used over time.',
+    summary: 'The usage of all accounts together over time.',
     audience: 'operator',
     query: shape({
       ...USAGE_RANGE,
@@ -270,7 +270,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/receipts/{id}',
-    summary: "Anybody's receipt, by the x-request-id of its answer.",
+    summary: 'A receipt of any account, by the x-request-id of its answer.',
     audience: 'operator',
     params: ids(),
     answers: 'FoundReceiptView',
@@ -294,7 +294,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/exchanges/{id}',
-    summary: 'One request that is over, whole: of the last 10,000, or what its receipt says.',
+    summary: 'An ended request with all details: one of the last 10,000, else by its receipt.',
     audience: 'operator',
     params: ids(),
     answers: 'PastExchangeView',
@@ -308,7 +308,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/shadow',
-    summary: 'What steps in shadow would have refused since the start of the gateway, and whom.',
+    summary: 'The verdicts of steps in shadow mode since the start of the gateway, with the affected accounts.',
     audience: 'operator',
     answers: 'ShadowView',
     handle: ({ parts }) => ({ body: parts.past.shadow() }),
@@ -316,7 +316,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/providers',
-    summary: 'Providers, and how well their targets are.',
+    summary: 'Providers, and the health of their targets.',
     audience: 'operator',
     answers: 'ProviderPage',
     handle: async ({ parts }) => ({ body: showAll(await parts.providers()) }),
@@ -324,7 +324,7 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/models',
-    summary: 'All models, with the cost of each target and the margin; also those that are not public or not enabled.',
+    summary: 'All models with the cost of each target and the margin, also those that are not public or not enabled.',
     audience: 'operator',
     answers: 'OperatorModelPage',
     handle: ({ parts }) => ({
@@ -334,21 +334,21 @@ export const OPERATOR_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/operator/configuration',
-    summary: 'The configuration as it runs, and what is wrong with the files as they are now.',
+    summary: 'The running configuration, and the problems of the current files.',
     audience: 'operator',
     answers: 'ConfigurationView',
     handle: async ({ parts }) => ({ body: await parts.configuration() }),
   }),
 ]
 
-/** By id only: a name could be anybody's. */
+/** By id only: another account could get the name. */
 export async function accountOf(store: Store, id: string): Promise<AccountBalance> {
   const account = id.startsWith(ACCOUNT_PREFIX) ? await store.findAccount(id) : undefined
-  if (!account) throw refuse('not_found', { message: 'There is no account by this id.' })
+  if (!account) throw refuse('not_found', { message: 'No account has this id.' })
   return account
 }
 
-/** With who gave what; the account's own people are not told which operator it was. */
+/** With the operators who gave credit, whom the people of the account do not see. */
 async function operatorsEntryPage(
   store: Store,
   accountId: string,
@@ -362,9 +362,9 @@ async function operatorsEntryPage(
   return { items: items.map(entry => showEntryToOperators(entry, names)), next }
 }
 
-/** The first credit of a new account; none is 0. */
+/** The first credit of a new account; 0: none. */
 function readCredit({ credit, reference }: Fits<typeof NEW_ACCOUNT>): NanoUsd {
   const amount = credit === undefined ? 0n : parseMoney(credit)
   if (amount > 0n || reference === undefined) return amount
-  throw refuse('invalid_value', { param: 'reference', message: '`reference` is for a first credit; there is none.' })
+  throw refuse('invalid_value', { param: 'reference', message: '`reference` needs `credit`.' })
 }

@@ -1,6 +1,6 @@
 /**
- * The dashboard's page: the files that the build has made, read once at start, compressed when somebody
- * first asks for them, and served from memory. A path from outside is looked up in a table and never reaches the file system.
+ * Serves the files of the dashboard from memory: read at the start, compressed at their first request. Paths of requests are looked up in a
+ * table and never reach the file system.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { Context, Middleware } from 'koa'
 import { refuse } from '#contract'
 
-/** Scripts and styles from here only, and none in the page itself; nobody frames it, nothing is sent elsewhere. */
+/** Scripts and styles from this origin only, none inline; no frames, no requests elsewhere. */
 const HEADERS = {
   'content-security-policy': [
     "default-src 'none'",
@@ -31,7 +31,7 @@ const HEADERS = {
   'permissions-policy': 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()',
 }
 
-/** What a build may have; other files (source maps) are nobody's business. */
+/** The served types; other files of a build, such as source maps, are not served. */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -43,23 +43,23 @@ const TYPES: Readonly<Record<string, string>> = {
   '.webmanifest': 'application/manifest+json',
 }
 
-/** Compressed in themselves. */
+/** Already compressed formats. */
 const PACKED: ReadonlySet<string> = new Set(['.png', '.woff2'])
 
 const INDEX = '/index.html'
 
 const CACHING = {
-  /** It names the files of this build: after the next one it must not be an old one. */
+  /** Never cached: it names the files of this build. */
   index: 'no-store',
-  /** Another content would have another name. */
+  /** Cached for ever: another content has another name. */
   hashed: 'public, max-age=31536000, immutable',
-  /** Kept, but asked about each time. */
+  /** Cached, but revalidated each time. */
   other: 'no-cache',
 }
 
 type Packing = 'br' | 'gzip'
 
-/** A file's bytes as one client takes them. */
+/** The bytes of a file in one encoding. */
 interface Coded {
   readonly coding: Packing | 'identity'
   readonly bytes: Buffer
@@ -68,17 +68,14 @@ interface Coded {
 interface PageFile {
   readonly type: string
   readonly caching: string
-  /** Without the quotes; null: not worth one. */
+  /** Without quotes; null: no tag. */
   readonly etag: string | null
   readonly identity: Buffer
-  /** In this coding; null where that makes it no smaller. Made once, on another thread, for whoever asks first. */
+  /** In this encoding; null: it is not smaller. Made once, on another thread, at the first request. */
   readonly packed: (coding: Packing) => Promise<Buffer | null>
 }
 
-/**
- * Reads the built page in `folder`. Where there is none, every page says how to make it. Paths below `/api` are left to
- * others.
- */
+/** Reads the build in `folder`. Without one, each page says how to make it. Does not serve paths below `/api`. */
 export async function createPageFiles(folder: string): Promise<Middleware> {
   const files = await readFiles(folder)
   const index = files.get(INDEX)
@@ -86,7 +83,7 @@ export async function createPageFiles(folder: string): Promise<Middleware> {
     const { path } = ctx
     ctx.set(HEADERS)
     if (path === '/api' || path.startsWith('/api/')) return next()
-    // A client whose base URL is this listener's would take the page for an answer.
+    // A client with this listener as its base URL would read the page as an answer.
     if (path === '/v1' || path.startsWith('/v1/')) {
       throw refuse('unknown_url', { message: `This is the dashboard. Clients are served on the \`listen\` address.` })
     }
@@ -104,7 +101,7 @@ async function send(ctx: Context, file: PageFile): Promise<void> {
   const { type, caching, etag } = file
   const { coding, bytes } = await codedFor(ctx.get('accept-encoding'), file)
   ctx.set({ 'cache-control': caching, vary: 'accept-encoding' })
-  // Other bytes, another tag.
+  // Each encoding has its own tag.
   const tag = etag && `"${coding === 'identity' ? etag : `${etag}-${coding}`}"`
   if (tag) {
     ctx.set('etag', tag)
@@ -120,7 +117,7 @@ async function send(ctx: Context, file: PageFile): Promise<void> {
   ctx.body = bytes
 }
 
-/** `br` before `gzip` before nothing, of those that the client takes (RFC 9110, 12.5.3). */
+/** The encoding for a client: `br`, else `gzip`, else none (RFC 9110, 12.5.3). */
 async function codedFor(accepted: string, { identity, packed }: PageFile): Promise<Coded> {
   const weights = new Map<string, number>()
   for (const part of accepted.split(',')) {
@@ -130,7 +127,7 @@ async function codedFor(accepted: string, { identity, packed }: PageFile): Promi
   }
   for (const coding of ['br', 'gzip'] as const) {
     const weight = weights.get(coding) ?? weights.get('*') ?? 0
-    // Not a number is no.
+    // An invalid number counts as 0.
     if (!(weight > 0)) continue
     const bytes = await packed(coding)
     if (bytes) return { coding, bytes }
@@ -138,7 +135,7 @@ async function codedFor(accepted: string, { identity, packed }: PageFile): Promi
   return { coding: 'identity', bytes: identity }
 }
 
-/** Whether the client has these bytes already: a list of tags, weak ones too, or `*`. */
+/** Whether the client has these bytes: `If-None-Match` is a list of tags, also weak ones, or `*`. */
 function names(header: string, tag: string): boolean {
   return header.split(',').some(each => each.trim() === '*' || each.trim().replace(/^W\//, '') === tag)
 }
@@ -195,7 +192,7 @@ function isHashed(name: string): boolean {
 const brotli = promisify(brotliCompress)
 const deflate = promisify(gzip)
 
-/** As small as can be, which takes a tenth of a second for a large file: that is for the first visitor, not for each start. */
+/** The highest level: it takes a tenth of a second for a large file, at the first request and not at each start. */
 const COMPRESS: Readonly<Record<Packing, (bytes: Buffer) => Promise<Buffer>>> = {
   br: bytes => brotli(bytes, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length } }),
   gzip: bytes => deflate(bytes, { level: constants.Z_BEST_COMPRESSION }),

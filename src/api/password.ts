@@ -1,18 +1,18 @@
 /**
- * Passwords: argon2id as `node:crypto` has it, stored with its parameters in one text (the PHC string format), so that
- * they can be raised later and each password follows when its person next signs in.
+ * Hashes passwords with argon2id of `node:crypto`. The stored text has the parameters (PHC string format), so that they can be raised later.
+ * Each password then gets new ones at the next sign-in of its person.
  *
- * A hash takes 19 MiB and some 30 ms of a core. So only two are made at once and few may wait: whoever floods the sign-in
- * takes no memory from the streams. And nobody has more than two of the places, so that one alone cannot take them all.
- * Strangers' hashes are made one at a time, in a room of their own: they keep out nobody who is known.
+ * A hash takes 19 MiB and some 30 ms of a core. So two run at once and few wait, and a flood of sign-ins takes no memory from streams. Each
+ * person or address has at most two places. Strangers have a queue of their own with one hash at a time, so that they do not delay known
+ * clients.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { refuse } from '#contract'
 
-/** For whom a hash is made. */
+/** The client that a hash is for. */
 export interface Whose {
-  /** An address, a person: none of them has more than two hashes made or waiting. */
+  /** An address or a person: each has at most two hashes that run or wait. */
   readonly by: readonly string[]
   readonly isStranger: boolean
 }
@@ -21,8 +21,8 @@ export interface Passwords {
   /** The text to store. */
   hash(password: string, whose?: Whose): Promise<string>
   /**
-   * Whether it is the password of the stored text. Undefined stands for nobody's: the same work, and never right.
-   * `better` is a new text to store where the old one has other parameters than today's.
+   * Whether the password matches the stored text. Undefined (no such person): the same work, and never a match.
+   * `better` is a new text to store, if the old one has outdated parameters.
    */
   verify(
     stored: string | undefined,
@@ -31,10 +31,10 @@ export interface Passwords {
   ): Promise<{ readonly right: boolean; readonly better?: string }>
 }
 
-/** What makes a hash: replaced by tests that count. */
+/** The hash function; tests replace it. */
 export type Derive = (parameters: Argon2Parameters) => Promise<Uint8Array>
 
-/** OWASP's choice for argon2id: 19 MiB, two passes, one lane. */
+/** OWASP's parameters for argon2id: 19 MiB, two passes, one lane. */
 const TODAY = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
@@ -44,18 +44,18 @@ const MAX_WAITING = 32
 const MAX_OF_ONE = 2
 const OWN: Whose = { by: [], isStranger: false }
 
-/** On a thread of Node's pool. */
+/** Runs on a thread of Node's pool. */
 export const argon2id: Derive = async parameters => promisify(argon2)('argon2id', parameters)
 
 export function createPasswords(derive: Derive = argon2id): Passwords {
   const enter = createRoom(MAX_AT_ONCE)
   const enterAsStranger = createRoom(MAX_OF_STRANGERS_AT_ONCE)
-  // What is compared for people who do not exist: 32 random bytes, to which no password leads.
-  const nobody = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
+  // Compared for people who do not exist: 32 random bytes that no password matches.
+  const unknown = format(TODAY, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
   const make = ({ settings, salt, tag }: Stored, password: string, { by, isStranger }: Whose) =>
     (isStranger ? enterAsStranger : enter)(by, () => {
-      // The same text typed on two systems may come in two forms of Unicode.
+      // Systems send the same text in different forms of Unicode.
       const message = Buffer.from(password.normalize('NFC'))
       return derive({ ...settings, nonce: salt, tagLength: tag.length, message })
     })
@@ -69,7 +69,7 @@ export function createPasswords(derive: Derive = argon2id): Passwords {
   return {
     hash,
     async verify(stored, password, whose = OWN) {
-      const known = parse(stored ?? nobody)
+      const known = parse(stored ?? unknown)
       const right = timingSafeEqual(await make(known, password, whose), known.tag)
       return right && !isToday(known.settings) ? { right, better: await hash(password, whose) } : { right }
     },
@@ -113,10 +113,10 @@ function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64').replace(/=+$/, '')
 }
 
-/** Lets so many in at once and so many wait, few of them for one; the others are turned away. */
+/** Limits the hashes that run and wait, in total and for each client; refuses others. */
 function createRoom(mostAtOnce: number) {
   const waiting: (() => void)[] = []
-  /** For whom, how many are inside or wait. */
+  /** By client: the number of hashes that run or wait. */
   const places = new Map<string, number>()
   let inside = 0
 
@@ -135,7 +135,7 @@ function createRoom(mostAtOnce: number) {
     }
     count(by, 1)
     if (inside < mostAtOnce) inside++
-    // Whoever leaves hands on the place, so nobody can slip in between.
+    // Passes the place to the next one directly, so that a new one cannot overtake it.
     else await new Promise<void>(resolve => waiting.push(resolve))
     try {
       return await work()

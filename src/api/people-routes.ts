@@ -1,4 +1,4 @@
-/** How somebody gets in and out: registering, joining by a link, signing in, a new password, signing out. */
+/** Registration, joining by a link, sign-in, password changes, sign-out. */
 import { hash } from 'node:crypto'
 import { addressGroup, type ErrorCode, formatMoney, refuse } from '#contract'
 import { StoreError } from '../store/error.ts'
@@ -18,14 +18,14 @@ import { checkPassword, familiar, placesOf, signInTrial } from './trial.ts'
 import { isEmail } from './validate.ts'
 import type { AboutView, LinkPurposeView, SessionView } from './views.ts'
 
-/** What every route can refuse with that makes a password's hash. */
+/** The error codes of routes that hash a password. */
 const HASHES: readonly ErrorCode[] = ['too_many_attempts', 'overloaded']
 
 export const PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/about',
-    summary: 'What everybody may know of this gateway.',
+    summary: 'Public facts of this gateway.',
     audience: 'anyone',
     answers: 'AboutView',
     handle: ({ parts, caller }) => {
@@ -43,7 +43,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/register',
-    summary: 'Makes an account and signs in, where everybody may.',
+    summary: 'Creates an account and signs in, if registration is open.',
     audience: 'anyone',
     body: shape({ email: EMAIL, password: PASSWORD }),
     answers: 'SessionView',
@@ -54,7 +54,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/link',
-    summary: 'What a link is for, before it is used.',
+    summary: 'The purpose of a link, before its use.',
     audience: 'anyone',
     body: shape({ token: SECRET }),
     answers: 'LinkPurposeView',
@@ -64,7 +64,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/join',
-    summary: 'Uses an invitation: makes the person, and the account where it names none, and signs in.',
+    summary: 'Uses an invitation: creates the person, creates the account if it names none, and signs in.',
     audience: 'anyone',
     body: shape({ token: SECRET, 'email?': EMAIL, password: PASSWORD }),
     answers: 'SessionView',
@@ -104,7 +104,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/session',
-    summary: 'Who is signed in.',
+    summary: 'The person who is signed in.',
     audience: 'person',
     answers: 'SessionView',
     handle: async call => {
@@ -130,7 +130,7 @@ export const PEOPLE_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'POST',
     path: '/api/password',
-    summary: 'Changes the password, ends all sessions of the person, and begins a new one.',
+    summary: 'Changes the password, ends all sessions of the person, and starts a new one.',
     audience: 'person',
     body: shape({ current: PASSWORD_NOW, new: PASSWORD }),
     answers: 'SessionView',
@@ -155,7 +155,7 @@ async function register(call: Call<object, object, { email: string; password: st
     const membership = { name: email, plan, credit }
     person = await parts.store.people.create({ email, password, role: 'member', membership })
   } catch (error) {
-    // No account was made. That somebody tried is still counted, for the address.
+    // Without a new account, the attempt still counts for the address.
     takeBack()
     throw error
   }
@@ -164,7 +164,7 @@ async function register(call: Call<object, object, { email: string; password: st
   )
 }
 
-/** The address first: who has used up what it has takes nothing of what everybody has together, not even for a moment. */
+/** The address first: an address above its limit takes nothing from the limit of all, not even for a moment. */
 async function takeRegistration({ parts, guard, caller }: Call): Promise<() => void> {
   const { replicas } = parts.store
   const takeBackAddress = await takeAll([[guard.registrationsByAddress, addressGroup(caller.address)]], replicas)
@@ -179,7 +179,7 @@ async function takeRegistration({ parts, guard, caller }: Call): Promise<() => v
 async function join(call: Call<object, object, { token: string; email?: string; password: string }>): Promise<Answer> {
   const { parts, guard, caller, body } = call
   const link = await findLink(call, body.token, 'invitation')
-  // Operators are let in even so: the first of them has nobody to ask.
+  // An invitation of an operator works even so: the first operator cannot be invited by another one.
   if (parts.registration.mode === 'closed' && link.accountId === null && link.role !== 'operator') {
     throw refuse('registration_closed', { message: 'No new accounts are made here.' })
   }
@@ -192,7 +192,7 @@ async function join(call: Call<object, object, { token: string; email?: string; 
     throw refuse('invalid_value', { message: 'This invitation is for another e-mail address.', param: 'email' })
   }
   refuseGuessable(body.password, email, 'password')
-  // Whoever has a link that is for anybody could ask with it who is here: that counts as registering does.
+  // With a link for any address a client could find out which addresses exist: that counts like a registration.
   const asks: Try[] = link.email === null ? [[guard.registrationsByAddress, addressGroup(caller.address)]] : []
   const takeBack = await takeAll(asks, parts.store.replicas)
   await checkFree(call, email)
@@ -202,11 +202,11 @@ async function join(call: Call<object, object, { token: string; email?: string; 
   return afterWriting('You have joined, but you are not signed in. Sign in.', () => signedIn(call, person, password))
 }
 
-/** @param again Whether to look once more, when the password is another one by the time that the session begins. */
+/** @param again whether to retry if the password changes before the session starts */
 async function signIn(call: Call<object, object, { email: string; password: string }>, again = true): Promise<Answer> {
   const { body, parts } = call
   const known = await parts.store.people.findByEmail(body.email)
-  // By the address as the store has it: another way to write it must not be another ten tries.
+  // By the normalized address: another spelling must not give ten more attempts.
   const email = known?.email ?? foldEmail(body.email)
   const trial = await signInTrial(call, known, email)
   const verdict = await checkPassword(call, known, { password: body.password, ...trial })
@@ -223,7 +223,7 @@ async function signIn(call: Call<object, object, { email: string; password: stri
   }
 }
 
-/** The same password under better parameters; the sign-in does not fail for it. */
+/** Stores the password with new parameters. The sign-in does not fail if that fails. */
 async function upgrade({ parts }: Call, id: string, better: string, from: string): Promise<void> {
   try {
     await parts.store.people.upgradePassword(id, better, from)
@@ -242,7 +242,7 @@ async function changePassword(call: Call<object, object, { current: string; new:
   const { right } = await checkPassword(call, known, {
     password: body.current,
     whose: familiar(call, person.email),
-    // Not by the address that strangers can try too: they would keep the owner from changing what they guess at.
+    // Counted by session and not by address: strangers could use up the attempts of the owner.
     wrong: [[guard.changesBySession, hash('sha256', session, 'base64')]],
     all: [[guard.hashesByEmail, person.email]],
   })
@@ -250,33 +250,33 @@ async function changePassword(call: Call<object, object, { current: string; new:
     throw refuse('wrong_credentials', { message: 'The current password is wrong.', param: 'current' })
   }
   const password = await guard.passwords.hash(body.new, familiar(call, person.email))
-  // Only in place of the one that was shown: an old password does not win against its own change.
+  // Only if the password is still the one that was checked: of two changes at once, one fails.
   await people.setPassword(person.id, password, known.password)
   return afterWriting('The password is changed, but you are not signed in. Sign in with the new one.', () =>
     signedIn(call, person, password),
   )
 }
 
-/** An address for somebody new, who chose it without an operator, in the form in which the store keeps it. */
+/** The normalized address of a registration. */
 function chosen(text: string): string {
   const email = normalEmail(text)
   if (!isEmail(email) || /\p{Default_Ignorable_Code_Point}/u.test(email)) {
-    throw refuse('invalid_value', { message: 'This is not an e-mail address that can be used here.', param: 'email' })
+    throw refuse('invalid_value', { message: 'This e-mail address is not valid.', param: 'email' })
   }
   refuseMixedScripts(email)
   return email
 }
 
-/** Before the work of a hash; the store makes sure once more. */
+/** Checked before the work of a hash; the store checks it again. */
 async function checkFree({ parts }: Call, email: string): Promise<void> {
   if (!(await parts.store.people.findByEmail(email))) return
   throw refuse('conflict', {
-    message: 'Somebody has this e-mail address already. Sign in, or ask the operator for a link to a new password.',
+    message: 'This e-mail address is already in use. Sign in, or ask the operator for a password-reset link.',
     param: 'email',
   })
 }
 
-/** A link that works; a try that finds none counts as one to sign in, in this process: nobody guesses 256 bits. */
+/** A valid link. An invalid one counts as an attempt to sign in, in this process only: 256 bits cannot be guessed. */
 async function findLink(call: Call, token: string, kind?: Link['kind']): Promise<Link> {
   const takeBack = call.guard.signInsByAddress.take(addressGroup(call.caller.address))
   const link = await call.parts.store.people.findLink(token)
@@ -291,15 +291,15 @@ async function purposeOf({ parts }: Call, { kind, email, accountId, role, credit
 }
 
 /**
- * Begins a session of its own for whoever has just proved who they are; the one before it on this browser ends.
+ * Starts a session for an authenticated person, and ends the previous one in this browser.
  *
- * @param better A better hash of the password: written once the session has begun.
+ * @param better a hash of the password with new parameters, which is written after the start of the session
  */
 async function signedIn(call: Call, person: Person, proof: string, better?: string): Promise<Answer> {
   const { guard, caller } = call
   const { secret, expiresAt } = await guard.sessions.begin(person, caller.session, proof)
   if (better !== undefined) await upgrade(call, person.id, better, proof)
-  // Last, because it is good for the hash that is stored by now.
+  // Last, because it depends on the stored hash.
   const device = await guard.known.remember(person.id, caller.address)
   return { body: await sessionView(call, person, expiresAt), session: { begin: secret, device } }
 }

@@ -1,6 +1,6 @@
 /**
- * The playground: a person's request goes to the clients' own door, over loopback, with a key of their account that the
- * gateway makes for it. So it passes the same policy as every other request, is charged like it, and has a receipt.
+ * The playground: sends a person's request over loopback to a chat route of this gateway, with a key of their account that the gateway
+ * creates. So the request passes the policy of the route, is charged, and has a receipt.
  */
 import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request as send } from 'node:http'
 import { pipeline } from 'node:stream/promises'
@@ -17,19 +17,23 @@ import { type Fits, shape } from './schema.ts'
 const MAX_CONVERSATION_BYTES = 256 * 1024
 
 const MESSAGE = shape({
-  role: { type: 'string', enum: ['system', 'developer', 'user', 'assistant'], description: 'Who says it.' },
-  content: { type: 'string', description: 'What is said.' },
+  role: {
+    type: 'string',
+    enum: ['system', 'developer', 'user', 'assistant'],
+    description: 'The author of the message.',
+  },
+  content: { type: 'string', description: 'The text.' },
 })
 
 const CONVERSATION = shape({
   model: line('The id of a model.', 200),
   messages: { type: 'array', items: MESSAGE, minItems: 1, maxItems: 500, description: 'The conversation so far.' },
-  'max_completion_tokens?': { type: 'integer', minimum: 1, description: 'At most so many tokens come.' },
-  'temperature?': { type: 'number', minimum: 0, maximum: 2, description: 'How freely the model chooses.' },
+  'max_completion_tokens?': { type: 'integer', minimum: 1, description: 'The maximum number of tokens of the answer.' },
+  'temperature?': { type: 'number', minimum: 0, maximum: 2, description: 'The temperature.' },
   'reasoning_effort?': {
     type: 'string',
     enum: ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
-    description: 'For models that think: how much.',
+    description: 'The effort of a reasoning model.',
   },
 })
 
@@ -48,16 +52,16 @@ export const PLAYGROUND_ROUTES: readonly ApiRoute[] = [
     async handle(call) {
       const { parts, ctx, body } = call
       const door = parts.playground()
-      if (!door) throw refuse('not_found', { message: 'No route of this gateway takes chat requests with a key.' })
+      if (!door) throw refuse('not_found', { message: 'This gateway has no route for chat requests with a key.' })
       const token = await playgroundKeys(parts.store).token(ownAccount(call), parts.clock)
-      // Whoever has left meanwhile would pay for an answer that nobody reads.
+      // A person who has left the page must not pay for an unread answer.
       if (!hasLeft(ctx)) await relay(ctx, parts, { door, token, body: requestBody(body) })
       return { stream: 'sent' }
     },
   }),
 ]
 
-/** Field by field, so that the door is never sent what the schema above does not name. */
+/** Field by field, so that the chat route gets only fields of the schema. */
 function requestBody(body: Fits<typeof CONVERSATION>): string {
   return JSON.stringify({
     model: body.model,
@@ -76,7 +80,7 @@ interface Inner {
   readonly body: string
 }
 
-/** Sends the request and passes the answer on as it comes. Resolves when it is over, whoever ended it. */
+/** Sends the request and passes on the answer. Resolves at its end or at a disconnect. */
 async function relay(ctx: Context, parts: ApiParts, inner: Inner): Promise<void> {
   const request = open(inner)
   const leave = () => request.destroy()
@@ -92,7 +96,7 @@ async function relay(ctx: Context, parts: ApiParts, inner: Inner): Promise<void>
   }
 }
 
-/** A connection of its own, with headers of our own: nothing that the browser sent goes in but the checked body. */
+/** A new connection with our own headers. Of the browser's request only the validated body is used. */
 function open({ door, token, body }: Inner): ClientRequest {
   const bytes = Buffer.from(body)
   const request = send({
@@ -116,12 +120,12 @@ function open({ door, token, body }: Inner): ClientRequest {
 function headOf(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve)
-    // Stays: a request that is given up says so once more, when its answer has long begun.
+    // This listener stays: an abandoned request emits an error again after its answer has started.
     request.on('error', reject)
   })
 }
 
-/** What of the answer's head is for people: what it is, whose receipt, and whether to try again. */
+/** The headers that the page gets: type, receipt, and retry. */
 const PASSED = [
   'content-type',
   'x-request-id',
@@ -132,7 +136,7 @@ const PASSED = [
   'x-should-retry',
 ]
 
-/** As it comes and no faster than it is taken. An answer that breaks off breaks off here too. */
+/** Passes on the answer with backpressure. If it ends early, so does the answer to the page. */
 async function passOn(response: IncomingMessage, ctx: Context): Promise<void> {
   const headers: OutgoingHttpHeaders = { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }
   for (const name of PASSED) {
@@ -141,9 +145,9 @@ async function passOn(response: IncomingMessage, ctx: Context): Promise<void> {
   }
   ctx.respond = false
   ctx.res.writeHead(response.statusCode!, headers)
-  // The first event may be long in coming; whoever waits wants to know that it will.
+  // Sends the head at once, because the first event may take long.
   ctx.res.flushHeaders()
-  // Each end has been told of it by then: the connections are gone, and the receipt says how it ended.
+  // Both ends know of it: the connections are closed, and the receipt has the outcome.
   await pipeline(response, ctx.res).catch(() => {})
 }
 
@@ -156,18 +160,18 @@ function unreachable(parts: ApiParts, cause: unknown) {
   if (!ready) return refuse('shutting_down', { message: `Not now: ${reason}.`, retryAfterMs: 1000, cause })
   parts.log.error({ error: cause }, 'the playground could not reach the door of the clients')
   return refuse('overloaded', {
-    message: 'The playground could not reach the gateway. Try again.',
+    message: 'The playground failed to reach the gateway. Try again.',
     retryAfterMs: 1000,
     cause,
   })
 }
 
 interface PlaygroundKeys {
-  /** The secret of the account's playground key; makes the key or rotates it when the secret is not known here. */
+  /** The secret of the account's playground key. Creates the key, or rotates it if the secret is not in memory. */
   token(accountId: string, clock: Clock): Promise<string>
 }
 
-/** So many accounts use the playground at a time; of one more, the key is rotated when it comes back. */
+/** The maximum number of secrets in memory. The key of another account is rotated at its next use. */
 const MAX_KNOWN = 1_000
 
 const keysOf = new WeakMap<Store, PlaygroundKeys>()
@@ -178,10 +182,10 @@ function playgroundKeys(store: Store): PlaygroundKeys {
   return keys
 }
 
-/** One key an account. Its secret is kept here and nowhere else, so a restart forgets it. */
+/** One key per account. Its secret is only in memory, so a restart loses it. */
 function createPlaygroundKeys(store: Store): PlaygroundKeys {
   const known = boundedMap<string>(MAX_KNOWN)
-  /** Two requests at once must not make two keys, or rotate each other's away. */
+  /** Two concurrent requests must not create two keys, or rotate the key of each other. */
   const coming = new Map<string, Promise<string>>()
 
   async function issue(accountId: string, clock: Clock): Promise<string> {

@@ -1,4 +1,4 @@
-/** What a person sees of their own account: balance, ledger, receipts, usage, and the models with their prices. */
+/** Routes about a person's own account: balance, ledger, receipts, usage, and models with prices. */
 import { formatMoney, refuse } from '#contract'
 import type { Entry, Page } from '../store/money/reports.ts'
 import type { Store } from '../store/store.ts'
@@ -23,47 +23,51 @@ import type { Guard } from './sign-in.ts'
 import { checkSize, findUsage, RANGE, type Range, readRange, type SummedRow, USAGE_RANGE, usageView } from './usage.ts'
 import type { EntryView, PageView, ReceiptView } from './views.ts'
 
-/** What lists that come in pages take. */
+/** The query of lists in pages. */
 export const PAGE = {
-  'limit?': { type: 'integer', minimum: 1, maximum: 100, default: 50, description: 'At most so many items.' },
-  'after?': line('Goes on behind a page: its `next`.', 2000),
+  'limit?': { type: 'integer', minimum: 1, maximum: 100, default: 50, description: 'The maximum number of items.' },
+  'after?': line('`next` of the previous page.', 2000),
 } as const satisfies Properties
 
-/** What a list of entries may be asked for. */
+/** The query of a list of entries. */
 export const ENTRIES_QUERY = shape({
   'kind?': {
     type: 'string',
     enum: ['credit', 'charge'],
-    description: 'Only credit that came or was taken, or only charges with their corrections.',
+    description: 'Only credit, added or taken, or only charges with their corrections.',
   },
   ...PAGE,
 })
 
-/** What a list of receipts may be asked for. */
+/** The query of a list of receipts. */
 export const RECEIPTS_QUERY = shape({
-  'key?': { ...ID, description: "Only this key's." },
+  'key?': { ...ID, description: 'Only receipts of this key.' },
   'model?': line("Only this model's.", 200),
   'outcome?': {
     type: 'string',
     enum: ['answered', 'refused', 'failed', 'client_left', 'cut'],
-    description: 'Only those that ended so.',
+    description: 'Only receipts with this outcome.',
   },
   'tag?': {
-    ...line('Only those with this tag: NAME=VALUE.', 241),
+    ...line('Only receipts with this tag: NAME=VALUE.', 241),
     pattern: TAG_FILTER,
   },
   ...PAGE,
 })
 
-const BY = { type: 'string', enum: ['none', 'key', 'model', 'both'], description: 'What has rows of its own.' } as const
+const BY = {
+  type: 'string',
+  enum: ['none', 'key', 'model', 'both'],
+  description: 'The dimensions with rows of their own.',
+} as const
 
-/** What one account's usage may be asked for. */
+/** The query of an account's usage. */
 export const USAGE_QUERY = shape({
   ...USAGE_RANGE,
   'by?': { ...BY, default: 'none' },
 })
 
-/** All of them are about the caller's own account, whatever is asked. */
+/** All of them read the caller's own account only. */
 export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
@@ -101,7 +105,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
       if ((await store.reports.countEvents(accountId, { ...range, most: MAX_EVENTS + 1 })) > MAX_EVENTS) {
         throw refuse('invalid_value', {
           param: 'from',
-          message: `There are more than ${MAX_EVENTS} requests and credits in this time; ask for less of it.`,
+          message: `This range has more than ${MAX_EVENTS} requests and credits. Choose a shorter one.`,
         })
       }
       return filesOf(call).send(call.ctx, {
@@ -114,7 +118,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/receipts',
-    summary: 'Requests for which money was set aside, the newest first.',
+    summary: 'Receipts of requests, the newest first.',
     audience: 'person',
     query: RECEIPTS_QUERY,
     answers: 'ReceiptPage',
@@ -137,7 +141,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/usage',
-    summary: 'What was used over time.',
+    summary: 'Usage over time.',
     audience: 'person',
     query: USAGE_QUERY,
     answers: 'UsageView',
@@ -148,7 +152,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/usage.csv',
-    summary: 'What was used over time, as a file for spreadsheets.',
+    summary: 'Usage over time, as a file for spreadsheets.',
     audience: 'person',
     query: shape({ ...USAGE_RANGE, 'by?': { ...BY, default: 'both' } }),
     answers: 'csv',
@@ -163,7 +167,7 @@ export const REPORT_ROUTES: readonly ApiRoute[] = [
   route({
     method: 'GET',
     path: '/api/models',
-    summary: 'The models of the account: prices by unit with their price lists, sizes, and the end of a model.',
+    summary: 'The models of the account: prices by unit with their price lists, sizes, and ends.',
     audience: 'person',
     answers: 'ModelPage',
     async handle(call) {
@@ -200,17 +204,17 @@ export async function receiptPage(
   return { items: items.map(showReceipt), next }
 }
 
-/** The routes here are for persons; the server has seen to it that there is one. */
+/** The server has checked that a person is signed in. */
 export function ownAccount({ caller }: Pick<Call, 'caller'>): string {
   if (!caller.person) throw refuse('not_signed_in')
   return caller.person.accountId
 }
 
-/** So many lines are a file that a spreadsheet still opens. Free requests make none, and are looked at all the same. */
+/** The limit of a file that spreadsheets can open. Free requests have no line, but are read too. */
 export const MAX_EVENTS = 50_000
 const LINES_AT_ONCE = 500
 
-/** The newest first, a page at a time. What comes in meanwhile is later than the range and moves nothing. */
+/** The newest first, a page at a time. New entries are later than the range, so they move no page. */
 async function* entryLines(store: Store, accountId: string, range: Range): AsyncGenerator<string> {
   yield csvHeader(entryColumns(new Map()))
   for (let after: string | null | undefined; after !== null; ) {
@@ -222,7 +226,7 @@ async function* entryLines(store: Store, accountId: string, range: Range): Async
 
 const filesAt = new WeakMap<Guard, Files>()
 
-/** Those that are sent through one door. */
+/** The downloads of a door of the API. */
 function filesOf({ guard, parts }: Pick<Call, 'guard' | 'parts'>): Files {
   const files = filesAt.get(guard) ?? createFiles(parts)
   filesAt.set(guard, files)
@@ -231,7 +235,7 @@ function filesOf({ guard, parts }: Pick<Call, 'guard' | 'parts'>): Files {
 
 type KeyNames = ReadonlyMap<string, string>
 
-/** Of the keys that rows are about, for keys that ended long ago too. */
+/** The names of the keys in rows, also of keys that ended long ago. */
 function keyNames(store: Store, rows: readonly { readonly keyId: string | null }[]): Promise<KeyNames> {
   const found = new Set(rows.map(({ keyId }) => keyId).filter(keyId => keyId !== null))
   return store.keyNames([...found])
@@ -274,7 +278,7 @@ function usageColumns(names: KeyNames): Column<SummedRow>[] {
   ]
 }
 
-/** `tollgate-usage-2026-01-01-2026-01-31.csv`: the first and the last day in it. */
+/** `tollgate-usage-2026-01-01-2026-01-31.csv`, with the first and the last day of the range. */
 function filename(what: string, { from, to }: Range): string {
   const day = (ms: number) => showTime(ms).slice(0, 10)
   return `tollgate-${what}-${day(from)}-${day(to - 1)}.csv`

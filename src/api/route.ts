@@ -1,6 +1,6 @@
 /**
- * A route of the account API: one value says who may call it, what it takes, what it does and what it answers. The server
- * (server.ts), the OpenAPI description (openapi.ts) and the tests' table of who-may-see-what are all made from these.
+ * A route of the account API as one value: audience, inputs, work and answer. The server (server.ts), the OpenAPI document (openapi.ts) and
+ * the tests of access are made from these values.
  */
 
 import type { Context } from 'koa'
@@ -14,21 +14,21 @@ import type { Guard } from './sign-in.ts'
 /** `anyone`: without a session; `person`: signed in; `operator`: signed in as one, or with an operator's token. */
 export type Audience = 'anyone' | 'person' | 'operator'
 
-/** Who calls. A token's caller has no person. */
+/** The caller. A token has no person. */
 export interface Caller {
   /** For the ledger and the log: a person's e-mail address, or `token:NAME`. */
   readonly actor: string
-  /** Their id, under which the store keeps what they make: a person's or a token's; null for nobody. */
+  /** The id of the person or the token, as the creator in the store; null: unknown caller. */
   readonly maker: string | null
   readonly person: Person | null
   /** The session's secret, for routes that end sessions; null for tokens. */
   readonly session: string | null
-  /** What the browser shows of an earlier sign-in (known.ts), whoever's it was; null for none, and for tokens. */
+  /** The text of an earlier sign-in in this browser (known-clients.ts), of any person; null: none, or a token. */
   readonly device: string | null
   readonly address: string
 }
 
-/** What a route answers with. */
+/** The answer of a route. */
 export type Answer =
   | { readonly status?: 200 | 201; readonly body: object; readonly session?: SessionChange }
   | { readonly status: 204; readonly session?: SessionChange }
@@ -39,21 +39,21 @@ export type Answer =
 /** Sets the session's cookie and that of the browser, or clears the session's. */
 export type SessionChange = { readonly begin: string; readonly device: string | undefined } | { readonly end: true }
 
-/** What a line in the log says beside who did it: ids and new values that are no secrets. */
+/** The details of a log line: ids and new values, without secrets. */
 export type About = Readonly<Record<string, string | boolean | number>>
 
 export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly caller: Caller
   readonly parts: ApiParts
-  /** Passwords, sessions, and how often somebody may try. */
+  /** Passwords, sessions, and limits of attempts. */
   readonly guard: Guard
-  /** For routes that stream; nobody else looks at it. */
+  /** For routes that stream. */
   readonly ctx: Context
   /** Checked against the route's schemas, with defaults filled in. */
   readonly params: Params
   readonly query: Query
   readonly body: Body
-  /** Says more in the log: whom it was about, the new value. Never what may be a secret. */
+  /** Adds details to the log line, such as the new value. Never a possible secret. */
   note(about: About): void
 }
 
@@ -67,20 +67,20 @@ export interface ApiRoute<Params = unknown, Query = unknown, Body = unknown> {
   readonly summary: string
   readonly audience: Audience
   /**
-   * An object schema each (`shape` of schema.ts makes them), `additionalProperties: false`; properties of `query` are
-   * converted from text. Left out: nothing may be sent. An id in the path that does not fit is `not_found`.
+   * Object schemas (made by `shape` of schema.ts) with `additionalProperties: false`. Properties of `query` are converted from text. Left
+   * out: none are allowed. An invalid id in the path is `not_found`.
    */
   readonly params?: Schema<Params>
   readonly query?: Schema<Query>
   readonly body?: Schema<Body>
-  /** How long the body may be; left out: what is enough for all but conversations, and less for strangers. */
+  /** The maximum length of the body. Default: enough for all but conversations, and less for unknown callers. */
   readonly bodyBytes?: number
-  /** Name of a schema in schemas.ts; null: 204 without a body; `csv`, `events`, `document`: not one of those. */
+  /** The name of a schema in schemas.ts; null: 204 without a body; `csv`, `events`, `document`: other formats. */
   readonly answers: SchemaName | 'csv' | 'events' | 'document' | null
   readonly status?: 200 | 201 | 204
-  /** A change that needs no limit on how often one person makes it, or has limits of its own. */
+  /** Whether a change is exempt from the limit of changes of a person, or has limits of its own. */
   readonly isUnlimited?: true
-  /** Codes of contract/errors.ts that it can refuse with beyond those of every route. */
+  /** Its error codes (contract/errors.ts), beside those of each route. */
   readonly errors?: readonly ErrorCode[]
   readonly handle: Handle<Params, Query, Body>
 }
@@ -90,12 +90,12 @@ export function hasRequestBody({ method }: Pick<ApiRoute, 'method'>): boolean {
   return method === 'POST' || method === 'PUT' || method === 'PATCH'
 }
 
-/** Whether it counts towards the limit on what one person changes. */
+/** Whether it counts in the limit of changes of a person. */
 export function isLimited({ method, audience, isUnlimited }: ApiRoute): boolean {
   return method !== 'GET' && audience !== 'anyone' && isUnlimited !== true
 }
 
-/** Takes the types of what a route takes from the schemas that check it. */
+/** Infers the types of a route's inputs from its schemas. */
 export function route<Params = object, Query = object, Body = object>(
   definition: ApiRoute<Params, Query, Body>,
 ): ApiRoute {

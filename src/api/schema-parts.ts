@@ -1,4 +1,4 @@
-/** What the schemas of the views are made of. */
+/** The parts of the schemas of views. */
 import { type Properties, type Schema, type Shape, shape } from './schema.ts'
 
 export function view<const P extends Properties>(description: string, properties: P): Schema<Shape<P>> {
@@ -10,7 +10,7 @@ export function says<Value>(schema: Schema<Value>, description: string): Schema<
   return { ...schema, description }
 }
 
-/** Stands for a view by its name. */
+/** A reference to a view by its name. */
 export interface Ref<Name extends string> {
   readonly $ref: Name
 }

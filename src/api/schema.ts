@@ -1,21 +1,20 @@
 /**
- * The schemas of the account API, each written once: for ajv and the description of the API as JSON Schema, for TypeScript as
- * the type of the values that fit it. The parts in schema-parts.ts and inputs.ts put both together.
+ * The schemas of the account API. Each is written once: JSON Schema for ajv and the OpenAPI document, and the TypeScript type of its values.
  *
- * Not TypeBox: its import takes 58 to 140 ms and 19 MiB at the start, and it writes enumerations and "or null" as `anyOf`, so
- * most parts would be written by hand all the same. Not `json-schema-to-ts`: it reads literal types only, which the parts
- * would have to state in full, and for the views alone it adds 0.9 to 1.8 s to a type check.
+ * TypeBox does not replace this: its import takes 58 to 140 ms and 19 MiB at the start. It writes enumerations and "or null" as `anyOf`, so
+ * most parts would be written by hand. `json-schema-to-ts` reads literal types only, and adds 0.9 to 1.8 s to a type check for the views
+ * alone.
  */
 
 declare const FITS: unique symbol
 
-/** JSON Schema 2020-12. `Value` is what fits it. */
+/** JSON Schema 2020-12 for values of the type `Value`. */
 export interface Schema<Value = unknown> extends Readonly<Record<string, unknown>> {
   /** For the type checker only. */
   readonly [FITS]?: Value
 }
 
-/** The values that fit a schema: by the type that it carries, else by its `enum`, `items` and `type`. */
+/** The type of the values of a schema: the type that it carries, else from its `enum`, `items` and `type`. */
 export type Fits<S> = typeof FITS extends keyof S
   ? S extends Schema<infer Value>
     ? Value
@@ -37,7 +36,7 @@ interface Plain {
 
 export type Properties = Readonly<Record<string, Schema>>
 
-/** The type of an object with these properties; one with a default is always there. */
+/** The type of an object with these properties. One with a default is never missing. */
 export type Shape<P> = Flat<
   { readonly [K in keyof P as K extends Left<P, K> ? never : Plainly<K>]: Fits<P[K]> } & {
     readonly [K in keyof P as K extends Left<P, K> ? Plainly<K> : never]?: Fits<P[K]>
@@ -61,7 +60,7 @@ export function shape<const P extends Properties>(properties: P): Schema<Shape<P
   }
 }
 
-/** What fits the schema, or null. */
+/** The schema, or null. */
 export function maybe<const S extends Schema>(schema: S): Schema<Fits<S> | null> {
   if ('$ref' in schema) return { anyOf: [schema, { type: 'null' }] }
   const { type, enum: values } = schema as { type?: unknown; enum?: readonly unknown[] }

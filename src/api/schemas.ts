@@ -1,6 +1,6 @@
 /**
- * What the account API answers: for the description of the API (openapi.ts), for the types of views.ts, and for a test that
- * holds every answer of the real server against it. Every property is always there; what may be missing is null.
+ * The schemas of the account API's answers. The OpenAPI document (openapi.ts) and the types of views.ts are made from them, and a test checks
+ * each answer of the real server. No property is ever missing; a missing value is null.
  */
 import { type Outcome, TRAIL_WHYS, type TrailEntry } from '#contract'
 import { ALERT_VIEWS } from './alert-schemas.ts'
@@ -18,23 +18,23 @@ const would = list(shape({ deed: oneOf('answer', 'edit', 'rewrite', 'set_header'
 const trail: Schema<readonly TrailEntry[]> = list(
   shape({
     step: text,
-    'plugin?': says(text, "The plugin's name, where the step's id is another."),
+    'plugin?': says(text, "The plugin's name, if it differs from the step's id."),
     verdict: text as Schema<TrailEntry['verdict']>,
     'code?': text as Schema<NonNullable<TrailEntry['code']>>,
-    'why?': says(oneOf(...TRAIL_WHYS), 'Why it has the verdict, where the verdict does not say it.'),
-    'would?': says(would, 'What a step in shadow would have done.'),
-    'asked?': says(text, 'The model that was asked before the step asked another one.'),
-    'note?': says(text, 'What the step itself noted, in free words.'),
+    'why?': says(oneOf(...TRAIL_WHYS), 'The reason of the verdict, if it needs one.'),
+    'would?': says(would, 'The verdict of a step in shadow mode.'),
+    'asked?': says(text, 'The requested model, if the step replaced it.'),
+    'note?': says(text, 'The note of the step.'),
   }),
 )
 const tags: Schema<Readonly<Record<string, string>>> = { type: 'object', additionalProperties: text }
 const attempt = { target: text, status: maybe(count), code: maybe(text), ms }
 const attempts = list(shape(attempt))
 
-/** What usage and its total count. */
+/** The fields of usage and its total. */
 const used = {
   requests: count,
-  failed: says(count, 'Of them, those that were not answered.'),
+  failed: says(count, 'Requests that were not answered.'),
   prompt_tokens: count,
   cached_tokens: count,
   completion_tokens: count,
@@ -43,15 +43,15 @@ const used = {
 } satisfies Properties
 
 const VIEWS = {
-  AboutView: view('What everybody may know.', {
+  AboutView: view('Public facts of the gateway.', {
     version: text,
-    registration: says(registration, 'Who may make an account.'),
-    starting_credit: says(money, 'What an account begins with that somebody made by themselves.'),
-    base_url: says(text, 'Where clients reach the gateway, up to /v1.'),
+    registration: says(registration, 'Whether anyone may register.'),
+    starting_credit: says(money, 'The credit of a registered account.'),
+    base_url: says(text, 'The base URL of clients, up to /v1.'),
     secure: says(flag, 'False on plain http, which only loopback may be: the session cookie is not marked Secure.'),
-    signed_in: says(flag, 'Whether the request came with a session that lives: then GET /api/session tells whose.'),
+    signed_in: says(flag, 'Whether the request has a valid session. GET /api/session shows the person.'),
   }),
-  PersonView: view('Somebody with a password.', {
+  PersonView: view('A person who can sign in.', {
     id: text,
     email: text,
     role,
@@ -59,27 +59,27 @@ const VIEWS = {
     account: says(text, 'The name of the account.'),
     created_at: time,
   }),
-  AccountView: view('Who pays.', {
+  AccountView: view('An account, which pays for requests.', {
     id: text,
     name: text,
     plan: text,
     frozen: flag,
     created_at: time,
     posted: says(money, 'Credit minus charges, in dollars with 9 decimals.'),
-    held: says(money, 'Set aside for requests in progress.'),
+    held: says(money, 'Held for requests in progress.'),
     available: says(money, 'posted - held'),
   }),
-  SessionView: view('Who is signed in.', {
+  SessionView: view('The person who is signed in.', {
     person: ref('PersonView'),
     account: ref('AccountView'),
-    expires_at: says(time, 'When it ends at the latest; half an hour without a request ends it sooner.'),
+    expires_at: says(time, 'The latest end; half an hour without a request ends it earlier.'),
   }),
-  LinkPurposeView: view('What a link is for, before it is used.', {
+  LinkPurposeView: view('The purpose of a link, before its use.', {
     kind: oneOf('invitation', 'reset'),
     email: says(maybe(text), 'The only address that may use it; null: any.'),
-    account: says(maybe(text), 'The name of the account that it lets join; null: one is made.'),
+    account: says(maybe(text), 'The name of the account to join; null: a new one.'),
     role,
-    credit: says(money, 'What the account that is made begins with.'),
+    credit: says(money, 'The first credit of the new account.'),
   }),
   KeyView: view('A key, without its secret.', {
     id: text,
@@ -92,23 +92,26 @@ const VIEWS = {
     last_used_at: maybe(time),
     spending_cap: says(
       maybe(money),
-      'What the key may spend in its life; null: as much as the balance and the budgets of the account allow.',
+      'The lifetime limit of the key; null: the balance and the budgets of the account limit it.',
     ),
     spent: money,
-    purpose: says(maybe(oneOf('playground')), 'playground: made by the dashboard for its playground.'),
+    purpose: says(maybe(oneOf('playground')), 'playground: created by the dashboard for its playground.'),
     state: oneOf('live', 'expired', 'revoked'),
     secrets: says(
       list(shape({ last4: text, expires_at: maybe(time) })),
-      'Live secrets, the newest first; an older one has the end of its grace.',
+      'Live secrets, the newest first. An older one has the end of its grace period.',
     ),
   }),
   IssuedKeyView: view('A key with its secret: the only time it is shown.', { key: ref('KeyView'), token: text }),
   EntryView: view("A line of an account's ledger.", {
     id: text,
-    kind: says(oneOf('credit', 'charge', 'correction'), 'correction: a recovered charge became what its usage says.'),
+    kind: says(
+      oneOf('credit', 'charge', 'correction'),
+      'correction: a recovered charge was replaced by that of its usage.',
+    ),
     at: time,
     amount: says(money, 'Negative for charges and for credit that was taken.'),
-    balance: says(maybe(money), "The account's balance after it; null when more was written since than is summed up."),
+    balance: says(maybe(money), "The account's balance after it; null: too many later entries to sum up."),
     actor: maybe(text),
     note: maybe(text),
     reference: maybe(text),
@@ -116,45 +119,42 @@ const VIEWS = {
     model: maybe(text),
     outcome: maybe(outcome),
   }),
-  ReceiptView: view('What became of one request, and what it cost.', {
+  ReceiptView: view('The outcome and the cost of one request.', {
     id: text,
     key_id: text,
     model: says(text, 'The model that answered.'),
-    asked_model: says(
-      maybe(text),
-      'The model that the client asked for, where a budget had another one answer; else null.',
-    ),
+    asked_model: says(maybe(text), 'The requested model, if a budget replaced it.'),
     created_at: time,
     settled_at: says(maybe(time), 'Null while the request is in progress.'),
-    corrected_at: says(maybe(time), 'When a recovered charge became what its usage says; null: it was not corrected.'),
+    corrected_at: says(maybe(time), 'The time of the correction of a recovered charge; null: none.'),
     outcome: maybe(outcome),
-    code: says(maybe(text), 'The error that the client was told.'),
+    code: says(maybe(text), 'The error code that the client received.'),
     held: money,
     charged: maybe(money),
-    overrun: says(maybe(money), 'What the usage costs beyond the charge: the operator pays it.'),
-    source: says(maybe(text), 'Where the usage comes from: reported by the provider, counted, ...'),
+    overrun: says(maybe(money), 'The cost of the usage above the charge, which the operator pays.'),
+    source: says(maybe(text), 'The source of the usage: reported by the provider, counted, and others.'),
     price: ref('PriceView'),
     prompt_tokens: count,
     cached_tokens: count,
     cache_write_tokens: count,
     completion_tokens: count,
     reasoning_tokens: count,
-    searches: says(count, 'Searches of the web that the provider made.'),
-    units: says(counts, 'Counts of other units that were used.'),
-    tier: says(maybe(tier), 'The class of service in which the provider answered; null: the ordinary one.'),
+    searches: says(count, 'Web searches by the provider.'),
+    units: says(counts, 'Counts of other units.'),
+    tier: says(maybe(tier), 'The class of service of the answer; null: the default one.'),
     ...cost,
     attempts,
     trail: says(trail, 'What the steps did.'),
     idempotency_key: maybe(text),
     tags: says(tags, 'By name; none: there are no tags.'),
   }),
-  UsageRowView: view('One span of time, key and model; what was summed over is null.', {
+  UsageRowView: view('One span of time, key and model; null for a summed dimension.', {
     at: time,
     key_id: maybe(text),
     model: maybe(text),
     ...used,
   }),
-  UsageView: view('Usage over time; rows only where something was used.', {
+  UsageView: view('Usage over time. Spans without usage have no row.', {
     step: oneOf('hour', 'day'),
     from: time,
     to: time,
@@ -166,7 +166,7 @@ const VIEWS = {
     id: text,
     kind: oneOf('invitation', 'reset'),
     role,
-    account_id: says(maybe(text), 'Of the account that it lets join; null: none, or one that is made.'),
+    account_id: says(maybe(text), 'The id of the account to join; null: a new one, or none.'),
     account: says(maybe(text), 'Its name.'),
     email: maybe(text),
     plan: maybe(text),
@@ -177,24 +177,24 @@ const VIEWS = {
   }),
   IssuedLinkView: view('A link with its address: the only time it is shown.', {
     link: ref('LinkView'),
-    url: says(text, 'Its secret stands behind #, which browsers do not send to servers.'),
+    url: says(text, 'Its secret follows the #, a part that browsers do not send to servers.'),
   }),
   AccountDetailView: view('An account with its people and keys.', {
     account: ref('AccountView'),
     people: list(ref('PersonView')),
     keys: list(ref('KeyView')),
   }),
-  CreditView: view('Credit that was given, or taken.', {
-    granted: says(flag, 'False: this reference had been credited before, and nothing has changed.'),
+  CreditView: view('Credit that was added or taken.', {
+    granted: says(flag, 'False: this reference was credited before, so nothing has changed.'),
     reference: text,
     account: ref('AccountView'),
   }),
-  PlanView: view('A plan that gateway.yaml declares, or that accounts have.', {
+  PlanView: view('A plan of gateway.yaml or of accounts.', {
     plan: text,
     accounts: count,
-    declared: says(maybe(flag), 'Whether gateway.yaml declares it; null: it declares none, and any name is a plan.'),
+    declared: says(maybe(flag), 'Whether gateway.yaml declares it; null: it declares no plans, so any name is one.'),
   }),
-  FoundReceiptView: view("Anybody's receipt, and whose it is.", {
+  FoundReceiptView: view('A receipt of any account.', {
     receipt: ref('ReceiptView'),
     account: ref('AccountView'),
   }),
@@ -205,7 +205,7 @@ const VIEWS = {
     inflight: count,
     open_holds: count,
     ready: flag,
-    reason: says(maybe(text), 'Why it is not ready.'),
+    reason: says(maybe(text), 'The reason why it is not ready.'),
     started_at: time,
     version: text,
   }),
@@ -219,83 +219,83 @@ const VIEWS = {
     key_id: maybe(text),
     model: maybe(text),
     stream: maybe(flag),
-    target: says(maybe(text), 'Of the attempt in progress, or the last one.'),
+    target: says(maybe(text), 'The target of the current or the last attempt.'),
     attempts: count,
-    tokens: says(count, 'That have come so far, counted.'),
+    tokens: says(count, 'Tokens of the answer so far, as counted.'),
     address: text,
-    replica: says(maybe(text), 'Which replica serves it; null where there is one gateway.'),
+    replica: says(maybe(text), 'The replica that serves it; null: the only gateway.'),
   }),
-  PastExchangeView: view('A request that is over, whole.', {
+  PastExchangeView: view('An ended request with all details.', {
     id: text,
     kept: says(
       oneOf('memory', 'receipt'),
       'memory: one of the last; receipt: what its receipt says, and what it does not say is null.',
     ),
-    trace_id: says(maybe(text), 'Of its OpenTelemetry trace; null: without telemetry.'),
+    trace_id: says(maybe(text), 'The id of its OpenTelemetry trace; null: without telemetry.'),
     started_at: time,
-    ms: says(maybe(ms), 'To the end of the answer.'),
+    ms: says(maybe(ms), 'The duration to the end of the answer.'),
     route: maybe(text),
     policy: maybe(text),
     method: maybe(text),
-    account_id: says(maybe(text), 'Null: no step had found out whose it was.'),
+    account_id: says(maybe(text), 'Null: no step had identified the account.'),
     account: maybe(text),
     key_id: maybe(text),
     key: says(maybe(text), 'Its name.'),
     tags: says(tags, 'By name; none: there are no tags.'),
     model: maybe(text),
     stream: maybe(flag),
-    status: says(maybe(count), 'What the client got; null: it had left before.'),
+    status: says(maybe(count), 'The status that the client received; null: it had disconnected.'),
     outcome: maybe(outcome),
-    code: says(maybe(text), 'The error that the client was told.'),
-    decided_by: says(
-      maybe(text),
-      'The step that refused, failed or answered; send or gateway, where no step did; null: a provider answered.',
-    ),
+    code: says(maybe(text), 'The error code that the client received.'),
+    decided_by: says(maybe(text), 'The deciding step; send or gateway: no step; null: a provider.'),
     trail: says(trail, 'What the steps did.'),
     attempts: list(
       shape({
         ...attempt,
-        'detail?': says(text, 'Why it failed, in the words of the provider or of the connection, without secrets.'),
+        'detail?': says(
+          text,
+          'The reason of the failure, as the provider or the connection reported it, without secrets.',
+        ),
       }),
     ),
-    receipt: says(maybe(ref('ReceiptView')), 'Its money; null: nothing was held.'),
+    receipt: says(maybe(ref('ReceiptView')), 'Its receipt; null: no hold.'),
   }),
-  ShadowView: view('What steps in shadow would have done, since the start of the gateway.', {
+  ShadowView: view('Verdicts of steps in shadow mode since the start of the gateway.', {
     since: time,
     steps: list(ref('ShadowStepView')),
   }),
-  ShadowStepView: view('A step in shadow.', {
+  ShadowStepView: view('A step in shadow mode.', {
     policy: text,
     step: text,
-    now: says(flag, 'Whether the configuration that runs has it in shadow.'),
-    since: says(maybe(time), 'When it ran first; null: not yet.'),
+    now: says(flag, 'Whether it is in shadow mode in the running configuration.'),
+    since: says(maybe(time), 'The time of its first run; null: not yet.'),
     ran: says(count, 'Requests in which it ran.'),
-    would_refuse: says(count, 'Of them, those that it would have refused or answered by itself.'),
+    would_refuse: says(count, 'Requests that it would have refused or answered.'),
     refusals: list(
       shape({
-        code: says(text, 'Of the error; answered: it would have answered by itself.'),
+        code: says(text, 'The error code; answered: it would have answered.'),
         count,
         accounts: ref('TouchedView'),
         keys: ref('TouchedView'),
-        examples: says(list(shape({ id: text, at: time })), 'The latest first.'),
+        examples: says(list(shape({ id: text, at: time })), 'The newest first.'),
       }),
     ),
   }),
-  TouchedView: view('Who was touched.', {
+  TouchedView: view('The affected accounts or keys.', {
     distinct: count,
-    more: says(flag, 'There were more than are counted apart.'),
-    top: says(list(shape({ id: text, name: text, count })), 'Those most often touched.'),
+    more: says(flag, 'Whether there were more than are counted separately.'),
+    top: says(list(shape({ id: text, name: text, count })), 'The most affected ones.'),
   }),
-  TargetHealthView: view('How a provider and its model are doing.', {
+  TargetHealthView: view('The health of a target.', {
     target: text,
     models: list(text),
     state: oneOf('well', 'limited', 'ejected', 'half_open'),
-    until: says(maybe(time), 'Until when it is put behind the others.'),
+    until: says(maybe(time), 'The end of the time in which it is tried last.'),
     inflight: count,
     failures_in_a_row: count,
-    attempts: says(count, 'Of the last 30 seconds.'),
+    attempts: says(count, 'Attempts of the last 30 seconds.'),
     failed: count,
-    latency_ms: says(maybe(ms), 'To the first event of streams; null: not measured lately.'),
+    latency_ms: says(maybe(ms), 'The time to the first event of streams; null: no recent measurement.'),
   }),
   ProviderView: view('A provider and its targets.', {
     name: text,
@@ -303,23 +303,23 @@ const VIEWS = {
     base_url: maybe(text),
     credentials: says(
       shape({ total: count, good: count, refused: count }),
-      'How many it has, how many of them are good, and how many the provider has refused and not taken since.',
+      'The numbers of all credentials, of good ones, and of those that the provider refuses.',
     ),
     targets: list(ref('TargetHealthView')),
   }),
   ...ALERT_VIEWS,
   ...BUDGET_VIEWS,
-  ProblemView: view('What is wrong in a file.', {
+  ProblemView: view('A problem in a file.', {
     file: text,
     line: count,
     column: count,
     message: text,
     suggestion: maybe(text),
   }),
-  ConfigurationView: view('The files that the gateway runs, and what is wrong with them.', {
-    files: list(shape({ path: text, text: says(text, 'As the gateway runs it, without secrets.'), changed: flag })),
+  ConfigurationView: view('The files of the running configuration, and their problems.', {
+    files: list(shape({ path: text, text: says(text, 'The running text, without secrets.'), changed: flag })),
     loaded_at: time,
-    problems: says(list(ref('ProblemView')), 'What `tollgate check` would say of the files as they are now.'),
+    problems: says(list(ref('ProblemView')), 'The problems of the current files, as in `tollgate check`.'),
     routes: list(
       shape({
         path: text,
@@ -361,14 +361,14 @@ type OperatorPageName =
   | 'OperatorModelPage'
   | 'AlertPage'
 
-/** What a route may answer with. `KeyPage` is a page of `KeyView`. */
+/** The names of answers. `KeyPage` is a page of `KeyView`. */
 export type SchemaName = ViewName | PageName | 'ErrorView'
 
-/** `{ items, next }`, which every list is. */
+/** `{ items, next }`, the form of each list. */
 function page(item: ViewName): Schema {
-  return view('A part of a list, and where it goes on.', {
+  return view('A page of a list.', {
     items: list(ref(item)),
-    next: says(maybe(text), 'For `after`, to read on; null: this was the end.'),
+    next: says(maybe(text), '`after` of the next page; null: this is the last one.'),
   })
 }
 
@@ -389,7 +389,7 @@ export const SCHEMAS: Readonly<Record<SchemaName, Schema>> = {
   TokenPage: page('TokenView'),
   OperatorModelPage: page('OperatorModelView'),
   AlertPage: page('AlertView'),
-  ErrorView: view('Every error.', {
+  ErrorView: view('An error.', {
     error: shape({
       message: says(text, 'A sentence for people.'),
       type: text,

@@ -1,15 +1,15 @@
 /**
- * Addresses that may pass for another one, because letters of two scripts look alike: `pаypal` with a Cyrillic а. Nobody
- * makes an account under such an address alone; an operator, who knows whom it is for, can invite it.
+ * Refuses registrations with an address that looks like another one, because letters of two scripts look the same: `pаypal` with a Cyrillic
+ * а. An operator can invite such an address.
  */
 import { refuse } from '#contract'
 
-/** The scripts that people write names in today (UAX #31, table 5). */
+/** The scripts of modern names (UAX #31, table 5). */
 const SCRIPTS =
   'Latin Cyrillic Greek Arabic Armenian Bengali Bopomofo Devanagari Ethiopic Georgian Gujarati Gurmukhi Han Hangul Hebrew Hiragana Kannada Katakana Khmer Lao Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan'.split(
     ' ',
   )
-/** Those that stand beside each other in ordinary words (UTS #39, highly restrictive). */
+/** Scripts that ordinary words mix (UTS #39, highly restrictive). */
 const TOGETHER = ['Latin Han Hiragana Katakana', 'Latin Han Bopomofo', 'Latin Han Hangul'].map(set => set.split(' '))
 
 const letterOf = (scripts: readonly string[]) => scripts.map(name => `\\p{Script_Extensions=${name}}`).join('')
@@ -18,11 +18,11 @@ const ONE_SCRIPT = [...SCRIPTS.map(name => [name]), ...TOGETHER].map(
 )
 const HAS = SCRIPTS.map(name => [name, new RegExp(`(?=\\p{L})\\p{Script=${name}}`, 'u')] as const)
 
-/** Cyrillic and Greek letters that look like Latin ones: beside Latin parts, a word of nothing else passes for Latin too. */
+/** Cyrillic and Greek letters that look Latin. A part with only these looks Latin too, beside Latin parts. */
 const LIKE_LATIN = /^(?=.*\p{L})(?:[асеорхуѕіјһԁԛԝүӏαικνορυϲ]|\P{L})+$/u
 const LATIN = /\p{Script=Latin}/u
 
-/** Throws `invalid_value` for an address of which a part mixes scripts, or passes for Latin. @param email normalised */
+/** Throws `invalid_value` for an address with a part that mixes scripts, or looks Latin. @param email normalized */
 export function refuseMixedScripts(email: string): void {
   const at = email.lastIndexOf('@')
   const parts = [email.slice(0, at), ...email.slice(at + 1).split('.')]
@@ -38,7 +38,7 @@ export function refuseMixedScripts(email: string): void {
 
 function refused(what: string) {
   return refuse('invalid_value', {
-    message: `This e-mail address ${what} and may pass for another one. An operator can invite it.`,
+    message: `This e-mail address ${what} and looks like another one. An operator can invite it.`,
     param: 'email',
   })
 }

@@ -1,9 +1,9 @@
 /**
- * The account API as a Koa middleware: finds the route, makes sure who asks and from where, checks what they send, lets the
- * route do its work and sends its answer. Refusals are thrown; the application around it (app.ts) makes the envelope.
+ * The account API as a Koa middleware: authenticates the caller, checks the origin, validates the input, runs the route and sends its answer.
+ * It throws refusals; app.ts makes the response.
  *
- * It has two doors. People come to the dashboard's with the cookie of a session; operators' machines come to the admin
- * listener's with a token, and find the operators' routes only. Neither takes the other's proof, nor an API key.
+ * It has two doors. People use the dashboard's with the cookie of a session. Operators' machines use that of the admin listener with a token,
+ * and reach the operators' routes only. Neither accepts the credential of the other, nor an API key.
  */
 import type { Context, Middleware } from 'koa'
 import { addressGroup, isRefusal, type Refusal, refuse } from '#contract'
@@ -31,15 +31,15 @@ import { cookieFor, readCookie } from './sessions.ts'
 import { createGuard, type Guard } from './sign-in.ts'
 import { createCheck, type RouteCheck } from './validate.ts'
 
-/** Whose door it is: people's with their sessions, or operators' machines' with their tokens. */
+/** The door: that of people with sessions, or that of machines with tokens. */
 export type RoutePath = 'dashboard' | 'admin'
 
-/** Whose body it is that comes, and how long it may be. */
+/** The owner and the maximum length of a body. */
 export interface BodyOf {
   readonly limitBytes: number
-  /** A network address, or the id of a person or a token: nobody's bodies take the room of all others. */
+  /** A network address, or the id of a person or a token. Each has a share of the memory for bodies. */
   readonly owner: string
-  /** Strangers' bodies have room of their own. */
+  /** Bodies of unknown callers have memory of their own. */
   readonly isStranger: boolean
 }
 
@@ -51,26 +51,26 @@ export interface ApiOptions {
   readonly routes?: readonly ApiRoute[]
 }
 
-/** Answers everything at and below `/api`; any other path is left to what comes next. */
+/** Answers `/api` and all paths below it. Passes other paths on. */
 export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions): Middleware {
   const { readJson, guard = createGuard(parts), routes = ROUTES } = options
   const find = createTable([...routes.filter(each => isFor(each, door)), descriptionOf(routes, parts.version)])
   const journal = createJournal(parts.log, parts.clock)
 
-  /** Who asks, once it is clear that they may. */
+  /** The caller, after the check of its permission. */
   async function admit(ctx: Context, asked: ApiRoute, secure: boolean): Promise<Caller> {
     const caller = door === 'dashboard' ? await personOf(ctx, guard, secure) : await machineOf(ctx, parts, asked)
-    // For the log: somebody who may not any more is still whom it was.
+    // For the log: also a caller without the permission is named.
     if (caller.maker !== null) ctx.state['caller'] = caller
     authorise(asked, caller, door)
     return caller
   }
 
-  async function serve(ctx: Context, { entry, values }: Found, note: (about: About) => void): Promise<void> {
+  async function serve(ctx: Context, { entry, values }: RouteMatch, note: (about: About) => void): Promise<void> {
     const asked = entry.route
     const secure = door === 'admin' || originOf(ctx.req, parts.origins()).startsWith('https:')
     if (asked.method !== 'GET' && door === 'dashboard') checkOwnPage(ctx.req, parts.origins())
-    // Before all that may be wrong with what they send: that helps nobody who may not send it.
+    // Before the input is validated: callers without permission get no other error.
     let caller = await admit(ctx, asked, secure)
     if (isLimited(asked) && caller.person !== null) guard.changesByPerson.take(caller.person.id)
     const takesBody = hasRequestBody(asked)
@@ -82,7 +82,7 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
     let body: unknown
     if (takesBody) {
       const sent = await readJson(ctx, bodyOf(asked, caller))
-      // It may have been long in coming, held back on purpose: whoever may do this has to be somebody who may do it now.
+      // The body may have taken long: the caller must have the permission now.
       caller = await admit(ctx, asked, secure)
       body = entry.check.body(sent)
     }
@@ -95,7 +95,7 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
   return async (ctx, next) => {
     if (ctx.path !== '/api' && !ctx.path.startsWith('/api/')) return next()
     ctx.set(HEADERS)
-    // Before the routes: another name is told nothing of what there is.
+    // Before the routes: requests to an unknown host name learn nothing of them.
     if (door === 'dashboard') originOf(ctx.req, parts.origins())
     const found = find(ctx.method, ctx.path)
     const asked = found.entry.route
@@ -103,12 +103,12 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
     const note = (more: About) => {
       about = { ...about, ...more }
     }
-    const caller = () => (ctx.state['caller'] as Caller | undefined) ?? nobodyAt(ctx)
+    const caller = () => (ctx.state['caller'] as Caller | undefined) ?? unknownCaller(ctx)
     try {
       await serve(ctx, found, note)
     } catch (error) {
       const code = isRefusal(error) ? error.code : 'failed'
-      // A guess at a token is worth a line, whatever it is tried at.
+      // Each guess of a token is logged, on any path.
       if (asked.method !== 'GET' || code === 'unauthorized') journal.refused(asked, caller(), about, code)
       throw error
     }
@@ -116,31 +116,31 @@ export function createApi(parts: ApiParts, door: RoutePath, options: ApiOptions)
   }
 }
 
-/** Enough for all that people and machines send but conversations, and for what strangers do. */
+/** Enough for all requests except conversations; less for unknown callers. */
 const BODY_BYTES = 64 * 1024
 const STRANGERS_BODY_BYTES = 8 * 1024
 
 function bodyOf({ audience, bodyBytes }: ApiRoute, { maker, address }: Caller): BodyOf {
-  // Also of somebody who is signed in: nobody has to be, for these.
+  // Also for a person who is signed in: these routes need no session.
   if (maker === null || audience === 'anyone') {
     return { limitBytes: bodyBytes ?? STRANGERS_BODY_BYTES, owner: addressGroup(address), isStranger: true }
   }
   return { limitBytes: bodyBytes ?? BODY_BYTES, owner: maker, isStranger: false }
 }
 
-/** On every answer: it is kept by nobody, is what it says it is, and is for our own page. */
+/** Headers of each answer: not cached, no sniffing of types, for our own page only. */
 const HEADERS = {
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
   'cross-origin-resource-policy': 'same-origin',
 }
 
-/** On the admin listener there are no people: only what an operator's token may do. */
+/** The admin listener has no routes for people: only those of operators' tokens. */
 function isFor({ audience }: ApiRoute, door: RoutePath): boolean {
   return door === 'dashboard' || audience === 'operator'
 }
 
-/** The description is made of all routes, wherever they are served: it says which proof each takes. */
+/** The document has all routes of both doors, each with its credential. */
 function descriptionOf(routes: readonly ApiRoute[], version: string): ApiRoute {
   const own = route({
     method: 'GET',
@@ -160,22 +160,22 @@ interface Entry {
   readonly parts: readonly string[]
 }
 
-interface Found {
+interface RouteMatch {
   readonly entry: Entry
-  /** What stands in the places of its path. */
+  /** The values of the placeholders in its path. */
   readonly values: Readonly<Record<string, string>>
 }
 
-/** Finds a route by method and path. Throws `unknown_url`, or `method_not_allowed` with those that are. */
+/** Finds a route by method and path. Throws `unknown_url`, or `method_not_allowed` with the allowed ones. */
 function createTable(routes: readonly ApiRoute[]) {
   const entries: Entry[] = routes.map(each => ({ route: each, check: createCheck(each), parts: each.path.split('/') }))
-  return (method: string, path: string): Found => {
+  return (method: string, path: string): RouteMatch => {
     const segments = path.split('/')
     const here = entries
       .map(entry => ({ entry, values: match(entry.parts, segments) }))
-      .filter((each): each is Found => each.values !== null)
+      .filter((each): each is RouteMatch => each.values !== null)
     if (here.length === 0) throw refuse('unknown_url')
-    // A path that is written out goes before one with a place for an id.
+    // A literal path comes before one with a placeholder.
     const places = ({ values }: { readonly values: object }) => Object.keys(values).length
     const least = Math.min(...here.map(places))
     const nearest = here.filter(each => places(each) === least)
@@ -186,7 +186,7 @@ function createTable(routes: readonly ApiRoute[]) {
   }
 }
 
-/** The values of the path's places, or null when it is another path. As written: no case, no slash is forgiven. */
+/** The values of the placeholders; null: the path does not match. The match is exact, with case and slashes. */
 function match(pattern: readonly string[], segments: readonly string[]): Record<string, string> | null {
   if (pattern.length !== segments.length) return null
   const values: Record<string, string> = {}
@@ -195,7 +195,7 @@ function match(pattern: readonly string[], segments: readonly string[]): Record<
     if (!part.startsWith('{')) {
       if (part !== segment) return null
     } else if (segment === '') return null
-    // An id is letters, digits and a few signs: what is encoded is none, and is not decoded to become one.
+    // Ids need no encoding, so an encoded text is not an id and is not decoded.
     else values[part.slice(1, -1)] = segment
   }
   return values
@@ -205,30 +205,30 @@ function hasBody({ req }: Context): boolean {
   return req.headers['transfer-encoding'] !== undefined || (req.headers['content-length'] ?? '0') !== '0'
 }
 
-function nobodyAt(ctx: Context): Caller {
+function unknownCaller(ctx: Context): Caller {
   const address = String(ctx.state['address'] ?? ctx.req.socket.remoteAddress ?? '')
   return { actor: 'nobody', maker: null, person: null, session: null, device: null, address }
 }
 
-/** Whose session's cookie it is. Without one: nobody. */
+/** The caller by the session's cookie; without one: unknown. */
 async function personOf(ctx: Context, { sessions }: Guard, secure: boolean): Promise<Caller> {
   const { cookie } = ctx.req.headers
-  const nobody = { ...nobodyAt(ctx), device: readDevice(cookie, secure) }
+  const unknown = { ...unknownCaller(ctx), device: readDevice(cookie, secure) }
   const secret = readCookie(cookie, secure)
   const session = secret === null ? undefined : await inWords(() => sessions.find(secret))
-  if (!session) return nobody
+  if (!session) return unknown
   const { person } = session
-  return { ...nobody, actor: person.email, maker: person.id, person, session: session.secret }
+  return { ...unknown, actor: person.email, maker: person.id, person, session: session.secret }
 }
 
-/** The secret that a request brings; null: none. */
+/** The secret of a request; null: none. */
 export function bearerOf(ctx: Context): string | null {
   const [scheme, secret, ...more] = (ctx.req.headers.authorization ?? '').split(' ')
   const isBearer = scheme?.toLowerCase() === 'bearer' && secret !== undefined && more.length === 0
   return isBearer ? secret : null
 }
 
-/** The operator's token with a secret, if it works. */
+/** The token with a secret, if it is valid. */
 export async function tokenOf(
   secret: string | null,
   { people }: Pick<Store, 'people'>,
@@ -236,10 +236,10 @@ export async function tokenOf(
   return secret === null ? undefined : await inWords(() => people.findToken(secret))
 }
 
-/** Whose token it is. The description needs none. */
+/** The caller by the token. The OpenAPI document needs none. */
 async function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRoute): Promise<Caller> {
-  const nobody = nobodyAt(ctx)
-  if (audience === 'anyone') return nobody
+  const unknown = unknownCaller(ctx)
+  if (audience === 'anyone') return unknown
   const token = await tokenOf(bearerOf(ctx), store)
   if (!token) {
     throw refuse('unauthorized', {
@@ -247,18 +247,18 @@ async function machineOf(ctx: Context, { store }: ApiParts, { audience }: ApiRou
       headers: { 'www-authenticate': 'Bearer' },
     })
   }
-  return { ...nobody, actor: `token:${token.name}`, maker: token.id }
+  return { ...unknown, actor: `token:${token.name}`, maker: token.id }
 }
 
 function authorise({ audience }: ApiRoute, { person }: Caller, door: RoutePath): void {
   if (audience === 'anyone' || door === 'admin') return
   if (!person) throw refuse('not_signed_in')
   if (audience === 'operator' && person.role !== 'operator') {
-    throw refuse('forbidden', { message: 'This is for operators of the gateway.' })
+    throw refuse('forbidden', { message: 'This route is for operators of the gateway.' })
   }
 }
 
-/** What the store says of a caller's mistake, or of its own trouble, as a refusal. */
+/** An error of the store as a refusal. */
 async function inWords<Result>(work: () => Promise<Result> | Result): Promise<Result> {
   try {
     return await work()
@@ -268,9 +268,9 @@ async function inWords<Result>(work: () => Promise<Result> | Result): Promise<Re
 }
 
 const UNAVAILABLE: Readonly<Record<Written, string>> = {
-  not_written: 'The store could not be written. Nothing was changed; try again.',
-  unknown: 'The store could not say whether it has written this. Look before you try again.',
-  not_read: 'The store could not be read. If you asked for a change, look whether it was made before you try again.',
+  not_written: 'The store could not be written. Nothing has changed. Try again.',
+  unknown: 'The store may or may not have written this. Check before you try again.',
+  not_read: 'The store could not be read. After a change, check whether it was made before you try again.',
 }
 
 function asRefusal(error: unknown): Refusal | null {
@@ -292,7 +292,7 @@ function asRefusal(error: unknown): Refusal | null {
   }
 }
 
-/** The store's messages are parts of sentences, for terminals. */
+/** Messages of the store are parts of sentences, for terminals. */
 function inSentence(message: string): string {
   const text = message.charAt(0).toUpperCase() + message.slice(1)
   return /[.!?]$/.test(text) ? text : `${text}.`
@@ -320,7 +320,7 @@ function cookiesFor(change: SessionChange, secure: boolean): string[] {
   return [cookieFor(begin, secure), ...(device === undefined ? [] : [deviceCookieFor(device, secure)])]
 }
 
-/** The id of what was made: the answer's own, or that of the thing it is about. */
+/** The id of the created object: that of the answer, or of the object in it. */
 function idIn(answer: Answer): { readonly id?: string } {
   if (!('body' in answer)) return {}
   const own = [answer.body, ...Object.values(answer.body)].find(each => typeof each?.id === 'string')

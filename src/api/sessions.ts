@@ -1,6 +1,6 @@
 /**
- * Sessions of the dashboard: the cookie and how long it is good for. The secret stands in the cookie only; the store has
- * its digest. Half an hour without a request ends a session, eight hours end it in any case.
+ * Sessions of the dashboard. Only the cookie has the secret; the store has its digest. A session ends after half an hour without a request,
+ * and after eight hours in any case.
  */
 import type { Clock, Log } from '#contract'
 import type { People, Person } from '../store/people/people.ts'
@@ -8,23 +8,23 @@ import { StoreUnavailable } from '../store/store.ts'
 
 export const IDLE_MS = 30 * 60_000
 export const MAX_MS = 8 * 3_600_000
-/** Not every request is worth a write. */
+/** The use of a session is written at most this often. */
 const TOUCH_EVERY_MS = 60_000
 
 export interface LiveSession {
   readonly secret: string
   readonly person: Person
-  /** When it ends at the latest. */
+  /** The latest end. */
   readonly expiresAt: number
 }
 
 export interface Sessions {
-  /** The session of a cookie's secret while it is good; counts as use. */
+  /** The valid session of a cookie's secret. Counts as a use. */
   find(secret: string): Promise<LiveSession | undefined>
   /**
-   * A new one, with a secret of its own; the one before it on the same browser is ended.
+   * Starts a session with a new secret, and ends the previous one in the same browser.
    *
-   * @param proof The hash of the password that was shown; rejects with `conflict` when it is another one by now.
+   * @param proof the hash of the checked password; rejects with `conflict` if the password has changed since
    */
   begin(person: Person, before: string | null, proof: string): Promise<LiveSession>
 }
@@ -34,7 +34,7 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
     try {
       await people.touchSession(secret)
     } catch (error) {
-      // Whoever only reads can go on while the disk is full.
+      // A person can still read while the disk is full.
       if (!(error instanceof StoreUnavailable)) throw error
       log.warn({ err: error }, 'the use of a session could not be written down')
     }
@@ -51,7 +51,7 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
         return undefined
       }
       if (now - session.seenAt >= TOUCH_EVERY_MS) await touch(secret)
-      // After all waiting: a session may have ended meanwhile, and a person have another role.
+      // After all waits: meanwhile the session may have ended, or the role changed.
       const person = (await people.findSession(secret)) && (await people.find(session.personId))
       return person && { secret, person, expiresAt }
     },
@@ -66,26 +66,26 @@ export function createSessions(people: People, clock: Clock, log: Log): Sessions
 }
 
 /**
- * The cookie's name. With the prefix a browser takes it only over https, from this host and for all of its paths, so no
- * neighbour under the same domain can plant one. On plain http, which only loopback may be, that cannot be had.
+ * The cookie's name. With the prefix `__Host-`, browsers accept it only over https from this host, so that another host of the domain cannot
+ * set it. Plain http on loopback cannot have the prefix.
  */
 export function cookieName(secure: boolean): string {
   return secure ? '__Host-tollgate' : 'tollgate'
 }
 
-/** The `Set-Cookie` that begins a session, or with null the one that ends it. */
+/** The `Set-Cookie` that starts a session, or with null ends it. */
 export function cookieFor(secret: string | null, secure: boolean): string {
   const end = secret === null ? '; Max-Age=0' : ''
   return `${cookieName(secure)}=${secret ?? ''}; Path=/; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}${end}`
 }
 
-/** The session's secret of a `Cookie` header; null when there is none, or two: one of them is not ours. */
+/** The session's secret in a `Cookie` header; null: missing, or twice, so that one is not ours. */
 export function readCookie(header: string | undefined, secure: boolean): string | null {
   const secret = cookieIn(header, cookieName(secure))
   return secret !== null && SECRET.test(secret) ? secret : null
 }
 
-/** The value of a cookie of that name; null when there is none, or two: one of them is not ours. */
+/** The value of a cookie; null: missing, or twice, so that one is not ours. */
 export function cookieIn(header: string | undefined, name: string): string | null {
   const start = `${name}=`
   const found = (header ?? '')
@@ -95,5 +95,5 @@ export function cookieIn(header: string | undefined, name: string): string | nul
   return found.length === 1 ? found[0]!.slice(start.length) : null
 }
 
-/** What may be one at all: anything else is not worth a question to the store. */
+/** The form of a secret. The store is not asked for other texts. */
 const SECRET = /^[A-Za-z0-9_-]{20,100}$/

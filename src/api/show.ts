@@ -1,6 +1,6 @@
 /**
- * What the store keeps, as the account API shows it (views.ts): money as text, times as ISO 8601, every property named one
- * by one, so that nothing is shown because it happened to be there.
+ * Converts objects of the store to views (views.ts): money as text, times in ISO 8601. Each property is named, so that none is shown by
+ * accident.
  */
 import {
   type AccountBalance,
@@ -53,7 +53,7 @@ export function showAccount(account: AccountBalance): AccountView {
   }
 }
 
-/** A person, without anything of the password; `account` is the name of theirs. */
+/** A person, without the password; `account` is the name of the account. */
 export function showPerson(person: Person, account: string): PersonView {
   return {
     id: person.id,
@@ -70,7 +70,7 @@ export function showKey(key: KeySummary, nowMs: number): KeyView {
   return { ...showKeyAsKept(key), state: stateOf(key, nowMs) }
 }
 
-/** The same without what depends on the time: for whoever reads it later. */
+/** The key without parts that depend on the time. */
 export function showKeyAsKept(key: KeySummary): Omit<KeyView, 'state'> {
   return {
     id: key.id,
@@ -95,7 +95,7 @@ function stateOf({ revokedAt, expiresAt }: KeySummary, nowMs: number): KeyView['
   return expiresAt !== null && expiresAt <= nowMs ? 'expired' : 'live'
 }
 
-/** A list of the keys of an account: those that work, then the newest of those that do not any more. */
+/** The keys of an account: first those that work, then the newest others. */
 export function showKeys(keys: readonly KeySummary[], nowMs: number): readonly KeyView[] {
   const shown = keys.map(key => showKey(key, nowMs))
   // Ids are in the order of time.
@@ -103,7 +103,7 @@ export function showKeys(keys: readonly KeySummary[], nowMs: number): readonly K
   return [...shown.filter(({ state }) => state === 'live'), ...ended]
 }
 
-/** A budget with what is left of it. */
+/** A budget with its rest. */
 export function showBudget(budget: BudgetLeft): BudgetView {
   const { place, name, per, key, value, every, zone, start, end, marks, then } = budget
   return {
@@ -126,7 +126,7 @@ export function showBudget(budget: BudgetLeft): BudgetView {
   }
 }
 
-/** Who gave credit, as the people of the account read it: which of the operators it was is not for them. */
+/** The source of credit, for the people of the account: without the name of the operator. */
 export function actorForMembers(actor: string | null): string | null {
   return actor === null || actor === 'registration' ? actor : 'operator'
 }
@@ -136,7 +136,7 @@ export function showEntry(entry: Entry): EntryView {
   return { ...showWholeEntry(entry), actor: actorForMembers(entry.actor) }
 }
 
-/** A line of the ledger with who it was. */
+/** A line of the ledger with the operator, for operators. */
 export function showEntryToOperators(entry: Entry, names: Names): EntryView {
   return { ...showWholeEntry(entry), actor: showMaybe(entry.actor, names) }
 }
@@ -157,7 +157,7 @@ function showWholeEntry(entry: Entry): EntryView {
   }
 }
 
-/** A receipt, for whoever may read it. */
+/** A receipt. */
 export function showReceipt(receipt: Receipt): ReceiptView {
   return {
     id: receipt.id,
@@ -185,12 +185,12 @@ export function showReceipt(receipt: Receipt): ReceiptView {
   }
 }
 
-/** A price, or what a target costs the operator. */
+/** A price, or the cost of a target. */
 export function showPrice(price: Price): PriceView {
   return { rules: null, ...priceFields(price) }
 }
 
-/** What of a row of usage is a sum; the rest says of what. */
+/** The sums in a row of usage. */
 export function showUsed(row: Omit<UsageRow, 'at' | 'keyId' | 'model'>): Omit<UsageRowView, 'at' | 'key_id' | 'model'> {
   return {
     requests: row.requests,
@@ -203,7 +203,7 @@ export function showUsed(row: Omit<UsageRow, 'at' | 'keyId' | 'model'>): Omit<Us
   }
 }
 
-/** A model of the catalog; its targets are the gateway's own business. */
+/** A model of the catalog, without its targets. */
 export function showModel(model: Model, aliases: readonly string[]): ModelView {
   return {
     id: model.id,
@@ -220,12 +220,12 @@ export function showModel(model: Model, aliases: readonly string[]): ModelView {
 }
 
 /**
- * The name by which people know an id: an account's name, a person's address, `token:NAME`. The id itself when it is not
- * there any more, or is none (`cli:USER`).
+ * The name of an id for people: the name of an account, the address of a person, `token:NAME`. The id itself if it was removed, or if it is
+ * another text (`cli:USER`).
  */
 export type Names = (id: string) => string
 
-/** The names of these ids, as they are in the store. */
+/** Reads the names of ids in the store. */
 export async function namesOf(store: NamedStore, ids: Iterable<string | null>): Promise<Names> {
   const wanted = [...new Set(ids)].filter(id => id !== null)
   const names = new Map(await Promise.all(wanted.map(async id => [id, await nameOf(store, id)] as const)))
@@ -241,7 +241,7 @@ async function nameOf({ people, findAccount }: NamedStore, id: string): Promise<
   return token && `token:${token.name}`
 }
 
-/** Links, with the names of whom they are about. */
+/** Links with the names of their accounts and people. */
 export async function showLinks(store: NamedStore, links: readonly Link[]): Promise<LinkView[]> {
   const names = await namesOf(
     store,
@@ -254,7 +254,7 @@ export async function showLink(store: NamedStore, link: Link): Promise<LinkView>
   return (await showLinks(store, [link]))[0]!
 }
 
-/** Tokens, with the names of who made them. */
+/** Tokens with the names of their creators. */
 export async function showTokens(store: NamedStore, tokens: readonly OperatorToken[]): Promise<TokenView[]> {
   const names = await namesOf(
     store,
@@ -296,7 +296,7 @@ function tokenView(token: OperatorToken, names: Names): TokenView {
   }
 }
 
-/** A list that is always shown as a whole. */
+/** A list that is not paged. */
 export function showAll<Item>(items: readonly Item[]): PageView<Item> {
   return { items, next: null }
 }

@@ -1,4 +1,4 @@
-/** A try at a password: where it counts, whose room the work takes, and whether it was right. */
+/** An attempt with a password: its limits, the queue of its hash, and its result. */
 
 import { addressGroup } from '#contract'
 import type { Replicas } from '../store/engine/replicas.ts'
@@ -10,15 +10,15 @@ import type { Call } from './route.ts'
 export interface Trial {
   readonly password: string
   readonly whose: Whose
-  /** Where it counts when it is wrong, and where in any case. */
+  /** The limits of a wrong attempt, and those of each attempt. */
   readonly wrong: readonly Try[]
   readonly all: readonly Try[]
 }
 
 /**
- * Where a try to sign in counts. One in a known browser counts there alone, so nothing that anybody else does locks it. One
- * from a known address shares with whoever else guesses at this person from there. Strangers share all they have; what is
- * theirs together comes first, so that no flood of made-up names pushes the counts of others out of memory.
+ * The limits of an attempt to sign in. In a known browser only its own limit counts, so that no other client can lock it. A known address
+ * shares a limit with other guesses for this person from there. Strangers share all limits; the common one comes first, so that a flood of
+ * invented names does not push other counts out of memory.
  */
 export async function signInTrial(
   { guard, caller }: Call,
@@ -42,7 +42,7 @@ export async function signInTrial(
   }
 }
 
-/** Whether it is the password of the person. For an address that nobody has, the work is the same. */
+/** Whether the password is correct. For an unknown address the work is the same. */
 export async function checkPassword(call: Call, known: PersonWithPassword | undefined, trial: Trial) {
   const { takeBackSome, takeBackAll } = await take(trial, call.parts.store.replicas)
   try {
@@ -50,7 +50,7 @@ export async function checkPassword(call: Call, known: PersonWithPassword | unde
     if (verdict.right) takeBackSome()
     return verdict
   } catch (error) {
-    // Nothing was tried: there was no room.
+    // Nothing was tried: the queue was full.
     takeBackAll()
     throw error
   }
@@ -71,12 +71,12 @@ async function take({ wrong, all }: Trial, replicas: Replicas | null) {
   }
 }
 
-/** Whose places in the room of the hashes it takes. */
+/** The owner of its place in the queue of hashes. */
 export function placesOf({ caller }: Call, whom: string): string[] {
   return [`address ${addressGroup(caller.address)}`, `person ${whom}`]
 }
 
-/** Somebody who has shown more than an address: a link, or a session. */
+/** A client with a valid link or session. */
 export function familiar(call: Call, whom: string): Whose {
   return { by: placesOf(call, whom), isStranger: false }
 }

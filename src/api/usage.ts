@@ -1,4 +1,4 @@
-/** Usage over time: which rows a query asks for, and whether they are few enough to be answered. */
+/** Usage over time: the rows of a query, and the limit of their number. */
 
 import { type Refusal, refuse } from '#contract'
 import { TooMuch } from '../store/mistakes.ts'
@@ -14,38 +14,38 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const DEFAULT_SPAN_MS = 30 * DAY_MS
 const MAX_MS = 400 * DAY_MS
-/** More hours than these are more points than a chart has pixels. */
+/** With more hours a chart would have more points than pixels. */
 const MAX_BY_HOUR_MS = 31 * DAY_MS
-/** `auto`: hours up to here. */
+/** `auto` uses hours up to this length. */
 const HOURS_UNTIL_MS = 3 * DAY_MS
 
-/** What a query for a span of time takes. */
+/** The query of a range of time. */
 export const RANGE = {
-  'from?': { ...TIME, description: 'Where it begins; 30 days before its end, when it is left out.' },
-  'to?': { ...TIME, description: 'Where it ends, itself not part of it; now, when it is left out.' },
+  'from?': { ...TIME, description: 'The start. Default: 30 days before the end.' },
+  'to?': { ...TIME, description: 'The end, exclusive. Default: now.' },
 } satisfies Properties
 
-/** What a query for usage takes beside what its rows are of. */
+/** The query of usage, without the dimensions of rows. */
 export const USAGE_RANGE = {
   ...RANGE,
   'step?': {
     type: 'string',
     enum: ['hour', 'day', 'auto'],
     default: 'auto',
-    description: 'Rows for each hour or day of UTC; auto: hours up to 3 days when they are few enough, else days.',
+    description: 'Rows for each hour or day in UTC. auto: hours for up to 3 days if they are few enough, else days.',
   },
 } as const satisfies Properties
 
-/** What has rows of its own; the rest is summed over. */
+/** The dimensions with rows of their own; others are summed. */
 export type By = UsageBy
 
-/** A span of time as a query says it. */
+/** The range of time in a query. */
 export type RangeQuery = Shape<typeof RANGE>
 
-/** Usage as a query asks for it. */
+/** A query for usage. */
 export type UsageQueryText = Shape<typeof USAGE_RANGE> & { readonly by: By }
 
-/** From `from` on, before `to`. */
+/** From `from` (inclusive) to `to` (exclusive). */
 export interface Range {
   readonly from: number
   readonly to: number
@@ -59,32 +59,32 @@ export function readRange({ from, to }: RangeQuery, nowMs: number): Range {
   if (end - begin > MAX_MS) {
     throw refuse('invalid_value', {
       param: 'from',
-      message: `From ${showTime(begin)} to ${showTime(end)} are more than ${MAX_MS / DAY_MS} days.`,
+      message: `From ${showTime(begin)} to ${showTime(end)} is more than ${MAX_MS / DAY_MS} days.`,
     })
   }
   return { from: begin, to: end }
 }
 
-/** What was found for a query, and by which step. */
+/** The rows of a query, and their step. */
 export interface FoundUsage {
   readonly step: 'hour' | 'day'
   readonly range: Range
   readonly rows: readonly SummedRow[]
 }
 
-/** A row of sums; null for what was summed over. */
+/** A row of sums; null for a summed dimension. */
 export type SummedRow = Omit<UsageRow, 'keyId' | 'model'> & {
   readonly keyId: string | null
   readonly model: string | null
 }
 
-/** More rows than these are no chart, and an answer that others have to wait for. */
+/** More rows do not make a chart, and such an answer would delay other requests. */
 export const MAX_ROWS = 4000
-/** So few are smaller than that for any name that a model has in earnest. */
+/** With at most this many rows the answer is below the limit for all realistic names of models. */
 const SURELY_SMALL_ROWS = 1000
 const LARGEST_BYTES = 1_000_000
 
-/** One account's usage, or that of all together. Refuses what is too much for an answer. */
+/** The usage of one account, or of all together. Refuses a query with too many rows. */
 export async function findUsage(
   store: Store,
   accountId: string | undefined,
@@ -96,7 +96,7 @@ export async function findUsage(
   if (step === 'hour' && to - from > MAX_BY_HOUR_MS) {
     throw refuse('invalid_value', {
       param: 'step',
-      message: `By the hour at most ${MAX_BY_HOUR_MS / DAY_MS} days are shown; ask for step=day, or for less.`,
+      message: `With step=hour the maximum is ${MAX_BY_HOUR_MS / DAY_MS} days. Use step=day, or a shorter range.`,
     })
   }
   const spanMs = step === 'hour' ? HOUR_MS : DAY_MS
@@ -112,7 +112,7 @@ export async function findUsage(
   }
 }
 
-/** The answer to a query: rows summed by what it names, and their total. */
+/** The answer to a query: rows by its dimensions, and their total. */
 export async function usageView(
   store: Store,
   accountId: string | undefined,
@@ -125,19 +125,19 @@ export async function usageView(
   return { step, from: showTime(range.from), to: showTime(range.to), rows: shown, total: showUsed(totalOf(rows)) }
 }
 
-/** Refuses an answer of more than a million bytes: what is written at once, others wait for. */
+/** Refuses an answer above a million bytes, because writing it at once would delay other requests. */
 export function checkSize(text: string, step: 'hour' | 'day', by: By): void {
   if (Buffer.byteLength(text) > LARGEST_BYTES) throw tooMuch(step, by)
 }
 
-/** Says what would be less of it. */
+/** The advice for a smaller query. */
 function tooMuch(step: 'hour' | 'day', by: By): Refusal {
   const other = { none: [], key: ['by=none'], model: ['by=none'], both: ['by=model', 'by=key'] }[by]
   const advice = ['a shorter time', ...(step === 'hour' ? ['step=day'] : []), ...other]
   const last = advice.pop()
   return refuse('invalid_value', {
     param: by === 'none' ? 'from' : 'by',
-    message: `That is more than one answer holds. Ask for ${advice.length > 0 ? `${advice.join(', ')} or ` : ''}${last}.`,
+    message: `The answer would be too large. Use ${advice.length > 0 ? `${advice.join(', ')} or ` : ''}${last}.`,
   })
 }
 

@@ -1,6 +1,6 @@
 /**
- * Holds what a request brings against its route's schemas, and says what is wrong in the words that clients know: code,
- * place, rule. The value itself is never repeated: it may be a password in the wrong field.
+ * Validates a request by the schemas of its route. An error has code, place and rule, and never the value, which may be a password in the
+ * wrong field.
  */
 
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -9,21 +9,21 @@ import { PATTERNS } from './inputs.ts'
 import type { ApiRoute } from './route.ts'
 import { type Schema, shape } from './schema.ts'
 
-/** Checks one request of a route; each throws a refusal, and gives the value with defaults filled in. */
+/** Validates the parts of a request. Each throws a refusal, or returns the value with its defaults. */
 export interface RouteCheck {
   params(values: Readonly<Record<string, string>>): unknown
   query(text: string): unknown
   body(value: unknown): unknown
 }
 
-/** Compiles a route's schemas. Throws when one uses what there is not. */
+/** Compiles the schemas of a route. Throws for an unknown keyword or format. */
 export function createCheck(route: ApiRoute): RouteCheck {
   const params = VALUES.compile((route.params ?? NOTHING) as AnySchema)
   const query = TEXTS.compile((route.query ?? NOTHING) as AnySchema)
   const body = VALUES.compile((route.body ?? NOTHING) as AnySchema)
   return {
     params(values) {
-      // An id that cannot be one is an id that there is not.
+      // An invalid id is a missing object.
       if (!params(values)) throw refuse('not_found')
       return values
     },
@@ -36,12 +36,12 @@ const NOTHING: Schema = shape({})
 
 interface Format {
   readonly rule: string
-  /** For those who send a value that is no text at all. */
+  /** An example for a value of another type. */
   readonly example?: string
   readonly allows: (text: string) => boolean
 }
 
-/** What the formats of our schemas allow, and how to say it. */
+/** The formats of our schemas, each with its rule for messages. */
 export const FORMATS: Readonly<Record<string, Format>> = {
   'date-time': {
     rule: 'it must be a time such as 2027-01-31T00:00:00Z',
@@ -61,7 +61,7 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   },
 }
 
-/** The schema checker as it reads values, or with `coerceTypes` the texts of a query. */
+/** ajv for values, or with `coerceTypes` for the texts of a query. */
 export function createAjv(coerceTypes: boolean): Ajv2020 {
   const ajv = new Ajv2020({
     strict: true,
@@ -69,8 +69,8 @@ export function createAjv(coerceTypes: boolean): Ajv2020 {
     allowUnionTypes: true,
     verbose: true,
     coerceTypes,
-    // The schemas are our own, and a test holds them against the schema of schemas: to compile that twice, and to tidy
-    // the code made for a hundred small schemas, is felt at each start.
+    // A test validates our schemas. Compiling the meta-schema twice, and optimizing the code of a hundred small schemas, would slow
+    // each start.
     validateSchema: false,
     code: { optimize: false },
   })
@@ -86,13 +86,13 @@ function checked(validate: ValidateFunction, value: unknown): unknown {
   throw complain(validate.errors![0]!, value)
 }
 
-/** Each parameter once: of two, one server would take the first and another the last. */
+/** Each parameter once: for two, servers disagree on the one that counts. */
 function queryOf(text: string): Record<string, string> {
   const query: Record<string, string> = Object.create(null)
   for (const [name, value] of new URLSearchParams(text)) {
     if (Object.hasOwn(query, name)) {
       const param = placeOf(name)
-      throw refuse('invalid_value', { message: `Invalid value for '${param}': it stands there twice.`, param })
+      throw refuse('invalid_value', { message: `Invalid value for '${param}': it was sent twice.`, param })
     }
     query[name] = value
   }
@@ -184,7 +184,7 @@ function join(path: string, key: string): string {
   return path === '' ? placeOf(key) : `${path}.${placeOf(key)}`
 }
 
-/** A name as it was sent, unless it is not a name at all. */
+/** The name that was sent, if it has the form of a name. */
 function placeOf(key: string): string {
   return /^[\w.$-]{1,64}$/.test(key) ? key : JSON.stringify(key.slice(0, 64))
 }
@@ -194,12 +194,12 @@ const TIME = /^(\d{4})-(\d\d)-(\d\d)[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d
 function isTime(text: string): boolean {
   const match = TIME.exec(text)
   if (!match || Number.isNaN(Date.parse(text))) return false
-  // The parser of JavaScript takes 30 February for 2 March.
+  // JavaScript parses 30 February as 2 March.
   const [year, month, day] = match.slice(1, 4).map(Number) as [number, number, number]
   return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day
 }
 
-/** Something, an @, a domain. Whether it exists, only a letter could say, and none is ever sent. */
+/** A text, an @, a domain. Whether the address exists is not checked: no mail is ever sent. */
 export function isEmail(text: string): boolean {
   return (
     /^[^\s@"(),:;<>[\\\]\u0000-\u001f\u007f-\u009f]{1,64}@[\p{L}\p{N}](?:[\p{L}\p{N}.-]{0,251}[\p{L}\p{N}])?$/u.test(

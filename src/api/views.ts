@@ -1,6 +1,6 @@
 /**
- * What the account API answers, as TypeScript: the schemas (schemas.ts) are the source, and the page imports these types. A
- * test holds every answer of the real server against the schemas.
+ * The types of the account API's answers, inferred from their schemas (schemas.ts). The page imports them. A test checks each answer of the
+ * real server.
  *
  * Money is a string in dollars with 9 decimals, times are ISO 8601 in UTC, lists are `{ items, next }`.
  */

@@ -15,7 +15,7 @@ async function expectSaid(asked: Promise<Reply>, words: RegExp): Promise<void> {
   const { error } = body as ErrorEnvelope
   expect(error.code).toBe('store_unavailable')
   expect(error.message).toMatch(words)
-  expect(error.message).not.toContain('Nothing was changed')
+  expect(error.message).not.toContain('Nothing has changed')
 }
 
 describe('without a session to begin', () => {
@@ -64,7 +64,7 @@ describe('without a session to begin', () => {
     const again = rig.browser()
     again.cookie = alice.cookie
     const reply = await again.post<ErrorEnvelope>('/api/session', { email: ALICE, password: PASSWORD })
-    expect(reply.body.error.message).toContain('Nothing was changed')
+    expect(reply.body.error.message).toContain('Nothing has changed')
     expect((await alice.get('/api/session')).status).toBe(200)
   })
 })
@@ -81,7 +81,7 @@ test('a change that is written and cannot be read any more is not said to be non
       Object.assign(rig.store, { findKey: unread })
     },
   })
-  await expectSaid(alice.patch(`/api/keys/${key.id}`, { name: 'b' }), /could not be read.*look whether it was made/)
+  await expectSaid(alice.patch(`/api/keys/${key.id}`, { name: 'b' }), /could not be read.*check whether it was made/)
 })
 
 test('a password that cannot be hashed better signs in all the same', async () => {

@@ -60,7 +60,7 @@ test('who does not read gets no second file, and costs no more than what is on t
   expect(second.statusCode).toBe(429)
   expect(JSON.parse(await text(second))).toEqual({
     code: 'too_many_attempts',
-    message: 'Another file is on its way to you. Wait until it is there.',
+    message: 'Another download of yours is in progress. Try again when it has ended.',
   })
   const other = await ask('/bob')
   expect(other.statusCode).toBe(200)

@@ -67,7 +67,7 @@ test.each(DOORS)('%s', async (where, param, send) => {
     expect(reply, password).toMatchObject({
       status: 400,
       body: {
-        error: { code: 'invalid_value', param, message: expect.stringMatching(/^This password is too common/) },
+        error: { code: 'invalid_value', param, message: expect.stringMatching(/^This password is easy to guess/) },
       },
     })
     expect(reply.text).not.toContain(password)

@@ -118,7 +118,7 @@ describe('registering', () => {
     ],
   ])('refuses %s, and an operator can invite it', async (_, email, says) => {
     await using rig = await inMode('open')
-    const message = `This e-mail address ${says} and may pass for another one. An operator can invite it.`
+    const message = `This e-mail address ${says} and looks like another one. An operator can invite it.`
     const refused = { status: 400, body: { error: { code: 'invalid_value', param: 'email', message } } }
     expect(await rig.browser().post('/api/register', { ...NEW, email })).toMatchObject(refused)
     const operator = await rig.operator()

@@ -34,9 +34,9 @@ describe('usage', () => {
     await use(rig, alice, { count: MAX_ROWS + 1, name: index => `m${index}` })
     const operator = await rig.operator()
     const refused = {
-      'step=day&by=both': ['by', 'Ask for a shorter time, by=model or by=key.'],
-      'step=day&by=model': ['by', 'Ask for a shorter time or by=none.'],
-      'step=hour&by=model': ['by', 'Ask for a shorter time, step=day or by=none.'],
+      'step=day&by=both': ['by', 'Use a shorter time, by=model or by=key.'],
+      'step=day&by=model': ['by', 'Use a shorter time or by=none.'],
+      'step=hour&by=model': ['by', 'Use a shorter time, step=day or by=none.'],
     }
     const to = new Date(rig.clock.ms).toISOString()
     const from = new Date(rig.clock.ms - 24 * HOUR).toISOString()
@@ -45,7 +45,7 @@ describe('usage', () => {
         const who = path.includes('operator') ? operator : alice
         const { status, body } = await who.get<ErrorEnvelope>(`${path}?${query}&from=${from}&to=${to}`)
         expect([path, status, body.error.code, body.error.param]).toEqual([path, 400, 'invalid_value', param])
-        expect(body.error.message).toBe(`That is more than one answer holds. ${advice}`)
+        expect(body.error.message).toBe(`The answer would be too large. ${advice}`)
       }
     }
     expect((await operator.get(`/api/operator/usage?by=model&step=day`)).status).toBe(400)
@@ -77,7 +77,7 @@ describe('usage', () => {
     const answer = await alice.get<ErrorEnvelope>('/api/usage?by=model')
     expect([answer.status, answer.body.error.message]).toEqual([
       400,
-      'That is more than one answer holds. Ask for a shorter time or by=none.',
+      'The answer would be too large. Use a shorter time or by=none.',
     ])
     expect((await alice.get('/api/usage.csv?by=model')).status).toBe(400)
     expect((await alice.get<UsageView>('/api/usage?by=none')).body.total.requests).toBe(1200)

@@ -38,7 +38,7 @@ describe('what ends with a sentence', () => {
     cleanups.push(() => deaf.close())
     const { code, err } = await place.tollgate(['account', 'credit', 'acme', '--amount', '1', ...options])
     expect(code).toBe(1)
-    expect(err).toContain('broke off the call')
+    expect(err).toContain('closed the connection during the call')
     expect(err.split('\n').filter(line => line.includes('--reference'))).toEqual(hints)
   })
 
@@ -345,7 +345,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     await place.json('account.create', 'acme', '--plan', 'free')
     const nobody = await place.tollgate(['account', 'plan', 'nobody', 'gold'])
     expect(nobody).toMatchObject({ code: 1, out: '' })
-    expect(nobody.err).toContain('there is no account "nobody"')
+    expect(nobody.err).toContain('the account "nobody" does not exist')
     expect((await place.tollgate(['account', 'plan', 'acme', 'gold'])).out).toBe(
       'Account acme has the plan gold now.\n',
     )

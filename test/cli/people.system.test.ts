@@ -109,9 +109,9 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   }
 
   test.each([
-    [['--account', 'nobody'], 'there is no account "nobody"'],
-    [['--account', 'acme', '--plan', 'gold'], 'are for an account that is made, and "account" names one'],
-    [['--account', 'acme', '--credit', '1'], 'are for an account that is made, and "account" names one'],
+    [['--account', 'nobody'], 'the account "nobody" does not exist'],
+    [['--account', 'acme', '--plan', 'gold'], 'are for a new account, and "account" names an existing one'],
+    [['--account', 'acme', '--credit', '1'], 'are for a new account, and "account" names an existing one'],
   ])('an invitation %j is refused', async (options, sentence) => {
     await place.json('account.create', 'acme')
     const { code, out, err } = await place.tollgate(['person', 'invite', ...options])
@@ -121,9 +121,9 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
   })
 
   test.each([
-    [['reset', 'cy@example.com'], 'there is nobody "cy@example.com"'],
-    [['role', 'cy@example.com', 'operator'], 'there is nobody "cy@example.com"'],
-    [['remove', 'per_x'], 'there is nobody "per_x"'],
+    [['reset', 'cy@example.com'], 'the person "cy@example.com" does not exist'],
+    [['role', 'cy@example.com', 'operator'], 'the person "cy@example.com" does not exist'],
+    [['remove', 'per_x'], 'the person "per_x" does not exist'],
     [['revoke-link', 'lnk_x'], 'there is no link "lnk_x" that works'],
     [['role', 'ada@example.com', 'member'], 'ada@example.com is the only operator. Make somebody else one first.'],
     [['remove', 'ada@example.com'], 'ada@example.com is the only operator. Make somebody else one first.'],
@@ -260,7 +260,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect(await works(secret)).toBeUndefined()
     const again = await place.tollgate(['token', 'revoke', id!])
     expect(again).toMatchObject({ code: 1, out: '' })
-    expect(again.err).toContain(`there is no operators' token "${id}"`)
+    expect(again.err).toContain(`the operators' token "${id}" does not exist`)
     expect((await place.json('token.list')).tokens.map(({ name }) => name)).toEqual(['script'])
   })
 })

@@ -36,7 +36,9 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 ]
 
 /** Words that are right in a file. */
-const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = []
+const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = [
+  { file: 'src/api/server.ts', word: 'nobody', reason: 'the value of `actor` in the log' },
+]
 
 /** A sentence of a comment or a page has no more words. A code span is one word. */
 const MOST_WORDS = 25

@@ -1,11 +1,11 @@
 /**
- * Reads the arguments of a verb. They come from a command line or over a socket, so each is checked, and what is left
- * over at the end is refused: a misspelt argument must not be silently without effect.
+ * Reads the arguments of a verb, from a command line or over a socket. Each is checked, and unknown ones are refused: a mistyped argument
+ * must not be ignored.
  */
 import { type NanoUsd, parseMoney, UnitError } from '#contract'
 import { parseSignedMoney } from '../signed-money.ts'
 
-/** A mistake in what was asked of a verb. Its message is for people. */
+/** A mistake in the call of a verb. Its message is for people. */
 export class VerbError extends Error {
   override readonly name = 'VerbError'
 }
@@ -15,27 +15,27 @@ export interface Arguments {
   name(key: string): string
   /** A list of names, at least one. */
   names(key: string): readonly string[]
-  /** Dollars as a string, more than nothing: `"5.25"`. */
+  /** Dollars as a string, above 0: `"5.25"`. */
   money(key: string): NanoUsd
-  /** The same; below 0 too, but not nothing: `"-5.25"`. */
+  /** Dollars as a string, also negative, but not 0: `"-5.25"`. */
   signedMoney(key: string): NanoUsd
   /** A time as ISO 8601; milliseconds since the epoch. */
   time(key: string): number
   /** A whole number of milliseconds from 0 to `most`. */
   milliseconds(key: string, most: number): number
-  /** Undefined when the argument is left out, or null. */
+  /** Undefined: the argument is missing or null. */
   optional<Value>(key: string, read: (key: string) => Value): Value | undefined
-  /** Undefined when the argument is left out; null when it is null: then something is taken away. */
+  /** Undefined: the argument is missing. Null removes the value. */
   nullable<Value>(key: string, read: (key: string) => Value): Value | null | undefined
-  /** Refuses arguments that nobody read. */
+  /** Refuses arguments that were not read. */
   end(): void
 }
 
 const MAX_NAME_LENGTH = 200
-/** Control, direction and unassigned characters: they could make a terminal or a log line show something else. */
+/** Control, direction and unassigned characters, which could change the display of a terminal or a log line. */
 const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]/u
 
-/** Makes a reader of one call's arguments. Every mistake is a `VerbError` that names the verb, the argument and the rule. */
+/** Creates a reader for the arguments of a call. Mistakes throw a `VerbError` with the verb, the argument and the rule. */
 export function readArguments(verb: string, args: Readonly<Record<string, unknown>>): Arguments {
   const unread = new Set(Object.keys(args))
   const wrong = (key: string, rule: string): VerbError => new VerbError(`${verb}: "${key}" ${rule}`)

@@ -1,4 +1,4 @@
-/** The verbs about budgets of accounts and keys; verbs.ts has the others and says what a verb is. */
+/** The verbs for budgets of accounts and keys. verbs.ts has the others and explains verbs. */
 import { type Budget, type Clock, EVERY, type Every, mistakeInBudget } from '#contract'
 import type { BudgetRules } from '../../budgets/left.ts'
 import { systemClock } from '../../common/clock.ts'
@@ -8,7 +8,7 @@ import type { BudgetView } from '../views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
 import { accountNamed, keyWith } from './named.ts'
 
-/** Knowledge of a running gateway beyond its store. */
+/** The parts of a running gateway that budgets need beside the store. */
 export interface PlanBudgets {
   /** The budgets of plans and policies. */
   budgetRules?(): BudgetRules
@@ -83,11 +83,11 @@ function readChange(verb: string, args: Arguments): Change | undefined {
   const zone = args.optional('zone', args.name)
   const at = args.optional('at', args.names)
   const then = args.optional('then', args.name)
-  // For the log.
+  // Read for the log only.
   args.optional('actor', args.name)
   const terms = { ...(zone && { zone }), ...(at && { at }), ...(then && { then }) }
   if (amount == null && Object.keys(terms).length > 0) {
-    throw new VerbError(`${verb}: "${Object.keys(terms)[0]}" is of a budget, which has an "amount"`)
+    throw new VerbError(`${verb}: "${Object.keys(terms)[0]}" needs "amount"`)
   }
   if ((every === undefined) !== (amount === undefined)) {
     throw new VerbError(`${verb}: "every" and "amount" go together; an amount of null removes the budget`)
@@ -107,14 +107,14 @@ function everyOf(verb: string, text: string): Every {
   return every
 }
 
-/** To remove what there is not is a mistake, most often in the period. */
+/** Refuses to remove a missing budget: usually its period is wrong. */
 function refuseNothing(verb: string, { every, budget }: Change, owner: BudgetOwner, what: string): void {
   if (budget !== null || ownBudget(owner, every) !== undefined) return
   const own = owner.budgets?.map(each => each.every).join(', ') ?? 'none'
   throw new VerbError(`${verb}: ${what} has no budget for "${every}"; it has: ${own}`)
 }
 
-/** A command that names only an amount keeps the zone, the marks and the model: another zone would begin a new period. */
+/** A new amount alone keeps the zone, the marks and the model: another zone would start a new period. */
 function withOwn({ every, budget }: Change, owner: BudgetOwner): Change {
   const own = ownBudget(owner, every)
   if (budget === null || own === undefined) return { every, budget }

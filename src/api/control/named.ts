@@ -6,13 +6,13 @@ import type { Store } from '../../store/store.ts'
 /** By id or by name. Throws a `StoreError` when it does not exist. */
 export async function accountNamed(store: Store, idOrName: string): Promise<AccountBalance> {
   const account = await store.findAccount(idOrName)
-  if (!account) throw new StoreError(`there is no account "${idOrName}" (an account is named by its id or its name)`)
+  if (!account) throw new StoreError(`the account "${idOrName}" does not exist; give its id or its name`)
   return account
 }
 
 /** Throws a `StoreError` when no key has this id. */
 export async function keyWith(store: Store, id: string): Promise<KeySummary> {
   const key = await store.findKey(id)
-  if (!key) throw new StoreError(`there is no key "${id}"`)
+  if (!key) throw new StoreError(`the key "${id}" does not exist`)
   return key
 }

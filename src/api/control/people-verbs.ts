@@ -1,4 +1,4 @@
-/** The verbs about people and operators' tokens; verbs.ts has the others and says what a verb is. */
+/** The verbs for people and operators' tokens. verbs.ts has the others and explains verbs. */
 
 import { StoreError } from '../../store/error.ts'
 import type { Page, PersonOfAccount } from '../../store/money/reports.ts'
@@ -10,13 +10,13 @@ import type { LinkView, PersonView, TokenView } from '../views.ts'
 import { type Arguments, VerbError } from './arguments.ts'
 import { resetFor } from './reset-link.ts'
 
-/** A link with its secret: the only time the secret is seen. */
+/** A link with its secret, which is shown only once. */
 export interface IssuedLink {
   readonly link: LinkView
   readonly token: string
 }
 
-/** What each of these verbs answers with. */
+/** The results of these verbs. */
 export interface PeopleVerbResults {
   'person.invite': IssuedLink
   'person.reset': IssuedLink
@@ -55,7 +55,9 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     const createdBy = args.name('actor')
     args.end()
     if (account !== undefined && (plan !== null || credit > 0n)) {
-      throw new VerbError('person.invite: "plan" and "credit" are for an account that is made, and "account" names one')
+      throw new VerbError(
+        'person.invite: "plan" and "credit" are for a new account, and "account" names an existing one',
+      )
     }
     refusePlan('person.invite', plans?.() ?? null, plan ?? undefined)
     const accountId = account === undefined ? null : await idOf(store, account)
@@ -84,7 +86,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
 
   async 'person.list'(store, args) {
     args.end()
-    return { people: (await everybody(store)).map(person => showPerson(person, person.account)) }
+    return { people: (await allPeople(store)).map(person => showPerson(person, person.account)) }
   },
 
   async 'person.links'(store, args) {
@@ -97,7 +99,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
     noteActor(args)
     args.end()
     const link = (await store.people.links()).find(each => each.id === id)
-    if (!link) throw new StoreError(`there is no link "${id}" that works (a link is named by its id)`)
+    if (!link) throw new StoreError(`a working link "${id}" does not exist; give its id`)
     await store.people.revokeLink(id)
     return { link: await showLink(store, link) }
   },
@@ -142,7 +144,7 @@ export const PEOPLE_VERBS: PeopleVerbs = {
   },
 }
 
-/** Who asks: the socket writes it into its log, and the store keeps nothing of it. */
+/** The caller, for the log of the socket. The store does not keep it. */
 function noteActor(args: Arguments): void {
   args.optional('actor', args.name)
 }
@@ -154,7 +156,7 @@ function roleOf(text: string): Role {
 
 async function idOf(store: Store, account: string): Promise<string> {
   const found = await store.findAccount(account)
-  if (!found) throw new StoreError(`there is no account "${account}" (an account is named by its id or its name)`)
+  if (!found) throw new StoreError(`the account "${account}" does not exist; give its id or its name`)
   return found.id
 }
 
@@ -164,7 +166,7 @@ async function shown(store: Store, person: Person): Promise<PersonView> {
 
 const PAGE = 1000
 
-async function everybody({ reports }: Store): Promise<readonly PersonOfAccount[]> {
+async function allPeople({ reports }: Store): Promise<readonly PersonOfAccount[]> {
   const people: PersonOfAccount[] = []
   let after: string | null = null
   do {
@@ -178,17 +180,17 @@ async function everybody({ reports }: Store): Promise<readonly PersonOfAccount[]
 /** By e-mail address or id. */
 async function personOf(store: Store, text: string): Promise<Person> {
   const found = (await store.people.findByEmail(text.toLowerCase())) ?? (await store.people.find(text))
-  if (!found) throw new StoreError(`there is nobody "${text}" (a person is named by the e-mail address or the id)`)
+  if (!found) throw new StoreError(`the person "${text}" does not exist; give the e-mail address or the id`)
   return found
 }
 
-/** Several tokens may have one name: then only the id says which. */
+/** Several tokens may have one name: then only the id identifies one. */
 function tokenCalled(idOrName: string, tokens: readonly OperatorToken[]): OperatorToken {
   const byId = tokens.find(({ id }) => id === idOrName)
   const byName = tokens.filter(({ name }) => name === idOrName)
   const token = byId ?? byName[0]
   if (token === undefined) {
-    throw new StoreError(`there is no operators' token "${idOrName}" (a token is named by its id or its name)`)
+    throw new StoreError(`the operators' token "${idOrName}" does not exist; give its id or its name`)
   }
   if (byId !== undefined || byName.length === 1) return token
   const ids = byName.map(({ id }) => id).join(', ')

@@ -1,6 +1,6 @@
 /**
- * The control socket: how a command reaches the gateway that owns the store. Plain HTTP and JSON over a unix socket
- * that only the gateway's own user may open (mode 0600, nothing listens on the network):
+ * The control socket, by which a command reaches the gateway that owns the store. Plain HTTP and JSON over a unix socket that only the
+ * gateway's user may open (mode 0600):
  *
  *     POST /v1/account.create   {"name":"acme","credit":"10"}   ->   {"result":{"account":{…}}}
  *                                                               ->   {"error":{"message":"…"}}
@@ -23,44 +23,44 @@ export { runVerb, VerbError } from './verbs.ts'
 /** The socket of a running gateway. */
 export interface Control {
   readonly path: string
-  /** Stops listening and removes the socket; calls under way are answered first. */
+  /** Stops listening and removes the socket, after the answers to open calls. */
   close(): Promise<void>
 }
 
 export interface ControlOptions extends RunningParts {
   readonly log?: Log
-  /** Verbs that this gateway does not do, each with the sentence that says why. */
+  /** Verbs that this gateway refuses, each with the reason. */
   readonly refused?: Readonly<Partial<Record<VerbName, string>>>
 }
 
-/** Nobody listens at a control socket: no gateway runs on this store. */
+/** No gateway runs on this store: the control socket has no listener. */
 export class NoGateway extends Error {
   override readonly name = 'NoGateway'
 }
 
-/** A call that could not be made or was not understood; its message is for people. */
+/** A failed call. Its message is for people. */
 export class ControlError extends Error {
   override readonly name = 'ControlError'
 }
 
 const LARGEST_CALL = 64 * 1024
 const MAX_CALL_MS = 60_000
-/** Arguments that say what a command is about. */
+/** Arguments that identify the subject of a command, for the log. */
 const ABOUT = ['account', 'key', 'person', 'email', 'token', 'exchange', 'name'] as const
 /** The kernel's limit is 108 bytes on Linux and 104 on macOS, with the final zero. */
 const MAX_PATH_LENGTH = 100
 
 /**
- * Where the gateway of a configuration listens for commands: beside its database (`tollgate.db` -> `tollgate.sock`, so
- * that two databases in one folder are two gateways). Where that is too long for a socket, or the store is no file: a
- * short name in a private folder of the temporary directory, made from the database's path or the configuration's.
+ * The path of the control socket: beside the database (`tollgate.db` -> `tollgate.sock`, so that two databases in a folder are two gateways).
+ * If that is too long, or the store is not a file: a short name in a private folder of the temporary directory. The name is
+ * made from the path of the database or the configuration.
  *
  * @param store `memory`, `sqlite:` with an absolute path, or an address in PostgreSQL
  * @param configFile the absolute path of gateway.yaml
  */
 export function controlPath(store: string, configFile: string): string {
   if (store.startsWith('sqlite:')) {
-    // One socket for all names of a database.
+    // The same socket for all names of a database file.
     const database = realPath(store.slice('sqlite:'.length))
     const beside = join(dirname(database), `${basename(database, '.db')}.sock`)
     if (Buffer.byteLength(beside) <= MAX_PATH_LENGTH) return beside
@@ -70,8 +70,8 @@ export function controlPath(store: string, configFile: string): string {
 }
 
 /**
- * Listens for commands on behalf of a store. A socket that a dead process left is replaced; one at which somebody
- * answers is not: that throws a `ControlError`. Each command is logged, with what it was about and never with a secret.
+ * Listens for commands. Replaces the socket of a dead process; throws a `ControlError` if a live one answers. Logs each command with its
+ * subject, without secrets.
  */
 export async function startControl(store: Store, path: string, options: ControlOptions = {}): Promise<Control> {
   if (dirname(path) === privateFolder()) makePrivateFolder()
@@ -83,7 +83,7 @@ export async function startControl(store: Store, path: string, options: ControlO
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    // The socket must never exist with a wider mode, not even until a chmod: so the mask. Binding happens in `listen`.
+    // The mask gives the socket its mode at once: a chmod would come too late. `listen` binds it.
     const mask = process.umask(0o177)
     try {
       server.listen(path, resolve)
@@ -99,8 +99,8 @@ export async function startControl(store: Store, path: string, options: ControlO
 }
 
 /**
- * Asks the running gateway to do a verb. Throws `NoGateway` when none listens, a `VerbError` with the gateway's sentence
- * when it refuses, and a `ControlError` when the call itself fails.
+ * Calls a verb of the running gateway. Throws `NoGateway` if none listens, a `VerbError` with the gateway's message if it refuses, and a
+ * `ControlError` if the call fails.
  */
 export async function callControl<Name extends VerbName>(
   path: string,
@@ -131,7 +131,7 @@ async function answer(
 ): Promise<void> {
   const { log, refused = {} } = options
   const send = (status: number, body: object): void => {
-    // A caller that has left gets no answer; what it asked for is done all the same.
+    // The work is done even if the caller has disconnected.
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
   }
   const verb = incoming.url?.startsWith('/v1/') ? incoming.url.slice('/v1/'.length) : ''
@@ -156,7 +156,7 @@ async function answer(
     else log?.error({ verb, about, error: message }, 'operator command failed')
     const isSentence = isMistake || isRefusal(error)
     send(isMistake ? 400 : 500, {
-      error: { message: isSentence ? message : `the gateway could not do it: ${message}` },
+      error: { message: isSentence ? message : `the gateway failed: ${message}` },
     })
   }
 }
@@ -207,8 +207,10 @@ function callFailed(path: string, error: NodeJS.ErrnoException): Error {
     )
   }
   if (error.syscall === 'connect') return new NoGateway(`no gateway listens at ${path} (${error.code})`)
-  // The gateway went away in mid-call: it may have done the verb, and the caller should look before trying again.
-  return new ControlError(`the gateway at ${path} broke off the call (${error.message}): see whether it was done`)
+  // The gateway stopped during the call: the verb may be done, so the caller should check before a retry.
+  return new ControlError(
+    `the gateway at ${path} closed the connection during the call (${error.message}): check whether it was done`,
+  )
 }
 
 function somebodyListens(path: string): Promise<boolean> {
@@ -222,7 +224,7 @@ function somebodyListens(path: string): Promise<boolean> {
   })
 }
 
-/** The temporary directory is everybody's: a folder of our own keeps others from answering in the gateway's place. */
+/** All users can write the temporary directory: a private folder keeps others from answering as the gateway. */
 function privateFolder(): string {
   return join(tmpdir(), `tollgate-${process.getuid?.() ?? 'user'}`)
 }

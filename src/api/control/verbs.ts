@@ -1,6 +1,6 @@
 /**
- * What an operator can do to accounts, keys and the ledger, and ask of what happened: one table of verbs, used by the control socket of a running
- * gateway and by a command that opens the store itself, so that both take the same arguments and answer the same.
+ * The verbs of operators for accounts, keys and the ledger. The control socket of a running gateway and commands that open the store
+ * themselves use this table, so both have the same arguments and results.
  *
  * Arguments and results are JSON: money is a string in dollars with 9 decimals, times are ISO 8601 in UTC.
  */
@@ -20,20 +20,20 @@ import { BUDGET_VERBS, type BudgetVerbResults, PAGE_SIZE, type PlanBudgets, read
 import { accountNamed, keyWith } from './named.ts'
 import { PEOPLE_VERBS, type PeopleVerbResults, refusePlan } from './people-verbs.ts'
 
-/** In one answer. */
+/** The maximum number in one answer. */
 const MOST_ALERTS = 50
 
 export type { AccountView }
 export { VerbError }
 
-/** A key as the commands show it: with the name of its account, and without what depends on the time. */
+/** A key for commands: with the name of its account, without parts that depend on the time. */
 export interface KeyView extends Omit<KeyNow, 'state'> {
   readonly account: string
-  /** Those of its own; `key.budget` says what is left of them. */
+  /** Its own budgets; `key.budget` has their rest. */
   readonly budgets: readonly { readonly every: string; readonly amount: string }[]
 }
 
-/** A key with its secret: the only time the secret is seen. */
+/** A key with its secret, which is shown only once. */
 export interface IssuedKeyView {
   readonly key: KeyView
   readonly token: string
@@ -46,7 +46,7 @@ export interface VerifyView {
   readonly violations: VerifyReport['violations']
 }
 
-/** What each verb answers with. */
+/** The results of the verbs. */
 export interface VerbResults extends PeopleVerbResults, BudgetVerbResults {
   'account.create': { readonly account: AccountView }
   'account.credit': { readonly granted: boolean; readonly reference: string; readonly account: AccountView }
@@ -73,17 +73,17 @@ export interface VerbResults extends PeopleVerbResults, BudgetVerbResults {
   'model.list': ModelNames
 }
 
-/** What a key may be limited to: models of the catalog and of raw routes, and by which other names they are known. */
+/** The models that a key may list: those of the catalog and of raw routes, with their aliases. */
 export interface ModelNames {
   readonly models: readonly string[]
   readonly aliases: Readonly<Record<string, string>>
 }
 
-/** What a running gateway knows beyond its store. */
+/** The parts of a running gateway that verbs need beside the store. */
 export interface RunningParts extends PlanBudgets {
   readonly past?: RecentTrails
   models?(): ModelNames
-  /** Also of a command that uses the store itself: the plans that gateway.yaml declares. */
+  /** The plans of gateway.yaml; also for a command that opens the store itself. */
   plans?(): PlanNames | null
 }
 
@@ -98,8 +98,8 @@ type Verbs = {
 }
 
 /**
- * What a gateway with a database does not do for others: reading a whole ledger takes seconds, in which no stream would
- * go on. The command reads the database itself.
+ * Verbs that a gateway with a database refuses: reading a whole ledger takes seconds, during which all streams would stop. The command reads
+ * the database itself.
  */
 export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> = {
   'ledger.verify':
@@ -107,7 +107,7 @@ export const REFUSED_WITH_DATABASE: Readonly<Partial<Record<VerbName, string>>> 
     'which reads it beside the gateway',
 }
 
-// Each verb reads all its arguments before it touches the store: a mistake in the last one must not leave half a change.
+// Each verb reads all arguments before it changes the store: a mistake in the last one must not leave half a change.
 const VERBS: Verbs = {
   async 'account.create'(store, args, { plans }) {
     const name = args.name('name')
@@ -118,7 +118,7 @@ const VERBS: Verbs = {
     refusePlan('account.create', plans?.() ?? null, plan)
     const account = await store.createAccount(plan === undefined ? { name } : { name, plan })
     if (credit !== undefined) {
-      // The account is new, so its first credit can have only this reference.
+      // The account is new, so its reference is unique.
       await giveFirstCredit(store, { account: account.id, amount: credit, reference: `create:${account.id}`, actor })
     }
     return { account: showAccount(await accountNamed(store, account.id)) }
@@ -132,7 +132,7 @@ const VERBS: Verbs = {
     const note = args.optional('note', args.name)
     args.end()
     if (amount < 0n && note === undefined)
-      throw new VerbError('account.credit: "note" is missing; to take credit, it must say why')
+      throw new VerbError('account.credit: "note" is missing; to take credit, give the reason')
     const grant = { account: (await accountNamed(store, account)).id, amount, reference, actor }
     const result = await store.credit(note === undefined ? grant : { ...grant, note })
     return { granted: result.granted, reference, account: showAccount(result.balance) }
@@ -194,7 +194,7 @@ const VERBS: Verbs = {
     const spendingCap = args.nullable('spending_cap', args.money)
     args.end()
     if (name === undefined && models === undefined && expiresAt === undefined && spendingCap === undefined) {
-      throw new VerbError('key.update: it needs one of "name", "models", "expires_at" and "spending_cap"')
+      throw new VerbError('key.update: needs "name", "models", "expires_at" or "spending_cap"')
     }
     await store.changeKey({ id, name, models, expiresAt, spendingCap })
     return { key: await keyOf(store, id) }
@@ -240,14 +240,13 @@ const VERBS: Verbs = {
 
   'shadow.show'(_store, args, { past }) {
     args.end()
-    if (!past)
-      throw new VerbError('no gateway runs, and what steps in shadow would have done is kept in its memory only')
+    if (!past) throw new VerbError('no gateway runs, and verdicts of steps in shadow mode are only in its memory')
     return past.shadow()
   },
 
   'model.list'(_store, args, { models }) {
     args.end()
-    if (!models) throw new VerbError('no gateway runs, and the models are those of its configuration')
+    if (!models) throw new VerbError('no gateway runs, whose configuration has the models')
     return models()
   },
 
@@ -261,8 +260,8 @@ export function isVerb(name: string): name is VerbName {
 }
 
 /**
- * Does one verb. Arguments come as JSON: a `VerbError` says which one is wrong and why; a `StoreError` is the store's
- * own sentence (no such account, a name that is taken). @param running what only a gateway that runs can tell
+ * Runs a verb with JSON arguments. Throws a `VerbError` for a wrong argument, and a `StoreError` of the store (no such account, a name in
+ * use). @param running the parts of a running gateway
  */
 export async function runVerb<Name extends VerbName>(
   store: Store,
@@ -288,7 +287,7 @@ async function keyOf(store: Store, id: string): Promise<KeyView> {
 
 function keyView(key: KeySummary, account: string): KeyView {
   const shown = showKeyAsKept(key)
-  // As the commands have always written them: the oldest secret first.
+  // The oldest secret first, as in earlier versions of the commands.
   const budgets = (key.budgets ?? []).map(({ every, amount }) => ({ every, amount: formatMoney(amount) }))
   return { ...shown, account, secrets: shown.secrets.toReversed(), budgets }
 }

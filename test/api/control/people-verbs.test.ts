@@ -37,8 +37,8 @@ describe('what is refused changes nothing', () => {
     ['person.invite', { ...INVITATION, expires_at: undefined }, '"expires_at" is missing'],
     ['person.invite', { ...INVITATION, actor: undefined }, '"actor" is missing'],
     ['person.invite', { ...INVITATION, credit: '-1' }, '"credit" is wrong'],
-    ['person.invite', { ...INVITATION, account: 'acme', plan: 'gold' }, '"plan" and "credit" are for an account that'],
-    ['person.invite', { ...INVITATION, account: 'acme', credit: '1' }, '"plan" and "credit" are for an account that'],
+    ['person.invite', { ...INVITATION, account: 'acme', plan: 'gold' }, '"plan" and "credit" are for a new account'],
+    ['person.invite', { ...INVITATION, account: 'acme', credit: '1' }, '"plan" and "credit" are for a new account'],
     ['person.invite', { ...INVITATION, person: 'per_1' }, '"person" is not an argument'],
     ['person.reset', { expires_at: TOMORROW, actor: 'me' }, '"person" is missing'],
     ['person.list', { search: 'a' }, '"search" is not an argument'],
@@ -55,23 +55,19 @@ describe('what is refused changes nothing', () => {
   })
 
   test.each<[VerbName, Record<string, unknown>, string]>([
-    ['person.invite', { ...INVITATION, account: 'nobody' }, 'there is no account "nobody"'],
+    ['person.invite', { ...INVITATION, account: 'nobody' }, 'the account "nobody" does not exist'],
     ['person.invite', { ...INVITATION, expires_at: '2001-01-01T00:00:00Z' }, 'not a time to come'],
     ['person.invite', { ...INVITATION, email: 'ada' }, 'not an e-mail address'],
     [
       'person.reset',
       { person: 'bo@example.com', expires_at: TOMORROW, actor: 'me' },
-      'there is nobody "bo@example.com"',
+      'the person "bo@example.com" does not exist',
     ],
-    ['person.role', { person: 'bo@example.com', role: 'operator' }, 'there is nobody "bo@example.com"'],
+    ['person.role', { person: 'bo@example.com', role: 'operator' }, 'the person "bo@example.com" does not exist'],
     ['person.role', { person: 'ada@example.com', role: 'member' }, 'is the only operator'],
-    ['person.remove', { person: 'per_x' }, 'there is nobody "per_x"'],
+    ['person.remove', { person: 'per_x' }, 'the person "per_x" does not exist'],
     ['person.remove', { person: 'ada@example.com' }, 'is the only operator'],
-    [
-      'token.revoke',
-      { token: 'tok_x' },
-      'there is no operators\' token "tok_x" (a token is named by its id or its name)',
-    ],
+    ['token.revoke', { token: 'tok_x' }, 'the operators\' token "tok_x" does not exist; give its id or its name'],
   ])('%s %j: %s', async (verb, args, sentence) => {
     await somebody('ada@example.com', 'operator')
     const call = runVerb(store, verb, args)
@@ -168,7 +164,7 @@ test('a token is revoked by its name where only one has it; several are told apa
   const [first, second, third] = [await make('ci'), await make('ci'), await make('payments')]
   const revoke = async (token: string) => (await runVerb(store, 'token.revoke', { token, actor: 'cli:me' })).token.id
   expect(await revoke('payments')).toBe(third)
-  await expect(revoke('payments')).rejects.toThrow('there is no operators\' token "payments"')
+  await expect(revoke('payments')).rejects.toThrow('the operators\' token "payments" does not exist')
   await expect(revoke('ci')).rejects.toThrow(
     `2 operators' tokens have the name "ci": revoke one by its id: ${second}, ${first}`,
   )
@@ -201,7 +197,7 @@ test('the plan of an account, and what a key has spent of what it may', async ()
   const { account } = await runVerb(store, 'account.create', { name: 'acme', credit: '1' })
   expect((await runVerb(store, 'account.plan', { account: 'acme', plan: 'gold' })).account.plan).toBe('gold')
   await expect(runVerb(store, 'account.plan', { account: 'nobody', plan: 'gold' })).rejects.toThrow(
-    'no account "nobody"',
+    'the account "nobody" does not exist',
   )
   const { key } = await runVerb(store, 'key.create', { account: 'acme', name: 'k', spending_cap: '0.5' })
   expect(key).toMatchObject({

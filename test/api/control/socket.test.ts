@@ -56,7 +56,7 @@ describe('when nobody can answer', () => {
     const server = await listen(path, socket => socket.once('data', () => socket.destroy()))
     const call = callControl(path, 'account.create', { name: 'acme' })
     await expect(call).rejects.toThrow(ControlError)
-    await expect(call).rejects.toThrow('see whether it was done')
+    await expect(call).rejects.toThrow('check whether it was done')
     server.close()
   })
 
