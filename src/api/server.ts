@@ -270,7 +270,7 @@ async function inWords<Result>(work: () => Promise<Result> | Result): Promise<Re
 const UNAVAILABLE: Readonly<Record<Written, string>> = {
   not_written: 'The store could not be written. Nothing was changed; try again.',
   unknown: 'The store could not say whether it has written this. Look before you try again.',
-  not_read: 'The store could not be read. If you asked for a change, look whether it was made before you try again.',
+  not_read: 'The store could not be read. If you asked for a change, check whether it was made before you try again.',
 }
 
 function asRefusal(error: unknown): Refusal | null {

@@ -81,7 +81,7 @@ test('a change that is written and cannot be read any more is not said to be non
       Object.assign(rig.store, { findKey: unread })
     },
   })
-  await expectSaid(alice.patch(`/api/keys/${key.id}`, { name: 'b' }), /could not be read.*look whether it was made/)
+  await expectSaid(alice.patch(`/api/keys/${key.id}`, { name: 'b' }), /could not be read.*check whether it was made/)
 })
 
 test('a password that cannot be hashed better signs in all the same', async () => {

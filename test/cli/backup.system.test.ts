@@ -76,12 +76,7 @@ describe('a sentence for', () => {
       ['restore', 'there.db'],
       /^error: there\.db is not a whole backup: it was not written by `tollgate backup`, or/,
     ],
-    [
-      'a secret that is not there',
-      { secret: undefined },
-      ['restore', 'there.db'],
-      /^error: The secret under which the keys/,
-    ],
+    ['a secret that is not there', { secret: undefined }, ['restore', 'there.db'], /^error: The secret of the keys/],
     [
       'a secret that is not known here',
       { secret: '${NOWHERE}' },

@@ -125,8 +125,11 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     [['role', 'cy@example.com', 'operator'], 'there is nobody "cy@example.com"'],
     [['remove', 'per_x'], 'there is nobody "per_x"'],
     [['revoke-link', 'lnk_x'], 'there is no link "lnk_x" that works'],
-    [['role', 'ada@example.com', 'member'], 'ada@example.com is the only operator. Make somebody else one first.'],
-    [['remove', 'ada@example.com'], 'ada@example.com is the only operator. Make somebody else one first.'],
+    [
+      ['role', 'ada@example.com', 'member'],
+      'ada@example.com is the only operator. Make another person an operator first.',
+    ],
+    [['remove', 'ada@example.com'], 'ada@example.com is the only operator. Make another person an operator first.'],
   ])('%j is refused', async (line, sentence) => {
     await adaAndBo()
     const { code, out, err } = await place.tollgate(['person', ...line])

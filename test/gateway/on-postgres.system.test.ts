@@ -201,9 +201,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     await gateway.stop()
     const secret = join(dirname(gateway.config), '.tollgate', 'secret')
     renameSync(secret, `${secret}.moved`)
-    expect((await tollgate(['account', 'list'], gateway)).stderr).toMatch(
-      /The secret under which the keys of .* is missing/,
-    )
+    expect((await tollgate(['account', 'list'], gateway)).stderr).toMatch(/The secret of the keys in .* is missing/)
     renameSync(`${secret}.moved`, secret)
     const listed = await tollgate(['account', 'list'], gateway)
     expect(listed.stdout).toContain('alice')

@@ -165,7 +165,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
     expect(code).toBe(1)
     expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
       expect.stringMatching(
-        /^gateway\.yaml:\d+:\d+: secret: This is not the secret .*: `secret:` of gateway\.yaml\. Restore the one that was in use/,
+        /^gateway\.yaml:\d+:\d+: secret: The keys of .* were made with another secret than `secret:` of gateway\.yaml\. Restore the secret that was used/,
       ),
     ])
     expect(said).not.toContain('hunter2')

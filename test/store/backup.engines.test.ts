@@ -273,7 +273,7 @@ describe('a restore is refused', () => {
     }
     await refused(/^There is a store at .*tollgate\.db already\. With --replace /)
     const wrong = { secret: 'another secret, as long as it has to be', replace: true }
-    await refused(/^This is not the secret under which the keys of .*\/tollgate\.db were made: the file /, wrong)
+    await refused(/^The keys of .*\/tollgate\.db were made with another secret than the file /, wrong)
     const lock = await takeLock(store.path, clock, 'serve')
     await expect(restore(file, store.path, { replace: true })).rejects.toThrow(/is in use by process \d+/)
     lock.release()
@@ -287,7 +287,7 @@ describe('a restore is refused', () => {
     const lock = await takeLock(place, clock, 'serve')
     onTestFinished(lock.release)
     const wrong = { secret: 'another secret, as long as it has to be' }
-    await expect(restore(file, place, wrong)).rejects.toThrow(/^This is not the secret under which the keys of/)
+    await expect(restore(file, place, wrong)).rejects.toThrow(/^The keys of .* were made with another secret/)
     await expect(restore(file, place)).rejects.toThrow(/is in use by process/)
     flip(file, 5000)
     await expect(restore(file, place)).rejects.toThrow(/is not a whole backup/)

@@ -165,7 +165,7 @@ onEveryEngine(() => {
     const { accountId } = await prepared(store)
     const after = Buffer.from(JSON.stringify(cursor)).toString('base64url')
     const page = () => store.reads.listBudgetUses(accountId, store.clock.ms, { limit: 1, after })
-    expect(page).toThrow('take `next` of a page as it is')
+    expect(page).toThrow('Use `next` of a page unchanged')
   })
 
   test('a limit that has changed counts for the next hold', async () => {

@@ -76,7 +76,7 @@ onEveryEngine(engine => {
       clock: testClock(facts.at),
       secret: 'another secret than its own, of this length',
     })
-    await expect(opening).rejects.toThrow(/^This is not the secret under which the keys of .* were made/)
+    await expect(opening).rejects.toThrow(/^The keys of .* were made with another secret/)
     const database = open(engine, path)
     expect(database.prepare('SELECT count(DISTINCT id) AS n FROM event WHERE kind = 1').get()).toEqual({ n: 10 })
     database.close()

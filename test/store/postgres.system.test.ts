@@ -203,7 +203,7 @@ onPostgres(() => {
       const { url } = await testDatabase()
       await (await open(url)).close()
       await expect(open(url, 'another secret of more than 32 characters')).rejects.toThrow(
-        `This is not the secret under which the keys of ${placeOf(url)} were made: the file /x/secret. Restore`,
+        `The keys of ${placeOf(url)} were made with another secret than the file /x/secret. Restore`,
       )
     })
   })
@@ -258,7 +258,9 @@ onPostgres(() => {
           /^SELECT value FROM meta/.test(sql) ? first.prepare('SELECT 1 WHERE 1 = 2') : first.prepare(sql),
       }
       expect(() => checkSecret(late, found)).not.toThrow()
-      expect(() => checkSecret(first, { ...found, secret: `${SECRET}, another` })).toThrow('This is not the secret')
+      expect(() => checkSecret(first, { ...found, secret: `${SECRET}, another` })).toThrow(
+        'were made with another secret',
+      )
     })
 
     test.each([

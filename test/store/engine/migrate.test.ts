@@ -125,7 +125,7 @@ describe('a store of an earlier version', () => {
     expect(found).toEqual([ids[0], ids[1], ids[0], ids[2], ids[2]])
     await expect(
       people.create({ email: 'strasse@example.com', password, role: 'member', membership: { accountId: 'acc_x' } }),
-    ).rejects.toThrow('There is already somebody with the address')
+    ).rejects.toThrow('is taken by another person')
   })
 
   test('gets its usage and the totals of its keys from its events', async () => {

@@ -279,7 +279,7 @@ onPostgres(() => {
     await expect(two.findKey(key.id)).rejects.toMatchObject({
       name: 'StoreUnavailable',
       written: 'not_read',
-      message: expect.stringMatching(/^The store could not be read: .*If this was a change, look whether it was made/),
+      message: expect.stringMatching(/^The store could not be read: .*If this was a change, check whether it was made/),
     })
   })
 

@@ -54,7 +54,7 @@ describe('a thread that dies', () => {
       expect(reason).toMatchObject({
         written: 'unknown',
         message:
-          'The store could not be written: the thread that writes has ended (it ended with code 7). It may have been written all the same.',
+          'The store could not be written: the thread that writes has ended (it ended with code 7). It may still have been written.',
       })
     }
     expect(store.reads.findAccount('alice')?.held).toBe(heldOnDisk)

@@ -62,9 +62,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     expect(store.unwritten()).toMatchObject({ spooled: 0, waiting: 0 })
     expect(balance()).toEqual({ posted: 1000n - 122n, held: 100n })
     expect(store.problem()).toBeNull()
-    expect(lines).toMatchObject([
-      { level: 'warn', message: 'settles that had to wait are written', fields: { settles: 3 } },
-    ])
+    expect(lines).toMatchObject([{ level: 'warn', message: 'delayed settles were written', fields: { settles: 3 } }])
     expect(store.reads.verify().violations).toEqual([])
   })
 
@@ -127,7 +125,11 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     expect(lines).toEqual([
       { level: 'error', message: expect.stringMatching(/^a settle is lost/), fields: lost },
       // The next start gives it back without knowing of it.
-      { level: 'warn', message: 'a hold in doubt stays until the next start', fields: { exchange: 'req_2' } },
+      {
+        level: 'warn',
+        message: 'a hold that may exist stays open until the next start',
+        fields: { exchange: 'req_2' },
+      },
     ])
     at.allowSpool()
     const next = await testStore({ path: store.path })
@@ -224,7 +226,7 @@ test('a disk that takes too long is a problem, until it has answered', async () 
   const { store, faults } = await rig({ writes: 'thread' })
   faults.delayMs = 3000
   await store.look()
-  expect(store.problem()).toBe('the ledger takes too long to be written')
+  expect(store.problem()).toBe('writes to the ledger take too long')
   faults.delayMs = 0
   await until(() => expect(store.problem()).toBeNull())
 })
@@ -237,12 +239,12 @@ test('a spool whose space cannot be reserved is a problem, told once, until it c
     store.clock.ms += 1000
     await store.look()
   }
-  expect(store.problem()).toBe('the disk has no room for settles that cannot be written')
-  expect(lines).toMatchObject([{ level: 'error', message: 'the space of the spool cannot be reserved' }])
+  expect(store.problem()).toBe('the disk has no space for the spool')
+  expect(lines).toMatchObject([{ level: 'error', message: 'the space for the spool cannot be reserved' }])
   at.allowSpool()
   store.clock.ms += 1000
   await store.look()
   expect(store.problem()).toBeNull()
   expect(statSync(`${store.path}.spool`).size).toBe(20_480)
-  expect(lines.at(-1)).toMatchObject({ level: 'warn', message: 'the space of the spool is reserved again' })
+  expect(lines.at(-1)).toMatchObject({ level: 'warn', message: 'the space for the spool is reserved again' })
 })

@@ -68,7 +68,7 @@ onEveryEngine(engine => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
-      await expect(store.recover()).rejects.toThrow(/recover\(\) is for the start/)
+      await expect(store.recover()).rejects.toThrow(/recover\(\) was called after a hold/)
       expect(store.reads.findAccount('alice')?.held).toBe(100n)
     })
 
