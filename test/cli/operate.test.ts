@@ -244,7 +244,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
       const more = ['account', 'credit', 'acme', '--note', 'more', ...amount]
       const { code, err } = await place.tollgate(more)
       expect(code).toBe(1)
-      expect(err).toMatch(/At most \$3\.0+ can be taken/)
+      expect(err).toMatch(/Take at most \$3\.0+/)
       expect(await place.json('account.show', 'acme')).toMatchObject({ account: { posted: '3.000000000' } })
     },
   )

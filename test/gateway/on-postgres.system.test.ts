@@ -147,12 +147,12 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     [
       'serve',
       `SELECT pg_advisory_lock(${0x544f_4c4c_4741_5445n + 1n})`,
-      /Waiting for process PID of the server \(psql\), which migrates the database\./,
+      /Waiting for process PID of the server \(psql\), which is migrating the database\./,
     ],
     [
       'account list',
       'BEGIN; LOCK TABLE replica',
-      /^Migration 002-replica-views\.sql waits for a table\. The oldest transaction is of process PID of the server \(psql\)\.$/m,
+      /^Migration 002-replica-views\.sql waits for a table\. The oldest transaction belongs to process PID of the server \(psql\)\.$/m,
     ],
   ])(
     '%s says who keeps it from migrating the database, and goes on afterwards',

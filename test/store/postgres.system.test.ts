@@ -179,7 +179,7 @@ onPostgres(() => {
           /^The store postgres:\/\/u@127\.0\.0\.1:1\/db cannot be reached: .*Start the/,
         ],
         [`postgres://${LOCKED.user}:hunter2@${at}/postgres`, /refuses the user or the password: .*Correct `store`\.$/],
-        [`postgres://postgres:hunter2@${at}/nowhere`, /is not there: .*Create it: createdb/],
+        [`postgres://postgres:hunter2@${at}/nowhere`, /does not exist: .*Create it: createdb/],
         [`postgres://nobody:hunter2@${at}/postgres`, /refuses the user or the password/],
       ] as const) {
         const opening = open(url)
@@ -272,12 +272,12 @@ onPostgres(() => {
       [
         'with another file',
         "UPDATE tollgate_schema SET file = '001-other.sql' WHERE version = 1",
-        /migration 1 was 001-other\.sql; here .* 001-store\.sql\. Restore/,
+        /has 001-other\.sql as migration 1; this version expects 001-store\.sql .* Restore/,
       ],
       [
         'with a gap',
         'UPDATE tollgate_schema SET version = 0 WHERE version = 1',
-        /migration 0 was 001-store\.sql; here migration 1/,
+        /has 001-store\.sql as migration 0; .* as migration 1/,
       ],
     ])('%s is refused', async (_what, sql, message) => {
       const { url, run } = await testDatabase()
@@ -301,7 +301,7 @@ onPostgres(() => {
       const database = openPostgres(url)
       onTestFinished(() => database.close())
       expect(() => migratePostgres(database, { folder: dir })).toThrow(
-        /^Migration 002-two\.sql failed, and nothing of it was kept: .*nonsense/,
+        /^Migration 002-two\.sql failed and was rolled back: .*nonsense/,
       )
       expect(database.prepare("SELECT to_regclass('two') AS two, to_regclass('one') AS one").get()).toEqual({
         one: 'one',

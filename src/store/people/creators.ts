@@ -23,7 +23,7 @@ export function createMakers(database: Database, clock: Clock): Makers {
         throw forbidden('Only operators may do this, and you are not an operator any more.')
       }
       if (maker.startsWith(TOKEN_PREFIX) && token.get(maker, clock.now()) === undefined) {
-        throw forbidden("Your operators' token was revoked or has expired. Use a valid one.")
+        throw forbidden("Only operators may do this, and your operators' token was revoked or has expired.")
       }
     },
   }

@@ -44,7 +44,7 @@ onEveryEngine(engine => {
       ['what is no JSON', { trail: 1n as unknown as [] }, /BigInt/],
       engine === 'sqlite'
         ? ['what fits no column', { code: 1.5 as never, source: {} as never }, /cannot be bound/]
-        : ['what fits no column', { code: 'a\0b' as never }, /is not a text that PostgreSQL can keep/],
+        : ['what fits no column', { code: 'a\0b' as never }, /cannot be stored in PostgreSQL/],
     ])('%s: told as it is, and not taken for a failure of the disk', async (_what, change, message) => {
       const store = await testStore({ writes })
       const accountId = await fund(store, 1000n)

@@ -225,7 +225,7 @@ describe('migrations', () => {
       '002-broken.sql': 'CREATE TABLE b (x INTEGER) STRICT; INSERT INTO nowhere VALUES (1);',
     })
     expect(() => migrate(database, { folder: dir })).toThrow(
-      'Migration 002-broken.sql failed, and nothing of it was kept: no such table: nowhere.',
+      'Migration 002-broken.sql failed and was rolled back: no such table: nowhere.',
     )
     expect(version(database)).toBe(1)
     expect(database.prepare('SELECT name FROM sqlite_schema').all()).toMatchObject([{ name: 'a' }])
@@ -292,7 +292,7 @@ describe('migrations', () => {
       database.exec("UPDATE sqlite_schema SET sql = replace(sql, 'amount >= 0', 'amount>=0') WHERE name = 'event'"),
     )
     const was = text()
-    expect(() => migrate(database)).toThrow(/Migration 011-money\.sql failed, and nothing of it was kept/)
+    expect(() => migrate(database)).toThrow(/Migration 011-money\.sql failed and was rolled back/)
     expect([text(), version(database)]).toEqual([was, 10])
     expect(() => database.exec("UPDATE sqlite_schema SET sql = ''")).toThrow(/may not be modified/)
   })

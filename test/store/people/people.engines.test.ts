@@ -60,7 +60,7 @@ onEveryEngine(() => {
       ['two at signs', { email: 'a@b@c' }, 'invalid', /is not an e-mail/],
       ['an address of 201 characters', { email: `${'x'.repeat(198)}@ab` }, 'invalid', /at most 200/],
       ['a password as it is', { password: 'correct horse' }, 'invalid', /^person: the password is not a hash/],
-      ['another role', { role: 'owner' }, 'invalid', /the role "owner" is neither/],
+      ['another role', { role: 'owner' }, 'invalid', /the role "owner" is unknown/],
       [
         'an account that is not there',
         { membership: { accountId: 'acc_x' } },
@@ -156,7 +156,7 @@ onEveryEngine(() => {
       const join = (email: string) => store.people.join(token, { email, password: HASH })
       await refused(join('eve@x.org'), 'invalid', /not for the address eve@x\.org/)
       const open = await store.people.createLink(invitation(store))
-      await refused(store.people.join(open.token, person()), 'conflict', /already somebody/)
+      await refused(store.people.join(open.token, person()), 'conflict', /is taken by another person/)
       expect(await join('BOB@x.org')).toMatchObject({ email: 'bob@x.org' })
       expect(await store.people.join(open.token, person({ email: 'c@x.org' }))).toMatchObject({ role: 'member' })
     })
