@@ -66,7 +66,7 @@ describe('a sentence for', () => {
       'a file that is there',
       {},
       ['backup', 'there.db'],
-      /^error: There is something at .*there\.db already\. Name another/,
+      /^error: .*there\.db exists already\. Name another/,
     ],
     ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: there is no such file\.$/m],
     ['a folder', {}, ['restore', '.'], /^error: \. cannot be read: it is not a regular file\.$/m],
@@ -74,7 +74,7 @@ describe('a sentence for', () => {
       'a file that is no backup',
       {},
       ['restore', 'there.db'],
-      /^error: there\.db is not a whole backup: it was not written by `tollgate backup`, or/,
+      /^error: there\.db is not a complete backup: it was not written by `tollgate backup`, or/,
     ],
     ['a secret that is not there', { secret: undefined }, ['restore', 'there.db'], /^error: The secret of the keys/],
     [

@@ -104,7 +104,7 @@ describe('a backup is refused', () => {
         writeFileSync(file, 'x')
         return { file }
       },
-      /^There is something at .*there\.db already\./,
+      /there\.db exists already\./,
     ],
     [
       'of no store',
@@ -142,13 +142,13 @@ describe('a backup is refused', () => {
     [
       'of a store that is not sound',
       async () => ({ store: `sqlite:${await changed('UPDATE balance SET posted = posted + 1')}` }),
-      /^The store is not sound, and no backup was made: acc_.* Run: tollgate ledger verify$/,
+      /^The store is not sound, so no backup was made: acc_.* Run: tollgate ledger verify$/,
     ],
     ['into a file', () => ({ file: join(import.meta.filename, 'x.db') }), /ENOTDIR|EEXIST/],
     [
       'into a folder that is not there: a disk may not be mounted',
       () => ({ file: join(folder(), 'nas/x.db') }),
-      /^There is no folder \/.*\/nas to write the backup to\. Make it first: mkdir -p \/.*\/nas$/,
+      /^The folder \/.*\/nas of the backup does not exist\. Make it first: mkdir -p \/.*\/nas$/,
     ],
     [
       'of a server that is not there',
@@ -192,20 +192,20 @@ describe('a restore is refused', () => {
     [
       'a bit of the database',
       file => flip(file, 5000),
-      /tollgate\.db is not a whole backup: its digest is another one\./,
+      /tollgate\.db is not a complete backup: its digest does not match\./,
     ],
-    ['a bit of the digest', file => flip(file, -10), /is not a whole backup: its (digest|last line)/],
-    ['its time', swap('"at":"2', '"at":"1'), /is not a whole backup: its digest/],
-    ['a page', file => writeFileSync(file, readFileSync(file).subarray(4096)), /is not a whole backup: its digest/],
-    ['the last byte', cut(1), /is not a whole backup: its last line is not whole/],
-    ['the end', cut(10_000), /is not a whole backup: it was not written by `tollgate backup`, or is cut off/],
-    ['all of it', file => truncateSync(file, 0), /is not a whole backup: it was not written by `tollgate backup`/],
+    ['a bit of the digest', file => flip(file, -10), /is not a complete backup: its (digest|last line)/],
+    ['its time', swap('"at":"2', '"at":"1'), /is not a complete backup: its digest/],
+    ['a page', file => writeFileSync(file, readFileSync(file).subarray(4096)), /is not a complete backup: its digest/],
+    ['the last byte', cut(1), /is not a complete backup: its last line is incomplete/],
+    ['the end', cut(10_000), /is not a complete backup: it was not written by `tollgate backup`, or it is truncated/],
+    ['all of it', file => truncateSync(file, 0), /is not a complete backup: it was not written by `tollgate backup`/],
     ['everything but the last line', file => writeFileSync(file, readFileSync(file).subarray(-157)), /is not a whole/],
-    ['something behind it', file => writeFileSync(file, 'x', { flag: 'a' }), /is not a whole backup: its last line/],
+    ['something behind it', file => writeFileSync(file, 'x', { flag: 'a' }), /is not a complete backup: its last line/],
     [
       'a newer format',
       swap('"format":1,"tollgate":"9.8.7"', '"format":2,"tollgate":"9.8.7"'),
-      /was made by Tollgate 9\.8\.7 in format 2, and this version reads formats up to 1\./,
+      /was made by Tollgate 9\.8\.7 in format 2; this version reads formats up to 1\./,
     ],
   ]
 
@@ -230,7 +230,7 @@ describe('a restore is refused', () => {
         bytes[at]! ^= bit
         writeFileSync(file, bytes)
         bytes[at]! ^= bit
-        await expect(unseal(file, copy), `byte ${at}`).rejects.toThrow(/is not a whole backup|in format [359],/)
+        await expect(unseal(file, copy), `byte ${at}`).rejects.toThrow(/is not a complete backup|in format [359],/)
       }
     }
   })
@@ -252,7 +252,7 @@ describe('a restore is refused', () => {
     const place = folder()
     for (let at = 0; at < size; at += Math.ceil(size / 50)) {
       flip(file, at)
-      await expect(restore(file, join(place, 'tollgate.db')), `byte ${at}`).rejects.toThrow(/is not a whole backup/)
+      await expect(restore(file, join(place, 'tollgate.db')), `byte ${at}`).rejects.toThrow(/is not a complete backup/)
       flip(file, at)
     }
     expect(readdirSync(place)).toEqual([])
@@ -271,7 +271,7 @@ describe('a restore is refused', () => {
       const { 'tollgate.db.lock': _, ...after } = contentsOf(place)
       expect(after).toEqual(before)
     }
-    await refused(/^There is a store at .*tollgate\.db already\. With --replace /)
+    await refused(/^There is a store at .*tollgate\.db already\. Use --replace /)
     const wrong = { secret: 'another secret, as long as it has to be', replace: true }
     await refused(/^The keys of .*\/tollgate\.db were made with another secret than the file /, wrong)
     const lock = await takeLock(store.path, clock, 'serve')
@@ -290,7 +290,7 @@ describe('a restore is refused', () => {
     await expect(restore(file, place, wrong)).rejects.toThrow(/^The keys of .* were made with another secret/)
     await expect(restore(file, place)).rejects.toThrow(/is in use by process/)
     flip(file, 5000)
-    await expect(restore(file, place)).rejects.toThrow(/is not a whole backup/)
+    await expect(restore(file, place)).rejects.toThrow(/is not a complete backup/)
   })
 
   test('of a backup of a newer schema', async () => {

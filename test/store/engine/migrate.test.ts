@@ -14,7 +14,7 @@ describe('an address', () => {
   test.each([
     ['postgres://user:hunter2@127.0.0.1:1/db', /^The store postgres:\/\/user@127\.0\.0\.1:1\/db cannot be reached: /],
     ['redis://:hunter2@host', /not understood/],
-    ['sqlite:relative.db', /^The store is not understood\. Use sqlite:/],
+    ['sqlite:relative.db', /^The address of the store is not valid\. Use sqlite:/],
     ['sqlite:', /not understood/],
     ['sqlite::memory:', /not understood/],
     ['mysql:hunter2', /not understood/],

@@ -159,7 +159,7 @@ const REFUSED: readonly Refused[] = [
       createSpool(`${path}.spool`).append(aSettle())
       return { from: sqlite(path), to: await emptyDatabase() }
     },
-    /^Charges wait in .*\.spool that are not in the store yet\. Start the gateway once/,
+    /^Charges in .*\.spool are not in the store yet\. Start the gateway once/,
   ],
   [
     'a source that is not sound',

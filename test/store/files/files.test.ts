@@ -83,7 +83,7 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     ['write-ahead log', '-wal'],
     ['WAL index', '-shm'],
     ['database file', ''],
-  ])('the %s cannot be looked at: said, and nothing is written any more', async (name, end) => {
+  ])('if the %s cannot be checked, that is reported and nothing is written any more', async (name, end) => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     rmSync(store.path + end)
@@ -100,7 +100,7 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
       },
     })
     check(0)
-    const reason = `the store's ${name} cannot be looked at: ELOOP; restart the gateway`
+    const reason = `the store's ${name} cannot be checked: ELOOP; restart the gateway`
     expect(lines).toEqual([['paid requests are refused', { store: 'sqlite:a.db', reason }]])
     expect(store.problem()).toBe(reason)
     const refusal = { name: 'StoreUnavailable', written: 'not_written', message: expect.stringContaining(reason) }
