@@ -6,8 +6,8 @@ export type Case = Pick<PriceRule, 'unit' | 'above' | 'tier'>
 
 /**
  * The cases in which a price is below a cost, in the order of the units. Cases with the same two rules are one. A unit without a rule is
- * charged with the unit that contains it, which is named instead. Left out: searches and classes of service that the model does not
- * allow, and prompts that are longer than any billed request: its context, which a search reads several times.
+ * charged with the unit that contains it, which is named instead. Left out are searches and classes of service that the model does not
+ * allow. So are prompts that are longer than any billed request: its context, which a search reads several times.
  */
 export function unitsBelow(
   { price, allow, context }: Pick<Model, 'price' | 'allow' | 'context'>,

@@ -5,7 +5,7 @@ import type { UpstreamFailure } from '#contract'
 export interface AnswerRoom {
   /** The limit of a whole answer, or of one event of a stream. */
   readonly largestBytes: number
-  /** Counts bytes in the memory of all answers. @returns false if there is no room */
+  /** Counts bytes in the memory of all answers. @returns false without room for them */
   holds(bytes: number): boolean
 }
 
@@ -26,7 +26,7 @@ export function tooMuch(bytes: number, room: AnswerRoom): UpstreamFailure | null
 const NO_ROOM: UpstreamFailure = {
   code: 'overloaded',
   retryAfterMs: 1000,
-  detail: 'there is no room for the answer (limits.bodies_in_flight)',
+  detail: 'the memory for answers is full (limits.bodies_in_flight)',
 }
 
 /** A shorter piece is copied, because the object around a piece takes hundreds of bytes. */
@@ -56,8 +56,7 @@ export class ByteCollector {
    * pieces
    * of a few long bodies cause a full garbage collection.
    * @param expectedBytes the number of bytes, as far as it is known. When half of them have arrived, they move to a block with room for
-   * all:
-   * joined at the end, a long body would block the event loop twice as long.
+   *   all. Joined at the end, a long body would block the event loop twice as long.
    */
   constructor(ownsPieces: boolean = false, expectedBytes: number = 0) {
     this.#ownsPieces = ownsPieces

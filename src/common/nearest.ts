@@ -14,7 +14,7 @@ export function hintOf(value: unknown, known: Iterable<string>): string {
 }
 
 /**
- * The known word within two edits (one for words of up to four letters, three for those above twelve), or one that differs in case only.
+ * The known word within two edits, or one that differs in case only. One edit for up to four letters, three for more than twelve.
  */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined

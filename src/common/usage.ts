@@ -1,6 +1,6 @@
 /**
- * Reads usage in all variants of OpenAI's format: its own names, those of its Responses API, and what Anthropic, DeepSeek, Mistral,
- * Moonshot, Perplexity and LiteLLM add. The result has OpenAI's names and counting: the prompt includes cached tokens, the completion
+ * Reads usage in all variants of OpenAI's format. They have its own names, those of its Responses API, or fields of Anthropic, DeepSeek,
+ * Mistral, Moonshot, Perplexity and LiteLLM. The result has OpenAI's names and counting: the prompt includes cached tokens, the completion
  * includes reasoning. `normalise` converts it to units.
  */
 import { type MeteredUsage, TIERS, type Tier, type WireUsage } from '#contract'
@@ -207,9 +207,8 @@ function wholePrompt(raw: Fields, { prompt, completion, cached, written, reasoni
 const ANTHROPIC: readonly string[] = ['cache_read_input_tokens', 'cache_creation_input_tokens']
 
 /**
- * Tokens that are only in the total: the reasoning of Google's models at its OpenAI endpoint, and of xAI's, which have it in the details
- * too
- * (in all of 32 recorded answers).
+ * Tokens that are only in the total: the reasoning of Google's models at its OpenAI endpoint, and of xAI's models. Those have it in the
+ * details too (in all of 32 recorded answers).
  */
 function hiddenIn({ total_tokens: total }: Fields, prompt: number, completion: number): number {
   const areCounts = isCount(total) && isCount(prompt) && isCount(completion)

@@ -1,7 +1,6 @@
 /**
- * The connection to a state server. A call takes at most `CALL_MS`. After a failure or a timeout no request calls the server until it
- * renews
- * this replica's lease again, so a request waits for a lost server at most once.
+ * The connection to a state server. A call takes at most `CALL_MS`. After a failure or a timeout no request calls the server until it renews
+ * this replica's lease again. So a request waits for a lost server at most once.
  */
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'

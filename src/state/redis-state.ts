@@ -1,7 +1,6 @@
 /**
- * State that all replicas share, on a server with the protocol of Redis. While the server is lost, each replica uses its share of a
- * limit:
- * buckets and slots divided by the number of replicas, starting from the last localValue level.
+ * State that all replicas share, on a server with the protocol of Redis. While the server is lost, each replica uses its share of a limit: buckets
+ * and slots divided by the number of replicas. Buckets start from the last known level.
  */
 import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } from '#contract'
 import { checkGive, checkTake, createApart, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
@@ -109,7 +108,7 @@ function slotCounter(link: RedisLink): SlotCounter {
   }
 }
 
-/** @param local used while the server is lost; left out: nothing is localValue then */
+/** @param local used while the server is lost; left out: nothing is known then */
 function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyValue {
   const localValue = (name: string) => local?.get(name) as string | undefined
   return {
@@ -136,8 +135,8 @@ function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyV
 const LOSSES = 2 ** (53 - LINK_VERSION_BITS)
 
 /**
- * Each loss changes all numbers. The server may come back with a number from before a change, and a number of this process does not cover
- * changes by others since the last loss.
+ * Each loss changes all numbers. The server may come back with a number from before a change. A number of this process does not
+ * cover changes by others since the last loss.
  *
  * @param local used while the server is lost; changes are sent to the server when it is back
  */

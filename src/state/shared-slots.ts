@@ -128,7 +128,7 @@ export class SharedSlots implements SlotCounter {
     }
   }
 
-  /** Returns whether the lock was taken. In a full set there is no place for a new name; then `change` is not called. */
+  /** Returns whether the lock was taken. A full set has no place for a new name; then `change` is not called. */
   #change(name: string, change: (first: number) => void): boolean {
     const digest = hash('sha256', this.#prefix + name, 'buffer')
     const half = this.#memory.locks.length / 2

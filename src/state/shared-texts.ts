@@ -102,7 +102,7 @@ export class SharedTexts implements KeyValue {
     const size = isAscii ? value.length : 2 * value.length
     const length = HEADER_BYTES + Math.ceil(size / 8) * 8
     this.#locked(name, CHANGE_PAUSES, (digest, chain) => {
-      // The former text ends even if there is no room for the new one.
+      // The former text ends even if the new one does not fit.
       this.#end(digest, chain)
       if (length > this.#memory.bytes.byteLength) return
       this.#makeRoom(length)

@@ -279,7 +279,7 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   problem(): string | null
   /**
    * Checks that the files that SQLite writes are still those in the folder. Returns the problem, for people; then nothing is written
-   * any more. Null if there is none, and for a store in memory. A part of `problem`.
+   * any more. Null without a problem, and for a store in memory. A part of `problem`.
    */
   lostFiles(): string | null
   /** Acknowledged commits that were missing when this store was opened. */

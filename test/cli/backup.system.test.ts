@@ -61,13 +61,8 @@ describe('a sentence for', () => {
       ['restore', 'there.db'],
       /^error: The configuration says "store: mem/,
     ],
-    ['no store', {}, ['backup', 'x.db'], /^error: There is no store at \/.*\/tollgate\.db yet\.$/m],
-    [
-      'a file that is there',
-      {},
-      ['backup', 'there.db'],
-      /^error: .*there\.db exists already\. Name another/,
-    ],
+    ['no store', {}, ['backup', 'x.db'], /^error: The store \/.*\/tollgate\.db does not exist yet\.$/m],
+    ['a file that is there', {}, ['backup', 'there.db'], /^error: .*there\.db exists already\. Name another/],
     ['no file', {}, ['restore', 'none.db'], /^error: none\.db cannot be read: there is no such file\.$/m],
     ['a folder', {}, ['restore', '.'], /^error: \. cannot be read: it is not a regular file\.$/m],
     [

@@ -12,8 +12,8 @@
  * few
  * tries the promise rejects with `StoreUnavailable`.
  *
- * Operations are data, not functions. For a store in a file they run in a thread of its own (link/writer-thread.ts), which uses callbacks
- * instead of promises; for a store in memory they run here.
+ * Operations are data, not functions. For a store in a file they run in a thread of its own (link/writer-thread.ts), with callbacks instead of promises. For a store in memory
+ * they run here.
  */
 
 import { Refused } from '../error.ts'

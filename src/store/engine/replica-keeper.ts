@@ -150,7 +150,7 @@ export class ReplicaKeeper {
     }
   }
 
-  /** Null if there is none to take over. */
+  /** Null without a replica to take over. */
   async #takeOver(which: 'ended' | 'left' | number): Promise<(Settled & { readonly replica: number }) | null> {
     const { id, writer, reads, settle } = this.#parts
     const replica = await writer.op('takeOver', which)

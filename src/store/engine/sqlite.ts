@@ -76,8 +76,8 @@ export interface StoreOptions {
 const REPLICA = 'tollgate.replica'
 
 /**
- * Opens a store, and creates or migrates it if needed. Throws a `StoreError` for an unknown address, a database that is not a store or
- * has a newer version, and a secret that is not the store's. It takes no lock: a writer calls `takeLock` first.
+ * Opens a store, and creates or migrates it if needed. Throws a `StoreError` for an unknown address, a database that is
+ * not a store or has a newer version, and a wrong secret. It takes no lock: a writer calls `takeLock` first.
  */
 export async function openStore(options: StoreOptions): Promise<LocalStore> {
   if (isPostgres(options.url)) {

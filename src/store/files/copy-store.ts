@@ -91,7 +91,7 @@ const openHolds = (place: string, count: number) =>
 
 async function openFileSource(url: string, clock: Clock): Promise<Side> {
   const path = fileOf(url)
-  if (!existsSync(path)) throw new StoreError(`There is no store at ${path}.`)
+  if (!existsSync(path)) throw new StoreError(`The store ${path} does not exist.`)
   const lock = await takeLock(path, clock)
   try {
     const database = openDatabase(path, { readOnly: true })

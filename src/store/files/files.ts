@@ -74,8 +74,8 @@ export function createFilled(path: string, fill: (file: number) => void): void {
 const OPEN_FILES = '/proc/self/fd'
 
 /**
- * Makes a file or a folder. If root makes it, the owner of its folder gets it: a command may run as root, and a gateway as another user
- * who could not open it. The folder is held open, so that its owner cannot replace it meanwhile.
+ * Makes a file or a folder. If root makes it, the owner of its folder gets it. A command may run as root, and a gateway as another
+ * user who could not open it. The folder is held open, so that its owner cannot replace it meanwhile.
  *
  * @param make makes and opens it at a path that must not exist
  */
@@ -199,7 +199,7 @@ export function watchFiles(path: string): FileWatch {
       if (found === null) files.every(check)
       return found
     },
-    // The WAL index instead of the log: a `stat` of the log makes its next sync write the inode too (Linux 6.13: 40 us a commit). A
+    // Checks the WAL index, because a `stat` of the log makes its next sync write the inode too (Linux 6.13: 40 us a commit). A
     // process that believes to have the last connection removes both.
     glance() {
       if (found === null) check(files[2])

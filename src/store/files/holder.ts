@@ -36,7 +36,7 @@ export function holderOf(file: number, beside: number, proc = '/proc'): Holder |
       return { pid, ageMs: ageOf(pid, proc) }
     }
   } catch {
-    // There is no such file system, or the process has ended meanwhile.
+    // The file system is missing, or the process has ended meanwhile.
   }
   return null
 }

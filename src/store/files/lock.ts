@@ -120,7 +120,7 @@ function isServed(path: string, now: number): boolean {
   try {
     return ageOf(owner.pid) >= now - owner.startedAt - CLOCKS_DIFFER_MS
   } catch {
-    // There is no such file system. A process that has ended meanwhile is noticed in the next round.
+    // The file system is missing. A process that has ended meanwhile is noticed in the next round.
     return true
   }
 }

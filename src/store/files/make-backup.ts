@@ -55,7 +55,7 @@ export async function makeBackup(request: BackupRequest): Promise<BackupReport> 
     throw new StoreError(`The folder ${target} of the backup does not exist. Make it first: mkdir -p ${target}`)
   }
   const source = isPostgres(store) ? null : realPath(store.slice('sqlite:'.length))
-  if (source !== null && !existsSync(source)) throw new StoreError(`There is no store at ${source} yet.`)
+  if (source !== null && !existsSync(source)) throw new StoreError(`The store ${source} does not exist yet.`)
   const aside = `${file}.${process.pid}.partial`
   // Left over from a killed process with the same number.
   removeDatabase(aside)

@@ -63,7 +63,7 @@ const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', unde
 /** The limit that is short; `detail` of a `SHORT`. From 2 on it is one of the hold's budgets. */
 const SHORT_OF = ['account', 'key'] as const
 
-/** Writes a request. Returns false, and writes nothing, if there is no room now. Throws for a value that cannot be cloned. */
+/** Writes a request. Returns false, and writes nothing, if the mailbox is full. Throws for a value that cannot be cloned. */
 export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs: number): boolean {
   const { ring } = way
   const form = name === 'hold' ? HOLDS : name === 'settle' ? SETTLES : null
@@ -93,7 +93,7 @@ export const sentAt = (ring: Mailbox, at: number): number => ring.view.getFloat6
 
 /**
  * Attaches another client under its own number. Its memory and its port are sent through the port. Returns false, and sends nothing, if
- * there is no room now.
+ * the mailbox is full.
  */
 export function writeAttach({ ring, port }: Way, client: number, pair: Pair): boolean {
   const at = begin(ring, BODY, ATTACH, 0, client, 0)
@@ -102,12 +102,12 @@ export function writeAttach({ ring, port }: Way, client: number, pair: Pair): bo
   return put(ring, BODY)
 }
 
-/** Writes the record that ends the thread. False if there is no room now. */
+/** Writes the record that ends the thread. False if the mailbox is full. */
 export function writeEnd(ring: Mailbox, sentAtMs: number): boolean {
   return begin(ring, BODY, END, 0, 0, sentAtMs) !== NONE && put(ring, BODY)
 }
 
-/** Writes the result of an operation. Returns false, and writes nothing, if there is no room now. */
+/** Writes the result of an operation. Returns false, and writes nothing, if the mailbox is full. */
 export function writeResult(way: Way, { id, name }: Numbered, result: unknown): boolean {
   const { ring } = way
   const word = WORDS.indexOf(result)
@@ -129,7 +129,7 @@ export function writeResult(way: Way, { id, name }: Numbered, result: unknown): 
   return writeClone(way, id, 0, [result])
 }
 
-/** Writes the error of an operation. Returns false, and writes nothing, if there is no room now. */
+/** Writes the error of an operation. Returns false, and writes nothing, if the mailbox is full. */
 export function writeFailure(way: Way, { id }: Numbered, error: unknown): boolean {
   return writeClone(way, id, 0, [undefined, encodeError(error)])
 }
@@ -151,7 +151,7 @@ export function readReply(way: Way, at: number): Reply {
   return { id, result, error: error && decodeError(error) }
 }
 
-/** Begins a record and returns its place; `NONE` if there is no room. */
+/** Begins a record and returns its place; `NONE` if the mailbox is full. */
 function begin(ring: Mailbox, most: number, kind: number, detail: number, id: number, sentAtMs: number): number {
   const at = ring.reserve(most)
   if (at === NONE) return NONE

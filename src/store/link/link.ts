@@ -1,6 +1,6 @@
 /**
- * A client's end of the connection to the ledger's thread: two mailboxes in shared memory, a port for values that are too large, and the
- * thread's state. Nothing here blocks. The thread is woken only when it sleeps, and its replies wake this side through
+ * A client's end of the connection to the ledger's thread: two mailboxes in shared memory, a port for large values, and the thread's
+ * state. Nothing here blocks. The thread is woken only when it sleeps, and its replies wake this side through
  * `Atomics.waitAsync`.
  */
 import { MessageChannel } from 'node:worker_threads'
@@ -41,7 +41,7 @@ export interface LinkEvents {
 }
 
 export interface Link {
-  /** Writes an operation. False if there is no room until the thread has read. Throws for a value that cannot be cloned. */
+  /** Writes an operation. False if the mailbox is full until the thread has read. Throws for a value that cannot be cloned. */
   put(operation: Numbered, sentAtMs: number): boolean
   /** Publishes written operations, and wakes the thread if it sleeps. */
   send(): void
@@ -95,7 +95,7 @@ export class LinkEnd implements Link {
     return writeRequest(this.#requests, operation, sentAtMs)
   }
 
-  /** Makes the thread serve another client. False if there is no room until the thread has read. */
+  /** Makes the thread serve another client. False if the mailbox is full until the thread has read. */
   attach(client: number, pair: Pair): boolean {
     return writeAttach(this.#requests, client, pair)
   }

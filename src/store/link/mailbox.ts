@@ -19,13 +19,13 @@ export interface Mailbox {
   readonly view: DataView
   /** Maximum number of bytes of a record. */
   readonly largest: number
-  /** The place for a record of at most `most` bytes; `NONE` if there is no room now. If everything is read, `largest` bytes fit. */
+  /** The place for a record of at most `most` bytes; `NONE` if the mailbox is full. If everything is read, `largest` bytes fit. */
   reserve(most: number): number
   /** Completes the record at the last reserved place, with its length in bytes. */
   put(length: number): void
   /** Shows the other end all records that were put. */
   publish(): void
-  /** The place of the next record; `NONE` if there is none. It stays valid until `release`. */
+  /** The place of the next record; `NONE` at the end. It stays valid until `release`. */
   next(): number
   /** The length in bytes of the record at a place. */
   lengthAt(place: number): number

@@ -1,6 +1,6 @@
 /**
- * Encodes a hold and a settle in a mailbox: numbers of 8 bytes (money as 64-bit integers), then the lengths of the texts, then all texts.
- * Thus one call of the runtime decodes all texts.
+ * Encodes a hold and a settle in a mailbox. Numbers of 8 bytes (money as 64-bit integers) come first, then the lengths of the texts,
+ * then all texts. Thus one call of the runtime decodes all texts.
  */
 import type { NanoUsd } from '#contract'
 import { type Field, HOLD_FIELDS, type HoldRecord, SETTLE_FIELDS, type SettleRecord } from '../money/ledger-fields.ts'

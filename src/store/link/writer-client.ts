@@ -2,8 +2,8 @@
  * The writer for all threads but the ledger's own. Operations of one turn of the event loop go into the thread's mailbox together, and
  * wake it once. A slow commit delays only its own callers.
  *
- * When the thread dies, operations that it had received fail with `unknown` (send them again with the same id), and the thread is
- * restarted, a few times. Meanwhile the process keeps the lock on the store.
+ * When the thread dies, operations that it had received fail with `unknown`: send them again with the same id. The thread is restarted,
+ * a few times. Meanwhile the process keeps the lock on the store.
  */
 import type { Clock } from '#contract'
 import { StoreError } from '../error.ts'
@@ -49,9 +49,8 @@ interface PendingOperation extends Numbered {
 }
 
 /**
- * The operations that the thread has received, by reused numbers from 1. Not a Map: with entries that come and go, V8 allocates new
- * tables
- * again and again, and the old ones keep finished entries alive (see `Chain`).
+ * The operations that the thread has received, by reused numbers from 1. Not a Map: when
+ * entries come and go, V8 allocates new tables again and again. The old ones keep finished entries alive (see `Chain`).
  */
 class SentOperations {
   readonly #places: (PendingOperation | null)[] = [null]
@@ -270,7 +269,7 @@ class ThreadWriter implements Writer {
     if (left === -1) this.#progress()
   }
 
-  /** False if there is no room now. */
+  /** False if the mailbox is full. */
   #put(waiting: PendingOperation, now: number): boolean {
     this.#sent.add(waiting)
     try {

@@ -1,6 +1,6 @@
 /**
- * The number of commits of the ledger, kept in two places: in the database, within each transaction, and after each commit in the
- * file `<store>.commits` beside it. A ledger that lost its last commits is sound in itself; only the second place shows the loss.
+ * The number of commits of the ledger, kept in two places: in the database within each transaction, and after each commit in the file
+ * `<store>.commits`. A ledger that lost its last commits is sound in itself; only the second place shows the loss.
  *
  * The file is not synced. After kill -9 it is exact, because the kernel has it. After a power cut it may be behind; it is never
  * ahead, because it is written when the commit is on disk. Its first line has the count and the time of the last commit (milliseconds).
@@ -18,7 +18,7 @@ export interface CommitCount {
   begin(): void
   /** Call it as the last write of a transaction. */
   beforeCommit(): void
-  /** Throws like `begin`: the commit then went into a file that is no longer in the folder. */
+  /** Throws like `begin`: the commit then went into a file that was removed from the folder. */
   committed(nowMs: number): void
   close(): void
 }

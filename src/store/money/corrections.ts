@@ -1,6 +1,6 @@
 /**
- * Corrections for late settles. While the writer was cut off from the database or suspended for longer than its lease, another process
- * may have settled the exchange without its usage (recovery.ts). The ledger is append-only, so the late settle adds a correction: the
+ * Corrections for late settles. A writer may be cut off from the database, or suspended, for longer than its lease. Meanwhile another
+ * process may settle the exchange without its usage (recovery.ts). The ledger is append-only, so the late settle adds a correction: the
  * difference, once for each exchange. Its fields replace those of the settle that recovery wrote.
  */
 import type { Clock, NanoUsd, SettleRequest } from '#contract'

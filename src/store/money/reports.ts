@@ -18,7 +18,7 @@ export interface PageQuery {
   readonly after?: Cursor | undefined
 }
 
-/** An entry of an account's ledger: a grant or removal of credit, an exchange with a charge above 0, or a later correction of a charge. */
+/** An entry of an account's ledger: a grant or removal of credit, an exchange with a charge above 0, or a correction. */
 export interface Entry {
   readonly id: string
   readonly kind: 'credit' | 'charge' | 'correction'

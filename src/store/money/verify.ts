@@ -1,18 +1,18 @@
 /**
  * The audit: recomputes every balance from the journal and reports each broken invariant. It reads one snapshot and writes nothing.
  *
- *     I1  available = posted - held is never negative, nor is held
- *     I2  held = the sum of the account's open holds
- *     I3  posted = credits - charges
- *     I4  an exchange ends at most once, and only a settle that recovery wrote is corrected
- *     I5  a charge, with its correction, is at most its hold, and not below 0
- *     I6  every nano-dollar granted is charged to an exchange or still posted to an account
- *     I7  nothing is charged, or counted, without a hold (the gateway ensures that the hold came before the dispatch)
- *     I8  recovery reaches every open hold (none is older than `open_from`)
- *     I10 refused and released requests cost nothing
- *     I11 usage by hour and by day adds up to the settles, for each account and for all together
- *     I12 the spent and held amounts of a key or a budget are the sums of its exchanges, and within its limit
- *     I13 no acknowledged commit is missing (as far as the count beside the database shows)
+ * - I1: available = posted - held is never negative, nor is held
+ * - I2: held = the sum of the account's open holds
+ * - I3: posted = credits - charges
+ * - I4: an exchange ends at most once, and only a settle that recovery wrote is corrected
+ * - I5: a charge, with its correction, is at most its hold, and not below 0
+ * - I6: every nano-dollar granted is charged to an exchange or still posted to an account
+ * - I7: nothing is charged, or counted, without a hold (the gateway ensures that the hold came before the dispatch)
+ * - I8: recovery reaches every open hold (none is older than `open_from`)
+ * - I10: refused and released requests cost nothing
+ * - I11: usage by hour and by day adds up to the settles, for each account and for all together
+ * - I12: the spent and held amounts of a key or a budget are the sums of its exchanges, and within its limit
+ * - I13: no acknowledged commit is missing (as far as the count beside the database shows)
  *
  * I9 (delivered tokens are settled) cannot be checked here: it is about open holds over time, and recovery's work.
  */
@@ -58,7 +58,7 @@ type UsedCounts = [bigint, bigint, bigint, bigint, bigint, bigint, bigint]
 
 const PROGRESS_EVERY = 10_000
 
-/** @param path of the database, whose count of commits is beside it; null: there is none */
+/** @param path of the database, whose count of commits is beside it; null: without a count */
 export function verify(
   database: Database,
   onProgress: (done: number, total: number) => void = () => {},

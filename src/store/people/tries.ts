@@ -54,7 +54,7 @@ export function countTry(rule: TryRule, before: TryState | null, now: number): T
     : countGrowing(rule, before as GrowthState | null, now)
 }
 
-/** The state after a try was taken back; null: none is left. @param current null: there is none any more */
+/** The state after a try was taken back; null: none is left. @param current null: the state has expired */
 export function takeBack(rule: TryRule, current: TryState | null, counted: Counted): TryState | null {
   if (current === null) return null
   if ('most' in rule) return without(current as WindowState, counted.at)

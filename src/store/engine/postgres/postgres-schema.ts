@@ -29,8 +29,8 @@ const QUIET_TRIES = Math.ceil(QUIET_MS / (LOCK_MS + LOCK_PAUSE_S * 1000))
 export type TellWait = (sentence: string) => void
 
 /**
- * Applies missing migrations and returns the schema's number. Throws a `StoreError` for a database of a newer version, a list of
- * versions with a gap, another program's database, and a migration that fails (with its file).
+ * Applies missing migrations and returns the schema's number. Throws a `StoreError` for a newer version, a gap in the list of
+ * versions, another program's database, and a failing migration (with its file).
  *
  * @param canWrite false: only checks that the schema is the newest
  */

@@ -22,7 +22,7 @@ export interface ReplicaOperations {
   /** Renews the lease. Returns whether it was in time: at most 15 s after the last one. */
   renewLease(nowMs: number): boolean
   /**
-   * Takes over a replica, so that its holds can be settled. Returns its number, or null if there is none.
+   * Takes over a replica, so that its holds can be settled. Returns its number, or null.
    * @param which a replica whose lease has ended, one that has shut down, or the number of one whose process is dead
    */
   takeOver(which: 'ended' | 'left' | number): number | null
