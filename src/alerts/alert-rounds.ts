@@ -1,4 +1,4 @@
-/** The rounds of a gateway that serves: it looks for trouble and low balances, sends what is due, and removes what is old. */
+/** The regular work of alerts: detects trouble and low balances, sends due alerts, and removes old ones. */
 import type { Clock, Log, Random } from '#contract'
 import type { AlertsConfig } from '../common/alerts-config.ts'
 import type { AlertFigures, Alerts, NewAlert } from '../store/alerts/alert-rows.ts'
@@ -7,22 +7,22 @@ import { type DeliveryResult, Sender } from './sender.ts'
 
 export interface AlertRoundsParts {
   readonly alerts: Alerts
-  /** Of the configuration that runs. */
+  /** The running configuration. */
   config(): AlertsConfig
   /** The state of this process now. */
   state(): Promise<ProcessState>
-  /** The name of this process, for people. */
+  /** The name of this process for people. */
   readonly replica: string
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /** Calls back again and again with the monotonic time in milliseconds, until the returned function is called. */
+  /** Calls `check` repeatedly with the monotonic time in milliseconds, until the returned function is called. */
   watch(check: (atMs: number) => void): () => void
   attempted(receiver: string, result: DeliveryResult): void
 }
 
 export interface AlertRounds {
-  /** By the last look. */
+  /** As of the last round. */
   figures(): AlertFigures
   close(): Promise<void>
 }
@@ -31,10 +31,10 @@ const EVERY_MS = 2000
 const BALANCES_EVERY_MS = 10_000
 const FIGURES_EVERY_MS = 10_000
 const SWEEP_EVERY_MS = 60_000
-/** Alerts that the store has not taken; more of them are dropped. */
+/** Maximum number of alerts that the store has not accepted; more are dropped. */
 const MOST_UNWRITTEN = 100
 
-/** Starts the rounds. A round begins when the one before is over. */
+/** Starts the rounds. A round begins after the one before has ended. */
 export function startAlertRounds(parts: AlertRoundsParts): AlertRounds {
   const { alerts, clock, log } = parts
   const sender = new Sender({ ...parts, webhooks: () => parts.config().webhooks })
@@ -55,27 +55,27 @@ export function startAlertRounds(parts: AlertRoundsParts): AlertRounds {
     if (lowBalance !== null) await alerts.lookAtBalances(lowBalance, clock.now())
   }
 
-  const deeds: readonly (readonly [everyMs: number, deed: () => Promise<void>])[] = [
+  const tasks: readonly (readonly [everyMs: number, task: () => Promise<void>])[] = [
     [EVERY_MS, writeEpisodes],
     [BALANCES_EVERY_MS, lookAtBalances],
     [EVERY_MS, () => sender.look()],
     [FIGURES_EVERY_MS, async () => void (figures = await alerts.figures(clock.now()))],
     [SWEEP_EVERY_MS, () => alerts.sweep(clock.now() - parts.config().keepMs)],
   ]
-  const lastAtMs = deeds.map(() => Number.NEGATIVE_INFINITY)
+  const lastAtMs = tasks.map(() => Number.NEGATIVE_INFINITY)
   let config = parts.config()
 
   async function run(atMs: number): Promise<void> {
     if (config !== parts.config()) lastAtMs.fill(Number.NEGATIVE_INFINITY)
     config = parts.config()
     let failure: unknown = null
-    for (const [index, [everyMs, deed]] of deeds.entries()) {
+    for (const [index, [everyMs, task]] of tasks.entries()) {
       if (atMs - lastAtMs[index]! < everyMs) continue
       lastAtMs[index] = atMs
-      // One that fails holds back none of the others.
-      await deed().catch((error: unknown) => (failure ??= error))
+      // A failed task must not prevent the others.
+      await task().catch((error: unknown) => (failure ??= error))
     }
-    // Readiness says what is wrong with the store; the next round tries again.
+    // Readiness reports the problem of the store; the next round tries again.
     if (failure !== null && !isFailing) log.warn({ error: failure }, 'alerts cannot be written or read now')
     isFailing = failure !== null
   }

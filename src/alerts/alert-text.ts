@@ -1,4 +1,4 @@
-/** An alert for people and for their programs: one sentence, and its data with amounts in dollars. */
+/** Formats an alert: one sentence for people, and data with amounts in dollars for programs. */
 import { formatMoney } from '#contract'
 import { partsOf } from '../budgets/budget-names.ts'
 import type { AlertKind } from '../common/alerts-config.ts'
@@ -42,7 +42,7 @@ export function alertData({ data }: Pick<Alert, 'data'>): Record<string, unknown
   )
 }
 
-/** A request without room reaches the mark of 100 % when less is spent. */
+/** A refused request counts as 100 %, even if less is spent. */
 function budgetText({ budget, mark, spent, amount, end }: Data, account: string): string {
   const isShort = mark === 100 && isAmount(spent) && isAmount(amount) && BigInt(spent) < BigInt(amount)
   const [part, why] = isShort ? ['', ', and a request had no room in the rest'] : [`, which is ${mark} % or more`, '']
@@ -50,7 +50,7 @@ function budgetText({ budget, mark, spent, amount, end }: Data, account: string)
   return `Account ${account} has spent ${dollars(spent)} of ${dollars(amount)}${part} of its budget ${budgetWords(budget)}${until}${why}.`
 }
 
-/** The name, and where it is written, with a subject where there are several. */
+/** The budget's name and place, with its subject if there are several. */
 function budgetWords(budget: unknown): string {
   const { place, name, subject } = partsOf(String(budget))
   return `"${name}" (${subject === '' ? place : `${place}, ${subject}`})`
@@ -59,6 +59,6 @@ function budgetWords(budget: unknown): string {
 const time = (ms: number): string => new Date(ms).toISOString()
 const isAmount = (value: unknown): value is string => typeof value === 'string' && /^-?\d+$/.test(value)
 
-/** With at least two decimals. One alert that is not as expected must not hold back those behind it. */
+/** At least two decimals. Never throws, so that an unexpected alert does not block later ones. */
 const dollars = (nano: unknown): string =>
   isAmount(nano) ? `$${formatMoney(BigInt(nano)).replace(/0{1,7}$/, '')}` : '$?'

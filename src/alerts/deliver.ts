@@ -1,15 +1,15 @@
-/** One attempt to bring an alert to a webhook. */
+/** One attempt to deliver an alert to a webhook. */
 import type { Webhook } from '../common/alerts-config.ts'
 import type { Alert } from '../store/alerts/alert-rows.ts'
 import { webhookRequest } from './webhook-request.ts'
 
 /** The result of an attempt. */
 export interface Attempted {
-  /** Null: the receiver took it. Never has the URL, which may be a secret. */
+  /** Null: the receiver accepted it. It never contains the URL, which may be a secret. */
   readonly failure: string | null
-  /** The request itself is refused: the same one will hardly be taken soon. */
+  /** The receiver rejected the request itself, so an early retry is useless. */
   readonly isRefused: boolean
-  /** As long as the receiver asks to wait. */
+  /** The pause that the receiver requests. */
   readonly retryAfterMs: number
   /** The beginning of its answer. */
   readonly answer: string
@@ -18,7 +18,7 @@ export interface Attempted {
 const TIMEOUT_MS = 10_000
 const MOST_RETRY_AFTER_MS = 86_400_000
 const MAX_ANSWER_BYTES = 1024
-/** Codes of 400 to 499 after which the same request may be taken soon. */
+/** Codes of 400 to 499 after which an early retry may succeed. */
 const SOON: ReadonlySet<number> = new Set([408, 425, 429])
 
 export interface DeliverParts {
@@ -42,7 +42,7 @@ export async function deliver(
       method: 'POST',
       headers,
       body,
-      // Another host must not get it.
+      // A redirect could send the alert to another host.
       redirect: 'manual',
       signal: end ? AbortSignal.any([end, timeout]) : timeout,
     })
@@ -59,14 +59,14 @@ export async function deliver(
   }
 }
 
-/** In seconds, or as a date. */
+/** Reads seconds or a date. */
 function retryAfterOf({ headers }: Response, nowMs: number): number {
   const written = headers.get('retry-after') ?? ''
   const ms = /^\d+$/.test(written) ? 1000 * Number(written) : Date.parse(written) - nowMs
   return Number.isNaN(ms) ? 0 : Math.min(MOST_RETRY_AFTER_MS, Math.max(0, ms))
 }
 
-/** As much as comes in time: the status alone says whether the alert was taken. */
+/** Reads as much as arrives in time: the status alone decides whether the alert was accepted. */
 async function beginningOf({ body }: Response): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0

@@ -1,6 +1,7 @@
 /**
- * Alerts of what this process sees: a provider that is down, a target that fails, a refused credential, a configuration that
- * cannot be used. An episode has one alert, at its beginning.
+ * Detects trouble in this process: a provider that is down, a failing target, a refused credential, an invalid configuration. An episode
+ * of
+ * trouble has one alert, at its beginning.
  */
 import type { NewAlert } from '../store/alerts/alert-rows.ts'
 
@@ -14,13 +15,13 @@ export interface ProviderState {
 /** The state of this process. */
 export interface ProcessState {
   readonly providers: readonly ProviderState[]
-  /** Why the files on disk are not what runs; null: they are. */
+  /** The reason why the files on disk are not in use; null: they are. */
   readonly problem: string | null
 }
 
 interface Trouble {
   readonly kind: NewAlert['kind']
-  /** Within the kind. */
+  /** Unique within the kind. */
   readonly name: string
   readonly data: NewAlert['data']
 }
@@ -34,7 +35,7 @@ export class Episodes {
     this.#replica = replica
   }
 
-  /** The alerts of episodes that have begun since the last look. */
+  /** Alerts of episodes that have begun since the last call. */
   begun(state: ProcessState, nowMs: number): NewAlert[] {
     const troubles = [...state.providers.flatMap(provider => this.#troublesOf(provider)), ...problemOf(state)]
     const begun = troubles.filter(trouble => !this.#open.has(keyOf(trouble)))
@@ -55,7 +56,7 @@ export class Episodes {
     return [
       ...ejected.map(({ target }) => ({ kind: 'breaker_open', name: target, data: { provider, target } })),
       ...(isDown ? [{ kind: 'provider_down', name: provider, data: { provider, targets: targets.length } }] : []),
-      // One more that is refused is another episode.
+      // Each further refused credential is another episode.
       ...Array.from({ length: refused }, (_, index) => ({
         kind: 'credential_refused',
         name: `${provider} ${index + 1}`,
@@ -64,7 +65,7 @@ export class Episodes {
     ]
   }
 
-  /** An ejected target fails until it is well: it may be half open, and limited, in between. */
+  /** An ejected target counts as failing until it is well: it may be half open, and limited, in between. */
   #isFailing(target: string, state: string): boolean {
     return state === 'ejected' || (state !== 'well' && this.#open.has(keyOf({ kind: 'breaker_open', name: target })))
   }

@@ -1,50 +1,51 @@
 /**
- * Sends alerts to webhooks: each at least once, under one id. Receivers do not wait for each other, and an alert that fails
- * does not hold back later ones. Over several replicas each alert is sent by the one that has claimed it.
+ * Sends alerts to webhooks, each at least once, under one id. Receivers do not wait for each other, and a failing alert does not block
+ * later
+ * ones. With several replicas, an alert is sent by the one that has claimed it.
  */
 import type { Clock, Log, Random } from '#contract'
 import type { Webhook } from '../common/alerts-config.ts'
 import type { Alerts, Claimed } from '../store/alerts/alert-rows.ts'
 import { type Attempted, deliver } from './deliver.ts'
 
-/** The end of an attempt. */
+/** The result of an attempt. */
 export type DeliveryResult = 'delivered' | 'failed' | 'given_up'
 
 export interface SenderParts {
   readonly alerts: Pick<Alerts, 'due' | 'claim' | 'mark'>
-  /** Those of the configuration that runs. */
+  /** Of the running configuration. */
   webhooks(): readonly Webhook[]
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
   attempted(receiver: string, result: DeliveryResult): void
-  /** Of an attempt; a test is in a hurry. */
+  /** Timeout of an attempt; tests shorten it. */
   readonly timeoutMs?: number
 }
 
-/** A batch is sent within its lease, even if each attempt takes its whole time. */
+/** A batch must end within its lease, even if each attempt times out. */
 const LEASE_MS = 120_000
 const BATCH = 8
 /** Pauses double from the first to the longest. */
 const PAUSE_MS = { first: 5_000, longest: 30 * 60_000 }
 const REFUSED_PAUSE_MS = { first: 5 * 60_000, longest: 6 * 3_600_000 }
-/** An alert that is older is not tried again. */
+/** Older alerts are not retried. */
 export const GIVEN_UP_MS = 3 * 86_400_000
 
 export class Sender {
   readonly #parts: SenderParts
-  /** Receivers to which something is being sent. */
+  /** Deliveries in progress, by receiver. */
   readonly #lanes = new Map<string, Promise<void>>()
   readonly #end = new AbortController()
   #isLooking = false
-  /** Receivers whose last attempt failed: the log says it once. */
+  /** Receivers whose last attempt failed, so that the log reports it once. */
   readonly #failing = new Set<string>()
 
   constructor(parts: SenderParts) {
     this.#parts = parts
   }
 
-  /** Starts to send what is due. Resolves when that is known; rejects where the store cannot be read. */
+  /** Starts to send due alerts. Resolves when the deliveries have started; rejects if the store cannot be read. */
   async look(): Promise<void> {
     const webhooks = this.#parts.webhooks()
     if (this.#isLooking || this.#end.signal.aborted || webhooks.length === 0) return
@@ -60,12 +61,12 @@ export class Sender {
     }
   }
 
-  /** Resolves when nothing is being sent. */
+  /** Resolves when no delivery is in progress. */
   async idle(): Promise<void> {
     await Promise.all(this.#lanes.values())
   }
 
-  /** Ends the attempts in progress; the next owner of the store makes them again. */
+  /** Aborts attempts in progress; the next owner of the store repeats them. */
   async close(): Promise<void> {
     this.#end.abort()
     await this.idle()
@@ -98,7 +99,7 @@ export class Sender {
       end,
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     })
-    // It may have arrived all the same: the lease ends, and it is sent again under its id.
+    // It may have arrived nevertheless. Its lease ends, and it is sent again under the same id.
     if (attempted.failure !== null && end.aborted) return
     const nowMs = clock.now()
     const nextAt = attempted.failure === null ? null : this.#nextAt(attempted, attempt, alert.at, nowMs)
@@ -107,25 +108,25 @@ export class Sender {
     this.#report(webhook, attempted, nextAt)
   }
 
-  /** Null: never again. */
+  /** Null: no further attempt. */
   #nextAt({ isRefused, retryAfterMs }: Attempted, attempt: number, at: number, nowMs: number): number | null {
     if (nowMs - at >= GIVEN_UP_MS) return null
     const { first, longest } = isRefused ? REFUSED_PAUSE_MS : PAUSE_MS
     const pauseMs = Math.min(longest, first * 2 ** Math.min(attempt - 1, 30))
-    // Half of it by chance, so that what failed together is not tried together.
+    // Half of the pause is random, so that alerts that failed together are not retried together.
     return nowMs + Math.max(retryAfterMs, Math.round(pauseMs * (0.5 + this.#parts.random() / 2)))
   }
 
-  /** The log says once that a receiver fails, and once that it takes alerts again. */
+  /** Logs once that a receiver fails, and once that it accepts alerts again. */
   #report({ name, host }: Webhook, { failure }: Attempted, nextAt: number | null): void {
     const { attempted, log } = this.#parts
     attempted(name, failure === null ? 'delivered' : nextAt === null ? 'given_up' : 'failed')
     if (failure === null) {
       if (this.#failing.delete(name)) log.info({ receiver: name, host }, 'alerts are sent again')
-    } else if (nextAt === null) log.error({ receiver: name, host, failure }, 'an alert is given up')
+    } else if (nextAt === null) log.error({ receiver: name, host, failure }, 'an alert is not retried any more')
     else if (!this.#failing.has(name)) {
       this.#failing.add(name)
-      log.warn({ receiver: name, host, failure }, 'an alert could not be sent and is tried again')
+      log.warn({ receiver: name, host, failure }, 'an alert could not be sent and will be retried')
     }
   }
 }

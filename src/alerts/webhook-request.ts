@@ -1,4 +1,4 @@
-/** The request that carries an alert to a webhook, signed as Standard Webhooks 1.0 says it. */
+/** The request of an alert to a webhook, signed by Standard Webhooks 1.0. */
 import { createHash, createHmac } from 'node:crypto'
 import type { Webhook } from '../common/alerts-config.ts'
 import type { Alert } from '../store/alerts/alert-rows.ts'
@@ -9,7 +9,7 @@ export interface WebhookRequest {
   readonly body: string
 }
 
-/** @param nowMs of the attempt: receivers refuse signatures that are some minutes old */
+/** @param nowMs of the attempt: receivers reject signatures that are some minutes old */
 export function webhookRequest(
   webhook: Pick<Webhook, 'format' | 'secret'>,
   alert: Alert,
@@ -23,12 +23,12 @@ export function webhookRequest(
   return { headers: { ...headers, 'webhook-signature': signature(webhook.secret, `${id}.${timestamp}.${body}`) }, body }
 }
 
-/** The same for each attempt and each receiver. The alert's own id has blanks and names. */
+/** An id that is the same for each attempt and each receiver. The alert's own id has spaces and names. */
 export function webhookId(alert: string): string {
   return `alert_${createHash('sha256').update(alert).digest('base64url').slice(0, 24)}`
 }
 
-/** @param text id, time in seconds and body, with dots between them */
+/** @param text id, time in seconds and body, joined by dots */
 export function signature(secret: string, text: string): string {
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
   return `v1,${createHmac('sha256', key).update(text).digest('base64')}`
@@ -46,7 +46,7 @@ function jsonBody(id: string, alert: Alert): object {
   }
 }
 
-/** Slack reads `<!channel>` and links out of a text: names of accounts must not write them. */
+/** Escapes Slack's markup, such as `<!channel>` and links, which names of accounts could contain. */
 function slackBody(alert: Alert): object {
   const text = alertText(alert).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
   return { text }

@@ -1,4 +1,4 @@
-/** The budgets that count a request, each with its row in the ledger: whom it limits, and the period of now. */
+/** The budgets that apply to a request, each with its subject and its current period. */
 import {
   type Budget,
   type Budgets,
@@ -17,7 +17,7 @@ import { periodAt, showTime } from './periods.ts'
 const NONE: readonly ChainedBudget[] = []
 const NO_RULES: readonly Budget[] = []
 
-/** Whom a budget limits. */
+/** The account, key and tags that budgets may limit. */
 export interface Spender {
   readonly account: { readonly name: string; readonly budgets?: readonly Budget[] }
   readonly key: Pick<Key, 'id' | 'name' | 'budgets'>
@@ -45,7 +45,7 @@ export function createBudgets(clock: Clock, plans: Pick<Plans, 'find'>): Budgets
 
 const UTC = 'UTC'
 
-/** The budgets of the account itself and of the key itself. */
+/** The own budgets of the account and of the key. */
 export function ofOwners(spender: Spender, nowMs: number): readonly ChainedBudget[] {
   const { account, key } = spender
   return [
@@ -55,7 +55,7 @@ export function ofOwners(spender: Spender, nowMs: number): readonly ChainedBudge
 }
 
 /**
- * @param place where the budgets are written; a part of their names
+ * @param place where the budgets are defined; a part of their names
  * @param nowMs milliseconds since the epoch
  */
 export function chainOf(
@@ -72,7 +72,7 @@ export function chainOf(
   })
 }
 
-/** A budget is written in one place, so its name begins the same each time. */
+/** The beginning of a budget's name depends only on where it is defined. */
 const prefixes = new WeakMap<Budget, string>()
 
 function prefixOf(rule: Budget, place: string): string {
@@ -84,7 +84,7 @@ function prefixOf(rule: Budget, place: string): string {
   return prefix
 }
 
-/** Requests without a value of the tag share one budget, so none is unlimited. */
+/** Requests without the tag share one budget, so that none is unlimited. */
 function subjectOf({ per }: Budget, { account, key, tags }: Spender): { subject: string; whose: string } {
   if (per === 'account') return { subject: '', whose: `of the account ${account.name}` }
   if (per === 'key') return { subject: key.id, whose: `of the key ${key.name}` }

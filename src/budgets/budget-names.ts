@@ -1,6 +1,6 @@
-/** The names of budgets in the ledger. Apart from periods: commands load this file, and no library with it. */
+/** The names of budgets in the ledger. Separate from periods, so that commands load no library with this file. */
 
-/** A part of a name, in which the separator may occur. */
+/** Escapes a part of a name, which may contain the separator. */
 export const escaped = (part: string): string => part.replaceAll('%', '%25').replaceAll('/', '%2F')
 const unescaped = (part: string): string => part.replaceAll('%2F', '/').replaceAll('%25', '%')
 
@@ -14,7 +14,7 @@ export interface BudgetParts {
   readonly subject: string
 }
 
-/** The parts of a name in the ledger, `PLACE/NAME/PERIOD/SUBJECT`. Of another text the parts that it has. */
+/** Parses a name in the ledger, `PLACE/NAME/PERIOD/SUBJECT`. Missing parts are empty. */
 export function partsOf(budget: string): BudgetParts {
   const [place = '', name = '', every = '', subject = ''] = budget.split('/').map(unescaped)
   return { place, name, every, subject }

@@ -1,6 +1,7 @@
 /**
- * The budgets of an account with what is left of each in the current period. Budgets of accounts and keys are listed whole; those of
- * values of tags and of callers are as many as there were values, so they come in pages, as the ledger has them.
+ * The budgets of an account, with the remaining amount of the current period. Budgets of accounts and keys are listed completely. Those
+ * of
+ * tags and callers have a row for each value, so they come in pages, in the ledger's order.
  */
 import {
   type Account,
@@ -17,12 +18,12 @@ import { chainOf, ofOwners, type Spender } from './budget-chain.ts'
 import { partsOf } from './budget-names.ts'
 import { periodAt } from './periods.ts'
 
-/** A budget and what is left of it. */
+/** A budget with its remaining amount. */
 export interface BudgetLeft {
-  /** Where it is written: `account`, `key`, `plan NAME`, or `policy NAME/STEP`. */
+  /** Where it is defined: `account`, `key`, `plan NAME`, or `policy NAME/STEP`. */
   readonly place: string
   readonly name: string
-  /** Null, like `zone`, `marks` and `then`: only the row in the ledger is known, because the gateway does not run. */
+  /** Null, like `zone`, `marks` and `then`, if the gateway does not run: then only the row in the ledger is known. */
   readonly per: BudgetPer | null
   /** The key that it limits. */
   readonly key: Pick<Key, 'id' | 'name'> | null
@@ -33,11 +34,11 @@ export interface BudgetLeft {
   readonly amount: NanoUsd
   readonly spent: NanoUsd
   readonly held: NanoUsd
-  /** Never below 0. */
+  /** At least 0. */
   readonly left: NanoUsd
   /** Milliseconds since the epoch. */
   readonly start: number
-  /** Null: it never begins anew. */
+  /** Null: the budget is for life. */
   readonly end: number | null
   /** In percent of the amount. */
   readonly marks: readonly number[] | null
@@ -55,16 +56,16 @@ export interface Use {
   readonly spent: NanoUsd
 }
 
-/** The budgets of plans and policies, by the place that they are written in: `plan pro`, `policy standard/credits`. */
+/** The budgets of plans and policies, by place: `plan pro`, `policy standard/credits`. */
 export type BudgetRules = ReadonlyMap<string, readonly Budget[]>
 
 type BudgetKey = Pick<Key, 'id' | 'name' | 'budgets' | 'revokedAt'>
 
-/** An account with all that has budgets for it. */
+/** An account with everything that defines budgets for it. */
 export interface BudgetSources {
   readonly account: Pick<Account, 'name' | 'plan' | 'budgets'>
   readonly keys: readonly BudgetKey[]
-  /** Null: not known, because the gateway does not run. */
+  /** Null: unknown, because the gateway does not run. */
   readonly rules: BudgetRules | null
 }
 
@@ -72,7 +73,7 @@ export interface BudgetSources {
 export interface OwnedBudget {
   readonly budget: ChainedBudget
   readonly key: BudgetLeft['key']
-  /** Whether it is listed before it was used: one of a policy may never limit this account. */
+  /** Whether it is listed before its first use. A budget of a policy may never limit this account. */
   readonly always: boolean
 }
 
@@ -81,7 +82,7 @@ const NO_KEY = { id: '', name: '' }
 const PER_KEY = ['key', 'caller']
 
 /**
- * The budgets of the account and of its keys: their own, and those of plans and policies.
+ * The budgets of the account and of its keys: their own ones, and those of plans and policies.
  *
  * @param nowMs milliseconds since the epoch
  */
@@ -114,7 +115,7 @@ export function ownedBudgets({ account, keys, rules }: BudgetSources, nowMs: num
   ]
 }
 
-/** @param uses the rows of these budgets, of those that have one */
+/** @param uses the existing rows of these budgets */
 export function leftOfOwned(owned: readonly OwnedBudget[], uses: readonly Use[]): readonly BudgetLeft[] {
   const rows = new Map(uses.map(use => [rowName(use), use]))
   return owned.flatMap(({ budget, key, always }) => {
@@ -127,9 +128,9 @@ export function leftOfOwned(owned: readonly OwnedBudget[], uses: readonly Use[])
 }
 
 /**
- * The budgets of callers and of values of tags, by their rows.
+ * The budgets of callers and of values of tags, from their rows.
  *
- * @param uses rows of the ledger; those of `owned`, and of budgets that were removed, are left out
+ * @param uses rows of the ledger; those of `owned`, and of removed budgets, are left out
  */
 export function leftOfRows(
   uses: readonly Use[],
@@ -141,7 +142,7 @@ export function leftOfRows(
   return uses.filter(use => !listed.has(rowName(use))).flatMap(use => ofRow(use, rules, nowMs) ?? [])
 }
 
-/** In one period a budget has one row. */
+/** A budget has one row in a period. */
 const rowName = ({ budget, start }: Pick<Use, 'budget' | 'start'>): string => `${start} ${budget}`
 
 function ofRow(use: Use, rules: BudgetRules | null, nowMs: number): BudgetLeft | undefined {
@@ -154,7 +155,7 @@ function ofRow(use: Use, rules: BudgetRules | null, nowMs: number): BudgetLeft |
     return { ...row, ...unknown, value, name, every: every as Every, ...sums(use.amount, use) }
   }
   const rule = rules.get(place)?.find(each => budgetName(each) === name && each.every === every)
-  // Another zone makes other periods: the row of the one before counts nothing any more.
+  // Another zone makes other periods, so the row of the old zone does not count any more.
   if (rule === undefined || periodAt(rule.every, rule.zone ?? 'UTC', nowMs).start !== start) return undefined
   return { ...row, ...ofRule(rule), ...sums(rule.amount, use) }
 }

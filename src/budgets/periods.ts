@@ -1,31 +1,31 @@
-/** When a period of a budget begins and ends, in the time zone of the budget. Temporal knows the changes of clocks. */
+/** The periods of budgets in their time zones. Temporal handles changes of clocks. */
 import { Temporal } from 'temporal-polyfill'
 import { EVERY, type Every } from '#contract'
 
 /** In milliseconds since the epoch. */
 export interface Period {
   readonly start: number
-  /** The first moment that is not in it; null: it has no end. */
+  /** The first moment after it; null: it has no end. */
   readonly end: number | null
 }
 
 const LIFE: Period = { start: 0, end: null }
-/** By length and zone, the last one that was looked for. */
-const known = Object.fromEntries(EVERY.map(every => [every, new Map<string, Period>()])) as Record<
+/** The last period of each length and zone. */
+const lastPeriods = Object.fromEntries(EVERY.map(every => [every, new Map<string, Period>()])) as Record<
   Every,
   Map<string, Period>
 >
 
 /**
- * The period of a time. Where a clock skips the midnight of a day, the day begins with its first moment.
- * @param zone a name of the IANA time zone database; another one throws a `RangeError`
+ * The period that contains a time. If a clock skips the midnight of a day, the day begins with its first moment.
+ * @param zone a name of the IANA time zone database; others throw a `RangeError`
  */
 export function periodAt(every: Every, zone: string, ms: number): Period {
   if (every === 'life') return LIFE
-  const last = known[every].get(zone)
+  const last = lastPeriods[every].get(zone)
   if (last !== undefined && last.start <= ms && ms < last.end!) return last
   const period = findPeriod(every, zone, ms)
-  known[every].set(zone, period)
+  lastPeriods[every].set(zone, period)
   return period
 }
 
@@ -41,7 +41,7 @@ function findPeriod(every: Exclude<Every, 'life'>, zone: string, ms: number): Pe
 
 const HOUR_MS = 3_600_000
 
-/** An hour that a clock goes through twice is two hours; where the clock changes by half an hour, that half is one of its own. */
+/** An hour that a clock repeats counts as two hours. If the clock changes by half an hour, that half is a period of its own. */
 function hourAt(zone: string, ms: number): Period {
   const begin = (at: number) =>
     Temporal.Instant.fromEpochMilliseconds(at)
@@ -53,7 +53,7 @@ function hourAt(zone: string, ms: number): Period {
   return { start, end: next > start ? next : start + HOUR_MS }
 }
 
-/** A time in a zone, for people: `2026-12-01 00:00 Europe/Berlin`. */
+/** A time in a zone for people: `2026-12-01 00:00 Europe/Berlin`. */
 export function showTime(ms: number, zone: string): string {
   const time = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(zone)
   return `${time.toPlainDate()} ${time.toPlainTime().toString({ smallestUnit: 'minute' })} ${zone}`

@@ -1,7 +1,6 @@
-/** `alerts` of gateway.yaml: which alerts there are, and where they are sent. */
+/** `alerts` of gateway.yaml: the kinds of alerts and their receivers. */
 import type { NanoUsd } from '#contract'
 
-/** The kinds of alerts. */
 export const ALERT_KINDS = [
   'budget',
   'low_balance',
@@ -11,24 +10,22 @@ export const ALERT_KINDS = [
   'reload_invalid',
 ] as const
 
-/** One of `ALERT_KINDS`. */
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
-/** A receiver of alerts. */
 export interface Webhook {
   readonly name: string
-  /** It may be a secret, and is never logged. */
+  /** It may be a secret and is never logged. */
   readonly url: string
   /** The part of the URL that is shown. */
   readonly host: string
-  /** The key of signatures in base64, perhaps behind `whsec_`; null: requests are not signed. */
+  /** The key of signatures in base64, perhaps with the prefix `whsec_`; null: requests are not signed. */
   readonly secret: string | null
   readonly format: 'json' | 'slack'
   readonly events: readonly AlertKind[]
 }
 
 export interface AlertsConfig {
-  /** Credit below which an account has an alert; null: none has. */
+  /** Credit below which an account gets an alert; null: no account does. */
   readonly lowBalance: NanoUsd | null
   /** How long alerts are listed. */
   readonly keepMs: number

@@ -1,13 +1,11 @@
-/**
- * A map in memory that strangers cannot fill: beyond so many names, the one that was used longest ago is forgotten.
- */
+/** A map with a maximum number of names, which strangers therefore cannot fill: the least recently used name is dropped. */
 import { LRUCache } from 'lru-cache'
 
 const ONE = () => 1
 
 /**
- * Counted by size, each name as 1: with `max` the package makes room for all of them at once, which takes 8 ms and half a
- * megabyte for 65,536 names, also where there will be ten.
+ * Limits by size, with 1 for each name. With `max` the package allocates space for all names at once. For 65,536 names this takes 8 ms
+ * and half a megabyte, even if ten are used.
  */
 export function boundedMap<V extends {}>(most: number): LRUCache<string, V> {
   return new LRUCache<string, V>({ maxSize: most, sizeCalculation: ONE })

@@ -1,18 +1,18 @@
-/** Collects bytes that arrive in pieces of any size, in memory that is proportional to the bytes. */
+/** Collects bytes that arrive in pieces of any size. The memory is proportional to the bytes. */
 import type { UpstreamFailure } from '#contract'
 
-/** How much of a provider's answer may be kept. */
+/** Limits the memory for a provider's answer. */
 export interface AnswerRoom {
-  /** Of all of it, or of one event of a stream. */
+  /** The limit of a whole answer, or of one event of a stream. */
   readonly largestBytes: number
-  /** Counts what is kept in the memory of all answers. @returns false when there is no room for it */
+  /** Counts bytes in the memory of all answers. @returns false without room for them */
   holds(bytes: number): boolean
 }
 
-/** Less than this of an unfinished event is not counted: every stream has it. */
+/** The first bytes of an unfinished event are not counted: every stream has some. */
 export const UNCOUNTED_BYTES = 256 * 1024
 
-/** Why so many bytes of an answer cannot be kept; null: they can. */
+/** The reason why so many bytes of an answer cannot be kept; null: they can. */
 export function tooMuch(bytes: number, room: AnswerRoom): UpstreamFailure | null {
   const { largestBytes } = room
   if (bytes > largestBytes) {
@@ -22,24 +22,25 @@ export function tooMuch(bytes: number, room: AnswerRoom): UpstreamFailure | null
   return room.holds(bytes) ? null : NO_ROOM
 }
 
-/** The gateway's own limit, and it passes: the answer itself may be of any size. */
+/** A temporary limit of the gateway; the size of the answer itself is allowed. */
 const NO_ROOM: UpstreamFailure = {
   code: 'overloaded',
   retryAfterMs: 1000,
-  detail: 'there is no room for the answer (limits.bodies_in_flight)',
+  detail: 'the memory for answers is full (limits.bodies_in_flight)',
 }
 
-/** A shorter piece is copied: the object around a piece takes hundreds of bytes. */
+/** A shorter piece is copied, because the object around a piece takes hundreds of bytes. */
 const MIN_KEPT_BYTES = 4096
 const SMALLEST_BLOCK_BYTES = 1024
 const LARGEST_BLOCK_BYTES = 1024 * 1024
 const NOTHING: Buffer = Buffer.alloc(0)
-/** Until there is one. The first one gets a list of its own length: most collectors never have a second. */
+/** Shared by empty collectors. The first part gets an array of length 1, because most collectors never have a second one. */
 const NO_PARTS: Buffer[] = []
 
 /**
- * A sequence of bytes that grows. Large pieces are kept as they are; small ones are copied into blocks, each as large as
- * all before it, up to 1 MiB. So adding is linear in the bytes. The caller must not write to a piece that it has added.
+ * A growing sequence of bytes. Large pieces are kept as they are. Small ones are copied into blocks, each as large as all bytes before
+ * it, up
+ * to 1 MiB, so adding is linear in the bytes. The caller must not write to a piece after adding it.
  */
 export class ByteCollector {
   readonly #ownsPieces: boolean
@@ -48,26 +49,25 @@ export class ByteCollector {
   #held = 0
   /** All but the last one are full. */
   #parts: Buffer[] = NO_PARTS
-  /** Free bytes at the end of the last part. */
   #room = 0
 
   /**
-   * @param ownsPieces nobody else looks at a piece that was added: `take()` and `clear()` free its memory at once. Left to
-   * the garbage collector, the pieces of a few long bodies bring about a full collection.
-   * @param expectedBytes how many will come, as far as that is known. When half of them are there, they move to a block that has
-   * room for all: joined at the end, a long body would hold the event loop twice as long.
+   * @param ownsPieces whether no one else reads added pieces, so that `take()` and `clear()` free their memory at once. Otherwise the
+   * pieces
+   * of a few long bodies cause a full garbage collection.
+   * @param expectedBytes the number of bytes, as far as it is known. When half of them have arrived, they move to a block with room for
+   *   all. Joined at the end, a long body would block the event loop twice as long.
    */
   constructor(ownsPieces: boolean = false, expectedBytes: number = 0) {
     this.#ownsPieces = ownsPieces
     this.#expectedBytes = expectedBytes
   }
 
-  /** The bytes collected so far. */
   get size(): number {
     return this.#size
   }
 
-  /** The memory that is kept for them, in bytes: at most twice `size` and 1 MiB. */
+  /** The allocated memory in bytes: at most twice `size` and 1 MiB. */
   get held(): number {
     return this.#held
   }
@@ -93,7 +93,7 @@ export class ByteCollector {
     } else this.#open(rest)
   }
 
-  /** All bytes, and begins anew. The bytes of a single piece are that piece, not a copy. */
+  /** Returns all bytes and resets the collector. The bytes of a single piece are that piece, not a copy. */
   take(): Buffer {
     const parts = this.#parts
     const size = this.#size
@@ -106,7 +106,7 @@ export class ByteCollector {
     return all
   }
 
-  /** Forgets the bytes. */
+  /** Drops all bytes. */
   clear(): void {
     this.#free(this.#parts)
     this.#forget()
@@ -121,7 +121,7 @@ export class ByteCollector {
     this.#size = this.#held = this.#room = 0
   }
 
-  /** Copies what fits into the last part. Returns the rest. */
+  /** Fills the last part and returns the rest. */
   #fill(piece: Buffer): Buffer {
     const last = this.#parts.at(-1)!
     const copied = piece.copy(last, last.length - this.#room)
@@ -148,7 +148,7 @@ export class ByteCollector {
 
   #open(piece: Buffer): void {
     const wanted = Math.min(Math.max(this.#size, SMALLEST_BLOCK_BYTES), LARGEST_BLOCK_BYTES)
-    // Not of Node's pool: a block may stay for long, and would keep the pool.
+    // Not from Node's pool: a long-lived block would keep the pool.
     const block = Buffer.allocUnsafeSlow(Math.max(wanted, piece.length))
     piece.copy(block)
     this.#keep(block)
@@ -157,7 +157,7 @@ export class ByteCollector {
   }
 }
 
-/** Gives the memory back now. The buffer is empty from then on. */
+/** Frees the memory now; the buffer is empty afterwards. */
 function free(buffer: Buffer): void {
   if (buffer.buffer.byteLength === buffer.length && buffer.buffer instanceof ArrayBuffer) buffer.buffer.transfer(0)
 }

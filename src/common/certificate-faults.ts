@@ -1,4 +1,4 @@
-/** What can be wrong with the certificate of a server, by the code of Node's error, and the words for people. */
+/** Problems with a server's certificate: the code of Node's error, and the words for people. */
 type Fault = readonly [code: RegExp, words: string]
 
 export const UNKNOWN_CA: Fault = [
@@ -6,4 +6,4 @@ export const UNKNOWN_CA: Fault = [
   'has a certificate of an unknown CA',
 ]
 export const OTHER_HOST: Fault = [/^ERR_TLS_CERT_ALTNAME/, 'has a certificate for another host']
-export const EXPIRED: Fault = [/^CERT_HAS_EXPIRED/, 'has a certificate that is past']
+export const EXPIRED: Fault = [/^CERT_HAS_EXPIRED/, 'has an expired certificate']

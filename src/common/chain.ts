@@ -1,14 +1,14 @@
 /**
- * Things in the order in which they came, each of which leaves in constant time: what is in progress.
+ * A list in the order of insertion, with removal in constant time: for objects that live as long as a request.
  *
- * A `Set` does the same. But V8 gives a set that members enter and leave a new table again and again, and the old table still
- * names the new one and the members of its time. Once such a table is among the old objects, all of them live until the
- * next full collection: every request did, and a third of a request's CPU was that.
+ * A `Set` would do the same. But when its members come and go, V8 allocates new tables again and again. An old table still refers to the
+ * new one and to its former members. When it is promoted to the old objects, all of them live until the next full collection. This
+ * affected every request, and took a third of its CPU.
  */
 export class Chain<Value> {
   readonly #ends: Link<Value> = new Link<Value>(null)
   size = 0
-  /** Where `forEach` goes on. */
+  /** The node with which `forEach` continues. */
   #next: Link<Value> | null = null
 
   constructor() {
@@ -25,19 +25,22 @@ export class Chain<Value> {
     return link
   }
 
-  /** What has left already does not leave again. */
+  /** A second removal does nothing. */
   remove(link: Link<Value>): void {
     if (link.before === null) return
     if (link === this.#next) this.#next = link.after
     link.before.after = link.after
     link.after!.before = link.before
-    // It leads nowhere: who still has it keeps nobody else.
+    // Clears all references, so that a holder of the node keeps nothing else alive.
     link.before = link.after = null
     link.value = null
     this.size--
   }
 
-  /** Calls it with each, makes nothing for it, and may be called for one chain at a time only. Who leaves meanwhile is left out. */
+  /**
+   * Visits all values without an allocation. Only one `forEach` may run on a chain at a time. Values that are removed meanwhile are
+   * skipped.
+   */
   forEach(visit: (value: Value) => void): void {
     for (let at = this.#ends.after!; at !== this.#ends; at = this.#next!) {
       this.#next = at.after
@@ -50,7 +53,7 @@ export class Chain<Value> {
     for (const link of this.#links()) this.remove(link)
   }
 
-  /** Those that are there now; who leaves meanwhile is left out. */
+  /** Iterates over the present values. Values that are removed meanwhile are skipped. */
   *[Symbol.iterator](): Generator<Value> {
     for (const link of this.#links()) if (link.before !== null) yield link.value as Value
   }
@@ -62,7 +65,7 @@ export class Chain<Value> {
   }
 }
 
-/** A place in a chain. */
+/** A node of a chain. */
 export class Link<Value> {
   value: Value | null
   before: Link<Value> | null = null

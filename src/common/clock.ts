@@ -1,32 +1,32 @@
 /**
- * Time, passed in: everything below asks these and not the system, so that tests bring their own.
+ * Clocks. Everything below gets its time from these instead of the system, so that tests can replace them.
  *
- * The deadline clock is one interval for all deadlines of all exchanges. A stream touches its deadline with every chunk; a
- * timer of its own would have to be re-armed each time, a number that somebody looks at now and then costs nothing.
+ * The deadline clock is one interval for all deadlines of all exchanges. A stream moves its deadline with every chunk. A timer of its own
+ * would have to be restarted each time; a number that is compared now and then costs nothing.
  */
 import type { Clock } from '#contract'
 import { Chain } from './chain.ts'
 
-/** A day in milliseconds, in UTC. */
+/** A day in UTC, in milliseconds. */
 export const DAY_MS = 86_400_000
 
 export const systemClock: Clock = { now: () => Date.now() }
 
-/** Called on every round with the monotonic time in milliseconds. Must not throw. */
+/** Called in every round with the monotonic time in milliseconds. Must not throw. */
 export type Check = (monotonicMs: number) => void
 
 export interface DeadlineClock {
-  /** Monotonic milliseconds; only differences mean something. */
+  /** Monotonic milliseconds; only differences are meaningful. */
   now(): number
-  /** Looks in on every round until the returned function is called. */
+  /** Calls `check` in every round until the returned function is called. */
   watch(check: Check): () => void
   stop(): void
 }
 
-/** How often the deadline clock goes round, in milliseconds. */
+/** The interval of the deadline clock, in milliseconds. */
 export const ROUND_MS = 50
 
-/** @param roundMs how often the deadlineClock goes round; a deadline is noticed at most so much late */
+/** @param roundMs the interval; a deadline is noticed at most this late */
 export function createDeadlineClock(roundMs = ROUND_MS): DeadlineClock {
   const checks = new Chain<Check>()
   let timer: NodeJS.Timeout | null = null

@@ -1,4 +1,4 @@
-/** The first item of the owner that has the most; of several such owners, of the one whose item comes first. */
+/** Returns the first item of the owner with the most items. If several owners have the most, the one with the first item wins. */
 export function firstOfMost<Item>(items: Iterable<Item>, ownerOf: (item: Item) => string): Item | undefined {
   const counts = new Map<string, number>()
   let most = 0

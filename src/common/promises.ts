@@ -1,11 +1,11 @@
-/** Promises of plugins, which may be those of another library. */
+/** Promises of plugins, which may come from another library. */
 
-/** Whether it is one: a plugin's own kind counts too. */
+/** Whether a value has a `then`: other kinds of promises count too. */
 export function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   return typeof (value as PromiseLike<Value> | null | undefined)?.then === 'function'
 }
 
-/** The same as a promise of the language: the `then` of another library may throw. */
+/** Converts to a native promise, because the `then` of another library may throw. */
 export function promiseOf<Value>(value: Value | PromiseLike<Value>): Promise<Value> {
   return value instanceof Promise ? (value as Promise<Value>) : Promise.resolve(value)
 }

@@ -1,10 +1,10 @@
-/** How long the secret for the digests of keys must be: the configuration's check and the store say the same of a short one. */
+/** The minimum length of the secret for digests of keys. The configuration's check and the store share this message. */
 const SHORTEST = 32
 
-/** How people make a good one. */
+/** The command that makes a good one. */
 export const SECRET_MADE_BY = 'openssl rand -hex 32'
 
-/** What is wrong with its length; null: nothing. Never says a part of it. */
+/** The problem with its length; null: none. The message contains no part of the secret. */
 export function shortSecret({ length }: string): string | null {
   return length >= SHORTEST ? null : `has ${length} characters and needs at least ${SHORTEST}`
 }

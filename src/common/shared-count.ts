@@ -1,9 +1,11 @@
-/** A number that all threads of the process share: each adds to a word of its own, so that what a dead one has added can be taken away. */
+/**
+ * A number that all threads of the process share. Each thread adds to a word of its own, so that a dead thread's part can be subtracted.
+ */
 export class SharedCount {
   readonly #words: Int32Array
   readonly #own: number
 
-  /** @param words in shared memory where there is more than one thread @param own the word of this thread */
+  /** @param words in shared memory if there are several threads @param own the word of this thread */
   constructor(words: Int32Array = new Int32Array(1), own: number = 0) {
     this.#words = words
     this.#own = own
@@ -19,7 +21,7 @@ export class SharedCount {
     return sum
   }
 
-  /** Takes away what a thread has added that is gone. */
+  /** Subtracts everything that an ended thread has added. */
   forget(thread: number): void {
     Atomics.store(this.#words, thread, 0)
   }

@@ -1,14 +1,14 @@
-/** `telemetry` of gateway.yaml: where OpenTelemetry's data goes, and how much of it. */
+/** `telemetry` of gateway.yaml: the collector of OpenTelemetry data, and what is sent. */
 export interface TelemetryConfig {
-  /** Of the collector, without a slash at its end. */
+  /** The URL of the collector, without a slash at its end. */
   readonly endpoint: string
   readonly protocol: 'protobuf' | 'json'
-  /** The share of traces that are recorded of those that begin here: 0 to 1. */
+  /** The recorded share of the traces that begin here: 0 to 1. */
   readonly ratio: number
-  /** Lower-case names; values may be secrets, and are never logged. */
+  /** Lower-case names. Values may be secrets and are never logged. */
   readonly headers: Readonly<Record<string, string>>
   /** Whether metrics are exported beside traces. */
   readonly metrics: boolean
-  /** Of the resource: `service.name` and whatever the operator says. */
+  /** Attributes of the resource: `service.name` and those of the operator. */
   readonly attributes: Readonly<Record<string, string>>
 }

@@ -1,7 +1,7 @@
 /**
- * The one reader of usage in the families of OpenAI's format: its own names, those of its Responses API, and what Anthropic,
- * DeepSeek, Mistral, Moonshot, Perplexity and LiteLLM add. What comes out has OpenAI's names and OpenAI's counting: the prompt
- * has what was cached in it, the completion what was thought. `normalise` makes units of it.
+ * Reads usage in all variants of OpenAI's format. They have its own names, those of its Responses API, or fields of Anthropic, DeepSeek,
+ * Mistral, Moonshot, Perplexity and LiteLLM. The result has OpenAI's names and counting: the prompt includes cached tokens, the completion
+ * includes reasoning. `normalise` converts it to units.
  */
 import { type MeteredUsage, TIERS, type Tier, type WireUsage } from '#contract'
 
@@ -15,42 +15,42 @@ const CACHED: readonly string[] =
 const WRITTEN: readonly string[] = ['cache_write_tokens', 'cache_creation_input_tokens', 'cache_creation_tokens']
 
 /**
- * Null for no object. A usage in which no tokens are counted comes back as it is, and so does one that has nothing but
- * OpenAI's names. Numbers that are out of all proportion stay: the step `credits` brings them into range and flags them.
+ * Null if the value is not an object. A usage without token counts, or with OpenAI's names only, is returned unchanged. Absurd numbers
+ * stay: the step `credits` brings them into range and flags them.
  */
-export function readUsage(said: unknown): WireUsage | null {
-  if (!isFields(said)) return null
-  const prompt = numberAmong(said, 'prompt_tokens', 'input_tokens')
-  const completion = numberAmong(said, 'completion_tokens', 'output_tokens')
-  if (prompt === undefined || completion === undefined) return said as unknown as WireUsage
+export function readUsage(raw: unknown): WireUsage | null {
+  if (!isFields(raw)) return null
+  const prompt = numberAmong(raw, 'prompt_tokens', 'input_tokens')
+  const completion = numberAmong(raw, 'completion_tokens', 'output_tokens')
+  if (prompt === undefined || completion === undefined) return raw as unknown as WireUsage
   if (!isCount(prompt) || !isCount(completion)) {
-    return { ...said, prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+    return { ...raw, prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
   }
-  const input = fieldsAmong(said, 'prompt_tokens_details', 'input_tokens_details')
-  const output = fieldsAmong(said, 'completion_tokens_details', 'output_tokens_details')
-  const cached = countAmong(input, CACHED) || countAmong(said, CACHED)
-  const written = countAmong(input, WRITTEN) || countAmong(said, WRITTEN) || writtenIn(said)
+  const input = fieldsAmong(raw, 'prompt_tokens_details', 'input_tokens_details')
+  const output = fieldsAmong(raw, 'completion_tokens_details', 'output_tokens_details')
+  const cached = countAmong(input, CACHED) || countAmong(raw, CACHED)
+  const written = countAmong(input, WRITTEN) || countAmong(raw, WRITTEN) || writtenIn(raw)
   const reasoning = countOr0(output['reasoning_tokens'])
-  const outside = perplexityIn(said)
-  const all = wholePrompt(said, { prompt, completion, cached, written, reasoning })
-  const hidden = hiddenIn(said, all, completion)
-  // Sound in a prompt is in Mistral's total only; all others that say more in the total have thought.
-  const isSound = Number(said['prompt_audio_seconds']) > 0
-  const thought = outside.reasoning > 0 ? outside.reasoning : reasoning
+  const outside = perplexityIn(raw)
+  const all = wholePrompt(raw, { prompt, completion, cached, written, reasoning })
+  const hidden = hiddenIn(raw, all, completion)
+  // Audio of a prompt is only in Mistral's total. With all other providers a larger total means reasoning.
+  const isSound = Number(raw['prompt_audio_seconds']) > 0
+  const allReasoning = outside.reasoning > 0 ? outside.reasoning : reasoning
   const answered = completion + (isSound ? 0 : hidden) + outside.reasoning
   const tokens = {
     prompt: all + (isSound ? hidden : 0) + outside.citations,
-    // Thoughts are a part of the answer: where they are more than all of it, they were left out of it.
-    completion: thought > answered ? answered + thought : answered,
+    // Reasoning is a part of the completion: if it is larger, the completion was counted without it.
+    completion: allReasoning > answered ? answered + allReasoning : answered,
     cached,
     written,
-    reasoning: thought,
+    reasoning: allReasoning,
     searches: outside.searches,
   }
-  return isPlain(said, tokens) ? (said as unknown as WireUsage) : withTokens(said, input, output, tokens)
+  return isPlain(raw, tokens) ? (raw as unknown as WireUsage) : withTokens(raw, input, output, tokens)
 }
 
-/** A provider's usage by unit; as it says it, also where that can't be (`credits` brings it into range). Null: it counts no tokens. */
+/** A provider's usage by unit. Impossible values are kept (`credits` brings them into range). Null: it has no token counts. */
 export function normalise(wire: WireUsage | null, source: MeteredUsage['source']): MeteredUsage | null {
   const read = readUsage(wire)
   if (read === null || typeof read.prompt_tokens !== 'number' || typeof read.completion_tokens !== 'number') return null
@@ -99,12 +99,12 @@ type PartUnit =
   | 'output_audio'
   | 'output_image'
 
-/** A class of service that may have prices of its own, by a provider's word; undefined: the ordinary one. */
-export function tierOf(said: unknown): Tier | undefined {
-  return TIERS.includes(said as Tier) ? (said as Tier) : undefined
+/** A class of service with possible prices of its own, by the provider's word; undefined: the ordinary one. */
+export function tierOf(raw: unknown): Tier | undefined {
+  return TIERS.includes(raw as Tier) ? (raw as Tier) : undefined
 }
 
-/** Usage as clients read it; `source` says that it is an estimate. */
+/** Usage in the format of clients; `source` marks an estimate. */
 export function wireUsageOf(usage: MeteredUsage): WireUsage {
   const { input = 0, output = 0, cached_input = 0, cache_write = 0, reasoning = 0, search, source } = usage
   return {
@@ -118,21 +118,21 @@ export function wireUsageOf(usage: MeteredUsage): WireUsage {
   }
 }
 
-/** Anthropic counts what is written to a cache by how long it is kept, too. */
-function writtenIn(said: Fields): number {
-  const byTime = fieldsAmong(said, 'cache_creation')
-  return countOr0(byTime['ephemeral_5m_input_tokens']) + hourIn(said)
+/** Anthropic also counts cache writes by their lifetime. */
+function writtenIn(raw: Fields): number {
+  const byTime = fieldsAmong(raw, 'cache_creation')
+  return countOr0(byTime['ephemeral_5m_input_tokens']) + hourIn(raw)
 }
 
-function hourIn(said: Fields): number {
-  return countOr0(fieldsAmong(said, 'cache_creation')['ephemeral_1h_input_tokens'])
+function hourIn(raw: Fields): number {
+  return countOr0(fieldsAmong(raw, 'cache_creation')['ephemeral_1h_input_tokens'])
 }
 
-/** A usage as clients of chat completions get it: the provider's own where it has OpenAI's names, else what was read. */
-export function shownUsage(said: unknown): WireUsage | null {
-  if (!isFields(said)) return null
-  const hasNames = typeof said['prompt_tokens'] === 'number' && typeof said['completion_tokens'] === 'number'
-  return hasNames ? (said as unknown as WireUsage) : readUsage(said)
+/** The usage for clients of chat completions: the provider's own if it has OpenAI's names, else the converted one. */
+export function shownUsage(raw: unknown): WireUsage | null {
+  if (!isFields(raw)) return null
+  const hasNames = typeof raw['prompt_tokens'] === 'number' && typeof raw['completion_tokens'] === 'number'
+  return hasNames ? (raw as unknown as WireUsage) : readUsage(raw)
 }
 
 interface Tokens {
@@ -141,17 +141,17 @@ interface Tokens {
   readonly cached: number
   readonly written: number
   readonly reasoning: number
-  /** Undefined: the provider says none. */
+  /** Undefined: the provider does not report any. */
   readonly searches: number | undefined
 }
 
-/** Whether the canonical names say the same already. */
-function isPlain(said: Fields, { prompt, completion, cached, written, reasoning, searches }: Tokens): boolean {
-  const input = fieldsAmong(said, 'prompt_tokens_details')
-  const output = fieldsAmong(said, 'completion_tokens_details')
+/** Whether the usage already has these values under the canonical names. */
+function isPlain(raw: Fields, { prompt, completion, cached, written, reasoning, searches }: Tokens): boolean {
+  const input = fieldsAmong(raw, 'prompt_tokens_details')
+  const output = fieldsAmong(raw, 'completion_tokens_details')
   return (
-    said['prompt_tokens'] === prompt &&
-    said['completion_tokens'] === completion &&
+    raw['prompt_tokens'] === prompt &&
+    raw['completion_tokens'] === completion &&
     countOr0(input['cached_tokens']) === cached &&
     countOr0(input['cache_write_tokens']) === written &&
     countOr0(output['reasoning_tokens']) === reasoning &&
@@ -159,10 +159,10 @@ function isPlain(said: Fields, { prompt, completion, cached, written, reasoning,
   )
 }
 
-function withTokens(said: Fields, input: Fields, output: Fields, tokens: Tokens): WireUsage {
+function withTokens(raw: Fields, input: Fields, output: Fields, tokens: Tokens): WireUsage {
   const { prompt, completion, cached, written, reasoning, searches } = tokens
   return {
-    ...said,
+    ...raw,
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
@@ -191,36 +191,36 @@ interface Counts {
 }
 
 /**
- * The prompt with what was cached. Some leave that out, as Anthropic does: then it is more than the prompt, or just what the
- * total has beyond both counts.
+ * The prompt with cached tokens. Some providers leave these out, as Anthropic does. Then they exceed the prompt, or equal the part of the
+ * total that is beyond both counts.
  */
-function wholePrompt(said: Fields, { prompt, completion, cached, written, reasoning }: Counts): number {
+function wholePrompt(raw: Fields, { prompt, completion, cached, written, reasoning }: Counts): number {
   const cache = cached + written
   if (cache === 0) return prompt
   if (Math.max(cached, written) > prompt) return prompt + cache
-  const hidden = hiddenIn(said, prompt, completion)
+  const hidden = hiddenIn(raw, prompt, completion)
   if (hidden > 0 && hidden !== reasoning && (hidden === cache || hidden === cache + reasoning)) return prompt + cache
-  const isAnthropic = typeof said['prompt_tokens'] !== 'number' && ANTHROPIC.some(name => countOr0(said[name]) > 0)
-  return isAnthropic && said['total_tokens'] !== prompt + completion ? prompt + cache : prompt
+  const isAnthropic = typeof raw['prompt_tokens'] !== 'number' && ANTHROPIC.some(name => countOr0(raw[name]) > 0)
+  return isAnthropic && raw['total_tokens'] !== prompt + completion ? prompt + cache : prompt
 }
 
 const ANTHROPIC: readonly string[] = ['cache_read_input_tokens', 'cache_creation_input_tokens']
 
 /**
- * Tokens that are in the total and nowhere else: the thinking of Google's models behind its OpenAI endpoint, and of xAI's,
- * which have it in the details too (in all of 32 recorded answers).
+ * Tokens that are only in the total: the reasoning of Google's models at its OpenAI endpoint, and of xAI's models. Those have it in the
+ * details too (in all of 32 recorded answers).
  */
 function hiddenIn({ total_tokens: total }: Fields, prompt: number, completion: number): number {
   const areCounts = isCount(total) && isCount(prompt) && isCount(completion)
   return areCounts ? Math.max(0, total - prompt - completion) : 0
 }
 
-/** `sonar-deep-research` bills its thoughts, what it has quoted, and its searches beside both counts (Perplexity, pricing). */
-function perplexityIn(said: Fields) {
-  const { citation_tokens: citations, num_search_queries: searches, reasoning_tokens: reasoning } = said
+/** `sonar-deep-research` bills reasoning, citations and searches beside both counts (Perplexity, pricing). */
+function perplexityIn(raw: Fields) {
+  const { citation_tokens: citations, num_search_queries: searches, reasoning_tokens: reasoning } = raw
   const isPerplexity = citations != null || searches != null
-  // A usage that was read has them in its counts.
-  if (!isPerplexity || said['server_tool_use'] !== undefined) return NOTHING
+  // A converted usage has them in its counts already.
+  if (!isPerplexity || raw['server_tool_use'] !== undefined) return NOTHING
   return {
     citations: countOr0(citations),
     reasoning: countOr0(reasoning),
@@ -230,9 +230,9 @@ function perplexityIn(said: Fields) {
 
 const NOTHING = { citations: 0, reasoning: 0, searches: undefined }
 
-/** The first of both names that is a number, or a text that is one. */
-function numberAmong(said: Fields, name: string, other: string): number | undefined {
-  return numberOf(said[name]) ?? numberOf(said[other])
+/** The first of both fields that is a number, or a numeric text. */
+function numberAmong(raw: Fields, name: string, other: string): number | undefined {
+  return numberOf(raw[name]) ?? numberOf(raw[other])
 }
 
 function numberOf(value: unknown): number | undefined {
@@ -242,18 +242,18 @@ function numberOf(value: unknown): number | undefined {
 
 const NO_FIELDS: Fields = {}
 
-/** The first of both names that is an object. */
-function fieldsAmong(said: Fields, name: string, other: string = name): Fields {
-  const first = said[name]
+/** The first of both fields that is an object. */
+function fieldsAmong(raw: Fields, name: string, other: string = name): Fields {
+  const first = raw[name]
   if (isFields(first)) return first
-  const second = said[other]
+  const second = raw[other]
   return isFields(second) ? second : NO_FIELDS
 }
 
-/** The first of the names that is a count above 0; by index, because this is done many times in each request. */
-function countAmong(said: Fields, names: readonly string[]): number {
+/** The first of the fields that is a count above 0. By index, because this runs many times for each request. */
+function countAmong(raw: Fields, names: readonly string[]): number {
   for (let at = 0; at < names.length; at++) {
-    const count = countOr0(said[names[at]!])
+    const count = countOr0(raw[names[at]!])
     if (count > 0) return count
   }
   return 0
@@ -261,7 +261,7 @@ function countAmong(said: Fields, names: readonly string[]): number {
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** The count, or 0 for anything else that a provider may say. */
+/** The count, or 0 for any other value. */
 export function countOr0(value: unknown): number {
   return isCount(value) ? value : 0
 }

@@ -1,13 +1,13 @@
 /**
- * Token buckets in memory, for one gateway process. The arithmetic is pure and takes the time as an argument; the rest
- * is two bounded maps: a name that was not seen for 65,536 other names of its map starts full again. Addresses have a map of their
- * own, so that a flood from many of them refills no bucket of a key or an account.
+ * Token buckets in the memory of one gateway process. The arithmetic is pure and takes the time as an argument. The rest is two bounded
+ * maps: a name that was not used while 65,536 other names of its map were starts full again. Addresses have a map of their own, so that a
+ * flood from many of them does not refill buckets of keys and accounts.
  */
 
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
 import { boundedMap } from '../common/bounded.ts'
 
-/** A bucket at a moment. Below 0 it is in debt. */
+/** The content of a bucket at a time. Below 0 it is in debt. */
 export interface Level {
   readonly units: number
   readonly atMs: number
@@ -18,21 +18,21 @@ const MAX_NAMES = 65_536
 /** Whether a bucket belongs to an address. A client without a key can use any number of addresses. */
 export const isOfAddress = (name: string): boolean => name.includes('/address:')
 
-/** Two bounded maps: names of addresses push no other name out. Answers with the one where a name belongs. */
+/** Returns a function that finds the map for a name. Addresses have their own one, so that they evict no other names. */
 export function createApart<V extends {}>(most: number): (name: string) => ReturnType<typeof boundedMap<V>> {
   const addresses = boundedMap<V>(most)
   const others = boundedMap<V>(most)
   return name => (isOfAddress(name) ? addresses : others)
 }
 
-/** Refills come in fractions, and their sums are off by less than this: a promised wait must be enough. */
+/** Refills are fractions, and their sums are off by less than this; a promised wait must be long enough. */
 const ROUNDING = 1e-12
 
-/** Buckets that answer at once. */
+/** Buckets with synchronous results. */
 export interface LocalBuckets extends Buckets {
   take(name: string, shape: BucketShape, amount: number): Grant
   give(name: string, shape: BucketShape, amount: number): void
-  /** Puts the level of a bucket in place of what is known. */
+  /** Replaces the level of a bucket. */
   put(name: string, units: number): void
 }
 
@@ -56,8 +56,9 @@ export function createBuckets(clock: Clock, mostNames: number = MAX_NAMES): Loca
 }
 
 /**
- * Takes `amount` units, or none. More than the capacity can never be granted: the wait is then the time in which an
- * empty bucket fills, so that a caller is told something finite.
+ * Takes `amount` units, or none. More than the capacity is never granted; the wait is then the time to fill an empty bucket, so that it
+ * is
+ * finite.
  */
 export function take(
   before: Level | undefined,
@@ -72,7 +73,7 @@ export function take(
   return { level: after, grant: grantOf(taken, after.units, shape, amount) }
 }
 
-/** @param units what is in the bucket afterwards */
+/** @param units in the bucket afterwards */
 export function grantOf(taken: boolean, units: number, shape: BucketShape, amount: number): Grant {
   return {
     taken,
@@ -82,16 +83,16 @@ export function grantOf(taken: boolean, units: number, shape: BucketShape, amoun
   }
 }
 
-/** Nonsense is a bug of the caller. */
+/** Throws, because an invalid amount is a bug of the caller. */
 export function checkTake(amount: number): void {
-  if (!(amount >= 0)) throw new RangeError(`buckets.take: the amount ${amount} is not 0 or more`)
+  if (!(amount >= 0)) throw new RangeError(`buckets.take: the amount ${amount} must be at least 0`)
 }
 
 export function checkGive(amount: number): void {
-  if (!Number.isFinite(amount)) throw new RangeError(`buckets.give: the amount ${amount} is not a number`)
+  if (!Number.isFinite(amount)) throw new RangeError(`buckets.give: the amount ${amount} must be a finite number`)
 }
 
-/** Gives units back, at most to the brim; a negative amount takes more, also into debt. */
+/** Returns units, at most up to the capacity. A negative amount takes units, also into debt. */
 export function give(before: Level | undefined, shape: BucketShape, amount: number, nowMs: number): Level {
   checkGive(amount)
   const level = refill(before, shape, nowMs)
@@ -99,8 +100,9 @@ export function give(before: Level | undefined, shape: BucketShape, amount: numb
 }
 
 /**
- * The bucket as it is now: full when new, never above a capacity that a reload has lowered. When the clock steps back
- * nothing refills, and time counts from there: the other choice would stop refills until the clock has caught up.
+ * The level now: full for a new bucket, and at most a capacity that a reload has lowered. If the clock steps back, nothing refills and
+ * time
+ * counts from there. Otherwise refills would stop until the clock has caught up.
  */
 function refill(before: Level | undefined, shape: BucketShape, nowMs: number): Level {
   if (before === undefined) return { units: shape.capacity, atMs: nowMs }

@@ -1,8 +1,8 @@
-/** Texts in memory, each with a time to live; the least recently used make room. */
+/** Texts in memory, each with a time to live. The least recently used ones are evicted. */
 import { LRUCache } from 'lru-cache'
 import type { Clock, KeyValue } from '#contract'
 
-/** What an entry takes beside its text. */
+/** Approximate size of an entry beside its text. */
 const ENTRY_BYTES = 256
 
 interface Entry {
@@ -31,7 +31,7 @@ export function createKeyValue(clock: Clock, maxBytes: number): KeyValue {
   }
 }
 
-/** Also what is kept elsewhere has an end. */
+/** Also checks texts that are kept elsewhere. */
 export function checkTtl(ttlMs: number): void {
   if (!(ttlMs > 0 && ttlMs <= Number.MAX_SAFE_INTEGER)) {
     throw new RangeError(`the time to live must be more than 0 ms, not ${ttlMs}`)

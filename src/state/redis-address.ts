@@ -1,8 +1,8 @@
-/** The address of a state server: for its client, and for people. */
+/** The address of a state server, for its client and for messages. */
 import { decodedPart } from '../common/server-address.ts'
 import type { ServerAddress } from './redis-check.ts'
 
-/** The client does not start with a lone `%` in a password. */
+/** Removes the user: the client does not start with a lone `%` in a password. */
 export function withoutUser(url: string): string {
   const address = new URL(url)
   address.username = ''

@@ -1,14 +1,14 @@
-/** Whether a state server can be used, and the sentence that says why not. Never the address itself: it may hold a password. */
+/** Checks whether a state server is usable, and words the reason if not. Messages never contain the address, which may have a password. */
 import type { Redis } from 'ioredis'
 import { EXPIRED, OTHER_HOST, UNKNOWN_CA } from '../common/certificate-faults.ts'
 
-/** What may be shown of an address. */
+/** The parts of an address that may be shown. */
 export interface ServerAddress {
   /** Host and port. */
   readonly shown: string
 }
 
-/** A state server that cannot be used. Its message continues "state: "; it has no full stop. */
+/** An unusable state server. The message continues "state: " and has no full stop. */
 export class StateError extends Error {
   override readonly name = 'StateError'
   readonly suggestion: string
@@ -21,7 +21,7 @@ export class StateError extends Error {
 
 const OLDEST = { redis: [6, 2], valkey: [7, 2] } as const
 
-/** Connects and looks at the server. @param lastError what the connection itself said last */
+/** Connects and checks the server. @param lastError returns the last error of the connection itself */
 export async function checkServer(
   redis: Redis,
   server: ServerAddress,
@@ -32,7 +32,7 @@ export async function checkServer(
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error(`no answer within ${withinMs} ms`)), withinMs)
   try {
-    info = await Promise.race([lookAt(redis), late])
+    info = await Promise.race([readInfo(redis), late])
   } catch (error) {
     throw failureText(server, isAnswer(error) ? error : (lastError() ?? error))
   } finally {
@@ -57,19 +57,19 @@ export async function checkServer(
   }
 }
 
-/** The client selects a database too, and goes on in another one when it is not there. */
-async function lookAt(redis: Redis): Promise<string> {
+/** Selects the database explicitly: the client also does, but goes on in another one if it does not exist. */
+async function readInfo(redis: Redis): Promise<string> {
   await redis.connect()
   await redis.select(redis.options.db ?? 0)
   return redis.info()
 }
 
-/** An error that the server sent. */
+/** Whether the server sent the error. */
 function isAnswer(error: unknown): error is Error {
   return (error as Error).name === 'ReplyError'
 }
 
-/** How what the server says, or the code of an error, begins. */
+/** Matches the beginning of a server's message, or an error's code. */
 type Failure = readonly [start: RegExp, words: string, suggestion: string]
 
 const REFUSALS: readonly Failure[] = [
@@ -77,7 +77,7 @@ const REFUSALS: readonly Failure[] = [
   [/^(WRONGPASS|ERR.*AUTH)/, 'refuses the user or the password', 'check the user and the password in the address'],
   [
     /^NOPERM|can't run this command/,
-    'does not let this user do what is needed',
+    'denies this user a command or a key',
     'allow the user all commands on keys that begin with "tollgate:"',
   ],
   [/^READONLY/, 'is a read-only replica', 'write the address of the primary'],
@@ -92,16 +92,16 @@ const REFUSALS: readonly Failure[] = [
   [/^ERR (DB|invalid DB)/, 'does not have that database', 'write another number after the port'],
 ]
 
-/** The error as a sentence. */
+/** Converts an error to a sentence and a suggestion. */
 export function failureText(server: ServerAddress, error: unknown): StateError {
   const { message } = error as Error
   if (isAnswer(error)) {
     const known = REFUSALS.find(([start]) => start.test(message))
     if (known) return new StateError(`the server at ${server.shown} ${known[1]}`, known[2])
-    return new StateError(`the server at ${server.shown} answers: ${message.slice(0, 200)}`, 'look at its log')
+    return new StateError(`the server at ${server.shown} answers: ${message.slice(0, 200)}`, 'check its log')
   }
   if (/\bRESP\b|protocol error/i.test(message)) {
-    return new StateError(`the server at ${server.shown} is no state server`, 'write the address of Redis or Valkey')
+    return new StateError(`the server at ${server.shown} is not a state server`, 'write the address of Redis or Valkey')
   }
   const { code = '' } = error as NodeJS.ErrnoException
   const [, words, suggestion] = CERTIFICATE.find(([codes]) => codes.test(code)) ?? UNREACHABLE
@@ -112,7 +112,7 @@ export function failureText(server: ServerAddress, error: unknown): StateError {
 }
 
 const CERTIFICATE: readonly Failure[] = [
-  [...UNKNOWN_CA, 'start the gateway with NODE_EXTRA_CA_CERTS, which names the file of that CA'],
+  [...UNKNOWN_CA, 'start the gateway with the file of that CA in NODE_EXTRA_CA_CERTS'],
   [...OTHER_HOST, 'write the host of the certificate into the address'],
   [...EXPIRED, 'renew it'],
 ]

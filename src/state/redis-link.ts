@@ -1,6 +1,6 @@
 /**
- * The connection to a state server. A call takes at most `CALL_MS`; after one that fails or takes longer nothing is sent
- * for requests until the server renews this replica's lease again. So a request waits for a lost server once at most.
+ * The connection to a state server. A call takes at most `CALL_MS`. After a failure or a timeout no request calls the server until it renews
+ * this replica's lease again. So a request waits for a lost server at most once.
  */
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
@@ -10,33 +10,33 @@ import { addressOf, userOf, withoutUser } from './redis-address.ts'
 import { checkServer, failureText, type ServerAddress } from './redis-check.ts'
 import { BUCKET, DECLARE, ENTER, LEAVE, RENEW, VERSION } from './redis-scripts.ts'
 
-/** The longest that a request waits for one call. */
+/** Timeout of a call that a request waits for. */
 export const CALL_MS = 50
-/** How long what a dead replica held counts; a lease is renewed five times in that time. */
+/** How long slots of a dead replica count. A lease is renewed five times in that time. */
 const LEASE_MS = 15_000
-/** How often a lost server is tried again; and after how many tries the connection is made anew. */
-const TRY_MS = 250
-const TRIES = 4
+/** The interval of attempts to reach a lost server, and how many of them use the same connection. */
+const RETRY_MS = 250
+const RETRIES = 4
 /** How long the start waits for the server. */
 const CONNECT_MS = 2_000
-/** A name without any exchange for so long is forgotten; no exchange takes that long. */
+/** Lifetime of a name's slots without any exchange; no exchange takes that long. */
 const HASH_MS = '86400000'
-/** A version that nobody has changed for so long becomes another one. */
+/** Lifetime of a version without a change; then it gets another number. */
 const VERSION_MS = 30 * 86_400_000
-/** So many changes are told to a server that was lost, and so many of them at a time: each has to be answered in time. */
+/** How many changes are kept for a lost server, and how many are sent at a time: each has to be answered in time. */
 const MOST_CHANGED = 65_536
-const TOLD_AT_A_TIME = 100
-/** In place of the number of a change that the server is yet to be told. */
-const UNTOLD = 0
+const SENT_AT_A_TIME = 100
+/** Instead of a number: the change has not been sent to the server yet. */
+const UNSENT = 0
 
-/** The numbers of versions are below 2 to the power of this. */
+/** Versions have at most this many bits. */
 export const LINK_VERSION_BITS = 40
 
 export const PREFIX = 'tollgate:'
 const LEASES = `${PREFIX}replicas`
 
 /** The client with the scripts, which are sent once and then named by their digest. */
-interface Scripted extends Redis {
+interface ScriptClient extends Redis {
   bucket(
     key: string,
     capacity: number,
@@ -68,32 +68,32 @@ export interface LinkOptions {
 }
 
 export class RedisLink {
-  readonly #redis: Scripted
+  readonly #redis: ScriptClient
   readonly #server: ServerAddress
   readonly #log: Log
   readonly #now: () => number
   readonly #leaseMs: number
-  /** Another one after each loss: what was sent before, and is done late or never, counts for nobody. */
+  /** Replaced after each loss, so that calls from before that are done late do not count. */
   #replica: string = randomUUID()
   #former: string | null = null
-  /** Calls that have no answer yet, the oldest first. */
+  /** Calls without an answer, oldest first. */
   readonly #pending = new Set<Pending>()
   #expiry: NodeJS.Timeout | null = null
   #next: NodeJS.Timeout | null = null
-  /** Calls wait for it. */
+  /** Calls wait for this connection attempt. */
   #joining: Promise<void> | null = null
   #failed = 0
   #closed = false
   #isUp = false
-  /** Until then a loss is told by a failed start. */
+  /** Before that, a failed start reports the loss. */
   #hasBegun = false
   #replicas = 1
   #lost = 0
   #losses = 0
-  #why: unknown = null
-  /** The new versions that the server may not know, or `UNTOLD`. */
+  #lastError: unknown = null
+  /** New versions that the server may not know, or `UNSENT`. */
   readonly #changed = boundedMap<number>(MOST_CHANGED)
-  /** The slots of this process, to be said again to a server that may not know them. */
+  /** The slots of this process, which are declared to a server that may not know them. */
   slots: { counts(): Iterable<readonly [name: string, count: number]> } | null = null
 
   /** Rejects with a `StateError` for a server that cannot be used. */
@@ -105,8 +105,8 @@ export class RedisLink {
       ...userOf(options.url),
       lazyConnect: true,
       connectTimeout: connectMs,
-      disconnectTimeout: TRY_MS,
-      // What was not sent is answered here; and what was sent is never sent again: it may have been done.
+      disconnectTimeout: RETRY_MS,
+      // Commands that were not sent fail here. Sent commands are never sent again, because they may have been done.
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
@@ -127,22 +127,22 @@ export class RedisLink {
       redis.disconnect()
       throw error
     }
-    const link = new RedisLink(redis as Scripted, server, options)
+    const link = new RedisLink(redis as ScriptClient, server, options)
     await link.#renew(connectMs)
-    // The second one names the script by its digest, as all later ones do.
+    // The second call names the script by its digest, as all later ones do.
     if (link.isUp) await link.#renew(connectMs)
     link.#hasBegun = true
-    // Calls for requests must not wait for the timer of this one.
+    // Calls of requests must not wait for this call's timer.
     clearTimeout(link.#expiry ?? undefined)
     link.#expiry = null
     if (!link.isUp) {
       await link.close()
-      throw failureText(server, link.#why)
+      throw failureText(server, link.#lastError)
     }
     return link
   }
 
-  private constructor(redis: Scripted, server: ServerAddress, options: LinkOptions) {
+  private constructor(redis: ScriptClient, server: ServerAddress, options: LinkOptions) {
     const { log, now = () => performance.now(), leaseMs = LEASE_MS } = options
     this.#redis = redis
     this.#server = server
@@ -152,22 +152,22 @@ export class RedisLink {
     redis.on('end', this.#joinAgain)
   }
 
-  /** Whether the server is asked. */
+  /** Whether the server is in use. */
   get isUp(): boolean {
     return this.#isUp
   }
 
-  /** How many replicas had a lease when the server last said so. */
+  /** The number of replicas with a lease, as the server last reported it. */
   get replicas(): number {
     return this.#replicas
   }
 
-  /** How many calls the server did not answer in time. */
+  /** The number of calls that the server did not answer in time. */
   get lost(): number {
     return this.#lost
   }
 
-  /** How often the server was lost. What it knows afterwards may be older than what it knew before. */
+  /** The number of losses of the server. Its state afterwards may be older than before. */
   get losses(): number {
     return this.#losses
   }
@@ -177,7 +177,7 @@ export class RedisLink {
   }
 
   give(name: string, capacity: number, refill: number, amount: number): void {
-    this.#aside(() => this.#redis.bucket(`${PREFIX}bucket:${name}`, capacity, refill, amount, 'give'))
+    this.#send(() => this.#redis.bucket(`${PREFIX}bucket:${name}`, capacity, refill, amount, 'give'))
   }
 
   enter(name: string, limit: number): Promise<number> {
@@ -185,7 +185,7 @@ export class RedisLink {
   }
 
   leave(name: string): void {
-    this.#aside(() => this.#redis.leave(`${PREFIX}slots:${name}`, this.#replica))
+    this.#send(() => this.#redis.leave(`${PREFIX}slots:${name}`, this.#replica))
   }
 
   get(key: string): Promise<string | null> {
@@ -193,29 +193,29 @@ export class RedisLink {
   }
 
   set(key: string, value: string, ttlMs: number): void {
-    this.#aside(() => this.#redis.set(PREFIX + key, value, 'PX', Math.ceil(ttlMs)))
+    this.#send(() => this.#redis.set(PREFIX + key, value, 'PX', Math.ceil(ttlMs)))
   }
 
   delete(key: string): void {
-    this.#aside(() => this.#redis.del(PREFIX + key))
+    this.#send(() => this.#redis.del(PREFIX + key))
   }
 
   async version(name: string): Promise<number> {
-    if (this.#changed.get(name) === UNTOLD) {
-      await this.#tellVersion(name)
+    if (this.#changed.get(name) === UNSENT) {
+      await this.#sendVersion(name)
       if (!this.#isUp) throw new Error('the state server is lost')
     }
     return Number(await this.#timed(() => this.#redis.version(versionKey(name), newVersion(), VERSION_MS)))
   }
 
-  /** Resolves when the server knows it, or is lost: then it is told when it is back. */
+  /** Resolves when the server knows the change or is lost. Then the change is sent when the server is back. */
   async changeVersion(name: string): Promise<void> {
-    if (this.#isUp) await this.#tellVersion(name)
-    else this.#changed.set(name, UNTOLD)
+    if (this.#isUp) await this.#sendVersion(name)
+    else this.#changed.set(name, UNSENT)
   }
 
-  /** Another number each time: what was sent before may be done later, and must not bring back a number. */
-  async #tellVersion(name: string): Promise<void> {
+  /** Uses a new number each time: an earlier call that is done late must not bring back a number. */
+  async #sendVersion(name: string): Promise<void> {
     const version = newVersion()
     this.#changed.set(name, version)
     try {
@@ -223,20 +223,20 @@ export class RedisLink {
       if (this.#changed.get(name) === version) this.#changed.delete(name)
     } catch {
       // The server is lost now.
-      if (this.#changed.get(name) === version) this.#changed.set(name, UNTOLD)
+      if (this.#changed.get(name) === version) this.#changed.set(name, UNSENT)
     }
   }
 
-  async #tellVersions(): Promise<void> {
-    // A copy: each look moves a name to the end of the map.
+  async #sendVersions(): Promise<void> {
+    // A copy, because each access moves a name to the end of the map.
     const names = [...this.#changed.keys()]
-    for (let from = 0; from < names.length && this.#isUp; from += TOLD_AT_A_TIME) {
-      const untold = names.slice(from, from + TOLD_AT_A_TIME).filter(name => this.#changed.get(name) === UNTOLD)
-      await Promise.all(untold.map(name => this.#tellVersion(name)))
+    for (let from = 0; from < names.length && this.#isUp; from += SENT_AT_A_TIME) {
+      const unsent = names.slice(from, from + SENT_AT_A_TIME).filter(name => this.#changed.get(name) === UNSENT)
+      await Promise.all(unsent.map(name => this.#sendVersion(name)))
     }
   }
 
-  /** Gives up the lease: what this replica held is free at once. */
+  /** Gives up the lease, so that the slots of this replica are free at once. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -247,8 +247,8 @@ export class RedisLink {
     this.#redis.disconnect()
   }
 
-  /** Nobody waits for the answer, and a failure is one of the server. */
-  #aside(call: () => Promise<unknown>): void {
+  /** Sends a call without waiting for its answer. A failure counts as a loss of the server. */
+  #send(call: () => Promise<unknown>): void {
     this.#timed(call).catch(() => {})
   }
 
@@ -271,7 +271,7 @@ export class RedisLink {
     })
   }
 
-  /** The event loop may have been busy for longer than a call may take: answers that have come are read first. */
+  /** The event loop may have been blocked for longer than the timeout: received answers are read first. */
   readonly #expireSoon = (): void => void setImmediate(this.#expire)
 
   readonly #expire = (): void => {
@@ -290,12 +290,13 @@ export class RedisLink {
   }
 
   /**
-   * A server or a firewall ends a connection that nobody has used for a while. Nothing is lost by that, unless the server cannot
-   * be reached again. Calls that were under way fail, and the server is lost by them.
+   * Reconnects after a server or a firewall has closed an idle connection. Nothing is lost unless the server cannot be reached again.
+   * Calls in
+   * progress fail, and thereby count as a loss.
    */
   readonly #joinAgain = (): void => {
     if (!this.#isUp || this.#closed || this.#pending.size > 0) return
-    // Behind the same address there may be another server by now, which knows older versions.
+    // Another server may be at the address now, with older versions.
     this.#losses++
     const joining = this.#redis.connect()
     const isOver = () => {
@@ -309,7 +310,7 @@ export class RedisLink {
 
   #lose(error: unknown): void {
     this.#lost++
-    this.#why = error
+    this.#lastError = error
     if (!this.#isUp || this.#closed) return
     this.#isUp = false
     this.#losses++
@@ -322,7 +323,7 @@ export class RedisLink {
         'the state server is lost: each replica limits by its share',
       )
     }
-    this.#renewIn(TRY_MS)
+    this.#renewIn(RETRY_MS)
   }
 
   #renewIn(ms: number): void {
@@ -331,7 +332,7 @@ export class RedisLink {
     this.#next.unref()
   }
 
-  /** Also the probe: it writes, so a server that is full, read-only or loading is still a lost one. */
+  /** Also serves as the probe: it writes, so a server that is full, read-only or loading stays lost. */
   async #renew(withinMs = CALL_MS): Promise<void> {
     try {
       if (this.#redis.status === 'end') await this.#timed(() => this.#redis.connect())
@@ -342,31 +343,31 @@ export class RedisLink {
       if (this.#closed) return
       this.#replicas = replicas
       if (held === 0 || !this.#isUp) this.#declare()
-      if (!this.#isUp) this.#found()
+      if (!this.#isUp) this.#markUp()
       this.#renewIn(this.#leaseMs / 5)
     } catch (error) {
       if (this.#closed) return
-      this.#why = error
+      this.#lastError = error
       this.#failed++
-      // A connection into nothing is not noticed for minutes.
-      if (this.#failed % TRIES === 0) this.#redis.disconnect()
-      this.#renewIn(TRY_MS)
+      // A dead connection is not noticed for minutes, so a new one is made.
+      if (this.#failed % RETRIES === 0) this.#redis.disconnect()
+      this.#renewIn(RETRY_MS)
     }
   }
 
-  /** What is sent later on this connection is done later. */
+  /** Declares the slots of this replica. Later calls on this connection are done later. */
   #declare(): void {
     for (const [name, count] of this.slots?.counts() ?? []) {
-      this.#aside(() => this.#redis.declare(`${PREFIX}slots:${name}`, this.#replica, count, HASH_MS))
+      this.#send(() => this.#redis.declare(`${PREFIX}slots:${name}`, this.#replica, count, HASH_MS))
     }
   }
 
-  #found(): void {
+  #markUp(): void {
     this.#isUp = true
     const former = this.#former
-    if (former !== null) this.#aside(() => this.#redis.zrem(LEASES, former))
+    if (former !== null) this.#send(() => this.#redis.zrem(LEASES, former))
     this.#former = null
-    void this.#tellVersions()
+    void this.#sendVersions()
     if (this.#lost > 0) this.#log.info({ server: this.#server.shown }, 'the state server answers again')
   }
 }
@@ -381,10 +382,10 @@ const SCRIPTS: readonly [name: string, keys: number, lua: string][] = [
 ]
 
 const versionKey = (name: string) => `${PREFIX}version:${name}`
-/** No count: a server that has lost its memory would come to the same numbers again. Above those of `createVersions`. */
+/** Random, because a server that lost its memory would repeat counted numbers. Above the numbers of `createVersions`. */
 const newVersion = () => randomInt(2 ** 32, 2 ** LINK_VERSION_BITS)
 
-/** What a client's error says, without what it quotes of the command. */
+/** The message of the client's error, without the command that it quotes. */
 function reasonOf(error: unknown): string {
   return (error as Error).message.split('\n', 1)[0]!.slice(0, 200)
 }

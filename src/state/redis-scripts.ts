@@ -1,6 +1,6 @@
 /**
- * What runs on the state server, each in one call. The time is the server's, so the clocks of the replicas do not matter.
- * Numbers cross as text with 17 digits, which loses nothing.
+ * Lua scripts of the state server; each runs in one call. The time is the server's, so the clocks of the replicas do not matter. Numbers
+ * are sent as texts with 17 digits, which is exact.
  */
 
 const NOW = `local time = redis.call('TIME')
@@ -8,8 +8,8 @@ local now = time[1] * 1000 + time[2] / 1000
 `
 
 /**
- * A bucket is a string: its units, and when it had them. Without the key it is full. The arithmetic is that of
- * buckets.ts. KEYS: the bucket. ARGV: capacity, refill per ms, amount, `take` or `give`. Returns 1 or 0, and the units.
+ * A bucket is a string with its units and their time. Without the key it is full. The arithmetic is that of buckets.ts. KEYS: the bucket.
+ * ARGV: capacity, refill per ms, amount, `take` or `give`. Returns 1 or 0, and the units.
  */
 export const BUCKET = `${NOW}local capacity, refill, amount = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local units = capacity
@@ -37,8 +37,9 @@ return {1, string.format('%.17g', units)}
 `
 
 /**
- * A name has a hash: how many slots each replica has. Those of a replica whose lease is over do not count. KEYS: the hash,
- * the leases. ARGV: the replica, the limit, the longest time that a hash is kept in ms. Returns how many are taken with this one, or 0.
+ * Takes a slot. A name has a hash with the number of slots of each replica. Those of a replica without a lease do not count. KEYS: the
+ * hash,
+ * the leases. ARGV: the replica, the limit, the lifetime of the hash in ms. Returns how many slots are taken with this one, or 0.
  */
 export const ENTER = `${NOW}local held = redis.call('HGETALL', KEYS[1])
 local count = 0
@@ -60,7 +61,7 @@ else
 end
 `
 
-/** Says how many slots a replica has. KEYS: the hash. ARGV: the replica, the count, the longest time that a hash is kept in ms. */
+/** Sets the number of slots of a replica. KEYS: the hash. ARGV: the replica, the count, the lifetime of the hash in ms. */
 export const DECLARE = `if tonumber(ARGV[2]) == 0 then
   redis.call('HDEL', KEYS[1], ARGV[1])
 else
@@ -69,7 +70,7 @@ else
 end
 `
 
-/** Reads a version; one that is not there begins. KEYS: the version. ARGV: with which number, and how long it is kept in ms. */
+/** Reads a version, or creates it. KEYS: the version. ARGV: its first number, and its lifetime in ms. */
 export const VERSION = `local version = redis.call('GET', KEYS[1])
 if version then return version end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
@@ -77,8 +78,11 @@ return ARGV[1]
 `
 
 /**
- * Renews the lease of a replica. It adds before it removes: a full server refuses a script only at its first command. KEYS: the leases. ARGV: the replica, how long in ms. Returns whether the lease had not ended,
- * and how many replicas have one. The leases of a gateway that is gone for good do not stay on the server.
+ * Renews the lease of a replica. It adds before it removes, because a full server refuses a script only at its first command. The leases
+ * of
+ * a removed gateway expire. KEYS: the leases. ARGV: the replica, the length of a lease in ms. Returns whether the lease had not ended,
+ * and
+ * the number of replicas with a lease.
  */
 export const RENEW = `${NOW}local lease = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
 redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])

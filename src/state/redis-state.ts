@@ -1,6 +1,6 @@
 /**
- * State that all replicas share, on a server that speaks the protocol of Redis. While the server is lost, each replica limits
- * by its share: buckets and slots of a limit divided by the replicas that there were, from the level last seen.
+ * State that all replicas share, on a server with the protocol of Redis. While the server is lost, each replica uses its share of a limit: buckets
+ * and slots divided by the number of replicas. Buckets start from the last known level.
  */
 import type { BucketShape, Buckets, Cache, Clock, Grant, KeyValue, Versions } from '#contract'
 import { checkGive, checkTake, createApart, createBuckets, grantOf, type LocalBuckets } from './buckets.ts'
@@ -35,9 +35,9 @@ const MAX_OWED = 65_536
 
 class RedisBuckets implements Buckets {
   readonly #link: RedisLink
-  /** Each with this replica's share of what the server last said. */
+  /** Each has this replica's share of the server's last level. */
   readonly #local: LocalBuckets
-  /** What was taken from a share, and the server does not know of. */
+  /** Units that were taken from a share and that the server does not know of. */
   readonly #owedBy = createApart<number>(MAX_OWED)
 
   constructor(link: RedisLink, local: LocalBuckets) {
@@ -82,7 +82,7 @@ class RedisBuckets implements Buckets {
     owed.set(name, (owed.get(name) ?? 0) + units)
   }
 
-  /** Tells the server what was taken while it was lost, as far as that has not refilled: a limit holds over short losses too. */
+  /** Charges the server for what was taken while it was lost and has not refilled, so that a limit holds over short losses too. */
   #pay(name: string, shape: BucketShape): void {
     const owed = this.#owedBy(name).get(name)
     if (owed === undefined) return
@@ -108,15 +108,15 @@ function slotCounter(link: RedisLink): SlotCounter {
   }
 }
 
-/** @param local what is known while the server is lost; left out: nothing */
+/** @param local used while the server is lost; left out: nothing is known then */
 function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyValue {
-  const known = (name: string) => local?.get(name) as string | undefined
+  const localValue = (name: string) => local?.get(name) as string | undefined
   return {
     get(name) {
-      if (!link.isUp) return known(name)
+      if (!link.isUp) return localValue(name)
       return link.get(`${prefix}:${name}`).then(
         value => value ?? undefined,
-        () => known(name),
+        () => localValue(name),
       )
     },
     set(name, value, ttlMs) {
@@ -131,14 +131,14 @@ function keyValue(link: RedisLink, prefix: string, local: KeyValue | null): KeyV
   }
 }
 
-/** So many losses are told apart: the numbers stay exact. */
+/** How many losses versions can distinguish while numbers stay exact. */
 const LOSSES = 2 ** (53 - LINK_VERSION_BITS)
 
 /**
- * Each loss makes all numbers other ones. The server may come back with a number from before a change, and a number of this
- * process says nothing about what others changed since the last loss.
+ * Each loss changes all numbers. The server may come back with a number from before a change. A number of this process does not
+ * cover changes by others since the last loss.
  *
- * @param local while the server is lost; what changes meanwhile is told to the server when it is back
+ * @param local used while the server is lost; changes are sent to the server when it is back
  */
 function versionsOf(link: RedisLink, local: LocalVersions): Versions {
   const since = () => (link.losses % LOSSES) * 2 ** LINK_VERSION_BITS
@@ -159,7 +159,7 @@ function versionsOf(link: RedisLink, local: LocalVersions): Versions {
   }
 }
 
-/** Replicas with the same configuration share it. The server bounds its memory. */
+/** Replicas with the same configuration share the cache. The server limits its memory. */
 function cacheOf(link: RedisLink, configuration: string): Cache {
   return { open: scope => keyValue(link, `cache:${configuration}:${scope}`, null) }
 }

@@ -1,19 +1,19 @@
 /**
- * Token buckets in memory that the threads of a process share, so that a take needs no message. A bucket is found by a keyed
- * digest of its name in a table of fixed size; eight places have a lock together. Where all eight are in use, the one that was
- * used longest ago makes room, or one dated before the clock was set back; it starts full again. When a thread dies with a
- * lock, the main thread releases it.
+ * Token buckets in memory that the threads of a process share, so that a take needs no message. A keyed digest of the name selects a set
+ * of
+ * eight places in a table of fixed size; a set has one lock. If all eight are in use, the least recently used one is evicted, or one from
+ * before the clock was set back. An evicted bucket starts full again. When a thread dies with a lock, the main thread releases it.
  */
 import { hash } from 'node:crypto'
 import type { BucketShape, Buckets, Clock, Grant } from '#contract'
 import { checkGive, checkTake, give, isOfAddress, type Level, take } from './buckets.ts'
 import { type Locks, lock, unlock } from './shared-locks.ts'
 
-/** For workers: an object of shared buffers. */
+/** Sent to other threads: an object of shared buffers. */
 export interface BucketMemory {
   /** One for each set. */
   readonly locks: Locks
-  /** For each place the units and the time of its level. A place whose time is 0 is free. */
+  /** For each place its units and their time. A place with the time 0 is free. */
   readonly levels: Float64Array<SharedArrayBuffer>
   /** For each place 64 bits of the name's digest. */
   readonly names: Uint32Array<SharedArrayBuffer>
@@ -22,10 +22,10 @@ export interface BucketMemory {
 const WAYS = 8
 /** Before all times. */
 const FREE = -1
-/** Room for 131,072 buckets of addresses and as many others, in 3 MiB each: with 65,536 in use, one set in 250 is full. */
+/** Room for 131,072 buckets of addresses and as many others, in 3 MiB each. With 65,536 in use, one set in 250 is full. */
 const SETS = 16_384
 
-/** @param half how many sets there are for addresses, and for all others: a power of 2; fewer only for tests */
+/** @param half the number of sets for addresses, and for all others: a power of 2; fewer only for tests */
 export function createBucketMemory(half: number = SETS): BucketMemory {
   const sets = 2 * half
   const places = sets * WAYS
@@ -39,9 +39,9 @@ export function createBucketMemory(half: number = SETS): BucketMemory {
 export interface SharedBucketsOptions {
   readonly memory: BucketMemory
   readonly clock: Clock
-  /** The thread's. */
+  /** The thread's number. */
   readonly index: number
-  /** Under which names are digested: nobody can find two names that share a bucket. */
+  /** Keys the digests of names, so that no one can find two names that share a bucket. */
   readonly secret: string
 }
 
@@ -96,7 +96,7 @@ export class SharedBuckets implements Buckets {
     }
   }
 
-  /** Its own place; else a free one; else one from before the clock was set back; else the one that was used longest ago. */
+  /** The name's own place, else a free one, else one from before the clock was set back, else the least recently used one. */
   #placeOf(set: number, high: number, low: number, nowMs: number): number {
     const { levels, names } = this.#memory
     let oldest = set * WAYS

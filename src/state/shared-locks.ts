@@ -1,13 +1,13 @@
-/** Locks in memory that threads share: a word each, 0 when it is free. Threads are numbered; 0 is the main thread. */
+/** Locks in memory that threads share: one word each, 0 when it is free. Threads are numbered; 0 is the main thread. */
 
 export type Locks = Int32Array<SharedArrayBuffer>
 
-/** About a microsecond; whoever has a lock needs less, unless the system has taken its core away. */
+/** About a microsecond. A lock is held for less, unless the system has taken the thread's core away. */
 const SPINS = 200
 const PAUSE_MS = 1
 
 /**
- * Answers whether the caller has the lock now.
+ * Returns whether the caller has the lock now.
  *
  * @param pauses how often it waits for a millisecond before it gives up
  */
@@ -24,7 +24,7 @@ export function unlock(locks: Locks, place: number): void {
   Atomics.store(locks, place, 0)
 }
 
-/** Releases what a thread had that has died. */
+/** Releases the locks of a dead thread. */
 export function releaseLocks(locks: Locks, dead: number): void {
   for (let place = 0; place < locks.length; place++) Atomics.compareExchange(locks, place, dead + 1, 0)
 }

@@ -1,37 +1,37 @@
 /**
- * Slots in memory that the threads of a process share, so that a free one needs no message. Requests that wait for one queue in
- * the main thread, in order of arrival. A thread that gives a slot back tells the main thread if somebody waits for it.
+ * Slots in memory that the threads of a process share, so that taking a free one needs no message. Waiting requests queue in the main
+ * thread, in order of arrival. A thread that gives a slot back notifies the main thread if a request waits for it.
  */
 import { hash } from 'node:crypto'
 import { isOfAddress } from './buckets.ts'
 import { type Locks, lock, releaseLocks, unlock } from './shared-locks.ts'
 import type { SlotCounter } from './slots.ts'
 
-/** For workers: an object of shared buffers. The places of a set are used from its first one on. */
+/** Sent to other threads: an object of shared buffers. The used places of a set are its first ones. */
 export interface SlotMemory {
   /** One for each set. */
   readonly locks: Locks
-  /** How many places of each set are used. */
+  /** The number of used places of each set. */
   readonly used: Int32Array<SharedArrayBuffer>
   /** For each place 64 bits of the name's digest. */
   readonly names: Uint32Array<SharedArrayBuffer>
-  /** For each place 1 while somebody waits, then how many slots each thread has, the main thread first. */
+  /** For each place a flag that is 1 while a request waits, then the number of slots of each thread, the main thread first. */
   readonly counts: Int32Array<SharedArrayBuffer>
   /** Words of `counts` for each place. */
   readonly width: number
 }
 
-/** Room for 32,768 addresses at once and as many others, in 1 MiB each with four threads: with 16,384 of them no set is full. */
+/** Room for 32,768 addresses at once and as many others, in 1 MiB each with four threads. With 16,384 of them no set is full. */
 const SETS = 512
 const WAYS = 64
 const MAIN = 0
-/** The main thread must not wait for a thread that has died: it could not hear of the death. */
+/** The main thread must not wait for long: if the lock's owner has died, only the main thread can release it. */
 const MAIN_PAUSES = 5
 const AGAIN_MS = 50
 
 /**
- * @param threads how many serve
- * @param half how many sets there are for addresses, and for all others: a power of 2; fewer only for tests
+ * @param threads the number of serving threads
+ * @param half the number of sets for addresses, and for all others: a power of 2; fewer only for tests
  */
 export function createSlotMemory(threads: number, half: number = SETS): SlotMemory {
   const sets = 2 * half
@@ -48,13 +48,13 @@ export function createSlotMemory(threads: number, half: number = SETS): SlotMemo
 
 export interface SharedSlotsOptions {
   readonly memory: SlotMemory
-  /** The thread's; 0: the main thread. */
+  /** The thread's number; 0: the main thread. */
   readonly index: number
-  /** Under which names are digested: nobody can find two names that share their slots. */
+  /** Keys the digests of names, so that no one can find two names that share their slots. */
   readonly secret: string
 }
 
-/** The slots of one thread among those of all. */
+/** The slots of one thread among those of all threads. */
 export class SharedSlots implements SlotCounter {
   readonly #memory: SlotMemory
   readonly #index: number
@@ -66,7 +66,7 @@ export class SharedSlots implements SlotCounter {
     this.#prefix = hash('sha256', `tollgate:slots:${secret}`)
   }
 
-  /** How many are taken with this one; 0: there is none, or others wait. Only the main thread asks for those who wait. */
+  /** The number of taken slots with this one; 0: none is free, or others wait. Only the main thread may take one for a waiting request. */
   enter(name: string, limit: number): number {
     const isForWaiting = this.#index === MAIN
     let inside = 0
@@ -83,7 +83,7 @@ export class SharedSlots implements SlotCounter {
     return inside
   }
 
-  /** Answers whether somebody waits for the slot that is given back. */
+  /** Returns whether a request waits for the returned slot. */
   leave(name: string): boolean {
     let isAwaited = false
     this.#surely(() =>
@@ -98,7 +98,7 @@ export class SharedSlots implements SlotCounter {
     return isAwaited
   }
 
-  /** Nobody waits any more. */
+  /** Records that no request waits any more. */
   over(name: string): void {
     this.#surely(() =>
       this.#change(name, first => {
@@ -107,12 +107,12 @@ export class SharedSlots implements SlotCounter {
     )
   }
 
-  /** Every slot is counted for all, whatever happens. */
+  /** The whole limit, because slots are always counted for all threads. */
   share(limit: number): number {
     return limit
   }
 
-  /** Gives back what a thread had that has died. Only for the main thread. @param dead its index */
+  /** Gives back the slots of a dead thread. Only for the main thread. @param dead its index */
   forget(dead: number): void {
     const { locks, used, counts, width } = this.#memory
     releaseLocks(locks, dead)
@@ -128,7 +128,7 @@ export class SharedSlots implements SlotCounter {
     }
   }
 
-  /** Answers whether it was done. A set that is full has no place for one more name: `change` is not called. */
+  /** Returns whether the lock was taken. A full set has no place for a new name; then `change` is not called. */
   #change(name: string, change: (first: number) => void): boolean {
     const digest = hash('sha256', this.#prefix + name, 'buffer')
     const half = this.#memory.locks.length / 2
@@ -152,12 +152,12 @@ export class SharedSlots implements SlotCounter {
     return true
   }
 
-  /** Tries again until it is done. */
+  /** Retries until it is done. */
   #surely(isDone: () => boolean): void {
     if (!isDone()) setTimeout(() => this.#surely(isDone), AGAIN_MS).unref()
   }
 
-  /** Null: all are used. */
+  /** Null: all places of the set are used. */
   #placeOf(set: number, high: number, low: number): number | null {
     const { used, names, counts, width } = this.#memory
     const end = set * WAYS + used[set]!
@@ -168,12 +168,12 @@ export class SharedSlots implements SlotCounter {
     names[2 * end] = high
     names[2 * end + 1] = low
     counts.fill(0, end * width, (end + 1) * width)
-    // Last: a thread may die at any point.
+    // Last, because a thread may die at any point.
     used[set]!++
     return end
   }
 
-  /** The last place of the set takes its place. */
+  /** Moves the last place of the set to an unused one. */
   #removeUnused(set: number, place: number): void {
     const { used, names, counts, width } = this.#memory
     for (let word = place * width; word < (place + 1) * width; word++) if (counts[word] !== 0) return

@@ -1,38 +1,39 @@
 /**
- * Texts in memory that the threads of a process share, each with a time to live. They lie one behind the other in a ring: what
- * comes next takes the place of the oldest, unless that was read since it was written. A name is found by its keyed digest.
+ * Texts in memory that the threads of a process share, each with a time to live. They are consecutive in a ring. A new text replaces the
+ * oldest one, unless that was read since it was written. Texts are found by a keyed digest of the name.
  */
 import { hash } from 'node:crypto'
 import type { Clock, KeyValue } from '#contract'
 import { checkTtl } from './key-value.ts'
 import { type Locks, lock, unlock } from './shared-locks.ts'
 
-/** For workers: an object of shared buffers. */
+/** Sent to other threads: an object of shared buffers. */
 export interface TextMemory {
-  /** One for all of it. */
+  /** One for everything. */
   readonly locks: Locks
-  /** Where the next text begins, where the oldest does, and how many bytes are in use. */
+  /** The place of the next text, the place of the oldest one, and the number of used bytes. */
   readonly ring: Int32Array<SharedArrayBuffer>
-  /** For each chain of names where its newest text begins, plus 1; 0: the chain is empty. */
+  /** For each chain of names the place of its newest text, plus 1; 0: the chain is empty. */
   readonly chains: Int32Array<SharedArrayBuffer>
   readonly bytes: SharedArrayBuffer
 }
 
 const [HEAD, TAIL, USED] = [0, 1, 2]
-/** Words of what is before each text. A negative length is that of a gap at the end of the ring. */
+/** Words of the header of each text. A negative length belongs to a gap at the end of the ring. */
 const [LENGTH, NEXT, DIGEST, SIZE, KIND, UNTIL] = [0, 1, 2, 6, 7, 8]
 const DIGEST_WORDS = 4
 const HEADER_BYTES = 40
 const [LATIN1, UTF16, READ] = [1, 2, 4]
 const MAX_BYTES = 1 << 30
-/** Bytes of the ring for each chain, and the bounds of their number. */
+/** Bytes of the ring for each chain, and the limits of the number of chains. */
 const CHAIN_BYTES = 1024
 const [LEAST_CHAINS, MOST_CHAINS] = [64, 65_536]
-/** So many texts that were read are kept for each one that comes: else one could take a long time. */
+/** Maximum number of read texts that are kept for each new one; otherwise a write could take a long time. */
 const CHANCES = 4
 /**
- * A thread that has died keeps its lock until the main thread releases it, a moment later. Meanwhile nothing is found. A change
- * waits for longer: without it others would find what is no longer so.
+ * A dead thread keeps its lock until the main thread releases it, a moment later. Meanwhile reads find nothing. A change waits for
+ * longer:
+ * if it were skipped, others would read an outdated text.
  */
 const GET_PAUSES = 20
 const CHANGE_PAUSES = 2000
@@ -48,7 +49,7 @@ export function createTextMemory(maxBytes: number): TextMemory {
   }
 }
 
-/** Releases the lock of a thread that has died. What it was changing may be half done, so all texts are given up. */
+/** Releases the lock of a dead thread. Its change may be half done, so all texts are dropped. */
 export function forgetTexts({ locks, ring, chains }: TextMemory, dead: number): void {
   if (Atomics.load(locks, 0) !== dead + 1) return
   chains.fill(0)
@@ -59,9 +60,9 @@ export function forgetTexts({ locks, ring, chains }: TextMemory, dead: number): 
 export interface SharedTextsOptions {
   readonly memory: TextMemory
   readonly clock: Clock
-  /** The thread's. */
+  /** The thread's number. */
   readonly index: number
-  /** Under which names are digested: nobody can find two names that share a text. */
+  /** Keys the digests of names, so that no one can find two names that share a text. */
   readonly secret: string
 }
 
@@ -101,7 +102,7 @@ export class SharedTexts implements KeyValue {
     const size = isAscii ? value.length : 2 * value.length
     const length = HEADER_BYTES + Math.ceil(size / 8) * 8
     this.#locked(name, CHANGE_PAUSES, (digest, chain) => {
-      // Not what was there before, whether there is room or not.
+      // The former text ends even if the new one does not fit.
       this.#end(digest, chain)
       if (length > this.#memory.bytes.byteLength) return
       this.#makeRoom(length)
@@ -132,7 +133,7 @@ export class SharedTexts implements KeyValue {
     }
   }
 
-  /** Where the newest text of a name begins. */
+  /** The place of the newest text of a name. */
   #find(digest: Buffer, chain: number): number | null {
     for (let place = this.#memory.chains[chain]!; place !== 0; place = this.#words[(place - 1) / 4 + NEXT]!) {
       const word = (place - 1) / 4
@@ -149,7 +150,7 @@ export class SharedTexts implements KeyValue {
     if (at !== null) this.#times[(at + 4 * UNTIL) / 8] = 0
   }
 
-  /** Its bytes are there: now it is part of the ring and of its chain. */
+  /** Adds a text with complete bytes to the ring and to its chain. */
   #append(at: number, chain: number): void {
     const { ring, chains, bytes } = this.#memory
     const length = this.#words[at / 4 + LENGTH]!
@@ -159,7 +160,7 @@ export class SharedTexts implements KeyValue {
     ring[USED]! += length
   }
 
-  /** Until there is a free piece of this length in front of the head. */
+  /** Drops texts until there is a free piece of this length at the head. */
   #makeRoom(length: number): void {
     const { ring } = this.#memory
     for (let chances = CHANCES; this.#freeBytes() < length; ) {
@@ -168,7 +169,7 @@ export class SharedTexts implements KeyValue {
     }
   }
 
-  /** In one piece, from the head on. */
+  /** The free bytes in one piece, from the head on. */
   #freeBytes(): number {
     const { ring, bytes } = this.#memory
     if (ring[USED] === 0) ring[HEAD] = ring[TAIL] = 0
@@ -176,7 +177,7 @@ export class SharedTexts implements KeyValue {
     return (ring[HEAD]! >= ring[TAIL]! ? bytes.byteLength : ring[TAIL]!) - ring[HEAD]!
   }
 
-  /** What is left at the end is too short: the ring goes on at its beginning. */
+  /** The rest at the end is too short, so the ring continues at its beginning. */
   #leaveGap(): void {
     const { ring, bytes } = this.#memory
     const length = bytes.byteLength - ring[HEAD]!
@@ -185,7 +186,7 @@ export class SharedTexts implements KeyValue {
     ring[HEAD] = 0
   }
 
-  /** Answers whether it was kept instead, as the newest, because it was read. */
+  /** Returns whether the text was kept instead, as the newest, because it was read. */
   #dropOldest(mayKeep: boolean): boolean {
     const { ring, bytes } = this.#memory
     const at = ring[TAIL]!
@@ -205,7 +206,7 @@ export class SharedTexts implements KeyValue {
     return true
   }
 
-  /** It is the oldest of the ring, so also the last of its chain. */
+  /** Unlinks the oldest text of the ring, which is the last one of its chain. */
   #unlink(at: number, chain: number): void {
     const { chains } = this.#memory
     let place = chains[chain]!

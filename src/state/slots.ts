@@ -1,15 +1,16 @@
 /**
- * Slots in memory: who is inside, and who waits for a turn. Only names that are inside or wait have an entry, so there are
- * never more entries than exchanges under way.
+ * Slots in memory: counts exchanges inside, and queues those that wait for a turn. Only names with exchanges inside or waiting have an
+ * entry,
+ * so there are never more entries than exchanges in progress.
  */
 import type { Queue, Slot, Slots } from '#contract'
 
 interface Entry {
   inside: number
-  /** Whether the counter is asked for the first who waits, and when it is asked again. */
-  isAsking: boolean
+  /** Whether a slot was requested for the first waiter, and the timer of the next request. */
+  isRequesting: boolean
   timer: NodeJS.Timeout | null
-  /** In the order in which they came. Each has the limit of the configuration under which it came. */
+  /** In order of arrival. Each has the limit of the configuration at its arrival. */
   readonly waiting: Set<Waiter>
 }
 
@@ -20,17 +21,17 @@ interface Waiter {
 
 /** Counts the slots of all replicas, or of all threads. */
 export interface SlotCounter {
-  /** How many are taken with this one; 0: there is none. Null, now or later: nobody can say. */
+  /** The number of taken slots with this one; 0: none is free. Null, now or later: unknown. */
   enter(name: string, limit: number): number | null | Promise<number | null>
   leave(name: string): void
-  /** Nobody waits here any more. */
+  /** No one waits in this process any more. */
   over?(name: string): void
-  /** What this process may take while nobody counts for all. */
+  /** The limit of this process while the counter is unavailable. */
   share(limit: number): number
 }
 
-/** How often the first who waits asks whether another replica has given a slot back, or a thread that has died. */
-const ASK_EVERY_MS = 50
+/** How often the first waiter checks for a slot that another replica or a dead thread has given back. */
+const RETRY_EVERY_MS = 50
 
 /** The slots of one process; with a counter, its part of the slots of all replicas. */
 export class LocalSlots implements Slots {
@@ -67,36 +68,36 @@ export class LocalSlots implements Slots {
       signal.addEventListener('abort', leave, { once: true })
       entry.waiting.add(waiter)
       if (this.#counter === null) return
-      // One may have been given back since it was asked for.
+      // A slot may have been given back since the first request for it.
       if (entry.waiting.size === 1) this.#letIn(name, entry)
-      else this.#askLater(name, entry)
+      else this.#retryLater(name, entry)
     })
   }
 
-  /** Another thread has given one back. */
+  /** Call it when another thread has given a slot back. */
   retry(name: string): void {
     const entry = this.#entries.get(name)
     if (entry !== undefined) this.#letIn(name, entry)
   }
 
-  /** How many are inside: for tests. */
+  /** The number of taken slots; for tests. */
   inside(name: string): number {
     return this.#entries.get(name)?.inside ?? 0
   }
 
-  /** How many names have an entry: for tests. */
+  /** The number of names with an entry; for tests. */
   get size(): number {
     return this.#entries.size
   }
 
-  /** How many wait for a slot, of all names. */
+  /** The number of waiters, over all names. */
   get waiting(): number {
     let waiting = 0
     for (const entry of this.#entries.values()) waiting += entry.waiting.size
     return waiting
   }
 
-  /** How many are inside, by name. */
+  /** The numbers of taken slots by name. */
   *counts(): Iterable<readonly [name: string, count: number]> {
     for (const [name, { inside }] of this.#entries) yield [name, inside]
   }
@@ -139,18 +140,18 @@ export class LocalSlots implements Slots {
     return new LocalSlot(this, name, entry, inside)
   }
 
-  /** The first one whose turn it is; the others stay behind it, whatever limit they came with. */
+  /** Lets in the first waiter. The others stay behind it, whatever limit they came with. */
   #letIn(name: string, entry: Entry): void {
-    if (entry.isAsking) return
+    if (entry.isRequesting) return
     for (const first of entry.waiting) {
       const slot = this.#take(name, first.limit)
       if (slot === null) {
-        if (this.#counter !== null) this.#askLater(name, entry)
+        if (this.#counter !== null) this.#retryLater(name, entry)
         return
       }
       if (slot instanceof Promise) {
-        entry.isAsking = true
-        void slot.then(got => this.#answered(name, entry, first, got))
+        entry.isRequesting = true
+        void slot.then(got => this.#slotCounted(name, entry, first, got))
         return
       }
       first.enter(slot)
@@ -158,11 +159,11 @@ export class LocalSlots implements Slots {
     this.#forget(name, entry)
   }
 
-  /** The one who asked may have left since. */
-  #answered(name: string, entry: Entry, first: Waiter, slot: Slot | null): void {
-    entry.isAsking = false
+  /** Handles a slot that was counted asynchronously. Its waiter may have left since. */
+  #slotCounted(name: string, entry: Entry, first: Waiter, slot: Slot | null): void {
+    entry.isRequesting = false
     if (slot === null) {
-      if (entry.waiting.size > 0) this.#askLater(name, entry)
+      if (entry.waiting.size > 0) this.#retryLater(name, entry)
       else this.#forget(name, entry)
     } else if (entry.waiting.has(first)) {
       first.enter(slot)
@@ -170,25 +171,25 @@ export class LocalSlots implements Slots {
     } else slot.free()
   }
 
-  #askLater(name: string, entry: Entry): void {
+  #retryLater(name: string, entry: Entry): void {
     entry.timer ??= setTimeout(() => {
       entry.timer = null
       this.#letIn(name, entry)
-    }, ASK_EVERY_MS)
+    }, RETRY_EVERY_MS)
   }
 
   #forget(name: string, entry: Entry): void {
-    if (entry.inside > 0 || entry.waiting.size > 0 || entry.isAsking) return
+    if (entry.inside > 0 || entry.waiting.size > 0 || entry.isRequesting) return
     if (entry.timer !== null) clearTimeout(entry.timer)
     this.#entries.delete(name)
   }
 }
 
 function newEntry(): Entry {
-  return { inside: 0, isAsking: false, timer: null, waiting: new Set() }
+  return { inside: 0, isRequesting: false, timer: null, waiting: new Set() }
 }
 
-/** A class: a literal with a closure would be one object more for each request. */
+/** A class, because a literal with a closure would be one more object for each request. */
 class LocalSlot implements Slot {
   readonly #slots: LocalSlots
   readonly #name: string

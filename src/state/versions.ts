@@ -1,6 +1,7 @@
 /**
- * Versions in memory that the threads of a process share. A name has the word that its hash says: names may share one, and a
- * change of one of them then looks like a change of all. So nothing is ever forgotten, and a look is one atomic load.
+ * Versions in memory that the threads of a process share. The hash of a name selects its word. Names may share a word; then a change of
+ * one
+ * looks like a change of all. So nothing is ever dropped, and a read is one atomic load.
  */
 import type { Versions } from '#contract'
 
@@ -10,7 +11,7 @@ const WORDS = 4096
 
 export const createVersionWords = (): VersionWords => new Int32Array(new SharedArrayBuffer(4 * WORDS))
 
-/** Versions that answer at once, with numbers below 2 ** 32. */
+/** Versions with synchronous results: numbers below 2 ** 32. */
 export interface LocalVersions extends Versions {
   get(name: string): number
   change(name: string): void

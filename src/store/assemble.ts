@@ -1,4 +1,4 @@
-/** Puts a store together from the connections of its engine; what each part does stands in its own file. */
+/** Assembles a store from the connections of its engine. */
 import type { Clock, Log } from '#contract'
 import { createAlerts } from './alerts/alerts-service.ts'
 import type { Database } from './engine/database.ts'
@@ -34,10 +34,10 @@ import {
 } from './write-services.ts'
 import type { Writer } from './writer.ts'
 
-/** What is read of the database, wherever that is done. */
+/** Readers of the database, in this thread or another. */
 export interface Reading {
   readonly reads: Promised<StoreReads>
-  /** The same without promises, where this thread waits for the database. */
+  /** The same reads without promises; null where another thread reads. */
   readonly local: StoreReads | null
   readonly secrets: FindSecret
   readonly boxes: ResponseReads | Promised<ResponseReads>
@@ -46,19 +46,19 @@ export interface Reading {
   close(): Promise<void>
 }
 
-/** What only a store in a file has. */
+/** Parts that only a store in a file has. */
 export interface StoreFile {
   readonly path: string
   readonly watch: FileWatch
   readonly lostCommits: LostCommits | null
 }
 
-/** Files in which settles wait that the database did not take. */
+/** Files with settles that the database did not accept. */
 export interface Spools {
   readonly own: Spool
-  /** Where a thread of this number spools. */
+  /** The spool of the thread with this number. */
   of(lane: number): string
-  /** Those of other threads that are there. */
+  /** Existing spools of other threads. */
   left(): readonly string[]
 }
 
@@ -70,27 +70,27 @@ export interface StoreParts {
   readonly reserve?: () => number
   readonly writer: Writer
   readonly reading: Reading
-  /** Null: what cannot be written waits in memory. */
+  /** Null: settles that cannot be written wait in memory. */
   readonly spools: Spools | null
   readonly file: StoreFile | null
   readonly version: KeyVersion
-  /** Of the owner of the ledger's thread. */
+  /** Only with the thread that owns the ledger. */
   readonly threads: { readonly host: ThreadHost; readonly url: string } | null
-  /** Of this process, where other processes write to it too; null: none does. */
+  /** The lease of this process where several write to the database; null: this process is the only one. */
   readonly lease: LeaseWord | null
-  /** As which of them this one takes holds; null: as none. */
+  /** The replica that takes this process's holds; null: none. */
   readonly replica: ReplicaParts | null
 }
 
 export interface ReplicaParts extends Pick<KeeperParts, 'id' | 'former' | 'roundMs'> {
-  /** The name of the machine. */
+  /** The machine's name. */
   readonly host: string
 }
 
 export const SILENT: Log = { info() {}, warn() {}, error() {} }
 const NONE = () => 0
 
-/** Reads in this thread. @param path of the database's file; null: none */
+/** Reads in this thread. @param path of the database file; null: in memory */
 export function readHere(
   { secret, clock }: Pick<StoreParts, 'secret' | 'clock'>,
   reader: Database,
@@ -110,7 +110,7 @@ export function readHere(
   } satisfies Reading
 }
 
-/** A store that is read in this thread, and says so. */
+/** A store whose database this thread reads itself. */
 export function assembleLocal(parts: StoreParts & { readonly reading: Reading & { local: StoreReads } }): LocalStore {
   const store = assemble(parts)
   return { ...store, reads: parts.reading.local, keys: store.keys as LocalKeys }
@@ -135,7 +135,7 @@ export function assemble(parts: StoreParts): ServedStore {
   const ledger = createLedger(writer, backlog, () => void (held = true))
   const keeper = createKeeper(parts, writer, ledger.settle, log)
 
-  /** A write that changes what a key may do: what was read before counts no more, however the write ended. */
+  /** Runs a write that changes what a key may do. Cached keys are dropped however the write ended. */
   async function changing<Result>(write: () => Promise<Result>): Promise<Result> {
     try {
       return await write()
@@ -168,10 +168,11 @@ export function assemble(parts: StoreParts): ServedStore {
     look: readiness.look,
     problem,
     async recover() {
-      if (held) throw new Error('recover() is for the start: it would settle holds that are alive')
+      if (held)
+        throw new Error('recover() was called after a hold: it would settle open holds; call it once, at the start')
       const orphans = (spools?.left() ?? []).map(createSpool)
       const dead: Dead | null = parts.lease !== null ? null : { replica: null, lane: null }
-      // First what was spooled: it knows more than the last checkpoint.
+      // The spool goes first: it is newer than the last checkpoint.
       const report = await recover({ reads: reading.recovery, spool, orphans, settle: ledger.settle, dead })
       const former = await keeper?.start()
       readiness.reserve()

@@ -1,6 +1,6 @@
-/** The named mistakes of callers of the store. */
+/** The error of the store, with a code. */
 
-/** A named mistake of a caller: no such account, a reference used for another amount. Its message is for people. */
+/** A mistake of the caller, such as an unknown account or a reference that was used for another amount. The message is for people. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly code: StoreErrorCode | undefined
@@ -11,7 +11,7 @@ export class StoreError extends Error {
   }
 }
 
-/** In place of a result: the operation was refused, and nothing of it is left in the transaction, which goes on. */
+/** Returned in place of a result: the operation was refused and undone alone; its transaction goes on. */
 export class Refused {
   readonly error: unknown
 
@@ -21,8 +21,12 @@ export class Refused {
 }
 
 /**
- * Which mistake it was, for callers that answer each differently: something else is there already, or stands in the way;
- * what is named is not there; a link was used, revoked or is past; a value breaks a rule; whoever asks is no operator any
- * more.
+ * Lets callers answer each mistake differently.
+ *
+ * - `conflict`: it exists already, or something prevents it.
+ * - `not_found`: nothing has this name.
+ * - `link_invalid`: the link was used, revoked or has expired.
+ * - `invalid`: a value breaks a rule.
+ * - `forbidden`: the caller is not an operator, or not any more.
  */
 export type StoreErrorCode = 'conflict' | 'not_found' | 'link_invalid' | 'invalid' | 'forbidden'

@@ -1,11 +1,10 @@
 /**
- * Ids of exchanges, accounts and keys: time-ordered, so that the ledger grows at its end, and unguessable, so that
- * nobody can name another's.
+ * Ids of exchanges, accounts and keys: time-ordered, so that the ledger grows at its end, and impossible to guess.
  *
  *     req_ 01K9Q3ZB4T 0 03 7Q2M1VXKD80RA
  *          ms         | |  65 random bits
  *                     | a counter within the millisecond
- *                     the lane: which thread of the process made it
+ *                     the lane: the thread of the process that made it
  */
 import { randomBytes as cryptoRandomBytes } from 'node:crypto'
 import type { Clock } from '#contract'
@@ -20,24 +19,24 @@ const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const TIME_CHARACTERS = 10
 const COUNTER_LIMIT = 32 ** 2
 const RANDOM_CHARACTERS = 13
-/** One call for some 300 ids: the call costs more than the bytes. */
+/** Enough for about 300 ids: a call of the random source costs more than its bytes. */
 const POOL_BYTES = 4096
 
-/** Lanes that there are: threads that make ids at the same time have different ones, from 0. */
+/** The number of lanes, from 0. Threads that make ids at the same time have different ones. */
 export const LANES = 32
 
-/** The lane of the thread that made an id; -1 for a text that is none. */
+/** The lane of the thread that made an id; -1 if the text is not an id. */
 export function laneOf(id: string): number {
   const character = id.at(-RANDOM_CHARACTERS - 3)
   return character === undefined ? -1 : ALPHABET.indexOf(character)
 }
 
-/** The lanes of threads, from 1: each is one thread's until it is given back. */
+/** Assigns lanes to threads, from 1. A lane belongs to one thread until it is given back. */
 export class Lanes {
   readonly #used = new Set<number>()
   #last = 0
 
-  /** The next free one in turn, so that none comes again soon; null when all are in use. */
+  /** The next free lane in turn, so that a lane is not reused soon; null when all are in use. */
   take(): number | null {
     if (this.#used.size === LANES - 1) return null
     do this.#last = (this.#last % (LANES - 1)) + 1
@@ -53,7 +52,7 @@ export class Lanes {
 
 export interface IdOptions {
   readonly lane?: number
-  /** Only for tests; must be as good as the default otherwise. */
+  /** Only for tests. Ids are as hard to guess as these bytes. */
   readonly randomBytes?: (size: number) => Uint8Array
 }
 
@@ -61,7 +60,6 @@ export function createIds(clock: Clock, { lane = 0, randomBytes = cryptoRandomBy
   let time = -1
   let prefixOfTime = ''
   let counter = 0
-  /** Random characters, made many at a time. */
   let pool = ''
   let used = 0
 

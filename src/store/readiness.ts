@@ -1,6 +1,6 @@
 /**
- * Whether exchanges can be charged: the last write succeeded, nothing waits to be written, and the spool has its space. Found
- * out by looking, because without traffic nobody would notice that the disk is full, nor that it is back.
+ * Checks whether exchanges can be charged: the last write succeeded, nothing waits to be written, and the spool has its space.
+ * It writes even without traffic: otherwise a full disk, or one that is back, would not be noticed.
  */
 import type { Clock, Log } from '#contract'
 import type { Backlog } from './money/backlog.ts'
@@ -20,12 +20,12 @@ export interface StoreReadiness {
   /** See `Store`. */
   look(): Promise<void>
   problem(): string | null
-  /** Reserves the spool's space. One that cannot be had is a problem and no error: it is tried again at each look. */
+  /** Reserves the spool's space. A failure does not throw: it counts as a problem, and each look tries again. */
   reserve(): void
 }
 
 const LOOK_EVERY_MS = 1000
-/** A write that takes longer is as good as none. */
+/** A write that takes longer counts as failed. */
 const LOOK_FOR_MS = 2000
 const yes = () => true
 const no = () => false
@@ -39,7 +39,7 @@ export function createReadiness({ writer, spool, backlog, log, clock, reserve }:
   let isReserved = true
 
   function look(): Promise<void> {
-    // Also when the clock has stepped back.
+    // The absolute value: the clock may have stepped back.
     if (!isWriting && Math.abs(clock.now() - lookedAtMs) >= LOOK_EVERY_MS) {
       lookedAtMs = clock.now()
       looking = lookNow()
@@ -73,10 +73,10 @@ export function createReadiness({ writer, spool, backlog, log, clock, reserve }:
     try {
       spool?.reserve(reserve())
       isReserved = true
-      if (!before) log.warn({}, 'the space of the spool is reserved again')
+      if (!before) log.warn({}, 'the space for the spool is reserved again')
     } catch (error) {
       isReserved = false
-      if (before) log.error({ settles: reserve(), error: String(error) }, 'the space of the spool cannot be reserved')
+      if (before) log.error({ settles: reserve(), error: String(error) }, 'the space for the spool cannot be reserved')
     }
   }
 
@@ -84,10 +84,10 @@ export function createReadiness({ writer, spool, backlog, log, clock, reserve }:
     look,
     reserve: reserveSpace,
     problem() {
-      if (isLate) return 'the ledger takes too long to be written'
-      // What others write meanwhile may succeed: the next look says when exchanges can be charged again.
+      if (isLate) return 'writes to the ledger take too long'
+      // Other writes may succeed meanwhile, but only the next look shows that exchanges can be charged again.
       if (isRefused || !writer.healthy() || !backlog.isEmpty()) return 'the ledger cannot be written'
-      return isReserved ? null : 'the disk has no room for settles that cannot be written'
+      return isReserved ? null : 'the disk has no space for the spool'
     },
   }
 }

@@ -1,4 +1,4 @@
-/** The HMAC secret: from the configuration, or a file beside the store that the first start creates. */
+/** The HMAC secret: from the configuration, or from a file beside the store that the first start creates. */
 import { randomBytes } from 'node:crypto'
 import { fsyncSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,11 +9,11 @@ import { createFilled, syncFolder } from './files/files.ts'
 import { digest, digestKey } from './people/token.ts'
 
 /**
- * The secret under which key digests are made. Throws a `StoreError` when it is too short, or its file can be read by
- * others; never says a part of it.
+ * Returns the secret that keys the digests of API keys. Throws a `StoreError` if it is too short, or if others can read its file.
+ * No message contains a part of the secret.
  *
- * @param configured `secret:` of gateway.yaml, resolved; null: the file `secret` in `folder`.
- * @param database path or address of the store. When it has content and the file is missing, no new secret is made: it would not fit.
+ * @param configured `secret:` of gateway.yaml, resolved; null: the file `secret` in `folder`
+ * @param database path or address of the store. If it has content and the file is missing, no secret is made: it would not match.
  */
 export function loadSecret(
   configured: string | null,
@@ -27,7 +27,7 @@ export function loadSecret(
   if (found !== undefined) return found
   if (database !== null && hasContent(database)) {
     throw new StoreError(
-      `The secret under which the keys of ${database} were made is missing: there is no file ${path}, and gateway.yaml has no \`secret:\`. Restore the one that was in use before.`,
+      `The secret of the keys in ${database} is missing: the file ${path} does not exist and gateway.yaml has no \`secret:\`. Restore the secret that was used before.`,
     )
   }
   create(path, folder)
@@ -38,38 +38,38 @@ function isFileWithContent(path: string): boolean {
   return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
-/** Where `loadSecret` finds the secret, for an error that says it is another one. */
+/** Names the place of the secret that `loadSecret` returns, for an error about a wrong secret. */
 export function secretPlace(configured: string | null, folder: string): string {
   return configured === null ? `the file ${join(folder, 'secret')}` : '`secret:` of gateway.yaml'
 }
 
-/** A secret, and for the error that says it is another one: where it was found, and where the store is. */
-interface FoundSecret {
+/** A secret, with its place and the place of the store for errors. */
+interface SecretSource {
   readonly secret: string
   readonly place: string
   readonly secretPlace?: string
 }
 
-/** Like `hasSecret`; a new store takes the secret. */
-export function checkSecret(database: Database, found: FoundSecret): void {
+/** Like `hasSecret`, but stores a digest of the secret in a new store. */
+export function checkSecret(database: Database, found: SecretSource): void {
   if (hasSecret(database, found)) return
   const take = database.prepare(
     "INSERT INTO meta (name, value) VALUES ('secret_check', ?) ON CONFLICT (name) DO NOTHING",
   )
   take.run(checkOf(found.secret))
-  // Of several first starts at once, one has taken its own.
+  // If several first starts run at once, only one has stored its own secret.
   hasSecret(database, found)
 }
 
 /**
- * Compares a secret with the one of a store, of which it keeps a digest, and throws a `StoreError` for another one. The digests of
- * all keys depend on it: with another secret every key would be unknown, and nobody would know why. False: the store has none yet.
+ * Compares a secret with the digest that the store keeps. Returns false if the store has none yet. Throws a `StoreError` for another
+ * secret: the digests of all keys depend on it, so every key would be unknown without a visible reason.
  */
-export function hasSecret(database: Database, { secret, place, secretPlace = 'the secret' }: FoundSecret): boolean {
+export function hasSecret(database: Database, { secret, place, secretPlace = 'the secret' }: SecretSource): boolean {
   const known = database.prepare("SELECT value FROM meta WHERE name = 'secret_check'").get()?.['value']
   if (known === undefined || known === checkOf(secret)) return known !== undefined
   throw new StoreError(
-    `This is not the secret under which the keys of ${place} were made: ${secretPlace}. Restore the one that was in use before.`,
+    `The keys of ${place} were made with another secret than ${secretPlace}. Restore the secret that was used before.`,
   )
 }
 
@@ -94,7 +94,7 @@ function read(path: string): string | undefined {
   }
 }
 
-/** Written aside and linked: a crash leaves no half secret, and of two first starts at once both read the same one. */
+/** Writes the secret to another file and links it: a crash leaves no partial secret, and simultaneous first starts read the same one. */
 function create(path: string, folder: string): void {
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
   createFilled(aside, file => {

@@ -1,34 +1,34 @@
-/** A store that serves, and how other threads of the process get at it. */
+/** A store that serves, and its parts that serving threads open. */
 import type { LeaseWord } from './engine/lease.ts'
 import type { ClientParts } from './link/thread-host.ts'
 import type { RecoveryReport, Store } from './store.ts'
 
-/** What a serving thread needs to open the store: sent to it once, with the client's port in the list of transfers. */
+/** Everything that a serving thread needs to open the store. Sent to it once, with the client's port in the list of transfers. */
 export interface StoreHandle {
-  /** As `StoreOptions` has it. */
+  /** As in `StoreOptions`. */
   readonly url: string
-  /** The thread's number, which its exchanges' ids carry. */
+  /** The thread's number, which is in the ids of its exchanges. */
   readonly lane: number
-  /** As keys.ts says. */
+  /** See keys.ts. */
   readonly version: Int32Array<SharedArrayBuffer>
   readonly lease: LeaseWord | null
-  /** The file in which its settles wait that the database did not take. */
+  /** The file for this thread's settles that the database did not accept. */
   readonly spool: string
   readonly client: ClientParts
 }
 
-/** The threads of this process that serve with the same store. */
+/** The threads of this process that serve with this store. */
 export interface StoreThreads {
-  /** Prepares the store for a thread. @param lane from 1; no other thread has it, and one that had it is detached */
+  /** Prepares the store for a thread. @param lane from 1; not used by another thread, or detached before */
   attach(lane: number): StoreHandle
   /**
-   * A thread is gone: what it has left open is settled at the last checkpoint, and what it has spooled is written.
-   * When it rejects, the same call may follow again.
+   * Call it when a thread has ended. Settles its open holds at their last checkpoint and writes its spool. After a rejection it may be
+   * called again.
    */
   detach(lane: number): Promise<RecoveryReport>
 }
 
 export interface ServedStore extends Store {
-  /** Of the main thread of a store that outlives it; null elsewhere. */
+  /** Null in serving threads, and in a store that does not outlive them. */
   readonly threads: StoreThreads | null
 }

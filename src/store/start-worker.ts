@@ -1,4 +1,4 @@
-/** Starts a thread of the process: the ledger's, and those that serve. */
+/** Starts a thread of the process: the ledger's thread or a serving thread. */
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { Worker, type WorkerOptions } from 'node:worker_threads'
@@ -8,10 +8,10 @@ export function startWorker(entry: URL, options: WorkerOptions): Worker {
   const cache = getCompileCacheDir()
   return new Worker(entry, {
     ...options,
-    // It writes nothing there; and the pipes that it would get otherwise make the process's own output non-blocking.
+    // The thread prints nothing. Node's default pipes would make the process's own output non-blocking.
     stdout: true,
     stderr: true,
-    // Nothing of the process's environment is its affair. With the cache it need not strip the types of its files again: 36 MiB.
+    // The thread gets nothing of the environment but the compile cache, which saves stripping the types again: 36 MiB.
     env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
   })
 }

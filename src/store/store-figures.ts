@@ -1,6 +1,6 @@
 /**
- * How the store does, for metrics. The ledger's thread counts its commits in shared memory, so that reading costs it nothing
- * and its death loses nothing.
+ * Figures of the store for metrics. The ledger's thread counts its commits in shared memory: reads cost it nothing, and the counts
+ * survive its death.
  */
 
 /** Counts of values up to each limit, not cumulated. */
@@ -15,55 +15,54 @@ export interface CommitFigures {
   /** From BEGIN to the end of COMMIT, of groups that were committed. */
   readonly seconds: Distribution
   readonly operations: Distribution
-  /** Operations that the database refused in all their tries. */
+  /** Operations that the database refused at every attempt. */
   readonly refused: number
 }
 
-/** How a writer does, for metrics. */
+/** Figures of a writer for metrics. */
 export interface WriterFigures {
-  /** Null where another thread of the process tells it. */
+  /** Null where another thread of the process reports them. */
   readonly commits: CommitFigures | null
-  /** Operations that have no answer yet. */
+  /** Operations without an answer. */
   readonly waiting: number
-  /** Of the fuller one of its mailboxes, from 0 to 1. */
+  /** The fill of the fuller mailbox, from 0 to 1. */
   readonly mailboxFill: number
-  /** How often there was no room in the mailbox for an operation. */
+  /** How often the mailbox had no room for an operation. */
   readonly mailboxFull: number
 }
 
-/** Settles that could not be written in time: in the spool, and in memory only. And how many corrected a recovered charge so far. */
+/** Numbers of settles that could not be written in time, on disk and in memory only, and of settles that corrected a recovered charge. */
 export interface Unwritten {
   readonly spooled: number
   readonly waiting: number
   readonly corrected: number
 }
 
-/** How the lease does, for metrics. */
+/** Figures of the lease for metrics. */
 export interface LeaseFigures {
-  /** Of this process's own lease, in milliseconds since the epoch. */
+  /** When this process renewed its lease, in milliseconds since the epoch. */
   readonly renewedAtMs: number
   /** Renewals that failed. */
   readonly failures: number
-  /** Other replicas whose lease had ended, and whose holds this process has settled. */
+  /** Replicas whose lease had ended and whose holds this process settled. */
   readonly takeovers: number
 }
 
-/** Shared by all threads and all lives of the one that writes. */
+/** Shared by all threads, and kept when the ledger's thread restarts. */
 export type CommitWords = BigInt64Array<SharedArrayBuffer>
 
-/** In seconds: from a group in memory to a PostgreSQL that is about to be given up. */
+/** In seconds: from a group in memory to a PostgreSQL that is about to time out. */
 const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
-/** To LARGEST_GROUP. */
+/** Up to LARGEST_GROUP. */
 const OPERATIONS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
-/** Of each: its counts, then how many values there were, and their sum. */
+/** Each distribution has its counts, then the number of values, then their sum. */
 const OPERATIONS_AT = SECONDS.length + 2
 const REFUSED_AT = OPERATIONS_AT + OPERATIONS.length + 2
 const NANOSECONDS = 1e9
 
 export const createCommitWords = (): CommitWords => new BigInt64Array(new SharedArrayBuffer(8 * (REFUSED_AT + 1)))
 
-/** Counts for the thread that writes. */
 export class CommitCounter {
   readonly #words: CommitWords
   /** Monotonic milliseconds. */
@@ -74,7 +73,7 @@ export class CommitCounter {
     this.now = now
   }
 
-  /** @param beganAtMs by `now` */
+  /** @param beganAtMs a time of `now` */
   committed(operations: number, beganAtMs: number): void {
     const seconds = Math.max(0, this.now() - beganAtMs) / 1000
     this.#add(0, SECONDS, seconds, BigInt(Math.round(seconds * NANOSECONDS)))

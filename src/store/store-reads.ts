@@ -1,4 +1,4 @@
-/** Everything that is read of a store, prepared on one connection. */
+/** All reads of a store, prepared on one connection. */
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '#contract'
 import { createAlertReads } from './alerts/alert-reads.ts'
@@ -16,7 +16,7 @@ export interface ReadParts {
   readonly database: Database
   readonly hmacKey: KeyObject
   readonly clock: Clock
-  /** Of the database's file; null for one in memory. */
+  /** The path of the database file; null for one in memory. */
   readonly path: string | null
 }
 

@@ -1,4 +1,4 @@
-/** The whole store as the gateway, the commands and recovery see it. Plugins see the narrow services of the contract. */
+/** The whole store, for the gateway, the commands and recovery. Plugins see the narrow services of the contract. */
 
 import type {
   Account,
@@ -27,14 +27,16 @@ export interface NewAccount {
   readonly plan?: string
 }
 
-/** A grant of credit, or credit that is taken back. The reference makes it idempotent: the same one again changes nothing and says so. */
+/**
+ * A grant of credit, or a removal. The reference makes it idempotent: the same grant again changes nothing and returns `granted: false`.
+ */
 export interface CreditGrant {
   readonly account: string
-  /** Below 0: it is taken, at most what is available. */
+  /** Below 0 it removes credit: at most what is available. */
   readonly amount: NanoUsd
   readonly reference: string
   readonly actor: string
-  /** Needed when credit is taken. */
+  /** Required when credit is removed. */
   readonly note?: string
 }
 
@@ -43,19 +45,19 @@ export interface CreditResult {
   readonly balance: AccountBalance
 }
 
-/** The budget of an account or of a key for periods of one length. */
+/** A change of an account's or a key's budget for periods of one length. */
 export interface BudgetChange {
   readonly of: 'account' | 'key'
-  /** Of an account the id or the name, of a key the id. */
+  /** The id or the name of an account, or the id of a key. */
   readonly name: string
   readonly every: Every
-  /** Null: it is removed. */
+  /** Null removes the budget. */
   readonly budget: Pick<Budget, 'amount' | 'zone' | 'at' | 'then'> | null
 }
 
 /** The spent and held amounts of a budget in one period. */
 export interface BudgetUse {
-  /** As `chainOf` names it. */
+  /** Its name in `chainOf`. */
   readonly budget: string
   /** Milliseconds since the epoch. */
   readonly start: number
@@ -72,32 +74,32 @@ export interface NewKey {
   readonly models?: readonly string[] | null
   /** Milliseconds since the epoch, or null for never. */
   readonly expiresAt?: number | null
-  /** What it may spend in its life; null: as much as the balance and the budgets of the account allow. */
+  /** Spending limit for the key's life; null: as much as the balance and the budgets of the account allow. */
   readonly spendingCap?: NanoUsd | null
   readonly purpose?: KeyPurpose | null
 }
 
-/** What of a key may change; what is left out stays. */
+/** A change of a key. Fields that are left out stay. */
 export interface KeyChange {
   readonly id: string
   readonly name?: string | undefined
-  /** Null: every public one. */
+  /** Null: every public model. */
   readonly models?: readonly string[] | null | undefined
-  /** Milliseconds since the epoch, or null for never. A later one brings an expired key back; a secret in its grace keeps its end. */
+  /** Milliseconds since the epoch, or null for never. A later time revives an expired key; a secret in its grace period keeps its end. */
   readonly expiresAt?: number | null | undefined
-  /** One below what is spent and held already refuses the next request, and takes nothing back. */
+  /** A cap below what is spent and held refuses the next request; charges stay. */
   readonly spendingCap?: NanoUsd | null | undefined
 }
 
-/** A key with its secret: the only time the secret is seen. */
+/** A key with its secret, which is returned only here. */
 export interface IssuedKey {
   readonly key: Key
   readonly token: string
 }
 
-/** One broken promise that `verify` found. */
+/** A broken invariant that `verify` reports. */
 export interface Violation {
-  /** `I1` … `I13`, as the README's table names them, or `corrupt`. */
+  /** `I1` … `I13`, as in the README's table, or `corrupt`. */
   readonly invariant: string
   readonly subject: string
   readonly message: string
@@ -111,56 +113,58 @@ export interface VerifyReport {
 }
 
 export interface RecoveryReport {
-  /** Holds of dead processes that were settled at their last checkpoint. */
+  /** Holds of dead processes, settled at their last checkpoint. */
   readonly settled: number
-  /** Settles that a dead process had spooled. */
+  /** Settles from the spool of a dead process. */
   readonly replayed: number
   readonly charged: NanoUsd
-  /** Spooled lines that could not be settled (torn, or beyond their hold); kept in `<store>.spool.rejected`. */
+  /** Spooled lines that could not be settled (torn, or above their hold). They are kept in `<store>.spool.rejected`. */
   readonly rejected: number
 }
 
-/** An account has so many live keys at most; the playground's own is not counted. */
+/** Maximum number of live keys of an account, without the playground's own. */
 export const MAX_LIVE_KEYS = 100
-/** And so many are made for it within 24 hours at most, with those that are dead again. */
+/** Maximum number of keys that are made for an account within 24 hours, dead ones included. */
 export const MAX_KEYS_A_DAY = 1000
-/** A list of one account's keys ends there: live ones come before dead ones, new ones before old ones. */
+/** Maximum length of the list of an account's keys: live ones first, then new ones. */
 export const MAX_KEYS_LISTED = 200
-/** A key is not rotated again for so long: of two who do it at once, the second would end the secret in use. */
+/** Minimum time between two rotations of a key: of two simultaneous ones, the second would end the secret in use. */
 export const BETWEEN_ROTATIONS_MS = 60_000
 
-/** A rotated secret may live on for so long at most: 168 hours. */
+/** Maximum grace period of a rotated secret: 168 hours. */
 export const MAX_GRACE_MS = 168 * 3_600_000
 
 /**
- * The disk's failure, not the caller's. `not_written`: rolled back, nothing has changed. `unknown`: COMMIT failed and may
- * have happened all the same; ask again with the same id, which finds out and changes nothing twice. `not_read`: a read
- * failed, which says nothing about what its caller has written before.
+ * The disk or the database failed; the caller made no mistake.
+ *
+ * - `not_written`: rolled back, nothing has changed.
+ * - `unknown`: COMMIT failed but may have happened. Send the operation again with the same id: it changes nothing twice.
+ * - `not_read`: a read failed. Earlier writes of the caller are not affected.
  */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable'
   readonly written: Written
 
   constructor(written: Written, cause: unknown) {
-    const [deed, doubt] = SAID[written]
-    super(`The store could not be ${deed}: ${(cause as Error).message.replace(/\.$/, '')}. ${doubt}`, { cause })
+    const [deed, advice] = FAILURES[written]
+    super(`The store could not be ${deed}: ${(cause as Error).message.replace(/\.$/, '')}. ${advice}`, { cause })
     this.written = written
   }
 }
 
 export type Written = 'not_written' | 'unknown' | 'not_read'
 
-const SAID: Readonly<Record<Written, readonly [deed: string, doubt: string]>> = {
+const FAILURES: Readonly<Record<Written, readonly [deed: string, advice: string]>> = {
   not_written: ['written', 'Nothing was changed.'],
-  unknown: ['written', 'It may have been written all the same.'],
-  not_read: ['read', 'If this was a change, look whether it was made before you try again.'],
+  unknown: ['written', 'It may still have been written.'],
+  not_read: ['read', 'If this was a change, check whether it was made before you try again.'],
 }
 
-/** Encrypts what belongs to one account, under the store's secret. */
+/** Encrypts an account's data under the store's secret. */
 export interface Vault {
-  /** @param purpose what it is for: a box of one purpose does not open for another */
+  /** @param purpose a box of one purpose cannot be opened for another */
   seal(purpose: string, account: string, plain: Uint8Array): Buffer
-  /** Null: it was cut or changed, or it is of another account, another purpose or another secret. */
+  /** Null if the box was cut or changed, or belongs to another account, purpose or secret. */
   open(purpose: string, account: string, box: Uint8Array): Buffer | null
   /** The same in slices. */
   openInSlices(purpose: string, account: string, box: Uint8Array): Sliced<Buffer | null>
@@ -169,41 +173,40 @@ export interface Vault {
 export interface NewResponse {
   readonly id: string
   readonly account: string
-  /** Whatever the format needs, as texts by their names. Each is read alone. */
+  /** Named texts of the format. Each is encrypted and read alone. */
   readonly parts: Readonly<Record<string, string>>
   readonly keepMs: number
-  /** Earlier ones that it builds on: they are kept as long as this one. */
+  /** Earlier responses that this one builds on. They are kept as long as this one. */
   readonly used: readonly string[]
   readonly most: {
-    /** Of one. */
+    /** The limit of one response. */
     readonly responseBytes: number
-    /** Of all that the account has. Beyond, those that expire first are removed. */
+    /** The limit of all responses of the account. Above it, those that expire first are removed. */
     readonly accountBytes: number
   }
 }
 
-/** Why a response was not kept, where it was not. */
 export type KeptOutcome = 'kept' | 'too_large' | 'no_room' | 'store_busy'
 
-/** Responses that clients may refer to for a while: encrypted, each for its account alone. */
+/** Encrypted responses that clients of one account may refer to until they expire. */
 export interface Responses {
   /**
-   * One part of a response, in UTF-8. It yields while it decrypts. Undefined: there is none by this id for this account, or
-   * its time is over.
+   * Reads one part of a response, in UTF-8. It yields while it decrypts. Undefined if the account has no such response, or if it has
+   * expired.
    */
   read(id: string, account: string, part: string): Sliced<Buffer | undefined>
   /**
-   * Keeps one; it is found from now on. Resolves when it is on disk, or with the reason why it is not; rejects when the
-   * store could not be written.
+   * Keeps a response, which can be read from now on. Resolves when it is on disk, or with the reason why it is not kept. Rejects
+   * when the store could not be written.
    */
   keep(response: NewResponse): Promise<KeptOutcome>
-  /** False: there is none that `read` would find. */
+  /** False if `read` would not find it. */
   remove(id: string, account: string): Promise<boolean>
-  /** Removes those whose time is over, a few in a transaction. */
+  /** Removes expired responses, a few in a transaction. */
   sweep(): Promise<void>
 }
 
-/** What is read of the committed store. */
+/** Reads of the committed store. */
 export interface StoreReads {
   readonly people: PeopleReads
   readonly reports: Reports
@@ -211,15 +214,15 @@ export interface StoreReads {
   /** By id or by name. */
   findAccount(idOrName: string): AccountBalance | undefined
   listAccounts(): readonly AccountBalance[]
-  /** The oldest first. Of one account at most `MAX_KEYS_LISTED`. */
+  /** Oldest first. At most `MAX_KEYS_LISTED` of one account. */
   listKeys(account?: string): readonly KeySummary[]
-  /** Names by id, of those that there are: for lists of what keys have done, which outlive the list of keys. */
+  /** Names of existing keys by id. Lists of past requests need them, because they outlive the list of keys. */
   keyNames(ids: readonly string[]): ReadonlyMap<string, string>
   findKey(id: string): KeySummary | undefined
   findReceipt(exchange: string): Receipt | undefined
-  /** The periods of an account's budgets that a hold began in, of those that are named. */
+  /** Those of the named periods of an account's budgets in which a hold began. */
   findBudgetUses(account: string, periods: readonly Pick<BudgetUse, 'budget' | 'start'>[]): readonly BudgetUse[]
-  /** All of them that contain `nowMs`, those that end first at the beginning. A page may be shorter than its limit. */
+  /** Periods of an account's budgets that contain `nowMs`, those that end first at the beginning. A page may be shorter than its limit. */
   listBudgetUses(account: string, nowMs: number, page: PageQuery): Page<BudgetUse>
   /** Recomputes every balance from the events and reports each broken invariant. */
   verify(onProgress?: (done: number, total: number) => void): VerifyReport
@@ -233,24 +236,25 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   readonly vault: Vault
   readonly responses: Responses
   readonly alerts: Alerts
-  /** What replicas share; null where a process has the store for itself, and in its serving threads. */
+  /** State that replicas share. Null in serving threads, and where one process owns the store. */
   readonly replicas: Replicas | null
 
   createAccount(account: NewAccount): Promise<Account>
   credit(grant: CreditGrant): Promise<CreditResult>
   freeze(idOrName: string, frozen: boolean): Promise<Account>
   setPlan(idOrName: string, plan: string): Promise<Account>
-  /** Makes a budget, changes it, or removes it. It counts the holds that begin from now on. */
+  /** Creates, changes or removes a budget. It applies to holds that begin from now on. */
   setBudget(change: BudgetChange): Promise<void>
 
-  /** `conflict` when the account has as many keys as it may (`MAX_LIVE_KEYS`, `MAX_KEYS_A_DAY`). */
+  /** Throws `conflict` when the account has its maximum of keys (`MAX_LIVE_KEYS`, `MAX_KEYS_A_DAY`). */
   createKey(key: NewKey): Promise<IssuedKey>
-  /** `conflict` when the key was revoked, or when a later expiry makes one live key too many (`MAX_LIVE_KEYS`). */
+  /** Throws `conflict` when the key was revoked, or when a later expiry would exceed `MAX_LIVE_KEYS`. */
   changeKey(change: KeyChange): Promise<KeySummary>
   /**
-   * A new secret for the same key; the old one works for `graceMs` more, and never beyond the expiry that the key had. At
-   * most two live secrets. `expiresAt` is the key's new expiry; left out, it stays. `conflict` when the key was rotated within
-   * `BETWEEN_ROTATIONS_MS`, unless it is the playground's own.
+   * Makes a new secret for a key. The old one works for `graceMs` more, but never beyond the key's old expiry; a third one ends.
+   * `conflict`
+   * when the key was rotated within `BETWEEN_ROTATIONS_MS`, unless it is the playground's own.
+   * @param expiresAt the key's new expiry; left out, it stays
    */
   rotateKey(id: string, graceMs: number, expiresAt?: number | null): Promise<IssuedKey>
   revokeKey(id: string): Promise<Key>
@@ -258,38 +262,38 @@ export interface Store extends Promised<Omit<StoreReads, 'people' | 'alerts'>> {
   openHolds(): number
   /** Settles that could not be written in time. */
   unwritten(): Unwritten
-  /** How writing does, for metrics. */
+  /** Figures of the writer. */
   writing(): WriterFigures
-  /** Of this process's lease; null where it has none. */
+  /** Figures of this process's lease; null without one. */
   lease(): LeaseFigures | null
   /** Resolves when no charge is in memory only. */
   safe(): Promise<void>
-  /** Whether the ledger can be written, as far as is known; asking sets off a look. */
+  /** Whether the ledger can be written, as far as is known. The call also starts a check. */
   healthy(): boolean
   /**
-   * Finds out whether the ledger can be written, by a write as large as one of an exchange; at most once a second. Resolves
-   * when that is known, or when it takes too long. `problem` says the result.
+   * Checks whether the ledger can be written, with a write as large as that of an exchange, at most once a second. Resolves when
+   * that is known or takes too long; then `problem` has the result.
    */
   look(): Promise<void>
-  /** Why the ledger cannot be relied on, for /readyz; null when it can. */
+  /** The reason why the ledger cannot be used, for /readyz; null when it can. */
   problem(): string | null
   /**
-   * Looks whether the files that SQLite writes are still those in the folder. Returns what is wrong, for people; then
-   * nothing is written any more. Null when all is well, and for a store in memory. A part of `problem`.
+   * Checks that the files that SQLite writes are still those in the folder. Returns the problem, for people; then nothing is written
+   * any more. Null without a problem, and for a store in memory. A part of `problem`.
    */
   lostFiles(): string | null
-  /** Commits that had been acknowledged and were missing when this store was opened. */
+  /** Acknowledged commits that were missing when this store was opened. */
   readonly lostCommits: LostCommits | null
-  /** Settles what a dead process left open; once, at start, by the owner of the lock. */
+  /** Settles what a dead process left open. The owner of the lock calls it once, at the start. */
   recover(): Promise<RecoveryReport>
-  /** Throws, when all is closed, a `StoreError` when settles were lost. */
+  /** Throws a `StoreError` after everything is closed if settles were lost. */
   close(): Promise<void>
 }
 
-/** Commits that were acknowledged and are not in the ledger, from the first one to the last. */
+/** Acknowledged commits that the ledger does not have, from the first one to the last. */
 export interface LostCommits {
   readonly from: number
   readonly to: number
-  /** When the last of them was acknowledged, in milliseconds since the epoch. */
+  /** When the last one was acknowledged, in milliseconds since the epoch. */
   readonly at: number
 }

@@ -1,8 +1,9 @@
 /**
- * Encryption for what belongs to one account and is given out of the process: thoughts that clients keep for us, and
- * responses at rest. A box is 16 random bytes, the ciphertext and the tag of AES-256-GCM. Its key is the HMAC-SHA-256 of
- * purpose, account and those bytes under a key that HKDF derives from the store's secret. So each box has a key of its
- * own, and one that is opened for another account or another purpose fails its tag.
+ * Encrypts an account's data that leaves the process: reasoning that clients store for us, and responses at rest.
+ *
+ * A box is 16 random bytes, the ciphertext and the tag of AES-256-GCM. Its key is the HMAC-SHA-256 of purpose, account and those
+ * bytes, under a key that HKDF derives from the store's secret. So each box has its own key, and a box of another account or
+ * purpose fails its tag.
  */
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
 import { atOnce, type Sliced } from '#contract'
@@ -11,14 +12,14 @@ import type { Vault } from './store.ts'
 const CIPHER = 'aes-256-gcm'
 const SALT_BYTES = 16
 const TAG_BYTES = 16
-/** Some tenths of a millisecond to decrypt. */
+/** Takes some tenths of a millisecond to decrypt. */
 const SLICE_BYTES = 256 * 1024
-/** Each key encrypts one box, so the nonce does not have to differ. */
+/** A constant is safe: each key encrypts one box. */
 const NONCE = Buffer.alloc(12)
 
 /**
  * @param secret the store's: with another one no earlier box can be opened
- * @param source Only for tests.
+ * @param source only for tests
  */
 export function createVault(secret: string, source: (size: number) => Uint8Array = randomBytes): Vault {
   const root = createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', 'tollgate vault 1', 32)))
@@ -38,7 +39,7 @@ export function createVault(secret: string, source: (size: number) => Uint8Array
       decipher.update(box.subarray(at, Math.min(at + SLICE_BYTES, end))).copy(plain, at - SALT_BYTES)
     }
     try {
-      // Until here nobody may have seen any of it.
+      // Before this check no byte of it may be used.
       decipher.final()
       return plain
     } catch {

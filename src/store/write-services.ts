@@ -1,4 +1,4 @@
-/** What a store does when it is asked to write: requests are checked here, and become operations of the writer. */
+/** Checks requests to write and turns them into operations of the writer. */
 import type { Account, AccountBalance, Accounts, HoldResult, Ledger } from '#contract'
 import type { FileWatch } from './files/files.ts'
 import type { Backlog } from './money/backlog.ts'
@@ -14,8 +14,8 @@ import { type IssuedKey, type Store, type StoreReads, StoreUnavailable } from '.
 import type { Writer } from './writer.ts'
 
 /**
- * The ledger with its checks. A hold and a settle are of every exchange, so they have as few promises as can be.
- * @param onHold is called before each hold
+ * Creates the ledger with its checks. Every exchange has a hold and a settle, so these create as few promises as possible.
+ * @param onHold called before each hold
  */
 export function createLedger(writer: Writer, backlog: Backlog, onHold: () => void): Ledger {
   async function holdAfterBacklog(record: HoldRecord): Promise<HoldResult> {
@@ -30,16 +30,16 @@ export function createLedger(writer: Writer, backlog: Backlog, onHold: () => voi
         onHold()
         const record = holdRecord(request)
         return backlog.isEmpty() ? writer.op('hold', record) : holdAfterBacklog(record)
-      } catch (mistake) {
-        return Promise.reject(mistake)
+      } catch (error) {
+        return Promise.reject(error)
       }
     },
     settle(request) {
       try {
         checkSettle(request)
         return backlog.settle(request)
-      } catch (mistake) {
-        return Promise.reject(mistake)
+      } catch (error) {
+        return Promise.reject(error)
       }
     },
     async checkpoint(checkpoints) {
@@ -62,7 +62,7 @@ export interface WriteParts extends PeopleParts {
   changing<Result>(write: () => Promise<Result>): Promise<Result>
 }
 
-/** Who they are, without what they own: money is the ledger's. */
+/** Reads accounts without their balances, which belong to the ledger. */
 export function createAccounts({ findAccount }: Pick<StoreReads | Promised<StoreReads>, 'findAccount'>): Accounts {
   function withoutMoney(found: AccountBalance | undefined): Account | undefined {
     if (found === undefined) return undefined
@@ -132,7 +132,7 @@ export function createKeyService({ reads, writer, hmacKey, ids, clock, changing 
   }
 }
 
-/** Takes no operation once the files are not those in the folder any more: what it writes would be lost. */
+/** Refuses operations once the files are not those in the folder: the writes would be lost. */
 export function watched(writer: Writer, files: FileWatch): Writer {
   return {
     op(name, request) {

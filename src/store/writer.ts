@@ -1,9 +1,9 @@
 /**
- * The one place that writes: every change of the store is an operation by name, and operations share commits
- * (group.ts). Each may be run again with the same request; none has any effect before its commit.
+ * The writer: every change of the store is a named operation, and operations share commits (group.ts). Each can run again with the same
+ * request, and has no effect before its commit.
  *
- * It runs where its connection was opened: for a store in a file that is a thread of its own (link/writer-thread.ts), and link/writer-client.ts
- * is the same `Writer` for everybody else.
+ * It runs in the thread of its connection. For a store in a file this is a thread of its own (link/writer-thread.ts); the other threads
+ * use the same interface through link/writer-client.ts.
  */
 import type { Clock } from '#contract'
 import { type AlertOperations, createAlertOperations } from './alerts/alert-operations.ts'
@@ -42,7 +42,7 @@ import { createSessionOperations, type SessionOperations } from './people/sessio
 import { createResponseOperations, type ResponseOperations } from './responses/responses.ts'
 import { CommitCounter, type CommitWords, createCommitWords, readCommits, type WriterFigures } from './store-figures.ts'
 
-/** Every operation: its request, and what it answers once it is on disk. */
+/** Every operation: its request, and its result once it is on disk. */
 export interface Operations
   extends LedgerOperations,
     AccountOperations,
@@ -56,11 +56,11 @@ export interface Operations
     AlertOperations,
     ReplicaOperations,
     TryOperations {
-  /** Writes as much as an exchange does, to see whether there is room for one. */
+  /** Writes as much as an exchange does, to check that there is room for one. */
   probe(nowMs: number): void
-  /** A serving thread is gone: resolves when everything that it had asked for is committed or has failed. */
+  /** A serving thread has ended. Resolves when everything that it requested is committed or has failed. */
   detach(client: number): void
-  /** The last thing before the connection closes: writes where the next recovery has to begin. */
+  /** Runs before the connection closes: writes where the next recovery has to begin. */
   last(nowMs: number): void
 }
 
@@ -68,7 +68,10 @@ export type Name = keyof Operations
 export type Request<N extends Name> = Parameters<Operations[N]>[0]
 export type Result<N extends Name> = Exclude<ReturnType<Operations[N]>, Refused>
 
-/** Each request runs some of these, or they keep more than rows in mind: they refuse nothing, or leave nothing behind. */
+/**
+ * Operations that need no savepoint: they refuse nothing or leave nothing behind. A savepoint would slow down frequent ones, and some
+ * of them change state in memory too.
+ */
 const WITHOUT_SAVEPOINT: ReadonlySet<Name> = new Set([
   'hold',
   'settle',
@@ -81,7 +84,7 @@ const WITHOUT_SAVEPOINT: ReadonlySet<Name> = new Set([
   ...OF_REPLICA,
 ])
 
-/** As it waits in the queue; `request` is that of the operation `name`. */
+/** An operation in the queue; `request` belongs to `name`. */
 export interface Operation {
   readonly name: Name
   readonly request: unknown
@@ -93,28 +96,28 @@ export interface Writer {
   healthy(): boolean
   /** For metrics. */
   figures(): WriterFigures
-  /** Waits for what is under way, writes where the next recovery has to begin, and closes the connection. */
+  /** Waits for operations in progress, writes where the next recovery has to begin, and closes the connection. */
   close(): Promise<void>
 }
 
 /** A writer in the thread of its connection. */
 export interface DirectWriter extends Writer {
-  /** Like `op`, for a thread without turns in which promises resolve. */
+  /** Like `op`, with a callback: for a thread whose event loop is blocked. */
   add(operation: Operation, waiter: Waiter<Operation, unknown>): void
 }
 
 /** No replica has this number. */
-const NOBODY = 0
+const NO_REPLICA = 0
 
-/** As which of several processes it writes, in a database that they share. */
+/** The identity of this process in a database that several processes share. */
 export interface Replica extends ReplicaName, ReplicaRow {}
 
 export interface WriterOptions {
-  /** Of the database; null: it is in memory. */
+  /** The path of the database; null: it is in memory. */
   readonly path?: string | null
-  /** Null: as the only one, or, in PostgreSQL, as one that takes no holds. */
+  /** Null: it writes alone, or, in PostgreSQL, takes no holds. */
   readonly replica?: Replica | null
-  /** Where it counts its commits; left out: in memory of its own. */
+  /** Where commits are counted; left out: in memory of its own. */
   readonly words?: CommitWords
 }
 
@@ -125,13 +128,13 @@ export function createWriter(
   { path = null, replica = null, words = createCommitWords() }: WriterOptions = {},
 ): DirectWriter {
   const isShared = database.dialect.engine === 'postgres'
-  const open = createOpenHolds(database, isShared ? (replica?.id ?? NOBODY) : null)
+  const open = createOpenHolds(database, isShared ? (replica?.id ?? NO_REPLICA) : null)
   const fence = replica && createFence(database, replica, open)
   const usage = createUsageWriter(database)
   const budgets = createBudgetRows(database)
   const balances = createBalances(database)
   const count = createCommitCount(database, path)
-  const probe = createProbe(database, isShared ? probeName(replica?.id ?? NOBODY) : 'probe')
+  const probe = createProbe(database, isShared ? probeName(replica?.id ?? NO_REPLICA) : 'probe')
   const operations = createOperations(database, clock, { open, usage, budgets, balances, fence, replica, probe })
   const begin = database.prepare(fence?.begin ?? database.dialect.begin)
   const commit = database.prepare('COMMIT')
@@ -170,7 +173,7 @@ export function createWriter(
           batches?.committed()
         } catch (error) {
           if (error instanceof Undone) throw error
-          if ((error as { isUndone?: boolean }).isUndone) throw new Undone('the server has undone it', { cause: error })
+          if ((error as { isUndone?: boolean }).isUndone) throw new Undone('the server undid it', { cause: error })
           open.uncertain()
           throw error
         }
@@ -203,9 +206,9 @@ export function createWriter(
     async close() {
       await group.idle()
       closed = true
-      // A disk that refuses this has refused more important things already; an older open_from is as true.
+      // A disk that refuses this has refused more important writes; an older open_from is still correct.
       await group.op({ name: 'last', request: clock.now() }).catch(() => {})
-      // What came meanwhile and is still tried again needs the connection.
+      // Operations that arrived meanwhile and are still retried need the connection.
       await group.idle()
       count.close()
       database.close()
@@ -256,7 +259,7 @@ function createOperations(
   }
 }
 
-/** Before COMMIT a mistake of one operation has certainly left nothing: each of the group is then run by itself. */
+/** Writes the tables before COMMIT. After an error here nothing is written, so each operation of the group runs again by itself. */
 function flushed(tables: { flush(): void }): void {
   try {
     tables.flush()

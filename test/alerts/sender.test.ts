@@ -74,7 +74,7 @@ describe('a receiver', () => {
       (await listed(store)).flatMap(({ deliveries }) => deliveries.map(each => each.deliveredAt === null)),
     ).toEqual(ids.map(() => false))
     const said = way.log.map(line => line.replace(/ \{.*/, ''))
-    expect(said).toEqual(['an alert could not be sent and is tried again', 'alerts are sent again'])
+    expect(said).toEqual(['an alert could not be sent and will be retried', 'alerts are sent again'])
   })
 
   test('gets an alert again, under its id, after a death between the attempt and its mark', async () => {

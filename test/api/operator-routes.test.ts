@@ -119,7 +119,7 @@ describe('credit', () => {
     }
     const refused = await take('-5.000000001')
     expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict'])
-    expect(refused.body.error.message).toMatch(/\$5\.0+ is available, and \$4\.0+ is held .* At most \$5\.0+ can/)
+    expect(refused.body.error.message).toMatch(/\$5\.0+ is available and \$4\.0+ is held .* Take at most \$5\.0/)
     const account = { posted: '4.000000000', held: '4.000000000', available: '0.000000000' }
     expect((await take('-5')).body).toMatchObject({ granted: true, account })
     expect((await take('-5')).body).toMatchObject({ granted: false, account })

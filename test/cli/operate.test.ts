@@ -101,7 +101,7 @@ describe('what ends with a sentence', () => {
     await place.json('account.create', 'acme')
     const twice = await place.tollgate(['account', 'create', 'acme'])
     expect(twice).toMatchObject({ code: 1, out: '' })
-    expect(twice.err).toBe('error: There is already an account named "acme".\n')
+    expect(twice.err).toBe('error: The name "acme" is taken by another account. Choose another name.\n')
     const nobody = await place.tollgate(['key', 'create', '--account', 'nobody'])
     expect(nobody.err).toContain('"nobody"')
   })
@@ -244,7 +244,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
       const more = ['account', 'credit', 'acme', '--note', 'more', ...amount]
       const { code, err } = await place.tollgate(more)
       expect(code).toBe(1)
-      expect(err).toMatch(/At most \$3\.0+ can be taken/)
+      expect(err).toMatch(/Take at most \$3\.0+/)
       expect(await place.json('account.show', 'acme')).toMatchObject({ account: { posted: '3.000000000' } })
     },
   )
@@ -338,7 +338,7 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     expect(shown.out).not.toContain(token)
     const nobody = await place.tollgate(['key', 'update', 'key_0', '--cap', '7'])
     expect(nobody).toMatchObject({ code: 1, out: '' })
-    expect(nobody.err).toContain('There is no key "key_0"')
+    expect(nobody.err).toContain('The key "key_0" does not exist')
   })
 
   test('the plan of an account', async () => {

@@ -52,7 +52,7 @@ test('a budget is set, listed, changed and removed, and lists of accounts and ke
 
   const odd = await place.tollgate(['account', 'budget', 'acme', '--after', 'x'])
   expect(odd).toMatchObject({ code: 1, out: '' })
-  expect(odd.err).toContain('take `next` of a page as it is')
+  expect(odd.err).toContain('Use `next` of a page unchanged')
   const { budgets } = await place.json('account.budget', 'acme', '--every', 'life', '--amount', '7')
   expect(budgets[0]).toMatchObject({
     amount: '7.000000000',

@@ -125,8 +125,11 @@ describe.each(['alone', 'beside a gateway'] as const)('%s', how => {
     [['role', 'cy@example.com', 'operator'], 'the person "cy@example.com" does not exist'],
     [['remove', 'per_x'], 'the person "per_x" does not exist'],
     [['revoke-link', 'lnk_x'], 'there is no link "lnk_x" that works'],
-    [['role', 'ada@example.com', 'member'], 'ada@example.com is the only operator. Make somebody else one first.'],
-    [['remove', 'ada@example.com'], 'ada@example.com is the only operator. Make somebody else one first.'],
+    [
+      ['role', 'ada@example.com', 'member'],
+      'ada@example.com is the only operator. Make another person an operator first.',
+    ],
+    [['remove', 'ada@example.com'], 'ada@example.com is the only operator. Make another person an operator first.'],
   ])('%j is refused', async (line, sentence) => {
     await adaAndBo()
     const { code, out, err } = await place.tollgate(['person', ...line])

@@ -13,7 +13,7 @@ test.each<[string, string, RegExp]>([
   ['sqlite:x', `postgres:${PASSWORD}`, /^error: --to is not the address of a store\./m],
   ['sqlite:x', '${NOWHERE}', /^error: --to: the environment variable NOWHERE is not set\.$/m],
   ['sqlite:x', 'sqlite:y', /^error: A store is copied from SQLite to PostgreSQL, or from PostgreSQL to SQLite\./m],
-  ['sqlite:./none.db', '${TO}', /^error: There is no store at \/.*\/none\.db\.$/m],
+  ['sqlite:./none.db', '${TO}', /^error: The store \/.*\/none\.db does not exist\.$/m],
 ])('from %s to %s: one sentence, without a password', async (from, to, rule) => {
   const env = { TO: `postgres://me:${PASSWORD}@127.0.0.1:1/db` }
   const { code, out, err } = await runCommand(

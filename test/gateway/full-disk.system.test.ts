@@ -161,9 +161,7 @@ describe.each(DISKS)('a full disk: $name', ({ make }) => {
       disk.makeRoom(running.pid)
       await until('/readyz says 200', async () => (await readiness(running))[0] === 200)
       await expectCharged(running, streams)
-      await running.waitForLog(
-        ({ msg, settles }) => msg === 'settles that had to wait are written' && settles === STREAMS,
-      )
+      await running.waitForLog(({ msg, settles }) => msg === 'delayed settles were written' && settles === STREAMS)
       expect(await running.stop()).toBe(0)
     }))
 

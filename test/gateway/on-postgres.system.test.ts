@@ -147,12 +147,12 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     [
       'serve',
       `SELECT pg_advisory_lock(${0x544f_4c4c_4741_5445n + 1n})`,
-      /Waiting for process PID of the server \(psql\), which migrates the database\./,
+      /Waiting for process PID of the server \(psql\), which is migrating the database\./,
     ],
     [
       'account list',
       'BEGIN; LOCK TABLE replica',
-      /^Migration 002-replica-views\.sql waits for a table\. The oldest transaction is of process PID of the server \(psql\)\.$/m,
+      /^Migration 002-replica-views\.sql waits for a table\. The oldest transaction belongs to process PID of the server \(psql\)\.$/m,
     ],
   ])(
     '%s says who keeps it from migrating the database, and goes on afterwards',
@@ -201,9 +201,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     await gateway.stop()
     const secret = join(dirname(gateway.config), '.tollgate', 'secret')
     renameSync(secret, `${secret}.moved`)
-    expect((await tollgate(['account', 'list'], gateway)).stderr).toMatch(
-      /The secret under which the keys of .* is missing/,
-    )
+    expect((await tollgate(['account', 'list'], gateway)).stderr).toMatch(/The secret of the keys in .* is missing/)
     renameSync(`${secret}.moved`, secret)
     const listed = await tollgate(['account', 'list'], gateway)
     expect(listed.stdout).toContain('alice')

@@ -37,7 +37,7 @@ const MISTAKES: readonly Mistake[] = [
   {
     name: 'no such database',
     url: (_database, at) => `postgres://postgres:hunter2@${at}/nowhere`,
-    says: /store: The store .*\/nowhere is not there: .*\. Create it: createdb NAME/,
+    says: /store: The store .*\/nowhere does not exist: .*\. Create it: createdb NAME/,
   },
   {
     name: 'a server that is too old',
@@ -124,7 +124,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
     expect(code).toBe(1)
     expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
       expect.stringMatching(
-        /:3:\d+: store: A pooler in transaction or statement mode answers at postgres:.*session mode of the pooler/,
+        /:3:\d+: store: There is a pooler in transaction or statement mode at postgres:.*session mode of the pooler/,
       ),
     ])
     const command = openStore({ url: pooled, secret: SECRET, clock: systemClock, writes: 'here' })
@@ -165,7 +165,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway does not start on', () => {
     expect(code).toBe(1)
     expect(said.match(/gateway\.yaml:\d+:\d+: .*/g), said).toEqual([
       expect.stringMatching(
-        /^gateway\.yaml:\d+:\d+: secret: This is not the secret .*: `secret:` of gateway\.yaml\. Restore the one that was in use/,
+        /^gateway\.yaml:\d+:\d+: secret: The keys of .* were made with another secret than `secret:` of gateway\.yaml\. Restore the secret that was used/,
       ),
     ])
     expect(said).not.toContain('hunter2')

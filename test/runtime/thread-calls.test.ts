@@ -59,7 +59,7 @@ test('nonsense in what nobody waits for is told to the step, as with one thread'
       'the time to live must be more than 0 ms',
     )
   }
-  expect(() => state.buckets.give('a', { capacity: 1, refillPerMs: 1 }, Number.NaN)).toThrow('is not a number')
+  expect(() => state.buckets.give('a', { capacity: 1, refillPerMs: 1 }, Number.NaN)).toThrow('must be a finite number')
 })
 
 /** Two threads that serve a configuration, and open the caches of others. */

@@ -57,7 +57,7 @@ const ENDINGS = [
   'code upstream_unreachable',
   'log failed to write a settle; it is in the spool',
   'log a settle could neither be written nor spooled; it waits in memory',
-  'log settles that had to wait are written',
+  'log delayed settles were written',
   'disk begin',
   'disk full',
   'disk read-only',

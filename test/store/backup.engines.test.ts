@@ -1,4 +1,4 @@
-/** Backups and restores of a store: what is refused, with nothing changed; and what comes back. */
+/** Backups and restores of a store: a refusal changes nothing, and a restore brings everything back. */
 import {
   chownSync,
   copyFileSync,
@@ -72,7 +72,9 @@ function restore(file: string, path: string, more: Partial<RestoreRequest> = {})
 const newPlace = async (engine: Engine) =>
   engine === 'sqlite' ? join(folder(), 'data/tollgate.db') : (await testDatabase()).url
 
-/** An account, a key, and a kept response; an exchange that is over, and three under way: at nothing, at a checkpoint, spooled. */
+/**
+ * An account with a key, a kept response, one exchange that has ended, and three in progress: without checkpoint, with one, and spooled.
+ */
 async function fill(store: TestStore) {
   const account = await fund(store, 10_000n)
   const { token } = await store.createKey({ account, name: 'app' })
@@ -86,33 +88,33 @@ async function fill(store: TestStore) {
   return { account, token }
 }
 
-/** Everything in a folder, with what the files say. */
+/** Everything in a folder, with the content of the files. */
 const contentsOf = (path: string) =>
   Object.fromEntries(readdirSync(path).map(name => [name, readFileSync(join(path, name)).toString('base64')]))
 
 describe('a backup is refused', () => {
-  type Refused = readonly [
+  type Refusal = readonly [
     name: string,
     prepare: () => Promise<Partial<BackupRequest>> | Partial<BackupRequest>,
     rule: RegExp,
   ]
-  const REFUSED: readonly Refused[] = [
+  const REFUSED: readonly Refusal[] = [
     [
-      'where a file is',
+      'to an existing file',
       () => {
         const file = join(folder(), 'there.db')
         writeFileSync(file, 'x')
         return { file }
       },
-      /^There is something at .*there\.db already\./,
+      /there\.db exists already\./,
     ],
     [
-      'of no store',
+      'of a missing store',
       () => ({ store: `sqlite:${join(folder(), 'none.db')}` }),
-      /^There is no store at .*none\.db yet\.$/,
+      /^The store .*none\.db does not exist yet\.$/,
     ],
     [
-      'of a file that is no database',
+      'of a file that is not a database',
       () => {
         const path = join(folder(), 'notes.txt')
         writeFileSync(path, 'dear diary, '.repeat(100))
@@ -142,16 +144,16 @@ describe('a backup is refused', () => {
     [
       'of a store that is not sound',
       async () => ({ store: `sqlite:${await changed('UPDATE balance SET posted = posted + 1')}` }),
-      /^The store is not sound, and no backup was made: acc_.* Run: tollgate ledger verify$/,
+      /^The store is not sound, so no backup was made: acc_.* Run: tollgate ledger verify$/,
     ],
     ['into a file', () => ({ file: join(import.meta.filename, 'x.db') }), /ENOTDIR|EEXIST/],
     [
-      'into a folder that is not there: a disk may not be mounted',
+      'into a missing folder: a disk may not be mounted',
       () => ({ file: join(folder(), 'nas/x.db') }),
-      /^There is no folder \/.*\/nas to write the backup to\. Make it first: mkdir -p \/.*\/nas$/,
+      /^The folder \/.*\/nas of the backup does not exist\. Make it first: mkdir -p \/.*\/nas$/,
     ],
     [
-      'of a server that is not there',
+      'of a server that does not run',
       () => ({ store: 'postgres://me:secret-word@127.0.0.1:1/none' }),
       /^The store postgres:\/\/me@127\.0\.0\.1:1\/none cannot be reached: /,
     ],
@@ -167,7 +169,7 @@ describe('a backup is refused', () => {
     return store.path
   }
 
-  test.each(REFUSED)('%s, and nothing is left of it', async (_, prepare, rule) => {
+  test.each(REFUSED)('%s, and leaves no file', async (_, prepare, rule) => {
     const target = folder()
     const store = await testStore()
     const { made } = backUp(store, { file: join(target, 'new.db'), ...(await prepare()) })
@@ -192,24 +194,28 @@ describe('a restore is refused', () => {
     [
       'a bit of the database',
       file => flip(file, 5000),
-      /tollgate\.db is not a whole backup: its digest is another one\./,
+      /tollgate\.db is not a complete backup: its digest does not match\./,
     ],
-    ['a bit of the digest', file => flip(file, -10), /is not a whole backup: its (digest|last line)/],
-    ['its time', swap('"at":"2', '"at":"1'), /is not a whole backup: its digest/],
-    ['a page', file => writeFileSync(file, readFileSync(file).subarray(4096)), /is not a whole backup: its digest/],
-    ['the last byte', cut(1), /is not a whole backup: its last line is not whole/],
-    ['the end', cut(10_000), /is not a whole backup: it was not written by `tollgate backup`, or is cut off/],
-    ['all of it', file => truncateSync(file, 0), /is not a whole backup: it was not written by `tollgate backup`/],
-    ['everything but the last line', file => writeFileSync(file, readFileSync(file).subarray(-157)), /is not a whole/],
-    ['something behind it', file => writeFileSync(file, 'x', { flag: 'a' }), /is not a whole backup: its last line/],
+    ['a bit of the digest', file => flip(file, -10), /is not a complete backup: its (digest|last line)/],
+    ['its time', swap('"at":"2', '"at":"1'), /is not a complete backup: its digest/],
+    ['a page', file => writeFileSync(file, readFileSync(file).subarray(4096)), /is not a complete backup: its digest/],
+    ['the last byte', cut(1), /is not a complete backup: its last line is incomplete/],
+    ['the end', cut(10_000), /is not a complete backup: it was not written by `tollgate backup`, or it is truncated/],
+    ['all of it', file => truncateSync(file, 0), /is not a complete backup: it was not written by `tollgate backup`/],
+    [
+      'everything but the last line',
+      file => writeFileSync(file, readFileSync(file).subarray(-157)),
+      /is not a complete/,
+    ],
+    ['added bytes', file => writeFileSync(file, 'x', { flag: 'a' }), /is not a complete backup: its last line/],
     [
       'a newer format',
       swap('"format":1,"tollgate":"9.8.7"', '"format":2,"tollgate":"9.8.7"'),
-      /was made by Tollgate 9\.8\.7 in format 2, and this version reads formats up to 1\./,
+      /was made by Tollgate 9\.8\.7 in format 2; this version reads formats up to 1\./,
     ],
   ]
 
-  test.each(DAMAGED)('of a file that lacks or has changed: %s', async (_, damage, rule) => {
+  test.each(DAMAGED)('of a file with a missing or changed part: %s', async (_, damage, rule) => {
     const store = await testStore()
     await fill(store)
     const file = await backedUp(store)
@@ -219,7 +225,7 @@ describe('a restore is refused', () => {
     expect(readdirSync(place)).toEqual([])
   })
 
-  test('of each file whose last line has another bit', async () => {
+  test('of each file with a changed bit in its last line', async () => {
     const store = await testStore()
     const file = await backedUp(store)
     const bytes = readFileSync(file)
@@ -230,7 +236,7 @@ describe('a restore is refused', () => {
         bytes[at]! ^= bit
         writeFileSync(file, bytes)
         bytes[at]! ^= bit
-        await expect(unseal(file, copy), `byte ${at}`).rejects.toThrow(/is not a whole backup|in format [359],/)
+        await expect(unseal(file, copy), `byte ${at}`).rejects.toThrow(/is not a complete backup|in format [359];/)
       }
     }
   })
@@ -245,21 +251,21 @@ describe('a restore is refused', () => {
     expect(database.prepare('SELECT max(version) AS version FROM tollgate_schema').get()).toEqual({ version: 1 })
   })
 
-  test('of each file in which any byte is another one', async () => {
+  test('of each file with any changed byte', async () => {
     const store = await testStore()
     const file = await backedUp(store)
     const { size } = statSync(file)
     const place = folder()
     for (let at = 0; at < size; at += Math.ceil(size / 50)) {
       flip(file, at)
-      await expect(restore(file, join(place, 'tollgate.db')), `byte ${at}`).rejects.toThrow(/is not a whole backup/)
+      await expect(restore(file, join(place, 'tollgate.db')), `byte ${at}`).rejects.toThrow(/is not a complete backup/)
       flip(file, at)
     }
     expect(readdirSync(place)).toEqual([])
     await restore(file, join(place, 'tollgate.db'))
   })
 
-  test('over a store, beside a gateway, and under another secret: the store stays as it was', async () => {
+  test('over a store, beside a gateway, or with another secret: the store does not change', async () => {
     const store = await testStore()
     await fill(store)
     const file = await backedUp(store)
@@ -271,26 +277,26 @@ describe('a restore is refused', () => {
       const { 'tollgate.db.lock': _, ...after } = contentsOf(place)
       expect(after).toEqual(before)
     }
-    await refused(/^There is a store at .*tollgate\.db already\. With --replace /)
+    await refused(/^There is a store at .*tollgate\.db already\. Use --replace /)
     const wrong = { secret: 'another secret, as long as it has to be', replace: true }
-    await refused(/^This is not the secret under which the keys of .*\/tollgate\.db were made: the file /, wrong)
+    await refused(/^The keys of .*\/tollgate\.db were made with another secret than the file /, wrong)
     const lock = await takeLock(store.path, clock, 'serve')
     await expect(restore(file, store.path, { replace: true })).rejects.toThrow(/is in use by process \d+/)
     lock.release()
     await refused(/^There is a store at/)
   })
 
-  test('of the wrong file, or under another secret, before anybody has to stop a gateway', async () => {
+  test('of the wrong file, or with another secret, while a gateway runs', async () => {
     const store = await testStore()
     const file = await backedUp(store)
     const place = join(folder(), 'data/tollgate.db')
     const lock = await takeLock(place, clock, 'serve')
     onTestFinished(lock.release)
     const wrong = { secret: 'another secret, as long as it has to be' }
-    await expect(restore(file, place, wrong)).rejects.toThrow(/^This is not the secret under which the keys of/)
+    await expect(restore(file, place, wrong)).rejects.toThrow(/^The keys of .* were made with another secret/)
     await expect(restore(file, place)).rejects.toThrow(/is in use by process/)
     flip(file, 5000)
-    await expect(restore(file, place)).rejects.toThrow(/is not a whole backup/)
+    await expect(restore(file, place)).rejects.toThrow(/is not a complete backup/)
   })
 
   test('of a backup of a newer schema', async () => {
@@ -307,7 +313,7 @@ describe('a restore is refused', () => {
     )
   })
 
-  test('of charges without a store: they are those of a store whose file is gone', async () => {
+  test('over charges without a store: its file was removed', async () => {
     const store = await testStore()
     const file = await backedUp(store)
     const path = join(folder(), 'tollgate.db')
@@ -316,7 +322,7 @@ describe('a restore is refused', () => {
   })
 })
 
-test('what lies where a backup is written is never written to: others may be able to read it', async () => {
+test('a backup never writes to an existing file, which others may be able to read', async () => {
   const store = await testStore()
   const [target, elsewhere] = [folder(), join(folder(), 'elsewhere')]
   const [first, second] = ['1.db', '2.db'].map(name => join(target, name)) as [string, string]
@@ -331,11 +337,11 @@ test('what lies where a backup is written is never written to: others may be abl
 })
 
 onEveryEngine(engine => {
-  test('what was backed up comes back: money, keys, responses, and what was under way as after a crash', async () => {
+  test('a restore brings back money, keys and responses, and settles requests in progress as after a crash', async () => {
     const store = await testStore()
     const { account, token } = await fill(store)
     createSpool(store.spool).append(aSettle({ exchange: 'req_4', amount: 33n }))
-    // Charged twice, or of no exchange: neither may come back.
+    // Charged twice, or without an exchange: neither may come back.
     createSpool(store.spool).append(aSettle({ exchange: 'req_1' }))
     createSpool(store.spool).append(aSettle({ exchange: 'req_unknown' }))
     const { file, made } = backUp(store)
@@ -349,7 +355,7 @@ onEveryEngine(engine => {
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(readdirSync(join(file, '..'))).toEqual(['tollgate.db'])
     expect(readFileSync(file).includes(SECRET)).toBe(false)
-    // What comes later is not in it.
+    // Later changes are not in the backup.
     await store.credit({ account, amount: 5n, reference: 'later', actor: 'test' })
 
     const path = await newPlace(engine)
@@ -394,7 +400,7 @@ onEveryEngine(engine => {
     expect(made).toMatchObject({ accounts: 1, openHolds: 0, posted: 9935n })
   })
 
-  test('while it is written to, a backup is one state: all that was done before it began, and no half of anything', async () => {
+  test('a backup during writes is one state: everything before its start, and no partial operation', async () => {
     const store = await testStore({ writes: 'thread' })
     const accounts = [await fund(store, 10n ** 9n, 'a'), await fund(store, 10n ** 9n, 'b')]
     let [isOver, done] = [false, 0]
@@ -425,7 +431,7 @@ onEveryEngine(engine => {
   })
 })
 
-test('a store of an older version is backed up as it is, and restored to the newest', async () => {
+test('a store of an older version is backed up unchanged, and restored to the newest version', async () => {
   const store = await testStore()
   const { token } = await fill(store)
   await store.close()
@@ -447,7 +453,7 @@ test('a store of an older version is backed up as it is, and restored to the new
   expect(await restored.keys.find(token, clock.now())).toMatchObject({ found: 'live' })
 })
 
-test('--replace keeps the store that was there, whole under its new name', async () => {
+test('--replace keeps the old store, complete under its new name', async () => {
   const store = await testStore()
   await fill(store)
   const file = await backedUp(store)
@@ -466,7 +472,7 @@ test('--replace keeps the store that was there, whole under its new name', async
   for (const each of [one, other]) expect(each.reads.verify().violations).toEqual([])
 })
 
-test('root restores for the user of the gateway: to whom the store belonged, or else its folder', async () => {
+test('a restore by root belongs to the owner of the old store, or else of its folder', async () => {
   const store = await testStore()
   const file = await backedUp(store)
   await store.close()
@@ -482,7 +488,7 @@ test('root restores for the user of the gateway: to whom the store belonged, or 
   expect(ownersIn(empty)).toEqual(new Set([uid]))
 })
 
-test('--replace takes a store away that cannot be opened any more', async () => {
+test('--replace removes a store that cannot be opened any more', async () => {
   const store = await testStore()
   await fill(store)
   const file = await backedUp(store)
@@ -497,11 +503,11 @@ test('--replace takes a store away that cannot be opened any more', async () => 
   expect(restored.reads.verify()).toMatchObject({ accounts: 1, violations: [] })
 })
 
-test('a restore that was killed between its steps has kept the store; the next one keeps what was left of it', async () => {
+test('a restore that was killed between its steps has kept the store, and the next one keeps the rest of it', async () => {
   const store = await testStore()
   await fill(store)
   const file = await backedUp(store)
-  // The log was copied and the database moved; the log and the count were not yet.
+  // The log was copied and the database moved; the log and the count were still in place.
   const kept = `${store.path}.replaced-then`
   for (const end of ['', '-wal']) copyFileSync(store.path + end, kept + end)
   await store.close()
@@ -516,7 +522,7 @@ test('a restore that was killed between its steps has kept the store; the next o
   }
 })
 
-test('what a restore that was killed has left is in the way of nobody', async () => {
+test('the copy of a killed restore is removed and does not disturb anything', async () => {
   const store = await testStore()
   await fill(store)
   const file = await backedUp(store)

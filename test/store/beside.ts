@@ -2,14 +2,14 @@
 import type { StoreOptions } from '../../src/store/engine/sqlite.ts'
 import { type TestStore, testStore } from './helpers.ts'
 
-/** Rounds of leases so short that a test can wait for some. */
+/** A lease interval so short that a test can wait for several. */
 export const QUICK: Partial<StoreOptions> = { writes: 'thread', roundMs: 20 }
 
-/** Another process's store, as far as the database knows. */
+/** The store of another process, from the view of the database. */
 export const beside = (store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> =>
   testStore({ ...QUICK, path: store.path, clock: store.clock, ...options })
 
-/** Runs a statement on a connection of its own. */
+/** Runs a statement on its own connection. */
 export function run(store: TestStore, sql: string): Record<string, unknown>[] {
   const database = store.connect()
   try {

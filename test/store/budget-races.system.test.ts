@@ -1,4 +1,4 @@
-/** Budgets of one account over three replicas: exact to the nano-dollar, and never above, whatever is asked at once. */
+/** Budgets of one account over three replicas: exact to the nano-dollar, and never exceeded under concurrency. */
 import { expect, test } from 'vitest'
 import type { HoldBudget } from '#contract'
 import { StoreUnavailable } from '../../src/store/store.ts'
@@ -10,7 +10,7 @@ import { aHold, aSettle, onPostgres, type TestStore, testStore } from './helpers
 
 const counts = countsOf('replicas')
 const REQUESTS = 1000
-/** The limits pay for so many of the requests. */
+/** The number of requests that the limits pay for. */
 const PAID = 300n
 const AMOUNT = 7n
 
@@ -47,7 +47,7 @@ async function raceOnce(stores: readonly TestStore[], round: number, random: () 
   expect(BigInt(held.length), seed).toBe(least / AMOUNT)
   const uses = () => budgetUses(first.reads, accountId, 0).map(({ held, spent }) => ({ held, spent }))
   expect(uses(), seed).toEqual(names.map(() => ({ held: AMOUNT * BigInt(held.length), spent: 0n })))
-  // Settled by another replica, at once with holds that take what is given back.
+  // Settled by another replica, at the same time as holds that take the returned amount.
   let spent = 0n
   const settles = held.map(async (exchange, index) => {
     const charge = BigInt(Math.floor(random() * (Number(AMOUNT) + 1)))
@@ -64,7 +64,7 @@ async function raceOnce(stores: readonly TestStore[], round: number, random: () 
   expect([posted, onHold], seed).toEqual([limits[0]! - spent, still])
 }
 
-/** On a busy machine the database may take longer than a statement may. The same request again changes nothing twice. */
+/** On a busy machine the database may exceed the timeout of a statement. Repeating the same request changes nothing twice. */
 async function persistently<Result>(ask: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {

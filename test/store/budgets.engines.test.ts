@@ -10,7 +10,7 @@ const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 const MIDNIGHT = Date.UTC(2026, 1, 28)
 
-/** A budget of a day, unless it says another period. */
+/** A budget of a day unless overridden. */
 function budget(name: string, amount: bigint, more: Partial<HoldBudget> = {}): HoldBudget {
   return { budget: name, start: MIDNIGHT, end: MIDNIGHT + DAY_MS, amount, marks: [80, 100], ...more }
 }
@@ -24,7 +24,7 @@ async function prepared(store: TestStore) {
   return { accountId, keyId: key.id, hold, settle }
 }
 
-/** The rows, without their account. */
+/** The rows without their account. */
 function uses(store: TestStore): unknown[] {
   return rowsOf(
     store,
@@ -32,7 +32,7 @@ function uses(store: TestStore): unknown[] {
   )
 }
 
-/** The marks of which there is an alert, in the order of time. */
+/** The marks with an alert, in order of time. */
 function alerts(store: TestStore): unknown[] {
   const rows = rowsOf(store, "SELECT id, at, data FROM alert WHERE kind = 'budget' ORDER BY at, id")
   return rows.map(({ data }) => {
@@ -59,7 +59,7 @@ const openStore = async (writes: 'here' | 'thread' = 'here') => {
 
 onEveryEngine(() => {
   describe.each(['here', 'thread'] as const)('written by: %s', writes => {
-    test('holds at once never go beyond a budget, and the others are not touched by those that are refused', async () => {
+    test('concurrent holds never exceed a budget, and refused ones do not change the others', async () => {
       const store = await openStore(writes)
       const { hold } = await prepared(store)
       const chain = [budget('team', 420n), budget("it's 50% / ü", 250n)]
@@ -102,7 +102,7 @@ onEveryEngine(() => {
     ])
   })
 
-  test('the periods of now are found without those that are over', async () => {
+  test('current periods are found without ended ones', async () => {
     const store = await openStore()
     const { accountId, hold } = await prepared(store)
     await hold('req_1', 1n, budget('b', 100n), budget('b', 100n, { start: 0, end: null }), budget('a', 100n))
@@ -133,7 +133,7 @@ onEveryEngine(() => {
     database.close()
   })
 
-  test('pages go on where the last one ended, over periods that end at the same time and over those for life', async () => {
+  test('pages continue where the last one ended, over periods with the same end and budgets for life', async () => {
     const store = await openStore()
     const { accountId, hold } = await prepared(store)
     const life = Array.from({ length: 7 }, (_, i) => budget(`s${i}`, 100n, { start: 0, end: null }))
@@ -165,10 +165,10 @@ onEveryEngine(() => {
     const { accountId } = await prepared(store)
     const after = Buffer.from(JSON.stringify(cursor)).toString('base64url')
     const page = () => store.reads.listBudgetUses(accountId, store.clock.ms, { limit: 1, after })
-    expect(page).toThrow('take `next` of a page as it is')
+    expect(page).toThrow('Use `next` of a page unchanged')
   })
 
-  test('a limit that has changed counts for the next hold', async () => {
+  test('a changed limit applies to the next hold', async () => {
     const store = await openStore()
     const { hold, settle } = await prepared(store)
     const life = (amount: bigint) => budget('life', amount, { start: 0, end: null })
@@ -186,7 +186,7 @@ onEveryEngine(() => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('a repeated hold is the same hold, also when it has used its budget up', async () => {
+  test('a repeated hold returns the same result, even if it has used up its budget', async () => {
     const store = await openStore()
     const { hold } = await prepared(store)
     const chain = [budget('app', 100n)]
@@ -196,7 +196,7 @@ onEveryEngine(() => {
     expect(uses(store)).toMatchObject([{ held: 100, spent: 0 }])
   })
 
-  test('what is refused by the balance, the cap or one of two budgets is in none of them', async () => {
+  test('a hold that the balance, the cap or one of two budgets refuses is in none of them', async () => {
     const store = await openStore()
     const { keyId, hold } = await prepared(store)
     const chain = [budget('account', 10n ** 9n), budget('key', 500n)]
@@ -209,7 +209,7 @@ onEveryEngine(() => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('recovery gives back what a dead process held, and a late settle corrects it as far as the budget goes', async () => {
+  test('recovery releases the holds of a dead process, and a late settle corrects them as far as the budget allows', async () => {
     const dead = await openStore()
     const { accountId, hold } = await prepared(dead)
     const day = budget('day', 100n)
@@ -228,7 +228,7 @@ onEveryEngine(() => {
   })
 
   describe('alerts', () => {
-    test('each mark has one, in the transaction of the charge that reaches it', async () => {
+    test('each mark gets one, in the transaction of the charge that reaches it', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       const chain = [budget('a', 100n, { marks: [50, 80, 100] }), budget('b', 1000n, { marks: [10] })]
@@ -251,13 +251,13 @@ onEveryEngine(() => {
       expect(alerts(store)).toHaveLength(5)
     })
 
-    test('a hold that has no room even without the others reaches 100 %, when most is spent', async () => {
+    test('a hold that would not fit even without the others reaches 100 %, when most is spent', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       const day = budget('day', 100n, { marks: [80, 90, 100] })
       await hold('req_1', 79n, day)
       await settle('req_1', 79n)
-      // One large request says nothing about the budget, and takes no alert from it.
+      // One large request is no sign that the budget is used up, and suppresses no alert of it.
       expect(await hold('req_2', 90n, day)).toMatchObject({ held: false })
       expect(alerts(store)).toEqual([])
       store.clock.ms++
@@ -274,7 +274,7 @@ onEveryEngine(() => {
       expect(store.reads.verify().violations).toEqual([])
     })
 
-    test('a hold that is asked for again reaches nothing', async () => {
+    test('a repeated hold reaches no mark', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       await hold('req_1', 50n, budget('day', 200n))
@@ -284,7 +284,7 @@ onEveryEngine(() => {
       expect(alerts(store)).toEqual([])
     })
 
-    test('a limit that was lowered for a while takes no alert from the one before', async () => {
+    test('a limit that was lowered for a while does not suppress alerts of the one before', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       await hold('req_1', 50n, budget('day', 100n))
@@ -310,7 +310,7 @@ onEveryEngine(() => {
       expect(row!['id']).toMatch(/ 80 200$/)
     })
 
-    test('a limit that was raised has its marks again', async () => {
+    test('a raised limit has its marks again', async () => {
       const store = await openStore()
       const { hold, settle } = await prepared(store)
       const spend = async (exchange: string, amount: bigint, limit: bigint) => {
@@ -329,7 +329,7 @@ onEveryEngine(() => {
   })
 
   describe('the budgets of an account and of a key', () => {
-    test('are found with the key, from the next request on', async () => {
+    test('are returned with the key, from the next request on', async () => {
       const store = await openStore()
       const { accountId } = await prepared(store)
       const { key, token } = await store.createKey({ account: accountId, name: 'second' })
@@ -376,7 +376,7 @@ onEveryEngine(() => {
     ['has spent too much', 'UPDATE budget_period SET spent = spent + 1'],
     ['is of another period', 'UPDATE budget_period SET period_start = period_start + 1'],
     ['is missing', 'DELETE FROM budget_period'],
-  ])('verify names a budget that %s', async (_what, sql) => {
+  ])('verify reports a budget that %s', async (_what, sql) => {
     const store = await openStore()
     const { accountId, hold, settle } = await prepared(store)
     const day = budget('day', 100n)
@@ -399,12 +399,12 @@ onEveryEngine(() => {
 })
 
 onPostgres(() => {
-  test('a cap is exact while replicas of the version before write to the same database', async () => {
+  test('a cap is exact while replicas of the previous version write to the same database', async () => {
     const store = await openStore('thread')
     const { accountId, keyId, hold, settle } = await prepared(store)
     await store.changeKey({ id: keyId, spendingCap: 1009n })
     const other = store.connect()
-    // As that version asked: by these functions, without a fence, which is as it was.
+    // Like that version: with these functions, which are unchanged, and without a fence.
     const write = other.prepare('SELECT * FROM write_many(CAST(? AS JSON), ?)')
     const ask = (lines: readonly object[]) => write.all(JSON.stringify(lines), store.clock.ms)
     const replica = Number(other.prepare('SELECT max(id) AS id FROM replica').get()?.['id'])
@@ -422,7 +422,7 @@ onPostgres(() => {
       }
       if (ask([line])[0]?.['refusal'] === null) heldThere.push(id)
       for (const [index, { held }] of (await here).entries()) if (held) heldHere.push(`req_${round}_${'ab'[index]}`)
-      // Each settles what the other one holds.
+      // Each settles the holds of the other one.
       if (round === 5) await settle(heldThere.pop()!, 10n)
       if (round === 7) {
         const counts = {

@@ -1,4 +1,4 @@
-/** Spending caps of keys: at any concurrency a key never spends and holds more than it may. */
+/** Spending caps of keys: a key never spends and holds more than its cap, at any concurrency. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countsOf } from '../helpers/counts.ts'
@@ -20,7 +20,7 @@ async function capped(store: TestStore, spendingCap: bigint | null, credit = 1_0
 
 onEveryEngine(() => {
   describe.each(['here', 'thread'] as const)('written by: %s', writes => {
-    test('1,000 holds at once on a cap worth 10: ten are held, and nothing is set aside for the others', async () => {
+    test('of 1,000 concurrent holds on a cap for ten, ten are held and nothing is reserved for the others', async () => {
       const store = await testStore({ writes })
       const { hold, figures } = await capped(store, 1009n)
       const results = await Promise.all(
@@ -50,7 +50,7 @@ onEveryEngine(() => {
     expect(store.reads.findKey(keyId)).toMatchObject({ requests: 2, lastUsedAt: store.clock.ms })
   })
 
-  test('a repeated hold is the same hold, also when it has used the cap up', async () => {
+  test('a repeated hold returns the same result, even if it has used up the cap', async () => {
     const store = await testStore()
     const { hold, keyId, figures } = await capped(store, 100n)
     const answers = await Promise.all([hold('req_1', 100n), hold('req_1', 100n), hold('req_1', 100n)])
@@ -65,7 +65,7 @@ onEveryEngine(() => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('the account is looked at first: a frozen or short one is told of, whatever the key may', async () => {
+  test('the account is checked first: a frozen or short account is reported, whatever the cap', async () => {
     const store = await testStore()
     const { accountId, hold } = await capped(store, 10n, 20n)
     expect(await hold('req_1', 30n)).toMatchObject({ of: 'account', available: 20n })
@@ -74,7 +74,7 @@ onEveryEngine(() => {
     expect(await hold('req_3', 5n)).toEqual({ held: false, reason: 'frozen' })
   })
 
-  test('a cap may be lowered below what is spent and held: nothing is taken back, nothing more is let through', async () => {
+  test('a cap may be lowered below the spent and held amount: charges stay, and no more holds are accepted', async () => {
     const store = await testStore()
     const { hold, keyId } = await capped(store, null)
     await hold('req_1', 80n)
@@ -89,7 +89,7 @@ onEveryEngine(() => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('the database itself refuses what is beyond it', async () => {
+  test('the database itself refuses a hold beyond the cap', async () => {
     const store = await testStore({ url: 'memory' })
     const { hold, figures } = await capped(store, 0n)
     expect(await hold('req_1', 0n)).toMatchObject({ held: true })
@@ -97,7 +97,7 @@ onEveryEngine(() => {
     expect(figures()).toEqual({ cap: 0n, spent: 0n, held: 0n })
   })
 
-  test('whatever is held, settled and capped in whatever order, by many at once', async () => {
+  test('any order of concurrent holds, settles and cap changes matches the model', async () => {
     const amount = fc.bigInt({ min: 0n, max: 60n })
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.record({ do: fc.constant('hold' as const), amount }) },
@@ -108,7 +108,7 @@ onEveryEngine(() => {
       fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 8 }), { maxLength: 12 }), async turns => {
         const store = await testStore({ url: 'memory' })
         const { hold, keyId } = await capped(store, 100n)
-        // The model: what a careful clerk would note.
+        // The model.
         let [cap, spent, next] = [100n as bigint | null, 0n, 0]
         const open: { exchange: string; amount: bigint }[] = []
         const held = () => open.reduce((sum, each) => sum + each.amount, 0n)

@@ -6,17 +6,17 @@ import { onTestFinished } from 'vitest'
 
 export interface Child {
   readonly pid: number
-  /** What it said so far, whole lines only. */
+  /** Complete lines of its output so far. */
   readonly lines: readonly string[]
-  /** Resolves when it has said so many lines; rejects when it ends before. */
+  /** Resolves after so many lines; rejects if it ends before. */
   said(count: number): Promise<void>
-  /** The exit code, when it has ended by itself. */
+  /** The exit code after it has ended by itself. */
   ended(): Promise<number | null>
-  /** kill -9; resolves when the process is gone and everything it said has been read. */
+  /** kill -9; resolves when the process has ended and all of its output was read. */
   kill(): Promise<void>
 }
 
-/** Runs a script beside this file with this very Node; gone after the test in any case. */
+/** Runs a script beside this file with the same Node.js. It is killed after the test at the latest. */
 export function startChild(script: string, ...args: string[]): Child {
   const child = spawn(process.execPath, [new URL(script, import.meta.url).pathname, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -28,7 +28,7 @@ export function startChild(script: string, ...args: string[]): Child {
     lines.push(line)
     onLine()
   })
-  const gone = once(child, 'close')
+  const closed = once(child, 'close')
   onTestFinished(() => void child.kill('SIGKILL'))
   return {
     pid: child.pid!,
@@ -39,12 +39,12 @@ export function startChild(script: string, ...args: string[]): Child {
           if (lines.length >= count) resolve()
         }
         onLine()
-        gone.then(([code]) => reject(new Error(`${script} ended with ${code} after ${lines.length} lines`)))
+        closed.then(([code]) => reject(new Error(`${script} ended with ${code} after ${lines.length} lines`)))
       }),
-    ended: async () => (await gone)[0],
+    ended: async () => (await closed)[0],
     async kill() {
       child.kill('SIGKILL')
-      await gone
+      await closed
     },
   }
 }

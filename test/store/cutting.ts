@@ -1,7 +1,7 @@
 /**
- * Connections to PostgreSQL of which the writing ones go through a proxy that cuts each at some byte, on its way there or
- * back. The proxy is a process of its own: whoever writes may block the test's, and a thread that has reset connections
- * does not always end (Node.js 26 waits for a request that is never over).
+ * Connections to PostgreSQL whose writing ones go through a proxy that cuts each at some byte, in either direction. The proxy has its own
+ * process: a writer may block the test's process, and a thread that has reset connections does not always end (Node.js 26 waits for a
+ * request that never ends).
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,11 +11,11 @@ import { openDatabase as open } from '../../src/store/engine/postgres/connector.
 import { type Direction, startFaultProxy } from '../helpers/fault-proxy.ts'
 import { seeded } from '../helpers/seeded.ts'
 
-/** Bytes after which one is cut: enough to sign in, and for some exchanges. */
+/** Bytes after which a connection is cut: enough to sign in, and for some exchanges. */
 const [LEAST, MOST] = [1500, 20_000]
 
-/** What the proxy tells: its port, then each connection. */
-type Told = { readonly port: number } | 'connection'
+/** Messages of the proxy: its port, then each connection. */
+type ProxyMessage = { readonly port: number } | 'connection'
 
 export interface Cutting {
   readonly connector: Connector
@@ -39,7 +39,7 @@ export async function cuttingConnector(url: string, seed: number): Promise<Cutti
   }
 }
 
-/** What the store calls in place of its own, see `Connector`. */
+/** Replaces the store's own function, see `Connector`. */
 export function openDatabase(url: string, options: DatabaseOptions | undefined, port: number): Database {
   if (options?.readOnly) return open(url, options)
   const cut = new URL(url)
@@ -48,12 +48,12 @@ export function openDatabase(url: string, options: DatabaseOptions | undefined, 
 }
 
 async function startProxy(target: string, seed: number): Promise<void> {
-  const tell = (told: Told) => process.send!(told)
+  const send = (message: ProxyMessage) => process.send!(message)
   const random = seeded(seed)
   const proxy = await startFaultProxy({
     target,
     faults() {
-      tell('connection')
+      send('connection')
       const afterBytes = LEAST + Math.floor(random() * (MOST - LEAST))
       const direction: Direction = { cut: { afterBytes, how: random() < 0.5 ? 'fin' : 'rst' } }
       return random() < 0.5 ? { up: direction } : { down: direction }
@@ -61,7 +61,7 @@ async function startProxy(target: string, seed: number): Promise<void> {
   })
   // The test's process may be killed.
   process.once('disconnect', () => process.exit())
-  tell({ port: proxy.port })
+  send({ port: proxy.port })
 }
 
 if (import.meta.main) await startProxy(process.argv[2]!, Number(process.argv[3]))

@@ -1,8 +1,8 @@
-/** What a gateway does with its store all day, each of it often enough for a server to settle on a plan. */
+/** The daily work of a gateway with its store. Each part is repeated often enough for a server to settle on a plan. */
 import { expect } from 'vitest'
 import { aHold, aSettle, fund, type TestStore } from './helpers.ts'
 
-/** Exchanges of several accounts at once, and each kind of what is not plain. */
+/** Exchanges of several accounts at once, and each kind of exception. */
 export async function serve(store: TestStore, name: string): Promise<string> {
   const accounts = await Promise.all(['a', 'b', 'c'].map(each => fund(store, 1000n, `${name} ${each}`)))
   const { key, token } = await store.createKey({ account: accounts[0]!, name: 'main' })
@@ -28,7 +28,7 @@ export async function serve(store: TestStore, name: string): Promise<string> {
   return accounts[0]!
 }
 
-/** What pages and commands read of an account. */
+/** The reads of pages and commands for an account. */
 export function read(store: TestStore, accountId: string): void {
   const { reads } = store
   for (let round = 0; round < 8; round++) {

@@ -1,7 +1,4 @@
-/**
- * Connections of which the writing one can be made to fail and to be slow, in whatever thread it lives: the faults are
- * numbers in shared memory.
- */
+/** Connections whose writing one can fail or be slow, in any thread: the faults are numbers in shared memory. */
 import { isMainThread } from 'node:worker_threads'
 import {
   type Connector,
@@ -31,40 +28,40 @@ const NAMES = [
 
 /** Words that both threads see. */
 export interface Faults {
-  /** So many connections that write cannot be opened, in threads other than the first. */
+  /** So many writing connections cannot be opened, in threads other than the first. */
   refuse: number
   /** So many COMMITs fail before they happen. */
   before: number
-  /** So many COMMITs happen, and then say that they failed. */
+  /** So many COMMITs happen, and then report a failure. */
   after: number
-  /** Added to every COMMIT, as a slow disk would. */
+  /** Added to every COMMIT, like a slow disk. */
   delayMs: number
-  /** So many COMMITs are the end of the thread that runs them, before they happen. */
+  /** So many COMMITs end their thread before they happen. */
   dieBefore: number
-  /** So many COMMITs happen, and end their thread before it can say so. */
+  /** So many COMMITs happen, and end their thread before it can report that. */
   dieAfter: number
-  /** `PRAGMA max_page_count` from the next transaction on, when it is not 0. */
+  /** `PRAGMA max_page_count` from the next transaction on, unless it is 0. */
   maxPages: number
-  /** How many COMMITs the process's first thread has run. */
+  /** The number of COMMITs of the process's first thread. */
   commitsHere: number
-  /** How many COMMITs other threads have run. */
+  /** The number of COMMITs of other threads. */
   commitsElsewhere: number
-  /** How many transactions have begun. */
+  /** The number of transactions that have begun. */
   begun: number
-  /** When it is not 0, each COMMIT waits for one of the permits. */
+  /** Unless it is 0, each COMMIT waits for a permit. */
   paced: number
   permits: number
-  /** 1 while a COMMIT waits for one. */
+  /** 1 while a COMMIT waits for a permit. */
   waiting: number
 }
 
-/** For `openStore`, and the faults to be set while it runs. */
+/** A connector for `openStore`, with faults to set while it runs. */
 export function faultyConnector(): { faults: Faults; connector: Connector } {
   const words = new Int32Array(new SharedArrayBuffer(NAMES.length * 4))
   return { faults: faultsIn(words), connector: { module: import.meta.url, data: words } }
 }
 
-/** What the store calls in place of its own, see `Connector`. */
+/** Replaces the store's own function, see `Connector`. */
 export function openDatabase(path: string, options: DatabaseOptions | undefined, words: Int32Array): Database {
   const faults = faultsIn(words)
   if (!isMainThread && faults.refuse > 0 && faults.refuse--) throw new StoreError(`The store ${path} is out of reach.`)

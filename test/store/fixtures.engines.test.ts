@@ -1,6 +1,6 @@
 /**
- * Stores that released versions have left, from test/store/fixtures (make-fixture.ts writes them): this version opens each,
- * brings it up to date, settles what was open, and serves its keys.
+ * Stores of released versions, from test/store/fixtures (make-fixture.ts writes them). This version opens and migrates each, settles open
+ * holds, and serves its keys.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { restoreBackup } from '../../src/store/files/restore-backup.ts'
 import { testDatabase } from '../helpers/postgres.ts'
 import { aHold, aSettle, type Engine, folder, onEveryEngine, testClock, testStore } from './helpers.ts'
 
-/** The first number of a migration that was ever released, with version 0.1.0. Migrations before it had no release of their own. */
+/** The number of the first released migration, of version 0.1.0. Earlier ones had no release of their own. */
 const FIRST: Readonly<Record<Engine, number>> = { sqlite: 9, postgres: 1 }
 const SOURCES = join(import.meta.dirname, '../../src/store/engine')
 const MIGRATIONS: Readonly<Record<Engine, string>> = {
@@ -23,10 +23,10 @@ const MIGRATIONS: Readonly<Record<Engine, string>> = {
 }
 const FOLDER = join(import.meta.dirname, 'fixtures')
 
-/** What the first line of a fixture says. */
+/** The values in the first line of a fixture. */
 interface Facts {
   readonly secret: string
-  /** When its clock stood still, in milliseconds. */
+  /** The time of its stopped clock, in milliseconds. */
   readonly at: number
   readonly account: string
   readonly posted: string
@@ -46,7 +46,7 @@ function readFixture(file: string): { facts: Facts; sql: string } {
 
 const open = (engine: Engine, path: string): Database => (engine === 'sqlite' ? connect(path) : openPostgres(path))
 
-/** pg_dump writes functions before the tables that they name. */
+/** pg_dump writes functions before the tables that they use. */
 const OF_DUMPS = 'SET check_function_bodies = off'
 
 /** A store of an earlier version: its path or address. */
@@ -61,7 +61,7 @@ async function load(engine: Engine, sql: string): Promise<string> {
 }
 
 onEveryEngine(engine => {
-  test('every number of a migration since the first release has its fixture', () => {
+  test('every migration since the first release has a fixture', () => {
     const newest = migrationFiles(MIGRATIONS[engine]).length
     const numbers = Array.from({ length: newest - FIRST[engine] + 1 }, (_, index) => FIRST[engine] + index)
     const expected = numbers.map(number => `${engine}-${String(number).padStart(3, '0')}.sql`)
@@ -76,7 +76,7 @@ onEveryEngine(engine => {
       clock: testClock(facts.at),
       secret: 'another secret than its own, of this length',
     })
-    await expect(opening).rejects.toThrow(/^This is not the secret under which the keys of .* were made/)
+    await expect(opening).rejects.toThrow(/^The keys of .* were made with another secret/)
     const database = open(engine, path)
     expect(database.prepare('SELECT count(DISTINCT id) AS n FROM event WHERE kind = 1').get()).toEqual({ n: 10 })
     database.close()
@@ -87,7 +87,7 @@ onEveryEngine(engine => {
     const store = await testStore({ path: await load(engine, sql), clock: testClock(facts.at), secret: facts.secret })
     expect(store.reads.verify()).toMatchObject({ accounts: 2, openHolds: 2, violations: [] })
     expect(String(store.reads.findAccount('alice')?.held)).toBe(facts.held)
-    // One was at its checkpoint of 30, the other one at none.
+    // One had its checkpoint at 30, the other one had none.
     expect(await store.recover()).toMatchObject({ settled: 2, charged: 30n, rejected: 0 })
     const posted = BigInt(facts.posted) - 30n
     expect(store.reads.findAccount('alice')).toMatchObject({ id: facts.account, plan: 'pro', posted, held: 0n })
@@ -100,7 +100,7 @@ onEveryEngine(engine => {
       { found: 'live', key: { name: 'capped', models: ['m'] } },
       { found: 'revoked' },
     ])
-    // A cap from before holds on, and a budget can be added.
+    // An existing cap still applies, and a budget can be added.
     const keyId = (found[1] as Extract<KeyLookup, { found: 'live' }>).key.id
     const hold = (exchange: string, amount: bigint) =>
       store.ledger.hold(aHold({ accountId: facts.account, keyId, exchange, amount }))
@@ -134,7 +134,7 @@ onEveryEngine(engine => {
   })
 
   test.each(fixturesOf(engine))(
-    '%s comes to the same schema as a new store: no released migration was changed',
+    '%s gets the same schema as a new store: no released migration was changed',
     async file => {
       const { facts, sql } = readFixture(file)
       const old = await testStore({ path: await load(engine, sql), clock: testClock(facts.at), secret: facts.secret })
@@ -151,7 +151,7 @@ onEveryEngine(engine => {
   )
 })
 
-/** Everything that statements have made, as lines that say the same for the same. */
+/** All objects of a schema, as comparable lines. */
 function schemaOf(database: Database): string[] {
   const sql = database.dialect.engine === 'sqlite' ? SQLITE_SCHEMA : POSTGRES_SCHEMA
   const lines = database

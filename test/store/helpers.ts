@@ -1,4 +1,4 @@
-/** Stores in temporary folders, and a clock that stands still. */
+/** Stores in temporary folders, and a clock that does not move. */
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -28,7 +28,7 @@ export function testClock(ms = 1_800_000_000_000): TestClock {
   }
 }
 
-/** A folder that is gone after the test. */
+/** A folder that is removed after the test. */
 export function folder(parent: string = tmpdir()): string {
   const path = mkdtempSync(join(parent, 'tollgate-store-'))
   onTestFinished(() => rmSync(path, { recursive: true, force: true }))
@@ -40,7 +40,7 @@ export type TestStore = LocalStore & {
   /** Of the database's file; in PostgreSQL the address. */
   readonly path: string
   readonly spool: string
-  /** A connection of one's own, past the store. */
+  /** A separate connection to the database. */
   connect(options?: { readonly readOnly?: boolean }): Database
 }
 
@@ -54,12 +54,12 @@ const ENGINES: Readonly<Record<string, readonly Engine[]>> = {
   full: ['sqlite', 'postgres'],
 }
 
-/** Tests that are the same with every engine: `testStore` opens a store of the one that it is about. */
+/** Tests for every engine: `testStore` opens a store of the current one. */
 export function onEveryEngine(tests: (engine: Engine) => void): void {
   onEngines(ENGINES[process.env['TOLLGATE_LAYER'] ?? 'unit']!, tests)
 }
 
-/** Tests of what only a store in PostgreSQL has. */
+/** Tests of features that only a store in PostgreSQL has. */
 export function onPostgres(tests: () => void): void {
   onEngines(['postgres'], tests)
 }
@@ -81,8 +81,9 @@ function onEngines(engines: readonly Engine[], tests: (engine: Engine) => void):
 export type TestStoreOptions = Partial<StoreOptions> & { readonly path?: string }
 
 /**
- * A store in a file (or `url: 'memory'`) that is closed after the test. It writes in the test's own thread unless `writes`
- * says otherwise: starting one takes longer than most tests, and those to which it matters run both ways.
+ * A store in a file (or `url: 'memory'`) that is closed after the test. It writes in the test's own thread unless `writes` differs: the
+ * start
+ * of a thread takes longer than most tests, and tests of threads run both ways.
  */
 export async function testStore(options: TestStoreOptions = {}): Promise<TestStore> {
   const clock = (options.clock as TestClock | undefined) ?? testClock()
@@ -92,7 +93,7 @@ export async function testStore(options: TestStoreOptions = {}): Promise<TestSto
     ? { url: path, folder: options.folder ?? folder() }
     : { url: `sqlite:${path}` }
   const store = await openStore({ ...place, secret: SECRET, writes: 'here', ...options, clock })
-  // A test that loses settles has heard of it before.
+  // A test that loses settles has checked that before.
   onTestFinished(() => store.close().catch(ignoreLoss))
   return Object.assign(store, {
     clock,
@@ -102,7 +103,7 @@ export async function testStore(options: TestStoreOptions = {}): Promise<TestSto
   })
 }
 
-/** kill -9: what it leaves, opened by the next owner. */
+/** The next owner's store after kill -9. */
 export async function afterDeath(store: TestStore, options: Partial<StoreOptions> = {}): Promise<TestStore> {
   const [path, beside] = await leftBy(store.path, store.spool)
   return testStore({ path, folder: beside, clock: store.clock, ...options })
@@ -120,7 +121,7 @@ export async function leftBy(path: string, spool: string, parent?: string): Prom
   return [copied, beside]
 }
 
-/** Every byte that the store has written: of its files, or of each row of its tables. */
+/** Every byte that the store has written: its files, or each row of its tables. */
 export async function contentOf({ path, connect: open }: TestStore): Promise<Buffer> {
   if (!path.startsWith('postgres:')) return Buffer.concat([path, `${path}-wal`].map(file => readFileSync(file)))
   const database = open({ readOnly: true })
@@ -136,7 +137,7 @@ export async function contentOf({ path, connect: open }: TestStore): Promise<Buf
   )
 }
 
-/** Statements that take away what keeps a database sound, for tests that damage it: triggers, CHECKs and foreign keys. */
+/** Statements that remove triggers, CHECKs and foreign keys, for tests that damage a database. */
 export const UNGUARDED: Readonly<Record<Engine, string>> = {
   sqlite: `
     DROP TRIGGER IF EXISTS event_is_never_updated; DROP TRIGGER IF EXISTS event_is_never_deleted;
@@ -158,7 +159,7 @@ function ignoreLoss(error: Error): void {
   if (!/settles could not be written/.test(error.message)) throw error
 }
 
-/** From where the next recovery looks for what is open; in PostgreSQL for what the newest replica has open, if there is one. */
+/** Where the next recovery starts; in PostgreSQL for the newest replica, if there is one. */
 export function openFrom(database: Database): string {
   if (database.dialect.engine === 'sqlite') return readOpenFrom(database, null)
   const newest = database.prepare('SELECT open_from FROM replica ORDER BY id DESC LIMIT 1').get()

@@ -1,6 +1,6 @@
 /**
- * A process that opens a store, asks for one thing without waiting for it, and is done: it has to live until the answer is
- * there, and no longer.
+ * A process that opens a store, requests one operation without waiting, and is done. It must live until the answer has arrived, and no
+ * longer.
  *
  *     node idle.child.ts STORE
  */

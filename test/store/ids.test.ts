@@ -1,4 +1,4 @@
-/** Ids: they grow, also when the clock does not, and cannot be guessed. */
+/** Ids: they increase even if the clock does not, and cannot be guessed. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createIds, LANES, Lanes, laneOf } from '../../src/store/ids.ts'
@@ -31,7 +31,7 @@ test('strictly increasing, whatever the clock does', () => {
   )
 })
 
-test('more in one millisecond than its counter holds still grow', () => {
+test('ids still increase when the counter of a millisecond overflows', () => {
   const ids = createIds(testClock())
   let last = ''
   for (let count = 0; count < 70_000; count++) {
@@ -41,7 +41,7 @@ test('more in one millisecond than its counter holds still grow', () => {
   }
 })
 
-test('an id says which thread made it, and ids of all threads sort by time', () => {
+test('an id contains its thread, and ids of all threads sort by time', () => {
   const clock = testClock()
   const lanes = Array.from({ length: LANES }, (_, lane) => createIds(clock, { lane }))
   const early = lanes.map(ids => ids.next('req_'))
@@ -52,7 +52,7 @@ test('an id says which thread made it, and ids of all threads sort by time', () 
   expect(laneOf('req_1')).toBe(-1)
 })
 
-test("a lane is one thread's until it is given back, and then the last to be taken again", () => {
+test('a lane belongs to one thread until it is given back, and is then the last to be reused', () => {
   const lanes = new Lanes()
   const first = lanes.take()!
   lanes.give(first)
@@ -64,7 +64,7 @@ test("a lane is one thread's until it is given back, and then the last to be tak
   expect([lanes.take(), lanes.take()]).toEqual([7, null])
 })
 
-test('the time is in front, so that ids of another process sort by it too', () => {
+test('the time comes first, so that ids of another process sort by it too', () => {
   const [earlier, later] = [createIds(testClock(1_800_000_000_000)), createIds(testClock(1_800_000_000_001))]
   expect(earlier.next('acc_') < later.next('acc_')).toBe(true)
   expect(createIds({ now: () => 0 }, { randomBytes: size => new Uint8Array(size) }).next('req_')).toBe(
@@ -78,7 +78,7 @@ test('the time is in front, so that ids of another process sort by it too', () =
   ).toBe('7ZZZZZZZZZ')
 })
 
-test('two processes at the same millisecond do not meet, and no random part is used twice', () => {
+test('ids of two processes in the same millisecond differ, and no random part is used twice', () => {
   const clock = testClock()
   const [a, b] = [createIds(clock), createIds(clock)]
   const tails = Array.from({ length: 5000 }, () => [a.next('').slice(13), b.next('').slice(13)]).flat()

@@ -1,4 +1,4 @@
-/** Hearing of changes of keys ends in time, also where the server does not answer any more. */
+/** Watching for changes of keys ends in time, even if the server does not answer any more. */
 import { expect, test } from 'vitest'
 import { migratePostgres, openPostgres } from '../../src/store/engine/postgres/index.ts'
 import { KeyChanges } from '../../src/store/engine/postgres/key-changes.ts'
@@ -6,7 +6,7 @@ import { ownServer } from '../helpers/postgres.ts'
 import { onPostgres } from './helpers.ts'
 
 onPostgres(() => {
-  test('closing does not wait for a server that is frozen', async () => {
+  test('closing does not wait for a frozen server', async () => {
     const server = await ownServer()
     const database = openPostgres(server.url)
     migratePostgres(database)

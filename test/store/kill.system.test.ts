@@ -1,6 +1,7 @@
 /**
- * kill -9 of a process that writes in its own thread, as a command does: no acknowledged write is lost, no exchange is half
- * written, every balance is exact, and recovery leaves no hold open. (kill-suite.ts kills gateways.)
+ * kill -9 of a process that writes in its own thread, as a command does. No acknowledged write is lost, no exchange is half written,
+ * every
+ * balance is exact, and recovery leaves no hold open. (kill-suite.ts kills gateways.)
  */
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

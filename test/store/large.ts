@@ -1,4 +1,4 @@
-/** Stores with as many accounts and entries as are asked for, written past the ledger: as the ledger would leave them. */
+/** Large stores with given numbers of accounts and entries, written directly into the tables as the ledger would leave them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type Database } from '../../src/store/engine/database.ts'
@@ -7,7 +7,7 @@ import { createIds } from '../../src/store/ids.ts'
 import type { LocalStore } from '../../src/store/local-store.ts'
 import { aSettle, SECRET } from './requests.ts'
 
-/** One exchange of so many had a checkpoint: streams of more than five seconds. */
+/** One exchange in so many had a checkpoint: streams of more than five seconds. */
 /** In the columns of earlier versions: most receipts of a large store are old. */
 const OLD_PRICE = [150_000_000n, 37_500_000n, 190_000_000n, 600_000_000n] as const
 const CHECKPOINT_EVERY = 5
@@ -15,23 +15,23 @@ const MODELS = ['chat-small', 'chat-large', 'thinker', 'embedder'] as const
 const OUTCOMES = ['answered', 'answered', 'failed', 'answered', 'answered', 'client_left', 'answered'] as const
 export const CREDIT = 10n ** 12n
 export const CHARGE = 40n
-/** The entries are spread over 90 days of a while ago: what is written later comes behind them, as in life. */
+/** The entries are spread over 90 days in the past, so that later writes come behind them, as in production. */
 export const SAMPLE_FROM = 1_750_000_000_000
 export const SAMPLE_MS = 90 * 24 * 3_600_000
 
 export interface Sample {
   readonly name: string
-  /** Where a gateway could be started. */
+  /** The folder in which a gateway could start. */
   readonly dir: string
   readonly path: string
-  /** Those that are not frozen; the first one has half of the entries. */
+  /** The accounts that are not frozen; the first one has half of the entries. */
   readonly accounts: readonly string[]
   readonly token: string
 }
 
 const clock = { now: () => Date.now() }
 
-/** A store with so many accounts, each with a key, and so many entries: settled exchanges of a while ago. */
+/** A store with so many accounts, each with a key, and so many entries: settled exchanges in the past. */
 export async function makeSample(dir: string, name: string, accountCount: number, entries: number): Promise<Sample> {
   const path = join(dir, 'data/tollgate.db')
   const store = await openSample(path)
@@ -41,7 +41,7 @@ export async function makeSample(dir: string, name: string, accountCount: number
   await store.close()
   writeFileSync(join(dir, 'data/secret'), SECRET, { mode: 0o600 })
   const database = connect(path)
-  // One transaction that nobody has to survive.
+  // One transaction without durability.
   database.exec('PRAGMA synchronous = OFF; BEGIN')
   const accounts = [{ account: id, key: key.id }, ...fillAccounts(database, accountCount - 1)]
   fillEvents(database, accounts, entries / 2)
@@ -56,7 +56,7 @@ export function openSample(path: string): Promise<LocalStore> {
   return openStore({ url: `sqlite:${path}`, secret: SECRET, clock })
 }
 
-/** What the migration makes of the events that it finds. */
+/** Runs the migration that fills the totals from the events. */
 export function fillTotals(database: Database): void {
   const file = join(import.meta.dirname, '../../src/store/engine/migrations/004-usage.sql')
   const sql = readFileSync(file, 'utf8')
@@ -91,8 +91,9 @@ function fillAccounts(database: Database, count: number): Owner[] {
 }
 
 /**
- * Each exchange as the ledger leaves it: a hold, its settle, now and then a checkpoint; and where recovery looks. Every
- * second one is of the first account.
+ * Writes exchanges as the ledger leaves them: a hold, its settle, sometimes a checkpoint; and where recovery starts. Every second one
+ * belongs
+ * to the first account.
  */
 function fillEvents(database: Database, owners: readonly Owner[], exchanges: number): void {
   const hold = database.prepare(`
@@ -105,7 +106,7 @@ function fillEvents(database: Database, owners: readonly Owner[], exchanges: num
   const reach = database.prepare('INSERT INTO checkpoint VALUES (?, 1, 7, 10, 3, 0)')
   const post = database.prepare('UPDATE balance SET posted = posted - ? WHERE account = ?')
   const { attempts, trail } = aSettle()
-  const told = [JSON.stringify(attempts), JSON.stringify(trail)] as const
+  const json = [JSON.stringify(attempts), JSON.stringify(trail)] as const
   const then = { ms: SAMPLE_FROM, now: () => Math.floor(then.ms) }
   const ids = createIds(then)
   const charged = new Map<string, bigint>()
@@ -116,7 +117,7 @@ function fillEvents(database: Database, owners: readonly Owner[], exchanges: num
     const { account, key } = index % 2 === 0 ? owners[0]! : owners[(index * 7919) % owners.length]!
     const model = MODELS[index % MODELS.length]!
     hold.run(id, account, then.now(), key, model, ...OLD_PRICE)
-    settle.run(id, account, CHARGE, then.now(), OUTCOMES[index % OUTCOMES.length]!, ...told)
+    settle.run(id, account, CHARGE, then.now(), OUTCOMES[index % OUTCOMES.length]!, ...json)
     if (index % CHECKPOINT_EVERY === 0) reach.run(id)
     charged.set(account, (charged.get(account) ?? 0n) + CHARGE)
   }

@@ -1,7 +1,7 @@
 /**
- * Power loss: the write-ahead log ends anywhere, at any byte, or a bit of it has turned. What the store is then is what
- * it was after the last commit that is whole: all that was acknowledged by then, nothing of what came later, and
- * recovery leaves no hold open.
+ * Power loss: the write-ahead log ends at any byte, or has a flipped bit. The store must then equal its state after the last complete
+ * commit:
+ * everything acknowledged by then, nothing later, and recovery leaves no hold open.
  */
 import { copyFileSync, existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,19 +15,19 @@ import { aHold, aSettle, folder, fund, testClock, testStore } from './helpers.ts
 const counts = countsOf('ledger')
 
 const SEED = Number(process.env.TOLLGATE_SEED ?? Date.now() % 1_000_000)
-// The cuts are made here, so nobody has to wait for a disk.
+// The cuts are made here, so no write needs to wait for a disk.
 const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : undefined
 const HEADER_BYTES = 32
 const FRAME_BYTES = 24 + 4096
 
-/** A commit: where the log ended when it was acknowledged, and all that the store had told its callers by then. */
+/** A commit: the end of the log when it was acknowledged, and all results of the store until then. */
 interface Commit {
   readonly end: number
   readonly rows: string
 }
 
 interface Log {
-  /** Of the database; no log lies beside it. */
+  /** The database's bytes, without a log. */
   readonly path: string
   readonly bytes: Buffer
   readonly commits: readonly Commit[]
@@ -38,7 +38,7 @@ const ROWS = `
   SELECT exchange || ' at ' || seq || ' ' || amount FROM checkpoint UNION ALL
   SELECT account || ' owns ' || posted || ' holds ' || held FROM balance ORDER BY row`
 
-/** Holds, checkpoints and settles, alone and several to a commit, and what is known after each. */
+/** Writes holds, checkpoints and settles, alone and in groups, and records the known state after each. */
 async function writeLog(): Promise<Log> {
   const clock = testClock()
   const store = await testStore({ clock, path: join(folder(MEMORY), 'tollgate.db') })
@@ -65,7 +65,7 @@ async function writeLog(): Promise<Log> {
     committed()
     await reach(other, BigInt(round))
     committed()
-    // A hold of each round stays open.
+    // One hold of each round stays open.
     await Promise.all([store.ledger.settle(aSettle({ exchange: one })), reach(other, 9n)])
     committed()
     await store.ledger.settle(aSettle({ exchange: late, amount: 0n, source: 'released' }))
@@ -77,12 +77,12 @@ async function writeLog(): Promise<Log> {
   return { path, bytes: readFileSync(`${store.path}-wal`), commits }
 }
 
-/** What must be there when so much of the log is good: the last commit that is whole. Before the first: a new store. */
+/** The expected state for so many good bytes: that of the last complete commit, or a new store. */
 function expectedAt({ commits }: Log, goodBytes: number): Commit {
   return commits.findLast(({ end }) => end <= goodBytes)!
 }
 
-/** Reads a log as it lies there, and audits it. Read-only, so that the files stay for the next one. */
+/** Reads a log in place, and audits it. Read-only, so that the files can be reused. */
 function expectPrefix(log: Log, goodBytes: number, what: string): void {
   rmSync(`${log.path}-shm`, { force: true })
   const database = connect(log.path, { readOnly: true })
@@ -100,7 +100,7 @@ function expectPrefix(log: Log, goodBytes: number, what: string): void {
   }
 }
 
-/** The next start: opens it as the gateway does, settles what is open, and all balances are right. */
+/** Opens the store like the next start of a gateway, settles open holds, and checks all balances. */
 async function expectRecovers(log: Log, wal: Buffer, what: string): Promise<void> {
   const path = join(folder(MEMORY), 'tollgate.db')
   copyFileSync(log.path, path)
@@ -112,10 +112,10 @@ async function expectRecovers(log: Log, wal: Buffer, what: string): Promise<void
   await store.close()
 }
 
-test(`a log cut at any byte of its last commits is a shorter log (TOLLGATE_SEED=${SEED})`, async () => {
+test(`a log that is cut at any byte of its last commits is a shorter log (TOLLGATE_SEED=${SEED})`, async () => {
   const log = await writeLog()
   const { path, bytes, commits } = log
-  // In full every byte of as many commits as three minutes allow, which are more than two.
+  // The full run covers every byte of as many commits as three minutes allow, which are more than two.
   const from = commits.at(-counts(3, 5))!.end
   const step = counts(97, 1)
   writeFileSync(`${path}-wal`, bytes)
@@ -133,7 +133,7 @@ test(`a log cut at any byte of its last commits is a shorter log (TOLLGATE_SEED=
   )
 })
 
-/** Recovery before, at and behind the ends of the frames of the whole log, and at random bytes of it. */
+/** Recovers before, at and after the ends of frames in the whole log, and at random bytes. */
 async function recoverAround(log: Log, random: () => number): Promise<number> {
   const { bytes, commits } = log
   const from = commits[0]!.end
@@ -145,7 +145,7 @@ async function recoverAround(log: Log, random: () => number): Promise<number> {
   return around.length + anywhere.length
 }
 
-test(`a bit that has turned ends the log before its frame (TOLLGATE_SEED=${SEED})`, async () => {
+test(`a flipped bit ends the log before its frame (TOLLGATE_SEED=${SEED})`, async () => {
   const random = seeded(SEED)
   const log = await writeLog()
   const { path, bytes, commits } = log

@@ -1,11 +1,12 @@
 /**
- * Writes the store of this version as SQL into test/store/fixtures: what fixtures.engines.test.ts opens with each later version. Run it
- * once for each number of a migration, before the version that has it is released; a fixture is never written again.
+ * Writes the store of this version as SQL into test/store/fixtures, which fixtures.engines.test.ts opens with each later version. Run it
+ * once for
+ * each migration before the version with it is released. A fixture is never written again.
  *
- *   node test/store/make-fixture.ts                                       sqlite-NNN.sql
- *   node test/store/make-fixture.ts postgres://USER@HOST/EMPTY_DATABASE   postgres-NNN.sql (needs pg_dump)
+ *     node test/store/make-fixture.ts                                       sqlite-NNN.sql
+ *     node test/store/make-fixture.ts postgres://USER@HOST/EMPTY_DATABASE   postgres-NNN.sql (needs pg_dump)
  *
- * Time and chance are fixed, so that the same code writes the same text.
+ * Time and randomness are fixed, so that the same code writes the same text.
  */
 import { execFileSync } from 'node:child_process'
 import crypto from 'node:crypto'
@@ -18,7 +19,7 @@ import { seeded } from '../helpers/seeded.ts'
 import { aHold, aSettle, SECRET } from './requests.ts'
 
 const random = seeded(1)
-// The store's modules are imported below this line only: they would take the real one with them.
+// The store's modules are imported below this line only: they would take the real time and randomness with them.
 crypto.randomBytes = ((size: number) => Buffer.from(Array.from({ length: size }, () => random() * 256))) as never
 syncBuiltinESMExports()
 const { openStore } = await import('../../src/store/engine/sqlite.ts')
@@ -36,7 +37,7 @@ const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
 
 type Store = Awaited<ReturnType<typeof openStore>>
 
-/** A store as a gateway that was killed leaves it: a row at least in each table that a copy has, and two holds that are open. */
+/** A store as a killed gateway leaves it: at least one row in each table that is copied, and two open holds. */
 async function fill(store: Store) {
   const alice = await store.createAccount({ name: 'alice', plan: 'pro' })
   const bob = await store.createAccount({ name: 'bob' })
@@ -83,7 +84,7 @@ async function fillPeople(store: Store, account: string): Promise<void> {
   await store.people.createToken({ name: 'machine', expiresAt: null, createdBy })
 }
 
-/** A webhook, an account that is low, and the alert of it on its way. */
+/** A webhook, an account with low credit, and its alert in delivery. */
 async function fillAlerts(store: Store): Promise<void> {
   const claim = () => {
     clock.ms += 1000
@@ -113,7 +114,7 @@ async function fillExchanges(store: Store, accountId: string, keys: readonly str
     // The last two stay open; one of them has a checkpoint.
     if (index === 8 || index === 9) continue
     const outcome = index % 5 === 4 ? 'failed' : 'answered'
-    // One settle is late: it corrects what recovery has written.
+    // One settle is late: it corrects the settle of recovery.
     if (index === 5)
       await store.ledger.settle(aSettle({ exchange, amount: 10n, source: 'recovered', outcome: 'failed' }))
     await store.ledger.settle(aSettle({ exchange, outcome, usage: { ...USED, search: index % 3 } }))
@@ -123,7 +124,7 @@ async function fillExchanges(store: Store, accountId: string, keys: readonly str
 const BUDGET = { budget: 'account/account day/day/', start: clock.ms, end: null, amount: 700n, marks: [50] }
 const USED = { input: 10, cached_input: 4, output: 20, reasoning: 5 }
 
-/** The same for whoever loads it: a comment with what a test has to know, then statements. */
+/** Writes a comment with the values that a test needs, then statements. */
 function writeFixture(engine: string, number: number, facts: object, sql: string): void {
   const file = `${engine}-${String(number).padStart(3, '0')}.sql`
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
@@ -147,14 +148,14 @@ async function writeSqlite(): Promise<void> {
     made.filter(({ type }) => (type === 'table') === isTable).map(({ sql }) => withoutComments(String(sql)))
   const rows = made.filter(({ type }) => type === 'table').flatMap(({ name }) => insertsOf(database, String(name)))
   const pragmas = `PRAGMA application_id = ${application};\nPRAGMA user_version = ${version};\n`
-  // Triggers and indexes come behind the rows: a trigger would count them a second time.
+  // Triggers and indexes come after the rows, because a trigger would count them a second time.
   const lines = [...schema(true), ...rows, ...schema(false)]
   writeFixture('sqlite', version!, facts, `${pragmas}${lines.join('\n')}\n`)
   database.close()
   rmSync(folder, { recursive: true })
 }
 
-/** The comments of a migration say nothing about a store that has it; `--` is in no text of the schema. */
+/** Removes the comments of migrations, which do not describe the store; `--` is in no text of the schema. */
 function withoutComments(sql: string): string {
   return `${sql
     .split('\n')
@@ -184,7 +185,7 @@ async function writePostgres(url: string): Promise<void> {
   await store.close()
   rmSync(folder, { recursive: true })
   const database = openPostgres(url)
-  // What the server's clock and this machine have put in.
+  // Values of the server's clock and of this machine.
   database.exec("UPDATE tollgate_schema SET applied_at = '2026-01-15T12:00:00Z'")
   database.exec("UPDATE replica SET host = 'fixture', started_at = '2026-01-15T12:00:00Z'")
   const number = Number(database.prepare('SELECT max(version) AS version FROM tollgate_schema').get()!['version'])
@@ -196,7 +197,7 @@ async function writePostgres(url: string): Promise<void> {
     '--no-comments',
     url,
   ]).toString()
-  // Not what is meant for psql alone, nor what newer servers do not know.
+  // Without commands of psql, and settings that newer servers do not know.
   const lines = dump
     .split('\n')
     .filter(line => line.trim() !== '' && !/^(--|\\|SET |SELECT pg_catalog.set_config)/.test(line))

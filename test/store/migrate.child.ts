@@ -1,6 +1,7 @@
 /**
- * A process that brings a database in PostgreSQL up to date: `node migrate.child.ts URL FOLDER`. Without a folder it looks whether a
- * gateway could start there.
+ * A process that migrates a database in PostgreSQL: `node migrate.child.ts URL FOLDER`. Without a folder it checks whether a gateway
+ * could
+ * start there.
  */
 import { checkPostgres, migratePostgres, openPostgres } from '../../src/store/engine/postgres/index.ts'
 

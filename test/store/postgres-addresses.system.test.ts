@@ -117,7 +117,7 @@ onPostgres(() => {
       `The user ${stranger} may not create tables in the schema public of the database ${name}. Make the user the owner`,
     )
     expect(() => checkPostgres(`${url}?options=-csearch_path%3Dnowhere`)).toThrow(
-      `The database ${name} has none of the schemas that search_path names (nowhere). Create one for the user`,
+      `The database ${name} has none of the schemas in search_path (nowhere). Create one for the user`,
     )
   })
 })

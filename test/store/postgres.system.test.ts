@@ -179,7 +179,7 @@ onPostgres(() => {
           /^The store postgres:\/\/u@127\.0\.0\.1:1\/db cannot be reached: .*Start the/,
         ],
         [`postgres://${LOCKED.user}:hunter2@${at}/postgres`, /refuses the user or the password: .*Correct `store`\.$/],
-        [`postgres://postgres:hunter2@${at}/nowhere`, /is not there: .*Create it: createdb/],
+        [`postgres://postgres:hunter2@${at}/nowhere`, /does not exist: .*Create it: createdb/],
         [`postgres://nobody:hunter2@${at}/postgres`, /refuses the user or the password/],
       ] as const) {
         const opening = open(url)
@@ -203,7 +203,7 @@ onPostgres(() => {
       const { url } = await testDatabase()
       await (await open(url)).close()
       await expect(open(url, 'another secret of more than 32 characters')).rejects.toThrow(
-        `This is not the secret under which the keys of ${placeOf(url)} were made: the file /x/secret. Restore`,
+        `The keys of ${placeOf(url)} were made with another secret than the file /x/secret. Restore`,
       )
     })
   })
@@ -258,7 +258,9 @@ onPostgres(() => {
           /^SELECT value FROM meta/.test(sql) ? first.prepare('SELECT 1 WHERE 1 = 2') : first.prepare(sql),
       }
       expect(() => checkSecret(late, found)).not.toThrow()
-      expect(() => checkSecret(first, { ...found, secret: `${SECRET}, another` })).toThrow('This is not the secret')
+      expect(() => checkSecret(first, { ...found, secret: `${SECRET}, another` })).toThrow(
+        'were made with another secret',
+      )
     })
 
     test.each([
@@ -270,12 +272,12 @@ onPostgres(() => {
       [
         'with another file',
         "UPDATE tollgate_schema SET file = '001-other.sql' WHERE version = 1",
-        /migration 1 was 001-other\.sql; here .* 001-store\.sql\. Restore/,
+        /has 001-other\.sql as migration 1; this version expects 001-store\.sql .* Restore/,
       ],
       [
         'with a gap',
         'UPDATE tollgate_schema SET version = 0 WHERE version = 1',
-        /migration 0 was 001-store\.sql; here migration 1/,
+        /has 001-store\.sql as migration 0; .* as migration 1/,
       ],
     ])('%s is refused', async (_what, sql, message) => {
       const { url, run } = await testDatabase()
@@ -299,7 +301,7 @@ onPostgres(() => {
       const database = openPostgres(url)
       onTestFinished(() => database.close())
       expect(() => migratePostgres(database, { folder: dir })).toThrow(
-        /^Migration 002-two\.sql failed, and nothing of it was kept: .*nonsense/,
+        /^Migration 002-two\.sql failed and was rolled back: .*nonsense/,
       )
       expect(database.prepare("SELECT to_regclass('two') AS two, to_regclass('one') AS one").get()).toEqual({
         one: 'one',

@@ -57,7 +57,7 @@ test('a store opened with another secret says so, and what to restore; with its 
   const opening = openStore(other)
   await expect(opening).rejects.toBeInstanceOf(StoreError)
   await expect(opening).rejects.toThrow(
-    /not the secret under which the keys of .* were made: the file \/x\/secret\. Restore the one/,
+    /keys of .* were made with another secret than the file \/x\/secret\. Restore the secret/,
   )
   await expect(opening).rejects.not.toThrow(/another secret of/)
   await testStore({ path: store.path, secret: SECRET })
@@ -68,7 +68,7 @@ test('without the file of a store that has content no new one is made', async ()
   await store.close()
   const dir = dirname(store.path)
   expect(() => loadSecret(null, dir, store.path)).toThrow(
-    `The secret under which the keys of ${store.path} were made is missing: there is no file ${dir}/secret, and gateway.yaml has no`,
+    `The secret of the keys in ${store.path} is missing: the file ${dir}/secret does not exist and gateway.yaml has no`,
   )
   expect(existsSync(join(dir, 'secret'))).toBe(false)
   // A store that is not there yet, or empty, gets one.

@@ -195,7 +195,7 @@ test('a ledger that dies is told to every thread, and the next one serves them a
   const asked = await Promise.all(all.map(thread => thread.ask({ do: 'hold', times: 1, amount: 100n })))
   // One of them was in its last commit; the other may have been, or has waited for the next life.
   expect(asked.filter(result => result !== 1)).not.toEqual([])
-  for (const result of asked) if (result !== 1) expect(result).toContain('It may have been written all the same.')
+  for (const result of asked) if (result !== 1) expect(result).toContain('It may still have been written.')
   expect(await Promise.all(all.map(thread => thread.ask({ do: 'hold', times: 1, amount: 100n })))).toEqual([1, 1])
   for (const { worker, lane } of all) {
     await worker.terminate()

@@ -1,15 +1,16 @@
 /**
- * Writes of alerts. Each alert has one row for each receiver, which replicas claim for a lease: one that dies between sending an
- * alert and saying so leaves it to the next one, which sends it again under the same id.
+ * Writes of alerts. Each alert has one row for each receiver, which replicas claim for a lease. If a replica dies after it sent an alert
+ * and
+ * before it recorded that, another one sends the alert again under the same id.
  */
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { notFound } from '../mistakes.ts'
 import { ALERT_COLUMNS, type Claim, type Claimed, LATE_MS, type NewAlert, type Sent, toAlert } from './alert-rows.ts'
 
-/** Alerts that one transaction removes at most. */
+/** Maximum number of alerts that one transaction removes. */
 const MOST_REMOVED = 100
-/** An account that was below the limit before the first look has no alert. */
+/** Accounts that fell below the limit earlier than this get no alert. */
 const RECENT_MS = 86_400_000
 
 export interface Balances {
@@ -19,17 +20,17 @@ export interface Balances {
 }
 
 export interface AlertOperations {
-  /** Those that are there already stay as they are. */
+  /** Existing alerts stay as they are. */
   putAlerts(alerts: readonly NewAlert[]): void
-  /** Makes the deliveries of new alerts, and takes the oldest ones that are due. A new receiver gets no earlier alerts. */
+  /** Makes the deliveries of new alerts, and claims the oldest ones that are due. A new receiver gets no earlier alerts. */
   claimAlerts(claim: Claim): readonly Claimed[]
-  /** Of an attempt that another one has followed, only that it was delivered counts. */
+  /** If another attempt has followed, only a successful delivery counts. */
   markAlert(sent: Sent): void
-  /** Sends an alert to each of its receivers once more. */
+  /** Sends an alert to each of its receivers again. */
   resendAlert(of: { readonly alert: string; readonly nowMs: number }): void
   /** Removes a few alerts from before a time, with their deliveries. */
   sweepAlerts(beforeMs: number): void
-  /** Writes an alert of each of these accounts whose credit has fallen below an amount. */
+  /** Writes an alert for each of these accounts whose credit has fallen below an amount. */
   markBalances(balances: Balances): void
 }
 
@@ -102,10 +103,10 @@ function createDeliveryWrites(database: Database): Pick<AlertOperations, 'claimA
 
   return {
     claimAlerts({ name, events, nowMs, leaseMs, most }) {
-      const known = findReceiver.get(name)
+      const receiver = findReceiver.get(name)
       putReceiver.run(name, nowMs)
-      if (known === undefined) return []
-      const from = Math.max(Number(known['since']), Number(known['upto']) - LATE_MS)
+      if (receiver === undefined) return []
+      const from = Math.max(Number(receiver['since']), Number(receiver['upto']) - LATE_MS)
       make.run(name, nowMs, from, JSON.stringify(events))
       return due.all(name, nowMs, most).flatMap(row => {
         const alert = toAlert(row)
@@ -120,7 +121,7 @@ function createDeliveryWrites(database: Database): Pick<AlertOperations, 'claimA
     },
     resendAlert({ alert, nowMs }) {
       if (Number(again.run(nowMs, alert).changes) === 0)
-        throw notFound(`No receiver has got an alert ${JSON.stringify(alert)}.`)
+        throw notFound(`No receiver was sent the alert ${JSON.stringify(alert)}.`)
     },
   }
 }

@@ -1,4 +1,4 @@
-/** Reads of alerts: lists for pages, and looks that say whether the writer has work. */
+/** Reads of alerts: lists for pages, and checks whether the writer has work. */
 import type { Database, Row } from '../engine/database.ts'
 import { decodeCursor, encodeCursor } from '../money/cursor.ts'
 import {
@@ -12,7 +12,7 @@ import {
 } from './alert-rows.ts'
 
 const DAY_MS = 86_400_000
-/** Accounts that one look finds at most; the next one finds others. */
+/** Maximum number of accounts that one read returns; the next one returns others. */
 const MOST_CHANGED = 200
 
 export function createAlertReads(database: Database): AlertReads {

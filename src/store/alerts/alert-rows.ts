@@ -1,4 +1,4 @@
-/** Alerts and their deliveries, as they are kept. */
+/** Types of stored alerts and their deliveries. */
 import type { NanoUsd } from '#contract'
 import type { Row } from '../engine/database.ts'
 import type { Cursor, Page } from '../money/reports.ts'
@@ -10,7 +10,7 @@ export interface NewAlert {
   readonly kind: string
   /** Milliseconds since the epoch. */
   readonly at: number
-  /** The id of an account; null: it is about the gateway. */
+  /** The id of an account; null: the alert is about the gateway. */
   readonly account: string | null
   /** Can be written as JSON. Amounts are texts of nano-dollars. */
   readonly data: Readonly<Record<string, unknown>>
@@ -20,15 +20,15 @@ export interface Alert extends NewAlert {
   readonly accountName: string | null
 }
 
-/** An alert on its way to one receiver. */
+/** The delivery of an alert to one receiver. */
 export interface Delivery {
   readonly receiver: string
   readonly attempts: number
-  /** When it is sent next. */
+  /** Time of the next attempt. */
   readonly nextAt: number
   readonly deliveredAt: number | null
   readonly givenUpAt: number | null
-  /** Of the last attempt. */
+  /** The reason why the last attempt failed. */
   readonly failure: string | null
 }
 
@@ -43,7 +43,7 @@ export interface AlertFilter {
   readonly after?: Cursor | undefined
 }
 
-/** A receiver that takes alerts of these kinds. */
+/** A receiver of alerts of these kinds. */
 export interface Receiver {
   readonly name: string
   readonly events: readonly string[]
@@ -51,15 +51,15 @@ export interface Receiver {
 
 export interface Claim extends Receiver {
   readonly nowMs: number
-  /** Until then no other replica sends them. */
+  /** For this time no other replica sends them. */
   readonly leaseMs: number
   readonly most: number
 }
 
-/** An alert that the caller sends now. */
+/** An alert that the caller must send now. */
 export interface Claimed {
   readonly alert: Alert
-  /** This one included. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number
 }
 
@@ -69,26 +69,26 @@ export interface Sent {
   readonly receiver: string
   readonly attempt: number
   readonly nowMs: number
-  /** Null: the receiver took it. */
+  /** Null: the receiver accepted it. */
   readonly failure: string | null
-  /** When it is sent again; null: never, or it was delivered. */
+  /** Time of the next attempt; null: none follows. */
   readonly nextAt: number | null
 }
 
 export interface AlertFigures {
   /** Alerts of the last 24 hours, by kind. */
   readonly kinds: ReadonlyMap<string, number>
-  /** Deliveries that are not over, by receiver. */
+  /** Deliveries that have not ended, by receiver. */
   readonly waiting: ReadonlyMap<string, number>
 }
 
 /** Reads of alerts. */
 export interface AlertReads {
-  /** The newest first. */
+  /** Newest first. */
   list(filter: AlertFilter): Page<ListedAlert>
-  /** Of these receivers, the names of those for which `claim` has work. */
+  /** The names of those receivers for which `claim` has work. */
   due(receivers: readonly Receiver[], nowMs: number): readonly string[]
-  /** Accounts whose credit has fallen below an amount since the last look, or has risen to it. */
+  /** Accounts whose credit has crossed an amount since the last check. */
   changedBalances(below: NanoUsd): readonly string[]
   /** Whether there are alerts from before a time. */
   areOlder(thanMs: number): boolean
@@ -98,14 +98,14 @@ export interface AlertReads {
 /** Alerts of a store. */
 export interface Alerts extends Promised<Pick<AlertReads, 'list' | 'due' | 'figures'>> {
   put(alerts: readonly NewAlert[]): Promise<void>
-  /** Alerts to be sent to a receiver now, the oldest first. */
+  /** Alerts to send to a receiver now, oldest first. */
   claim(claim: Claim): Promise<readonly Claimed[]>
   mark(sent: Sent): Promise<void>
-  /** Throws `not_found` where no receiver was sent it. */
+  /** Throws `not_found` if no receiver was sent it. */
   resend(alert: string, nowMs: number): Promise<void>
-  /** Removes those from before a time, a few in a transaction. */
+  /** Removes alerts from before a time, a few in a transaction. */
   sweep(beforeMs: number): Promise<void>
-  /** Writes alerts of accounts whose credit has fallen below an amount since the last look. */
+  /** Writes alerts for accounts whose credit has fallen below an amount since the last check. */
   lookAtBalances(below: NanoUsd, nowMs: number): Promise<void>
 }
 
@@ -124,9 +124,7 @@ export function toAlert(row: Row): Alert {
   }
 }
 
-/**
- * An alert may be committed so much later than its time, by a replica whose clock is behind: it is looked for so long.
- */
+/** How late an alert may be committed after its own time, by a replica whose clock is behind. It is searched for that long. */
 export const LATE_MS = 15 * 60_000
-/** How often a receiver's row says anew until when its deliveries are made. */
+/** How often the end of the time with made deliveries is written to a receiver's row. */
 export const UPTO_EVERY_MS = 5 * 60_000

@@ -1,4 +1,4 @@
-/** Alerts as the gateway uses them: written and claimed by the writer, read like everything else. */
+/** The alerts of a store: the writer writes and claims them. */
 import type { Promised } from '../promised.ts'
 import type { Writer } from '../writer.ts'
 import type { AlertReads, Alerts } from './alert-rows.ts'

@@ -1,26 +1,26 @@
 /**
- * The only file that knows `node:sqlite`: opens a database with the pragmas that durable money needs, and hands out
- * prepared statements. Node is about to rename the class (DEP0210); then this is the place.
+ * The only file that knows `node:sqlite`: opens a database with the pragmas that durable money needs, and prepares statements. Node is
+ * about to rename the class (DEP0210); only this file will have to change.
  */
 import { backup, DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../error.ts'
 import { createFile, hasBytes } from '../files/files.ts'
 import { type Dialect, SQLITE } from './sql-dialect.ts'
 
-/** What SQLite stores. Money goes in as `bigint`: a `number` would be bound as a float. */
+/** Values that SQLite stores. Bind money as `bigint`: a `number` would be bound as a float. */
 export type Value = null | number | bigint | string | Uint8Array
 export type Row = Record<string, Value>
 
-/** A statement, prepared once (preparing costs ten times what running does). */
+/** A prepared statement. Preparing costs ten times what running does. */
 export interface Statement {
   run(...values: Value[]): { readonly changes: number | bigint }
   /** The first row. A statement that changes rows and returns some has changed all of them by then. */
   get(...values: Value[]): Row | undefined
   all(...values: Value[]): Row[]
   iterate(...values: Value[]): Iterable<Row>
-  /** Like `run` within a transaction, for a server that is a way off: it goes with the next statement, which has its error. */
+  /** Like `run` within a transaction, for a distant server: it is sent with the next statement, which throws its error. */
   later?(...values: Value[]): void
-  /** The same; its rows are there once the next statement has been answered. */
+  /** The same; its rows are available after the next statement. */
   laterAll?(...values: Value[]): () => Row[]
 }
 
@@ -28,38 +28,38 @@ export interface Database {
   readonly dialect: Dialect
   exec(sql: string): void
   prepare(sql: string): Statement
-  /** Like `prepare`, but every integer is read as `bigint`: whatever touches money. */
+  /** Like `prepare`, but reads integers as `bigint`: for everything with money. */
   prepareMoney(sql: string): Statement
-  /** Copies a database in memory; null for a file, and where this version of Node.js cannot (24). */
+  /** Copies a database in memory; null for a file, and where Node.js cannot (24). */
   readonly copies: { take(): Uint8Array; put(copy: Uint8Array): void } | null
-  /** In SQLite: while `work` runs, statements may change the text of the schema (`sqlite_schema`). */
+  /** SQLite only: while `work` runs, statements may change the text of the schema (`sqlite_schema`). */
   editSchema?(work: () => void): void
-  /** Whether a transaction is open; after an error SQLite may already have rolled it back. */
+  /** Whether a transaction is open. After an error SQLite may already have rolled it back. */
   inTransaction(): boolean
   close(): void
 }
 
 export interface DatabaseOptions {
   readonly readOnly?: boolean
-  /** Prepares statements when they first run: for a command, which runs a few of them. */
+  /** Prepares statements when they first run: for commands, which run few of them. */
   readonly isBrief?: boolean
-  /** How long a statement waits for another process's lock, in milliseconds. The event loop waits with it. */
+  /** How long a statement waits for another process's lock, in milliseconds. It blocks the event loop. */
   readonly busyMs?: number
-  /** In PostgreSQL, for reads: a request waits for them, and not a report. */
+  /** In PostgreSQL, for reads that a request waits for, with a short timeout. */
   readonly isQuick?: boolean
-  /** In PostgreSQL, as which replica it writes; null or left out: as none, and it takes no holds. */
+  /** In PostgreSQL, the replica that writes; null or left out: none, so it takes no holds. */
   readonly replica?: number | null
 }
 
-/** A module whose `openDatabase` opens the connections: by name, for the ledger's thread has to load it too. */
+/** A module whose `openDatabase` opens the connections. It is named, because the ledger's thread has to load it too. */
 export interface Connector {
-  /** Its address, as `import()` takes it. */
+  /** Its address, for `import()`. */
   readonly module: string
-  /** Its third argument; it has to survive a structured clone. */
+  /** The third argument of its `openDatabase`; it must survive a structured clone. */
   readonly data: unknown
 }
 
-/** How connections are opened: by `openDatabase` below, unless a connector does it. */
+/** Returns `openDatabase` below, or that of the connector. */
 export async function loadConnector(connector: Connector | null): Promise<typeof openDatabase> {
   if (connector === null) return openDatabase
   const module = await import(connector.module)
@@ -67,11 +67,10 @@ export async function loadConnector(connector: Connector | null): Promise<typeof
 }
 
 /**
- * Opens a ledger's database: write-ahead log, and every commit on disk before it returns (`synchronous=FULL`).
- * Creates the file (mode 0600; SQLite gives its `-wal` and `-shm` the same) and its folder (0700).
- * Throws a `StoreError` for a path that is no database.
+ * Opens a ledger's database: write-ahead log, and every commit on disk before it returns (`synchronous=FULL`). Creates the file (mode
+ * 0600; SQLite gives its `-wal` and `-shm` the same) and its folder (0700). Throws a `StoreError` for a path that is not a database.
  *
- * @param path A file, or `:memory:`.
+ * @param path a file, or `:memory:`
  */
 export function openDatabase(path: string, options: DatabaseOptions = {}): Database {
   try {
@@ -79,7 +78,8 @@ export function openDatabase(path: string, options: DatabaseOptions = {}): Datab
     const database = connect(path, options)
     if (options.readOnly === true) refuseEmpty(database)
     const mode = database.prepare('PRAGMA journal_mode = WAL').get()?.['journal_mode']
-    if (path !== ':memory:' && mode !== 'wal') throw new Error(`the write-ahead log is refused (mode is "${mode}")`)
+    if (path !== ':memory:' && mode !== 'wal')
+      throw new Error(`the write-ahead log cannot be enabled (journal mode "${mode}")`)
     database.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864')
     return database
   } catch (error) {
@@ -87,7 +87,7 @@ export function openDatabase(path: string, options: DatabaseOptions = {}): Datab
   }
 }
 
-/** Who only reads can make no store of it; SQLite would say that it cannot write. */
+/** A read-only connection cannot create a store; without this check SQLite would report that it cannot write. */
 function refuseEmpty(database: Database): void {
   if (database.prepare('SELECT 1 FROM sqlite_schema').get() !== undefined) return
   database.close()
@@ -96,7 +96,7 @@ function refuseEmpty(database: Database): void {
   )
 }
 
-/** Opens a database as it is, without pragmas: for the lock, which is no ledger. */
+/** Opens a database without pragmas: for the lock, which is not a ledger. */
 export function connect(path: string, options: DatabaseOptions = {}): Database {
   const { readOnly = false, busyMs = 250 } = options
   const sqlite = new DatabaseSync(path, { readOnly, timeout: busyMs })
@@ -106,7 +106,7 @@ export function connect(path: string, options: DatabaseOptions = {}): Database {
     statement.setReadBigInts(true)
     return statement as Statement
   }
-  // Preparing all statements takes 10 ms. A store in memory runs few of them.
+  // Preparing all statements takes 10 ms, and a store in memory runs few of them.
   const isBrief = options.isBrief === true || path === ':memory:'
   return {
     dialect: SQLITE,
@@ -120,12 +120,12 @@ export function connect(path: string, options: DatabaseOptions = {}): Database {
   }
 }
 
-/** Of 4 KiB: a step of a copy is done in a few milliseconds. */
+/** Pages of 4 KiB: each step of a copy takes a few milliseconds. */
 const PAGES_AT_ONCE = 1000
 
 /**
- * Copies one state of a database into an empty file, page by page, in a thread of libuv. Others read and write meanwhile.
- * SQLite begins a copy again whenever another process writes; not for a connection that reads one state all the time.
+ * Copies one state of a database into an empty file, page by page, in a thread of libuv. Others may read and write meanwhile. SQLite
+ * restarts a copy when another process writes, except for a connection that holds a read transaction.
  */
 export async function copyPages(
   from: string,
@@ -176,15 +176,15 @@ function whenAsked(prepare: () => Statement): Statement {
   }
 }
 
-/** Whether an error is SQLite's "another connection holds the lock" (SQLITE_BUSY). */
+/** Whether another connection holds the lock (SQLITE_BUSY). */
 export function isBusy(error: unknown): boolean {
   return resultCode(error) === 5
 }
 
-/** Whether the engine failed to read or write, as opposed to a broken constraint (19) or a value that cannot be bound. */
+/** Whether the engine failed to read or write. False for a broken constraint (19) or a value that cannot be bound. */
 export function isStorageFailure(error: unknown): boolean {
-  const { isStorageFailure: said } = (error ?? {}) as { isStorageFailure?: unknown }
-  if (typeof said === 'boolean') return said
+  const { isStorageFailure: flag } = (error ?? {}) as { isStorageFailure?: unknown }
+  if (typeof flag === 'boolean') return flag
   const code = resultCode(error)
   return code !== undefined && code !== 19
 }
@@ -195,7 +195,7 @@ function resultCode(error: unknown): number | undefined {
   return typeof code === 'number' ? code & 0xff : undefined
 }
 
-/** Runs `work` in one transaction: all of it, or after a throw nothing. */
+/** Runs `work` in one transaction: all of it, or nothing after a throw. */
 export function transaction<Result>(database: Database, work: () => Result): Result {
   database.exec(database.dialect.begin)
   try {
@@ -208,7 +208,7 @@ export function transaction<Result>(database: Database, work: () => Result): Res
   }
 }
 
-/** So that the file alone is the whole store, on disk. Nobody has it open. */
+/** Moves the log into the file, so that the file alone is the whole store. No other connection may be open. */
 export function emptyLog(path: string): void {
   const database = connect(path)
   try {

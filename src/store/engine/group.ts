@@ -1,18 +1,19 @@
 /**
- * Group commit: whatever arrives in one turn of the event loop shares one transaction and one wait for the disk.
- * (Measured: 64 operations to a commit cost 18 us each, 8 cost 45, one costs 173. Groups form by themselves under load,
- * because work queues up during a commit; a timer would only add latency.)
+ * Group commit: operations that arrive in one turn of the event loop share one transaction and one wait for the disk. (Measured: 64
+ * operations to a commit cost 18 us each, 8 cost 45, one costs 173. Groups form by themselves under load, because work queues up during
+ * a commit; a timer would only add latency.)
  *
- * What an operation may count on:
- * - its promise resolves after COMMIT, never before;
- * - one that is refused (`Refused`) leaves nothing behind, and the others of its group are committed together;
- * - when one of a group throws, which is a fault of the storage or of the code, the group is rolled back and each is run by
- *   itself: a bad one never fails a neighbour;
- * - when COMMIT fails, nobody knows whether it happened. The operations are tried again (each recognises by its id what
- *   has been done already), and after a few tries the promise rejects with `StoreUnavailable`.
+ * Guarantees for an operation:
+ * - Its promise resolves after COMMIT, never before.
+ * - If it is refused (`Refused`), it leaves nothing behind, and the others of its group are committed together.
+ * - If one throws because of a fault of the storage or the code, the group is rolled back and each runs by itself. A bad operation
+ * never fails another one.
+ * - If COMMIT fails, it is unknown whether it happened. The operations are retried (each finds by its id what was done before). After a
+ * few
+ * tries the promise rejects with `StoreUnavailable`.
  *
- * Operations are data, not functions: a store in a file runs all of this in a thread of its own (link/writer-thread.ts), which waits
- * for no promise and is told by callbacks; a store in memory runs it here.
+ * Operations are data, not functions. For a store in a file they run in a thread of its own (link/writer-thread.ts), with callbacks instead of promises. For a store in memory
+ * they run here.
  */
 
 import { Refused } from '../error.ts'
@@ -20,26 +21,26 @@ import { StoreUnavailable } from '../store.ts'
 import type { CommitCounter } from '../store-figures.ts'
 import { isStorageFailure } from './database.ts'
 
-/** An operation or a COMMIT that failed, and certainly left nothing behind; the cause says why. */
+/** An operation or a COMMIT failed and certainly left nothing behind; see the cause. */
 export class Undone extends Error {
   override readonly name = 'Undone'
 }
 
 type Outcomes<Result> = readonly (Result | Refused)[]
 
-/** The database's side of a group, all of it synchronous. */
+/** The database's side of a group, all synchronous. */
 export interface Work<Operation, Result> {
   begin(): void
   apply(operation: Operation): Result | Refused
-  /** A whole group in its order; left out: `apply`, one after the other. The results may come with COMMIT. */
+  /** Runs a whole group in order; left out: `apply` for each. The results may be filled in by `commit`. */
   applyAll?(operations: readonly Operation[]): Outcomes<Result>
-  /** A throw means: unknown whether it is on disk, unless it throws `Undone`. */
+  /** After a throw it is unknown whether it is on disk, unless the error is `Undone`. */
   commit(): void
   /** Must not throw when there is nothing to roll back. */
   rollback(): void
 }
 
-/** Who waits for an operation; told once, after its COMMIT or its last failure. */
+/** The caller of an operation. Called once, after its COMMIT or its last failure. */
 export interface Waiter<Operation, Result> {
   resolve(result: Result, operation: Operation): void
   reject(error: unknown, operation: Operation): void
@@ -47,38 +48,38 @@ export interface Waiter<Operation, Result> {
 
 export interface Group<Operation, Result> {
   op(operation: Operation): Promise<Result>
-  /** Like `op`, for a caller that has no turns of an event loop in which promises resolve. */
+  /** Like `op`, with callbacks, for a thread whose event loop is blocked. */
   add(operation: Operation, waiter: Waiter<Operation, Result>): void
-  /** Resolves when nothing is waiting any more. */
+  /** Resolves when no operation is waiting. */
   idle(): Promise<void>
-  /** How many operations wait. */
+  /** The number of waiting operations. */
   size(): number
-  /** False from an operation that the disk refused until the next commit that succeeds. */
+  /** False after an operation that the disk refused, until the next successful commit. */
   healthy(): boolean
 }
 
-interface Waiting<Operation, Result> {
+interface PendingOperation<Operation, Result> {
   readonly operation: Operation
   readonly waiter: Waiter<Operation, Result>
   tries: number
-  /** Whether a COMMIT with it has failed: then nobody can say any more that it was not written. */
+  /** Whether a COMMIT with it has failed: it may have been written. */
   uncertain: boolean
 }
 
 const MAX_TRIES = 3
-/** Bounds how long one group can keep its thread, and with it those who come later: about 10 ms. */
+/** Limits how long one group blocks its thread, and with it later operations: about 10 ms. */
 export const LARGEST_GROUP = 512
 
 /**
- * @param schedule Calls back once, soon, after what is ready now: `setImmediate`.
- * @param counter counts groups; left out: nobody does
+ * @param schedule calls back once, soon, after what is ready now: `setImmediate`
+ * @param counter counts groups
  */
 export function createGroup<Operation, Result>(
   work: Work<Operation, Result>,
   schedule: (fn: () => void) => void,
   counter?: CommitCounter,
 ): Group<Operation, Result> {
-  type Member = Waiting<Operation, Result>
+  type Member = PendingOperation<Operation, Result>
   let queue: Member[] = []
   let again: Member[] = []
   let armed = false
@@ -90,7 +91,7 @@ export function createGroup<Operation, Result>(
     const group = queue.length <= LARGEST_GROUP ? queue : queue.slice(0, LARGEST_GROUP)
     queue = queue.slice(group.length)
     run(group)
-    // In front of everybody else, so that the order stays.
+    // Retried operations go first, so that the order stays.
     queue = [...again, ...queue]
     again = []
     arm()
@@ -135,7 +136,7 @@ export function createGroup<Operation, Result>(
     answer(group, results)
   }
 
-  /** After a fault of the storage or of the code: each is run by itself, so that it harms no other one. */
+  /** After a fault of the storage or the code, runs each operation by itself, so that it cannot harm the others. */
   function dissolve(group: Member[], error: unknown): void {
     work.rollback()
     if (group.length > 1) for (const member of group) run([member])
@@ -175,7 +176,10 @@ export function createGroup<Operation, Result>(
   }
 }
 
-function answer<Operation, Result>(group: readonly Waiting<Operation, Result>[], results: Outcomes<Result>): void {
+function answer<Operation, Result>(
+  group: readonly PendingOperation<Operation, Result>[],
+  results: Outcomes<Result>,
+): void {
   group.forEach(({ waiter, operation }, index) => {
     const result = results[index]!
     if (result instanceof Refused) waiter.reject(result.error, operation)
@@ -183,8 +187,11 @@ function answer<Operation, Result>(group: readonly Waiting<Operation, Result>[],
   })
 }
 
-/** Of one that was refused nothing was in the transaction. */
-function doubt<Operation, Result>(group: readonly Waiting<Operation, Result>[], results: Outcomes<Result>): void {
+/** Marks operations as uncertain, except refused ones, which wrote nothing. */
+function doubt<Operation, Result>(
+  group: readonly PendingOperation<Operation, Result>[],
+  results: Outcomes<Result>,
+): void {
   group.forEach((member, index) => {
     member.uncertain ||= !isRefused(results[index])
   })
@@ -194,7 +201,7 @@ const isRefused = (result: unknown): boolean => result instanceof Refused
 
 function applyAll<Operation, Result>(
   work: Work<Operation, Result>,
-  group: readonly Waiting<Operation, Result>[],
+  group: readonly PendingOperation<Operation, Result>[],
 ): Outcomes<Result> {
   const all = group.map(member => member.operation)
   try {

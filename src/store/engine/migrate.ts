@@ -1,6 +1,6 @@
 /**
- * Brings a database to the newest schema: numbered SQL files, each applied once, in a transaction that also records
- * its number (`PRAGMA user_version`), so that a crash leaves either the old schema or the new one.
+ * Migrations: numbered SQL files, each applied once, in a transaction that also records its number (`PRAGMA user_version`). A crash
+ * thus leaves either the old schema or the new one.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,31 +8,31 @@ import { StoreError } from '../error.ts'
 import { foldEmail } from '../people/email.ts'
 import { type Database, transaction } from './database.ts'
 
-/** Marks the file as ours (`PRAGMA application_id`): the letters TOLL. */
+/** Identifies our files (`PRAGMA application_id`): the letters TOLL. */
 const APPLICATION = 0x544f4c4c
 
 const FOLDER = join(import.meta.dirname, 'migrations')
 
-/** What SQL cannot work out, behind the file that makes room for it. */
+/** Steps that SQL cannot express, after the file that prepares them. */
 const FILL: Readonly<Record<string, (database: Database) => void>> = {
   '006-emails.sql': foldEmails,
   '011-money.sql': allowTakenCredit,
 }
 
-/** An empty database of the newest schema: those in memory are opened by the hundred, and making one takes 1.5 ms. */
+/** An empty database of the newest schema. Tests open hundreds in memory, and making one takes 1.5 ms. */
 let empty: Uint8Array | null = null
 
 /**
- * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version or
- * of another program, and one that names the file when a migration fails.
+ * Applies missing migrations and returns the schema's number. Throws a `StoreError` for a database of a newer version or of another
+ * program, and one that names the file if a migration fails.
  *
- * @param canWrite false: only looks whether the schema is the newest
+ * @param canWrite false: only checks that the schema is the newest
  */
 export function migrate(database: Database, { canWrite = true, folder = FOLDER } = {}): number {
   const files = migrationFiles(folder)
   const version = readSchema(database, files.length)
   if (version < files.length && !canWrite) throw tooOld(version, files.length)
-  // Takes an empty database.
+  // Marks an empty database as ours.
   if (version === 0) database.exec(`PRAGMA application_id = ${APPLICATION}`)
   const copies = version === 0 && folder === FOLDER ? database.copies : null
   if (copies && empty) {
@@ -49,7 +49,7 @@ export function migrate(database: Database, { canWrite = true, folder = FOLDER }
         database.exec(`PRAGMA user_version = ${index + 1}`)
       })
     } catch (error) {
-      throw new StoreError(`Migration ${file} failed, and nothing of it was kept: ${(error as Error).message}.`, {
+      throw new StoreError(`Migration ${file} failed and was rolled back: ${(error as Error).message}.`, {
         cause: error,
       })
     }
@@ -58,7 +58,7 @@ export function migrate(database: Database, { canWrite = true, folder = FOLDER }
   return files.length
 }
 
-/** Whether a store has the newest schema, or one that a migration brings there. Throws a `StoreError` for any other database. */
+/** Whether a store has the newest schema, or an older one that can be migrated. Throws a `StoreError` for any other database. */
 export function findSchema(database: Database): { readonly schema: number; readonly isNewest: boolean } {
   const newest = migrationFiles(FOLDER).length
   const schema = readSchema(database, newest)
@@ -83,7 +83,7 @@ export function tooOld(version: number, newest: number): StoreError {
   )
 }
 
-/** The files in order; their numbers must be 1, 2, 3 and so on, or a database could skip one. */
+/** The files in order. Their numbers must be 1, 2, 3 and so on, or a database could skip one. */
 export function migrationFiles(folder: string): string[] {
   const files = readdirSync(folder)
     .filter(file => file.endsWith('.sql'))
@@ -100,7 +100,7 @@ export function migrationFiles(folder: string): string[] {
   return files
 }
 
-/** Refuses a database in which somebody else keeps tables. */
+/** Refuses a database with tables of another program. */
 function refuseForeign(database: Database): void {
   const tables = Number(database.prepare('SELECT count(*) AS count FROM sqlite_schema').get()?.['count'])
   if (tables > 0) throw new StoreError('This file is the database of another program. Choose another path for `store`.')
@@ -117,7 +117,7 @@ function foldEmails(database: Database): void {
   }
 }
 
-/** The steps that SQLite's page on ALTER TABLE gives for a CHECK. The new number makes every connection read the text again. */
+/** Widens a CHECK by the steps of SQLite's page on ALTER TABLE. The new schema number makes every connection read the text again. */
 function allowTakenCredit(database: Database): void {
   const version = pragma(database, 'schema_version')
   const [old, wider] = ['CHECK (amount >= 0)', 'CHECK (amount >= 0 OR kind = 2)']
@@ -126,7 +126,7 @@ function allowTakenCredit(database: Database): void {
     database.exec(`UPDATE sqlite_schema SET sql = replace(sql, '${old}', '${wider}') ${where}`)
     database.exec(`PRAGMA schema_version = ${version + 1}`)
   })
-  // Throws when the new text cannot be read, before it is committed.
+  // Throws before the commit if the new text cannot be parsed.
   const found = database.prepare(`SELECT instr(sql, ?) AS place FROM sqlite_schema ${where}`).get(wider)
   if (!found?.['place']) throw new Error(`the table event has no ${old}`)
 }

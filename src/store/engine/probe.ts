@@ -1,21 +1,22 @@
 /**
- * Whether there is room for an exchange: a row of its size. After something has failed, rows of the ledger are tried too, and
- * undone at once: a database may refuse these alone.
+ * Checks whether there is space for an exchange by writing a row of its size. After a failure it also writes rows of the ledger and
+ * undoes
+ * them, because a database may refuse only these.
  */
 import { randomBytes } from 'node:crypto'
 import { HOLD, SETTLE } from '../money/ledger.ts'
 import type { Database } from './database.ts'
 
 export interface Probe {
-  /** Within a transaction. */
+  /** Call it within a transaction. */
   run(nowMs: number): void
-  /** Something has failed since. */
+  /** Records a failure. */
   doubt(): void
   /** Makes the row small. */
   empty(nowMs: number): void
 }
 
-/** Half of what a probe writes: ten pages and its row. Measured: a hold or a settle changes three to ten pages. */
+/** Half of the bytes that a probe writes: ten pages and its row. Measured: a hold or a settle changes three to ten pages. */
 const PROBE_BYTES = 20 * 1024
 
 /** @param name of the row in `meta` */

@@ -1,15 +1,15 @@
 /**
- * One operation among those that share its transaction: one that is refused is undone alone. Without that, one client
- * whose operations are refused would make each of their neighbours wait for a commit of its own.
+ * Undoes a refused operation alone, within the transaction that it shares. Otherwise one client with refused operations would make each
+ * of its neighbours wait for a commit of its own.
  */
 
 import { Refused } from '../error.ts'
 import { type Database, isStorageFailure, type Statement } from './database.ts'
 
 /**
- * Wraps `perform`, so that it answers `Refused` after a mistake of its caller. What the storage fails to do is still thrown.
- * @param plain by name: those that leave nothing behind when they refuse
- * @param before writes what these have left in memory, so that every other one sees it, and undoes none of it
+ * Wraps `perform` so that it returns `Refused` after a mistake of its caller. Failures of the storage are still thrown.
+ * @param plain names of operations that leave nothing behind when they refuse
+ * @param before writes what these have left in memory, so that every other operation sees it and undoes none of it
  */
 export function createRefusing<Operation extends { readonly name: string }>(
   database: Database,
@@ -42,7 +42,7 @@ export function createRefusing<Operation extends { readonly name: string }>(
   return operation => (plain.has(operation.name) ? perform(operation) : performAlone(operation))
 }
 
-/** With the next statement, where a way to the server would cost time. */
+/** Deferred to the next statement if a round trip would cost time. */
 function soon(statement: Statement): void {
   if (statement.later) statement.later()
   else statement.run()

@@ -1,9 +1,9 @@
 /**
- * Keeps this process's lease in a store that several processes share, and settles what dead ones have left open. A lease lasts
- * a minute by the database's clock (postgres/replica-writes.ts).
+ * Keeps this process's lease in a store that several processes share, and settles what dead ones left open. A lease lasts a minute by
+ * the database's clock (postgres/replica-writes.ts).
  *
- * After the database was away, or the machine of all was suspended, all leases may have ended at once. So a process takes others
- * over only when it has renewed its own twice in a row, each time within its time: until then each that is alive has done so too.
+ * After an outage of the database, or a suspended machine, all leases may have ended at once. So a process takes others over only after
+ * it has renewed its own twice in a row in time. By then every living process has renewed its lease too.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -18,12 +18,12 @@ import type { ReplicaRow } from './postgres/replica-writes.ts'
 export interface KeeperParts {
   /** The number of this replica. */
   readonly id: number
-  /** The number of the process that used this folder before; null: none is known. */
+  /** The number of the process that used this folder before; null: unknown. */
   readonly former: number | null
   readonly writer: Writer
   readonly reads: RecoveryReads | Promised<RecoveryReads>
   settle(request: SettleRequest): Promise<SettleResult>
-  /** Says until when the lease certainly holds. */
+  /** Until when the lease certainly holds. */
   readonly lease: LeaseWord
   readonly clock: Clock
   readonly log: Log
@@ -36,15 +36,15 @@ export interface Settled {
   charged: bigint
 }
 
-/** A sixth of a lease: some may fail. */
+/** A sixth of a lease, so that some renewals may fail. */
 const ROUND_MS = 10_000
-/** After a renewal that failed: a process that is alive must be seen before the others take it over. */
+/** After a failed renewal: a living process must renew before others take it over. */
 const RETRY_MS = 1000
 const ROUNDS_TO_TAKE_OVER = 2
 /** The server notices the end of a process's connection a moment later. */
 const FORMER_TRIES = 10
 const FORMER_PAUSE_MS = 100
-/** So long an end waits for what is being settled of others; another one goes on with it. */
+/** How long a shutdown waits for takeovers in progress; another replica continues them. */
 const STOP_MS = 2000
 
 export class ReplicaKeeper {
@@ -53,10 +53,10 @@ export class ReplicaKeeper {
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
   #settling: Promise<void> | undefined
-  /** Renewals in a row, each within its time. */
+  /** Consecutive renewals in time. */
   #rounds = 0
   #isEnded = false
-  // Whoever opened the store has just made the lease.
+  // The opening of the store has just made the lease.
   #renewedAtMs: number
   #failures = 0
   #takeovers = 0
@@ -68,7 +68,7 @@ export class ReplicaKeeper {
     this.#roundMs = parts.roundMs ?? ROUND_MS
   }
 
-  /** Settles what this process's former life, and others that have ended by themselves, have left open; keeps the lease. */
+  /** Settles what the previous process of this folder, and replicas that have shut down, left open. Then keeps the lease. */
   async start(): Promise<Settled> {
     const report = await this.#settleFormer()
     for (;;) {
@@ -111,7 +111,7 @@ export class ReplicaKeeper {
     this.#timer.unref()
   }
 
-  /** Answers with the pause until the next one. */
+  /** Returns the pause until the next one. */
   async #round(): Promise<number> {
     const { writer, clock, log } = this.#parts
     try {
@@ -125,7 +125,7 @@ export class ReplicaKeeper {
       return this.#roundMs
     } catch (error) {
       this.#failures++
-      // The writer's failures are told by readiness.
+      // The readiness check already reports failures of the writer.
       if (this.#rounds > 0)
         log.warn({ error: String(error) }, 'the lease of this replica was not renewed; trying again')
       this.#rounds = 0
@@ -133,7 +133,7 @@ export class ReplicaKeeper {
     }
   }
 
-  /** Beside the renewals: what it reads and settles may take longer than a lease lasts. Never rejects. */
+  /** Runs beside the renewals, because it may take longer than a lease lasts. Never rejects. */
   async #settleEnded(): Promise<void> {
     const { log } = this.#parts
     try {
@@ -144,13 +144,13 @@ export class ReplicaKeeper {
         log.warn({ ...settled }, 'settled what a dead replica left open')
       }
     } catch (error) {
-      if (!this.#isEnded) log.warn({ error: String(error) }, 'a dead replica is not settled yet; trying again')
+      if (!this.#isEnded) log.warn({ error: String(error) }, 'a dead replica could not be settled yet; trying again')
     } finally {
       this.#settling = undefined
     }
   }
 
-  /** Null when there is none to take over. */
+  /** Null without a replica to take over. */
   async #takeOver(which: 'ended' | 'left' | number): Promise<(Settled & { readonly replica: number }) | null> {
     const { id, writer, reads, settle } = this.#parts
     const replica = await writer.op('takeOver', which)
@@ -161,7 +161,7 @@ export class ReplicaKeeper {
   }
 }
 
-/** The replica that used a folder last; null when nobody knows. */
+/** The replica that used a folder last; null if unknown. */
 export function readFormer(file: string): ReplicaRow | null {
   try {
     const [, id, startedAt] = /^(\d+) (\d+)\n$/.exec(readFileSync(file, 'utf8')) ?? []

@@ -1,4 +1,4 @@
-/** Replicas, put together: what they tell each other goes through the writer, and is read like everything else. */
+/** Assembles the service for replicas: published views go through the writer. */
 import type { KeyObject } from 'node:crypto'
 import { digest } from '../people/token.ts'
 import type { Promised } from '../promised.ts'
@@ -8,7 +8,7 @@ import { HEARD_OF } from './postgres/replica-writes.ts'
 import type { ReplicaReads, Replicas, SharedTry, TryRow } from './replicas.ts'
 
 export function createReplicaReads(reader: Database): ReplicaReads {
-  // Once, for the server keeps each statement as long as its connection; and late, for SQLite has no such table.
+  // Prepared once, because the server keeps a statement as long as its connection. Prepared late, because SQLite has no such table.
   let found: Statement | null = null
   return {
     views(except) {
@@ -22,7 +22,7 @@ export function createReplicaReads(reader: Database): ReplicaReads {
   }
 }
 
-/** Several may run on one machine. */
+/** Several replicas may run on one machine. */
 const nameOf = (host: string, id: number): string => `${host} (${id})`
 
 export interface ReplicasParts {

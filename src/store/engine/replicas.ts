@@ -1,44 +1,44 @@
-/** What replicas of the gateway share besides money and keys: what each shows of itself, and how often somebody may try something. */
+/** State that replicas share besides money and keys: published views, and counts of tries to sign in or register. */
 import type { Counted, TryRule } from '../people/tries.ts'
 
-/** What another replica that is alive has published. */
+/** The view that another living replica has published. */
 export interface ReplicaView {
-  /** Of the replica, for people. */
+  /** The replica's name for people. */
   readonly name: string
   readonly view: string
 }
 
 export interface ReplicaReads {
-  /** Of all but one that have published and were heard of lately. */
+  /** The views of all replicas but one that renewed their lease lately. */
   views(except: number): readonly ReplicaView[]
 }
 
-/** A try that counts at all replicas together. */
+/** A try that counts for all replicas together. */
 export interface SharedTry {
-  /** Of the limit. */
+  /** The limit's name. */
   readonly name: string
   readonly rule: TryRule
   readonly subject: string
 }
 
-/** For how long to wait, and which of the tries was refused, by its index; or how the tries were counted. */
+/** The wait, with the index of the refused try; or the counted tries. */
 export type SharedResult =
   | { readonly waitMs: number; readonly refusedBy: number }
   | { readonly counted: readonly Counted[] }
 
 export interface Replicas {
-  /** This one's, for people. */
+  /** This replica's name for people. */
   readonly name: string
-  /** Tells the others something of this one, in place of what it has told before. */
+  /** Replaces what this replica shows to the others. */
   publish(view: string): Promise<void>
-  /** What the others have told. */
+  /** The views of the other replicas. */
   others(): Promise<readonly ReplicaView[]>
-  /** Counts all of the tries, or none of them where one limit refuses. */
+  /** Counts all tries, or none if a limit refuses one. */
   countTries(tries: readonly SharedTry[]): Promise<SharedResult>
   takeTriesBack(tries: readonly SharedTry[], counted: readonly Counted[]): Promise<void>
 }
 
-/** A `SharedTry` in the thread that writes. */
+/** A `SharedTry` for the writer. */
 export interface TryRow {
   readonly name: string
   readonly rule: TryRule

@@ -1,19 +1,19 @@
-/** Where SQLite and PostgreSQL need other words for the same: all statements of the store are written once, with these. */
+/** SQL that differs between SQLite and PostgreSQL. All statements of the store are written once, with these words. */
 export interface Dialect {
   readonly engine: 'sqlite' | 'postgres'
-  /** Begins a transaction that writes. */
+  /** Begins a write transaction. */
   readonly begin: string
-  /** Begins one that reads one state of the database. */
+  /** Begins a transaction that reads one state of the database. */
   readonly snapshot: string
-  /** LIKE for which `a` is `A`; of other letters it knows nothing. */
+  /** LIKE that ignores the case of a to z. */
   readonly like: string
-  /** A table without its children. */
+  /** A table without its child tables. */
   only(table: string): string
-  /** A sum that is never too large. */
+  /** A sum that cannot overflow. */
   readonly total: string
-  /** A text as it is ordered where `a` is `A`; the index on it says the same. */
+  /** Orders a text without the case of a to z. The index on it has the same words. */
   folded(text: string): string
-  /** Whether a text is one of a JSON array. */
+  /** Whether a text is in a JSON array. */
   isListed(text: string, json: string): string
   /** Whether a text is JSON or null. */
   isJson(text: string): string

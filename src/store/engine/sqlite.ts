@@ -1,10 +1,11 @@
 /**
  * Opens the store: one SQLite file with its write-ahead log, the same in memory, or a database in PostgreSQL.
  *
- * Writes go through one connection in groups (writer.ts), which lives in a thread of its own (link/writer-client.ts), so that no stream
- * waits for the disk. Reads of a file have their own connection here: they see what is committed, at once, and never wait for
- * a write. Reads of a server are done in other threads (remote-reads.ts). In memory there is only one connection; groups are
- * synchronous, so reads fall between them.
+ * Writes go through one connection in groups (writer.ts). It lives in a thread of its own (link/writer-client.ts), so that no stream
+ * waits
+ * for the disk. Reads of a file have their own connection in this thread: they see committed data at once and never wait for a write.
+ * Reads of a server run in other threads (remote-reads.ts). A store in memory has one connection; groups are synchronous, so reads run
+ * between them.
  */
 import { hostname } from 'node:os'
 import { isAbsolute, join } from 'node:path'
@@ -44,46 +45,39 @@ import { readFormer, writeFormer } from './replica-keeper.ts'
 export interface StoreOptions {
   /** `memory`, `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`. */
   readonly url: string
-  /** Under which the digests of keys are made; `loadSecret` finds it. */
+  /** Keys the digests of keys; see `loadSecret`. */
   readonly secret: string
-  /** Where that was found, for the error that says it is another one: `secretPlace`. */
+  /** The place of the secret, for an error about a wrong one; see `secretPlace`. */
   readonly secretPlace?: string
   readonly clock: Clock
-  /**
-   * What a process that serves from a store in PostgreSQL has of its own: its spool, and its number among the replicas. Left out:
-   * it takes no holds.
-   */
+  /** Folder of a process that serves from PostgreSQL, with its spool and the number of its replica. Left out: it takes no holds. */
   readonly folder?: string
-  /** Of the gateway, as the list of replicas shows it. */
+  /** The gateway's version in the list of replicas. */
   readonly version?: string
   /** Milliseconds between two renewals of a replica's lease. */
   readonly roundMs?: number
-  /** When the next group is committed; `setImmediate` unless a test wants to say. */
+  /** Schedules the commit of a group; `setImmediate` except in tests. */
   readonly schedule?: (fn: () => void) => void
-  /**
-   * Where a store in a file writes: in a thread of its own unless `here` is said. A command of a second is sooner done
-   * without a second thread.
-   */
+  /** The thread that writes to a store in a file: one of its own, or `here`. A short command is faster without a second thread. */
   readonly writes?: 'thread' | 'here'
-  /** How many rate-limited names and how many keys are remembered at most; room for all is made at once. */
+  /** Maximum number of rate-limited names and of keys in memory; the space for all is allocated at once. */
   readonly mostRemembered?: number
-  /** Opens the connections; a test makes the disk fail or slow. */
+  /** Opens the connections. Tests use it for a failing or slow disk. */
   readonly connector?: Connector
-  /** Told of settles that have to wait, and of their end; left out: nobody is. */
+  /** Logs settles that have to wait, and when they are written. Left out: nothing is logged. */
   readonly log?: Log
-  /** Told who is waited for before a database in PostgreSQL can be brought up to date; left out: the log is. */
+  /** Reports which process delays the migration of a database in PostgreSQL. Left out: it is logged. */
   readonly onWait?: (sentence: string) => void
-  /** For how many settles space is reserved in the spool; asked again at each look. Left out: for none. */
+  /** The number of settles with space in the spool. Called at each check. Left out: none. */
   readonly reserve?: () => number
 }
 
-/** Of a store that is no file, in its folder. */
+/** The file in the folder of a store in PostgreSQL. */
 const REPLICA = 'tollgate.replica'
 
 /**
- * Opens a store, and creates or migrates it when needed. Throws a `StoreError` for an address it does not know, a
- * database that is not a store or of a newer version, and a secret that is not the store's.
- * It takes no lock: who writes calls `takeLock` first.
+ * Opens a store, and creates or migrates it if needed. Throws a `StoreError` for an unknown address, a database that is
+ * not a store or has a newer version, and a wrong secret. It takes no lock: a writer calls `takeLock` first.
  */
 export async function openStore(options: StoreOptions): Promise<LocalStore> {
   if (isPostgres(options.url)) {
@@ -109,7 +103,7 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
     }
     if (path === ':memory:') {
       const writer = createWriter(database, clock, schedule)
-      // There is one connection, and the writer closes it.
+      // The writer closes the only connection.
       const reading = readHere(options, database, null, () => {})
       return assembleLocal({ ...parts, writer, reading, spools: null, file: null })
     }
@@ -130,10 +124,7 @@ export async function openStore(options: StoreOptions): Promise<LocalStore> {
   }
 }
 
-/**
- * Opens a store for a gateway: like `openStore`, and nothing of a database on another machine is waited for in this thread
- * once it is open.
- */
+/** Opens a store for a gateway: like `openStore`, but once it is open, this thread never waits for a database on another machine. */
 export async function openServedStore(options: StoreOptions): Promise<ServedStore> {
   if (!isPostgres(options.url)) return openStore(options)
   const place = await preparePostgres(options)
@@ -147,8 +138,9 @@ export async function openServedStore(options: StoreOptions): Promise<ServedStor
 }
 
 /**
- * Opens the store in a serving thread: it reads by itself, and writes through the ledger's thread of the main thread. The
- * main thread recovers and migrates; it also closes the ledger's thread, after its clients have closed.
+ * Opens the store in a serving thread. It reads by itself, and writes through the ledger's thread. The main thread migrates, recovers,
+ * and
+ * closes the ledger's thread after its clients have closed.
  */
 export async function attachStore(
   { url, version, lease, spool, client }: StoreHandle,
@@ -183,14 +175,14 @@ function spoolsBeside(path: string, lane: number): Spools {
 
 const postgresConnector = async () => (await import('./postgres/connector.ts')).POSTGRES_CONNECTOR
 
-/** Where a store in PostgreSQL is opened, and by whom. */
+/** A prepared store in PostgreSQL: how to connect, and the replica that writes. */
 interface PostgresPlace {
   readonly connector: Connector
   readonly connect: typeof openDatabase
   readonly replica: (Replica & ReplicaParts) | null
 }
 
-/** Brings the database up to date; what is opened afterwards is opened by the connector. */
+/** Migrates the database. Later connections are opened by the connector. */
 async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   const { url, folder, version = '', roundMs, log = SILENT, connector = await postgresConnector() } = options
   const { onWait = (sentence: string) => log.warn({}, sentence) } = options
@@ -207,7 +199,7 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
     makePrivateFolder(folder)
     const file = join(folder, REPLICA)
     const known = readFormer(file)
-    // The folder may have been used with another database, in which the number is somebody else's.
+    // The folder may have been used with another database, where the number belongs to another replica.
     const former = known !== null && isReplica(first, known) ? known.id : null
     const name = { host: hostname(), version }
     const own = registerReplica(first, name)
@@ -218,7 +210,7 @@ async function preparePostgres(options: StoreOptions): Promise<PostgresPlace> {
   }
 }
 
-/** The parts of a store that writes to PostgreSQL. Closes what reads when it cannot. */
+/** The parts of a store that writes to PostgreSQL. Closes the readers if it fails. */
 async function writeToPostgres(
   options: StoreOptions,
   { connector, connect, replica }: PostgresPlace,
@@ -250,7 +242,6 @@ async function writeToPostgres(
   }
 }
 
-/** Reads in other threads. */
 async function readElsewhere(
   { secret, clock, url }: Pick<StoreOptions, 'secret' | 'clock' | 'url'>,
   connector: Connector,
@@ -264,8 +255,8 @@ function pathOf(url: string): string {
   if (url === 'memory') return ':memory:'
   const path = /^sqlite:(.*)$/s.exec(url)?.[1]
   if (path !== undefined && isAbsolute(path)) return realPath(path)
-  // Never the address itself: it may carry a password.
+  // The message does not contain the address, which may have a password.
   throw new StoreError(
-    'The store is not understood. Use sqlite:/absolute/path, postgres://USER@HOST/DATABASE or memory.',
+    'The address of the store is not valid. Use sqlite:/absolute/path, postgres://USER@HOST/DATABASE or memory.',
   )
 }

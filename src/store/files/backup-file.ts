@@ -1,6 +1,6 @@
 /**
- * The file of a backup: a SQLite database, and one line behind it with what was copied and a digest of all of it. SQLite reads as
- * many pages as the database says, so programs for SQLite open the file as it is.
+ * The file of a backup: a SQLite database, followed by one line with metadata and a digest of everything. SQLite reads only the pages of
+ * the database, so its programs can open the file directly.
  */
 import { createHash, type Hash } from 'node:crypto'
 import {
@@ -17,13 +17,13 @@ import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { StoreError } from '../error.ts'
 
-/** What the last line says. */
+/** The metadata in the last line. */
 export interface BackupSeal {
-  /** Of this line and of what is inside. */
+  /** The version of this line and of the content. */
   readonly format: number
   /** The version of the program that made it. */
   readonly tollgate: string
-  /** ISO 8601: no commit before it is missing. */
+  /** ISO 8601: it has all commits before this time. */
   readonly at: string
 }
 
@@ -32,14 +32,14 @@ const START = '\ntollgate-backup '
 const LONGEST = 1024
 const DIGEST = /^(\{"format":\d+,.*),"sha256":"([0-9a-f]{64})"\}\n$/
 
-/** Adds the last line to a database that nobody has open, and syncs the file. */
+/** Adds the last line to a closed database, and syncs the file. */
 export async function seal(path: string, { tollgate, at }: Omit<BackupSeal, 'format'>): Promise<void> {
   const hash = createHash('sha256')
   for await (const bytes of createReadStream(path)) hash.update(bytes)
-  const said = START + JSON.stringify({ format: FORMAT, tollgate, at }).slice(0, -1)
+  const metadata = START + JSON.stringify({ format: FORMAT, tollgate, at }).slice(0, -1)
   const file = openSync(path, 'a')
   try {
-    writeSync(file, `${said},"sha256":"${hash.update(said).digest('hex')}"}\n`)
+    writeSync(file, `${metadata},"sha256":"${hash.update(metadata).digest('hex')}"}\n`)
     fsyncSync(file)
   } finally {
     closeSync(file)
@@ -47,24 +47,25 @@ export async function seal(path: string, { tollgate, at }: Omit<BackupSeal, 'for
 }
 
 /**
- * Copies the database out of a backup into a file that is empty, and syncs it. Throws a `StoreError` when the file is no backup,
- * is of a newer format, or is not as it was made.
+ * Copies the database of a backup into an empty file, and syncs it. Throws a `StoreError` if the file is not a backup, has a newer
+ * format,
+ * or was changed.
  *
  * @param to null: the file is only checked
  */
 export async function unseal(path: string, to: string | null): Promise<BackupSeal> {
-  const { said, digest, length } = readSeal(path)
-  const { format, tollgate, at } = parsed(said, path)
+  const { metadata, digest, length } = readSeal(path)
+  const { format, tollgate, at } = parsed(metadata, path)
   if (format > FORMAT) {
     throw new StoreError(
-      `${path} was made by Tollgate ${tollgate} in format ${format}, and this version reads formats up to ${FORMAT}. Run that version or a newer one.`,
+      `${path} was made by Tollgate ${tollgate} in format ${format}; this version reads formats up to ${FORMAT}. Run that version or a newer one.`,
     )
   }
   const hash = createHash('sha256')
   const source = length === 0 ? [] : createReadStream(path, { end: length - 1 })
   const target = to === null ? drained : createWriteStream(to, { flags: 'r+', flush: true })
   await pipeline(source, hashing(hash), target)
-  if (hash.update(said).digest('hex') !== digest) throw damaged(path, 'its digest is another one')
+  if (hash.update(metadata).digest('hex') !== digest) throw damaged(path, 'its digest does not match')
   return { format, tollgate, at }
 }
 
@@ -75,26 +76,26 @@ function readSeal(path: string) {
     const bytes = Buffer.alloc(Math.min(size, LONGEST))
     readSync(file, bytes, 0, bytes.length, size - bytes.length)
     const start = bytes.lastIndexOf(START)
-    if (start < 0) throw damaged(path, 'it was not written by `tollgate backup`, or is cut off')
-    const [, said, digest] = DIGEST.exec(bytes.toString('utf8', start + START.length)) ?? []
-    if (said === undefined || digest === undefined) throw damaged(path, 'its last line is not whole')
-    return { said: START + said, digest, length: size - bytes.length + start }
+    if (start < 0) throw damaged(path, 'it was not written by `tollgate backup`, or it is truncated')
+    const [, metadata, digest] = DIGEST.exec(bytes.toString('utf8', start + START.length)) ?? []
+    if (metadata === undefined || digest === undefined) throw damaged(path, 'its last line is incomplete')
+    return { metadata: START + metadata, digest, length: size - bytes.length + start }
   } finally {
     closeSync(file)
   }
 }
 
-function parsed(said: string, path: string): BackupSeal {
+function parsed(metadata: string, path: string): BackupSeal {
   try {
-    return JSON.parse(`${said.slice(START.length)}}`)
+    return JSON.parse(`${metadata.slice(START.length)}}`)
   } catch {
-    throw damaged(path, 'its last line is not whole')
+    throw damaged(path, 'its last line is incomplete')
   }
 }
 
 function damaged(path: string, why: string): StoreError {
   return new StoreError(
-    `${basename(path)} is not a whole backup: ${why}. Take another one. (A copy that was not made by \`tollgate backup\` is put in place by hand.)`,
+    `${basename(path)} is not a complete backup: ${why}. Use another one. (Put a copy that was not made by \`tollgate backup\` in place by hand.)`,
   )
 }
 

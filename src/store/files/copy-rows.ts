@@ -1,15 +1,15 @@
-/** All rows of a store, from one engine to the other: copied, compared one by one, and audited in the transaction of the target. */
+/** Copies all rows of a store to the other engine, compares each, and audits the copy in the transaction of the target. */
 import { type Database, isStorageFailure, type Row, type Value } from '../engine/database.ts'
 import { StoreError } from '../error.ts'
 import { verify } from '../money/verify.ts'
 import type { VerifyReport } from '../store.ts'
 
-/** Told how many rows are done; each row is copied and then compared. */
+/** Reports the number of finished rows; each row is copied and then compared. */
 export type CopyProgress = (doing: 'Verifying' | 'Copying' | 'Comparing', done: number, total: number) => void
 
 /** One of the two stores. */
 export interface CopySide {
-  /** For people: without a password. */
+  /** For messages: without a password. */
   readonly place: string
   readonly database: Database
 }
@@ -25,12 +25,12 @@ interface Table {
   readonly key: readonly string[]
 }
 
-/** What belongs to the processes that use a store, and not to the store; and the budgets of an earlier version, which no command made. */
+/** Tables of the processes that use a store, and budgets of an earlier version, which no command created. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...['replica', 'replica_view', 'tollgate_schema', 'try_count'],
   ...['budget', 'budget_use'],
 ])
-/** A source of an older version has none of them. */
+/** Columns that a source of an older version lacks. */
 const ADDED: Readonly<Record<string, readonly string[]>> = {
   event: ['budgets', 'price', 'units', 'tags'],
   correction: ['budgets', 'price', 'units', 'tags'],
@@ -38,16 +38,16 @@ const ADDED: Readonly<Record<string, readonly string[]>> = {
   key: ['budgets'],
 }
 const OF_POSTGRES: Readonly<Record<string, readonly string[]>> = { event: ['replica'], correction: ['replica'] }
-/** The rest of it says how one database is used. */
+/** Only these rows: the others depend on the database. */
 const ONLY: Readonly<Record<string, string>> = { meta: "WHERE name = 'secret_check'" }
 const ROWS_AT_ONCE = 500
 const PROGRESS_EVERY = 1000
 
 /**
- * Copies all rows into an empty database, compares them, audits the copy, and commits. Both are in a transaction.
- * Throws a `StoreError` that names the table; then the caller gives up the target.
+ * Copies all rows into an empty database, compares them, audits the copy, and commits. Both databases are in a transaction. Throws a
+ * `StoreError` that names the table; then the caller drops the target.
  *
- * @param commit ends both transactions, when all of it is right
+ * @param commit ends both transactions when everything is right
  */
 export function copyRows(target: CopySide, source: CopySide, onProgress: CopyProgress, commit: () => void): CopiedRows {
   const tables = commonTables(source, target)
@@ -55,7 +55,7 @@ export function copyRows(target: CopySide, source: CopySide, onProgress: CopyPro
   const total = counted.reduce((sum, { rows }) => sum + rows, 0)
   let table = ''
   try {
-    // A database that was restored by pg_dump has its tables in the order of their names. SQLite checks what they point at in the end.
+    // A database that pg_dump restored has its tables ordered by name, so SQLite checks foreign keys at the end.
     if (target.database.dialect.engine === 'sqlite') target.database.exec('PRAGMA defer_foreign_keys = ON')
     let done = 0
     for (const each of counted) {
@@ -80,7 +80,7 @@ export function copyRows(target: CopySide, source: CopySide, onProgress: CopyPro
   } catch (error) {
     if (error instanceof StoreError) throw error
     const where = table === '' ? '' : ` at the table ${table}`
-    const doubt = table === '' && isStorageFailure(error) ? 'Look whether it is there' : 'Nothing was copied'
+    const doubt = table === '' && isStorageFailure(error) ? 'Check whether it is complete' : 'Nothing was copied'
     throw new StoreError(`Copying to ${target.place} failed${where}: ${(error as Error).message}. ${doubt}.`, {
       cause: error,
     })
@@ -94,7 +94,7 @@ function copyTable(source: Database, target: Database, { name, columns }: Table,
     target.prepare(`INSERT INTO ${quoted(name)} (${listed}) VALUES ${new Array(rows).fill(row).join(', ')}`)
   const most = target.dialect.engine === 'postgres' ? ROWS_AT_ONCE : 1
   const many = insert(most)
-  // What triggers have added by themselves is among the rows that come.
+  // Deletes rows that triggers added: the source has them too.
   target.exec(`DELETE FROM ${target.dialect.only(quoted(name))}`)
   let waiting: Value[] = []
   for (const found of source.prepareMoney(`SELECT ${listed} FROM ${rowsOf(source, name)}`).iterate()) {
@@ -107,7 +107,7 @@ function copyTable(source: Database, target: Database, { name, columns }: Table,
   if (waiting.length > 0) insert(waiting.length / columns.length).run(...waiting)
 }
 
-/** Both in the order of their key, which is that of bytes in both engines. */
+/** Reads both in the order of their key, which is byte order in both engines. */
 function compareTable(source: CopySide, target: CopySide, { name, columns, key }: Table, onRow: () => void): void {
   const rows = ({ database }: CopySide) =>
     database.prepareMoney(
@@ -119,7 +119,7 @@ function compareTable(source: CopySide, target: CopySide, { name, columns, key }
     const different = done ? key[0]! : columns.find(column => !isSame(row[column]!, (other as Row)[column]!))
     if (different !== undefined) {
       const which = key.map(column => String(row[column])).join(' ')
-      throw new StoreError(`The copy is not the same in the table ${name}, row ${which}, column ${different}.`)
+      throw new StoreError(`The copy differs in the table ${name}, row ${which}, column ${different}.`)
     }
     onRow()
   }
@@ -132,8 +132,9 @@ function isSame(one: Value, other: Value): boolean {
 }
 
 /**
- * The tables of both, in an order in which each comes behind those that it points at. A source of an older version may have fewer
- * tables than the target; the rest of the target stays empty.
+ * The tables of both stores, each after those that it refers to. A source of an older version may have fewer tables; the others of the
+ * target
+ * stay empty.
  */
 function commonTables(source: CopySide, target: CopySide): Table[] {
   const postgres = [source, target].find(({ database }) => database.dialect.engine === 'postgres')!
@@ -154,12 +155,12 @@ function commonTables(source: CopySide, target: CopySide): Table[] {
   return tables
 }
 
-interface FoundTable extends Table {
+interface MutableTable extends Table {
   columns: readonly string[]
 }
 
-/** In the order in which they were made. In SQLite without their keys, which are the same. */
-function columnsOf(database: Database): FoundTable[] {
+/** Tables in the order of their creation. SQLite's come without keys, which are the same. */
+function columnsOf(database: Database): MutableTable[] {
   const rows = database.prepare(database.dialect.engine === 'postgres' ? POSTGRES_COLUMNS : SQLITE_COLUMNS).all()
   return [...Map.groupBy(rows, row => String(row['owner']))].map(([name, found]) => ({
     name,
@@ -191,7 +192,7 @@ function countRows(database: Database, table: string): number {
   return Number(database.prepare(`SELECT count(*) AS count FROM ${rowsOf(database, table)}`).get()!['count'])
 }
 
-/** A table of a store that has rows already; null: it is empty. */
+/** A table with rows; null: the store is empty. */
 export function firstWithRows(database: Database): string | null {
   const found = columnsOf(database).find(
     ({ name }) => !LEFT_OUT.has(name) && name !== 'meta' && hasRows(database, name),
@@ -203,7 +204,7 @@ function hasRows(database: Database, table: string): boolean {
   return database.prepare(`SELECT 1 FROM ${quoted(table)} LIMIT 1`).get() !== undefined
 }
 
-/** The rows of a table that are copied, for FROM. */
+/** The rows to copy, for FROM. */
 const rowsOf = (database: Database, table: string): string =>
   `${database.dialect.only(quoted(table))} ${ONLY[table] ?? ''}`
 

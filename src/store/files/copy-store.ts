@@ -1,6 +1,6 @@
 /**
- * Copies a whole store from one engine to the other, SQLite to PostgreSQL or back. The source is only read. The target gets all
- * of it in one transaction, is compared with the source row by row, and is audited, before it commits.
+ * Copies a whole store between the engines, from SQLite to PostgreSQL or back. The source is only read. The target gets everything in one
+ * transaction; before the commit it is compared with the source row by row, and audited.
  */
 import { existsSync, renameSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
@@ -22,7 +22,7 @@ export interface CopyRequest {
   readonly to: string
   readonly clock: Clock
   readonly onProgress?: CopyProgress
-  /** Told who is waited for before a database in PostgreSQL can be brought up to date. */
+  /** Reports which process delays the migration of a database in PostgreSQL. */
   readonly onWait?: (sentence: string) => void
 }
 
@@ -33,16 +33,18 @@ export interface CopyReport {
 }
 
 interface Side extends CopySide {
-  /** Throws when a gateway uses the store now. */
+  /** Throws if a gateway uses the store now. */
   refuseUse(): void
-  /** @param isDone the copy is committed */
+  /** @param isDone whether the copy was committed */
   close(isDone: boolean): void
 }
 
 /**
- * Copies a store. Throws a `StoreError`, and adds nothing to the target, when the source is in use, has anything open or is not
- * sound; when the target is in use or has anything in it; and when either is of another version. An empty database of PostgreSQL
- * may have empty tables then.
+ * Copies a store. Throws a `StoreError`, and adds nothing to the target, in these cases:
+ * - The source is in use, has open holds or waiting charges, or is not sound.
+ * - The target is in use or not empty.
+ * - Either has another version.
+ * An empty database of PostgreSQL may have empty tables then.
  */
 export async function copyStore(request: CopyRequest): Promise<CopyReport> {
   const { from, to, onProgress = () => {} } = request
@@ -53,7 +55,7 @@ export async function copyStore(request: CopyRequest): Promise<CopyReport> {
   }
   const source = isPostgres(from) ? await openPostgresSource(from) : await openFileSource(from, request.clock)
   try {
-    // What is audited is what is copied.
+    // The snapshot makes sure that the audited state is the copied one.
     source.database.exec(source.database.dialect.snapshot)
     const audited = verify(source.database, (done, total) => onProgress('Verifying', done, total))
     const [first] = audited.violations
@@ -69,7 +71,7 @@ export async function copyStore(request: CopyRequest): Promise<CopyReport> {
     let isDone = false
     try {
       const { tables } = copyRows(target, source, onProgress, () => {
-        // A gateway may have started on the source since: outside the snapshot it is seen.
+        // A gateway may have started on the source since; it is visible outside the snapshot.
         source.database.exec('COMMIT')
         source.refuseUse()
         target.database.exec('COMMIT')
@@ -89,7 +91,7 @@ const openHolds = (place: string, count: number) =>
 
 async function openFileSource(url: string, clock: Clock): Promise<Side> {
   const path = fileOf(url)
-  if (!existsSync(path)) throw new StoreError(`There is no store at ${path}.`)
+  if (!existsSync(path)) throw new StoreError(`The store ${path} does not exist.`)
   const lock = await takeLock(path, clock)
   try {
     const database = openDatabase(path, { readOnly: true })
@@ -98,7 +100,7 @@ async function openFileSource(url: string, clock: Clock): Promise<Side> {
     const waiting = spoolsOf(real).filter(file => createSpool(file).read().length > 0)
     if (waiting.length > 0) {
       throw new StoreError(
-        `Charges wait in ${waiting[0]} that are not in the store yet. Start the gateway once, so that it writes them, and stop it.`,
+        `Charges in ${waiting[0]} are not in the store yet. Start the gateway once, so that it writes them, and stop it.`,
       )
     }
     return {
@@ -130,7 +132,7 @@ async function openPostgresSource(url: string): Promise<Side> {
   }
 }
 
-/** In its own transaction, in which no gateway can begin to use it. */
+/** Opened in a transaction whose locks prevent a gateway from starting to use it. */
 async function openPostgresTarget(url: string, onWait: CopyRequest['onWait'] = () => {}): Promise<Side> {
   const { isPostgresStore, migratePostgres, openPostgres, placeOf, refusePooler } = await import(
     '../engine/postgres/index.ts'
@@ -138,7 +140,7 @@ async function openPostgresTarget(url: string, onWait: CopyRequest['onWait'] = (
   const [database, place] = [openPostgres(url), placeOf(url)]
   try {
     refusePooler(database, url)
-    // A store that is refused keeps its schema: gateways of an older version may use it.
+    // A refused store keeps its schema, because gateways of an older version may use it.
     if (isPostgresStore(database, onWait)) refuseFull(database, place)
     migratePostgres(database, { onWait })
     database.exec('BEGIN')
@@ -151,7 +153,7 @@ async function openPostgresTarget(url: string, onWait: CopyRequest['onWait'] = (
   }
 }
 
-/** Made beside its place, and put there when it is whole. Meanwhile nobody else can make a store there. */
+/** The copy is made in another file and renamed when it is complete. The lock prevents another store at the path meanwhile. */
 async function openFileTarget(url: string, clock: Clock): Promise<Side> {
   const path = realPath(fileOf(url))
   const lock = await takeLock(path, clock)
@@ -164,14 +166,14 @@ async function openFileTarget(url: string, clock: Clock): Promise<Side> {
     lock.release()
   }
   try {
-    // A log or a spool of a former store would be applied to the copy when it is opened.
+    // The log or the spool of a former store would be applied to the copy.
     const [there] = findOld(path).files
     if (there !== undefined) {
       throw new StoreError(
         `There is a file at ${there} already. Name another path, or move away every file whose name begins with ${basename(path)}.`,
       )
     }
-    // Of a copy that was killed.
+    // Left over from a copy that was killed.
     removeDatabase(aside)
     const opened = openDatabase(aside)
     database = opened

@@ -1,4 +1,4 @@
-/** What the store asks of the file system beside SQLite, without ever opening a file that SQLite may have open. */
+/** File-system helpers of the store. They never open a file that SQLite may have open. */
 import {
   closeSync,
   constants,
@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 
-/** Makes a folder's entries durable: a file that was synced can still lose its name. */
+/** Makes a folder's entries durable: without this, a synced file can still lose its name. */
 export function syncFolder(path: string): void {
   const folder = openSync(path, 'r')
   try {
@@ -28,22 +28,19 @@ export function syncFolder(path: string): void {
   }
 }
 
-/**
- * Makes a folder, and those above it. Not by Node's `recursive`: that tries for ever where the system answers a name with ENOENT,
- * as below /proc.
- */
+/** Makes a folder and its parents. Node's `recursive` loops for ever if the system returns ENOENT for a name, as below /proc. */
 export function makeFolder(path: string, make: (path: string) => void = path => void mkdirSync(path)): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return
   if (dirname(path) !== path) makeFolder(dirname(path), make)
   try {
     make(path)
   } catch (error) {
-    // Somebody else has made it meanwhile, or it is a file, which whoever writes below it is told.
+    // Another process has made it meanwhile, or it is a file; then the write below it reports the error.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
 
-/** The same with mode 0700, and as root for the owner of the folder above. */
+/** The same with mode 0700. Root makes it for the owner of the parent folder. */
 export function makePrivateFolder(path: string): void {
   makeFolder(path, folder =>
     makeOwned(folder, at => {
@@ -54,8 +51,8 @@ export function makePrivateFolder(path: string): void {
 }
 
 /**
- * Creates an empty file (mode 0600) and its folder (0700), as root for the owner of the folder. A file that exists is not opened:
- * closing any descriptor of a file drops all locks that the process has on it (fcntl(2)), also those of SQLite.
+ * Creates an empty file (mode 0600) and its folder (0700). Root makes them for the owner of the folder. An existing file is not opened:
+ * closing any descriptor of a file drops all locks of the process on it (fcntl(2)), also those of SQLite.
  */
 export function createFile(path: string): void {
   try {
@@ -66,21 +63,21 @@ export function createFile(path: string): void {
   }
 }
 
-/** The same with content that `fill` writes. Throws when there is one. */
+/** The same with content that `fill` writes. Throws if the file exists. */
 export function createFilled(path: string, fill: (file: number) => void): void {
   makePrivateFolder(dirname(path))
   makeOwned(path, at => openSync(at, 'wx', 0o600), fill)
   syncFolder(dirname(path))
 }
 
-/** Names files in an open folder. Not every system has it. */
+/** Paths of open folders. Not every system has it. */
 const OPEN_FILES = '/proc/self/fd'
 
 /**
- * Makes something new. What root makes is for the owner of its folder: a command may run as root, and a gateway as another user, who
- * could not open it. The folder is held open, so that its owner cannot put another one in its place meanwhile.
+ * Makes a file or a folder. If root makes it, the owner of its folder gets it. A command may run as root, and a gateway as another
+ * user who could not open it. The folder is held open, so that its owner cannot replace it meanwhile.
  *
- * @param make makes it at a path, where nothing may be yet, and opens it
+ * @param make makes and opens it at a path that must not exist
  */
 function makeOwned(path: string, make: (path: string) => number, use: (file: number) => void = () => {}): void {
   if (process.getuid?.() !== 0 || !existsSync(OPEN_FILES)) {
@@ -105,20 +102,20 @@ function using(file: number, use: (file: number) => void): void {
 
 function give(file: number, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
   const made = fstatSync(file)
-  // A folder with anything in it was moved there by somebody.
+  // A folder that is not empty was moved there by another process.
   const isFilled = made.isDirectory() && readdirSync(join(OPEN_FILES, String(file))).length > 0
   if (uid === 0 || made.uid !== 0 || isFilled) return
   try {
     fchownSync(file, uid, gid)
   } catch (error) {
-    // In a container root may not: then it stays root's.
+    // In a container root may lack the right; then root keeps it.
     if (!['EPERM', 'EINVAL'].includes((error as NodeJS.ErrnoException).code!)) throw error
   }
 }
 
 /**
- * Creates an empty file (mode 0600) and its folder (0700), for what nobody else may read. Throws when there is one, and for a
- * symbolic link that leads nowhere: in a folder of others either may be theirs.
+ * Creates an empty file (mode 0600) and its folder (0700) for private content. Throws if it exists, and for a symbolic link that leads
+ * nowhere: in a shared folder another user may have made either.
  */
 export function createNewFile(path: string): void {
   makePrivateFolder(dirname(path))
@@ -126,23 +123,22 @@ export function createNewFile(path: string): void {
   syncFolder(dirname(path))
 }
 
-/** Root gives a file to somebody: a gateway is another user, who could not open it. @param owner as `statSync` says it */
+/** Gives a file of root to its owner: a gateway runs as another user, who could not open it. @param owner a result of `statSync` */
 export function giveTo(path: string, { uid, gid }: { readonly uid: number; readonly gid: number }): void {
   if (process.getuid?.() === 0) lchownSync(path, uid, gid)
 }
 
-/** Whether there is a file, and anything in it. */
+/** Whether the file exists and is not empty. */
 export const hasBytes = (file: string): boolean => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0
 
-/** Removes a database that nobody has open, with what SQLite may have left beside it. */
+/** Removes a closed database, with files that SQLite may have left beside it. */
 export function removeDatabase(path: string): void {
   for (const end of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${end}`, { force: true })
 }
 
 /**
- * The path without symbolic links, also of a file that does not exist yet. All files of a store are named after this
- * path, so that every name of a store has the same lock. A path that cannot be resolved (ENOTDIR, ELOOP) is returned as
- * it is: opening it throws the error.
+ * The path without symbolic links, also of a file that does not exist yet. All files of a store are named after this path, so that every
+ * name of a store has the same lock. A path that cannot be resolved (ENOTDIR, ELOOP) is returned unchanged: opening it throws the error.
  */
 export function realPath(path: string): string {
   try {
@@ -157,13 +153,13 @@ export function realPath(path: string): string {
   return folder === path ? path : join(realPath(folder), basename(path))
 }
 
-/** Tells whether the files of an open database are still the ones in its folder. */
+/** Watches that the files of an open database are still the ones in its folder. */
 export interface FileWatch {
-  /** Looks at all files. Returns what is wrong, without paths; null when nothing is. Once wrong, it stays so. Never throws. */
+  /** Checks all files. Returns the problem, without paths, or null. A problem is permanent. Never throws. */
   look(): string | null
-  /** Like `look`, but looks at one file only, for every commit. */
+  /** Like `look`, but checks one file only, for every commit. */
   glance(): string | null
-  /** What `look` or `glance` found last. */
+  /** The last result of `look` or `glance`. */
   readonly found: string | null
 }
 
@@ -173,10 +169,10 @@ interface Identity {
 }
 
 /**
- * Remembers device and inode of a database's files, for as long as its connection is open. SQLite itself keeps these
- * files in place until the last connection closes.
+ * Remembers device and inode of a database's files while its connection is open. SQLite itself keeps the files in place until the last
+ * connection closes.
  *
- * @param path of an open database in WAL mode that was read from at least once
+ * @param path of an open database in WAL mode from which at least one read was made
  */
 export function watchFiles(path: string): FileWatch {
   const files = [
@@ -192,9 +188,9 @@ export function watchFiles(path: string): FileWatch {
       if (now?.ino === known?.ino && now?.dev === known?.dev) return true
       found = `the store's ${name} was removed or replaced while the gateway ran; restart the gateway`
     } catch (error) {
-      // EIO, ESTALE, EACCES, ELOOP: whether the file is still the same is unknown.
+      // EIO, ESTALE, EACCES, ELOOP: it is unknown whether the file is the same.
       const { code } = error as NodeJS.ErrnoException
-      found = `the store's ${name} cannot be looked at: ${code}; restart the gateway`
+      found = `the store's ${name} cannot be checked: ${code}; restart the gateway`
     }
     return false
   }
@@ -203,8 +199,8 @@ export function watchFiles(path: string): FileWatch {
       if (found === null) files.every(check)
       return found
     },
-    // Not the log itself: asking for its times makes the next sync of it write its inode too (Linux 6.13: 40 us a
-    // commit). Whoever believes to be the last connection removes both.
+    // Checks the WAL index, because a `stat` of the log makes its next sync write the inode too (Linux 6.13: 40 us a commit). A
+    // process that believes to have the last connection removes both.
     glance() {
       if (found === null) check(files[2])
       return found

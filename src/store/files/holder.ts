@@ -1,9 +1,9 @@
-/** Finds the process that has a SQLite database open under any name: on Linux, where the kernel lists all locks. */
+/** Finds the process that has a SQLite database open under any name. Works on Linux, where the kernel lists all locks. */
 import { readFileSync } from 'node:fs'
 
 export interface Holder {
   readonly pid: number
-  /** Since the process was started. */
+  /** Since the process was started, in milliseconds. */
   readonly ageMs: number
 }
 
@@ -14,10 +14,10 @@ const TICK_MS = 10
 
 /**
  * @param file inode of the database
- * @param beside inode of a file on the same device that this process has locked. The kernel names the device of a lock
- *   otherwise than `stat` on file systems such as btrfs; this one shows its name.
+ * @param beside inode of a file on the same device that this process has locked. It shows the kernel's name of the device, which differs
+ * from that of `stat` on file systems such as btrfs.
  * @param proc where the kernel's lists are mounted
- * @returns null when nobody else has it open, or nobody can say
+ * @returns null if no other process has it open, or if that is unknown
  */
 export function holderOf(file: number, beside: number, proc = '/proc'): Holder | null {
   try {
@@ -36,12 +36,12 @@ export function holderOf(file: number, beside: number, proc = '/proc'): Holder |
       return { pid, ageMs: ageOf(pid, proc) }
     }
   } catch {
-    // No such file system, or a process that has ended meanwhile.
+    // The file system is missing, or the process has ended meanwhile.
   }
   return null
 }
 
-/** How long ago a process was started, in milliseconds; throws when nobody can say. */
+/** How long ago a process was started, in milliseconds; throws if that is unknown. */
 export function ageOf(pid: number, proc = '/proc'): number {
   const upMs = Number(readFileSync(`${proc}/uptime`, 'utf8').split(' ')[0]) * 1000
   // The name in parentheses may contain anything, also spaces and parentheses.

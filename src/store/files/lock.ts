@@ -1,6 +1,7 @@
 /**
- * One owner of a store, for life. The lock is the operating system's, held on a second SQLite file by a transaction
- * that never ends: it is gone with the process, also after kill -9, so nobody ever has to delete a stale one.
+ * The lock of a store: one owner at a time. It is a lock of the operating system on a second SQLite file, held by a transaction that
+ * never
+ * ends. It ends with the process, also after kill -9, so stale locks need no cleanup.
  */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -12,34 +13,34 @@ import { createFile, realPath } from './files.ts'
 import { ageOf, holderOf } from './holder.ts'
 
 export interface Lock {
-  /** Lets the next owner in. Twice is harmless. */
+  /** Lets the next owner in. A second call does nothing. */
   release(): void
 }
 
-/** What an owner does with the store: serves, for long, or runs one command. */
+/** The use of a store by its owner: a gateway that serves, or one command. */
 export type Purpose = 'serve' | 'command'
 
-/** Who holds a lock, for the sentence that the next one gets. */
+/** The owner of a lock, for the message to the next process. */
 interface Owner {
   readonly pid: number
   readonly startedAt: number
   readonly purpose: Purpose
 }
 
-/** A gateway waits for a command to finish: so often, so many milliseconds. */
+/** How often and how long a gateway waits for a command to end. */
 const ROUNDS = 200
 const ROUND_MS = 50
 
-/** A pid that was given to another process is recognized when that one is younger than the lock by more than this. */
+/** A pid was reused if its process is younger than the lock by more than this. */
 const CLOCKS_DIFFER_MS = 1000
 
-// A collected connection would be closed, and its lock with it: so a lock lives here, whoever forgets it. By its path.
+// By connection, with the path. A connection that is garbage-collected would be closed and lose its lock, so it is kept here.
 const held = new Map<Database, string>()
 
 /**
- * Takes the lock of the store at `path`, or throws a `StoreError` that names the owner's pid and age. A gateway waits up
- * to 10 s for a command that has it. Symbolic links lead to the same lock; a file with hard links is refused.
- * Beside the store there are then `<path>.lock` (stays, empty) and `<path>.owner` (who it is).
+ * Takes the lock of the store at `path`, or throws a `StoreError` with the owner's pid and age. A gateway waits up to 10 s for a command.
+ * Symbolic links lead to the same lock; a file with hard links is refused. Makes `<path>.lock` (which stays, empty) and `<path>.owner`
+ * (the owner's pid) beside the store.
  */
 export async function takeLock(path: string, clock: Clock, purpose: Purpose = 'command'): Promise<Lock> {
   for (let round = purpose === 'serve' ? ROUNDS : 0; ; round--) {
@@ -50,7 +51,7 @@ export async function takeLock(path: string, clock: Clock, purpose: Purpose = 'c
   }
 }
 
-/** Null when somebody else has it. */
+/** Null if another process has it. */
 function tryLock(path: string, clock: Clock, purpose: Purpose): Lock | null {
   const real = realPath(path)
   createFile(`${real}.lock`)
@@ -80,8 +81,9 @@ function heldLock(real: string, database: Database): Lock {
 }
 
 /**
- * SQLite names the write-ahead log after the name by which it opened the file. By another name it does not find the last
- * commits, and two processes with two names write into the file without seeing each other.
+ * SQLite names the write-ahead log after the name by which it opened the file. Under another name it does not find the last commits, and
+ * two
+ * processes with two names overwrite each other.
  */
 function refuseHardLinks(path: string, real: string): void {
   const file = statSync(real, { throwIfNoEntry: false })
@@ -92,7 +94,7 @@ function refuseHardLinks(path: string, real: string): void {
     holder === null
       ? `The store ${resolve(path)} cannot be opened. ${rule}.`
       : `The store ${resolve(path)} is in use by process ${holder.pid}, for ${formatAge(holder.ageMs)}, under another name. ${rule}.`
-  // With a cause: to try again later would not help.
+  // The cause marks it as permanent: a retry would not help.
   throw new StoreError(message, { cause: new Error(`${file.nlink} hard links`) })
 }
 
@@ -103,8 +105,8 @@ function inUse(path: string, now: number): string {
 }
 
 /**
- * Whether a gateway has it that is alive: to wait for its end would be in vain. A dead one's name may be left over, and its
- * pid may belong to another process: in a container often to this one.
+ * Whether a living gateway has the lock, so that waiting is useless. The file may be left over from a dead owner whose pid was reused, in
+ * a container often by this process.
  */
 function isServed(path: string, now: number): boolean {
   const owner = readOwner(path)
@@ -118,12 +120,12 @@ function isServed(path: string, now: number): boolean {
   try {
     return ageOf(owner.pid) >= now - owner.startedAt - CLOCKS_DIFFER_MS
   } catch {
-    // No such file system. A process that has ended meanwhile is found at the next round.
+    // The file system is missing. A process that has ended meanwhile is noticed in the next round.
     return true
   }
 }
 
-// Its own file: opening and closing the locked one a second time in a process would drop the lock (fcntl(2)).
+// A separate file: closing a second descriptor of the locked one would drop the lock (fcntl(2)).
 function ownerFile(real: string): string {
   return `${real}.owner`
 }
@@ -134,7 +136,7 @@ function writeOwner(real: string, owner: Owner): void {
   renameSync(aside, ownerFile(real))
 }
 
-/** Undefined in the moment between taking the lock and writing the name. */
+/** Undefined between taking the lock and writing the owner. */
 function readOwner(path: string): Owner | undefined {
   try {
     return JSON.parse(readFileSync(ownerFile(realPath(path)), 'utf8')) as Owner

@@ -1,6 +1,6 @@
 /**
- * A backup of a store, made while gateways use it: one state of the database, with the charges that waited beside it, audited.
- * It never has the secret, only the digest by which a restore compares it (secret.ts).
+ * Makes a backup of a store while gateways use it: one state of the database, audited, with its waiting charges. It never has the secret,
+ * only the digest by which a restore compares it (secret.ts).
  */
 import { constants, copyFileSync, existsSync, renameSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -20,9 +20,9 @@ import { createNewFile, realPath, removeDatabase, syncFolder } from './files.ts'
 export interface BackupRequest {
   /** `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`. */
   readonly store: string
-  /** Of the gateway's own files, where the store is no file. */
+  /** The gateway's folder, for a store in PostgreSQL. */
   readonly folder: string
-  /** Where to write it; nothing may be there. */
+  /** The path of the backup, which must not exist. */
   readonly file: string
   /** The version of this program. */
   readonly tollgate: string
@@ -36,36 +36,33 @@ export interface BackupReport {
   readonly accounts: number
   readonly events: number
   readonly openHolds: number
-  /** Charges that the database had not taken yet. */
+  /** Charges that the database had not accepted yet. */
   readonly waiting: number
-  /** Of all accounts together. */
+  /** The sum over all accounts. */
   readonly posted: NanoUsd
 }
 
-/** The row of `meta` with the charges that waited: lines of a spool. */
+/** The row of `meta` with the waiting charges, as lines of a spool. */
 export const WAITING = 'backup_spool'
 
-/**
- * Makes a backup. Throws a `StoreError`, and leaves no file, when there is no store, when it is of a newer version, or when an
- * invariant is broken in it.
- */
+/** Makes a backup. Throws a `StoreError`, and leaves no file, if the store does not exist, has a newer version, or breaks an invariant. */
 export async function makeBackup(request: BackupRequest): Promise<BackupReport> {
   const { store, folder, file, tollgate, clock, onProgress = () => {} } = request
-  if (existsSync(file)) throw new StoreError(`There is something at ${file} already. Name another file.`)
+  if (existsSync(file)) throw new StoreError(`${file} exists already. Name another file.`)
   const target = dirname(file)
-  // Not made here: it may be a disk that is not mounted.
+  // The folder is not created: it may belong to a disk that is not mounted.
   if (!existsSync(target)) {
-    throw new StoreError(`There is no folder ${target} to write the backup to. Make it first: mkdir -p ${target}`)
+    throw new StoreError(`The folder ${target} of the backup does not exist. Make it first: mkdir -p ${target}`)
   }
   const source = isPostgres(store) ? null : realPath(store.slice('sqlite:'.length))
-  if (source !== null && !existsSync(source)) throw new StoreError(`There is no store at ${source} yet.`)
+  if (source !== null && !existsSync(source)) throw new StoreError(`The store ${source} does not exist yet.`)
   const aside = `${file}.${process.pid}.partial`
-  // Of a process that was killed, and had the same number.
+  // Left over from a killed process with the same number.
   removeDatabase(aside)
   createNewFile(aside)
   try {
     const at = new Date(clock.now()).toISOString()
-    // Before the database: a charge that it takes meanwhile is in both, and is charged once.
+    // The spool is read before the database. A charge that is written meanwhile is in both, and is charged once.
     const spooled = readSpooled(source ?? join(folder, SPOOL))
     let audited: VerifyReport | null = null
     if (source === null) audited = await copyPostgres(store, aside, onProgress)
@@ -83,13 +80,13 @@ export async function makeBackup(request: BackupRequest): Promise<BackupReport> 
   }
 }
 
-/** Row by row, from one state of the database, while replicas write. */
+/** Copies row by row from one state of the database, while replicas write. */
 async function copyPostgres(url: string, aside: string, onProgress: CopyProgress): Promise<VerifyReport> {
   const { findPostgresSchema, openPostgres, placeOf } = await import('../engine/postgres/index.ts')
   const database = openPostgres(url, { readOnly: true })
   const target = openDatabase(aside)
   try {
-    // One of an older version is copied as far as its rows are those of this one.
+    // The copy of an older version gets only the rows that this version knows.
     findPostgresSchema(database)
     migrate(target)
     database.exec(database.dialect.snapshot)
@@ -102,16 +99,16 @@ async function copyPostgres(url: string, aside: string, onProgress: CopyProgress
   }
 }
 
-interface Copied {
+interface CopyParts {
   readonly aside: string
   readonly spooled: readonly SpooledLine[]
-  /** Null: nobody has audited it yet. */
+  /** Null: it was not audited yet. */
   readonly audited: VerifyReport | null
   readonly onProgress: CopyProgress
 }
 
-/** What is left to do with a copy of the database. */
-function finish({ aside, spooled, audited, onProgress }: Copied): Omit<BackupReport, 'bytes'> {
+/** Audits a copy of the database and adds the waiting charges. */
+function finish({ aside, spooled, audited, onProgress }: CopyParts): Omit<BackupReport, 'bytes'> {
   const database = connect(aside)
   try {
     const { schema, isNewest } = findSchema(database)
@@ -120,7 +117,7 @@ function finish({ aside, spooled, audited, onProgress }: Copied): Omit<BackupRep
     const [first] = report.violations
     if (first !== undefined) {
       throw new StoreError(
-        `The store is not sound, and no backup was made: ${first.subject}: ${first.message} Run: tollgate ledger verify`,
+        `The store is not sound, so no backup was made: ${first.subject}: ${first.message} Run: tollgate ledger verify`,
       )
     }
     const waiting = spooled.filter(({ settle }) => settle !== undefined && isOpen(database, settle.exchange))
@@ -130,7 +127,7 @@ function finish({ aside, spooled, audited, onProgress }: Copied): Omit<BackupRep
     }
     const balances = database.prepareMoney('SELECT posted FROM balance').all()
     const posted = balances.reduce((sum, row) => sum + (row['posted'] as bigint), 0n)
-    // One file, also for whoever opens it by hand.
+    // Removes the WAL mode, so that the backup is one file even if it is opened by hand.
     database.exec('PRAGMA journal_mode = DELETE')
     const { accounts, events, openHolds } = report
     return { schema, accounts, events, openHolds, waiting: waiting.length, posted }
@@ -139,7 +136,10 @@ function finish({ aside, spooled, audited, onProgress }: Copied): Omit<BackupRep
   }
 }
 
-/** One of an older version is brought up to date as yet another copy: whoever restores it may have that version. */
+/**
+ * Audits an older version in another copy that is migrated. The backup keeps the old version, because the gateway of the restore may have
+ * it.
+ */
 function auditMigrated(aside: string, show: (done: number, total: number) => void): VerifyReport {
   const path = `${aside}.migrated`
   removeDatabase(path)

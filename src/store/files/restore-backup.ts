@@ -1,6 +1,6 @@
 /**
- * Puts a backup in the place of a store, while no gateway uses it. Everything is looked at before anything is changed: the file,
- * the secret, and the audit of what is in it. What was under way in the backup is settled as after a crash.
+ * Restores a backup in the place of a store that no gateway uses. The file, the secret and the audit of the content are checked before
+ * anything changes. Requests that were in progress in the backup are settled as after a crash.
  */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -25,37 +25,37 @@ export interface RestoreRequest {
   readonly file: string
   /** `sqlite:` and an absolute path, or `postgres://USER@HOST/DATABASE`: an empty database. */
   readonly store: string
-  /** Of the gateway's own files, where the store is no file. */
+  /** The gateway's folder, for a store in PostgreSQL. */
   readonly folder: string
   readonly secret: string
-  /** Where that was found: `secretPlace`. */
+  /** The place of the secret, as `secretPlace` returns it. */
   readonly secretPlace: string
-  /** Keeps the files of a store that is there under other names, instead of refusing. */
+  /** Keeps the files of an existing store under other names, instead of refusing. */
   readonly replace: boolean
   readonly clock: Clock
   readonly onProgress?: CopyProgress
-  /** As `copyStore` has it. */
+  /** See `copyStore`. */
   readonly onWait?: (sentence: string) => void
 }
 
 export interface RestoreReport extends Pick<BackupSeal, 'tollgate' | 'at'> {
   readonly accounts: number
   readonly events: number
-  /** Of all accounts together. */
+  /** The sum over all accounts. */
   readonly posted: NanoUsd
   /** Charges that waited beside the database. */
   readonly replayed: number
-  /** Exchanges that were under way, at their last checkpoint. */
+  /** Exchanges that were in progress, settled at their last checkpoint. */
   readonly settled: number
   readonly charged: NanoUsd
-  /** The database that was replaced; null: there was none. */
+  /** The path of the replaced database; null: none was replaced. */
   readonly kept: string | null
 }
 
-/** Restores a backup. Throws a `StoreError`, and changes nothing, for whatever is wrong with the file, the secret or the place. */
+/** Restores a backup. Throws a `StoreError`, and changes nothing, for a problem with the file, the secret or the place. */
 export async function restoreBackup(request: RestoreRequest): Promise<RestoreReport> {
   const { store, clock } = request
-  await lookAt(request)
+  await checkBackup(request)
   if (isPostgres(store)) return restoreToPostgres(request)
   const path = realPath(store.slice('sqlite:'.length))
   const lock = await takeLock(path, clock)
@@ -63,7 +63,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
     const old = findOld(path)
     if (old.isStore && !request.replace) {
       throw new StoreError(
-        `There is a store at ${path} already. With --replace the restored one takes its place, and it is kept beside it.`,
+        `There is a store at ${path} already. Use --replace to replace it; the old one is kept beside it.`,
       )
     }
     const aside = path + RESTORING
@@ -80,8 +80,8 @@ export async function restoreBackup(request: RestoreRequest): Promise<RestoreRep
   }
 }
 
-/** Before anything is locked or made: whoever has the wrong file need not stop a gateway to learn it. */
-async function lookAt({ file, secret, secretPlace }: RestoreRequest): Promise<void> {
+/** Checks the file before anything is locked or created, so that a wrong file is reported without stopping a gateway. */
+async function checkBackup({ file, secret, secretPlace }: RestoreRequest): Promise<void> {
   await unseal(file, null)
   const database = connect(file, { readOnly: true })
   try {
@@ -108,9 +108,9 @@ async function restoreToPostgres(request: RestoreRequest): Promise<RestoreReport
 }
 
 /**
- * Removes the copy of a store that a restore has left that was killed, unless a restore is at work.
+ * Removes the copy that a killed restore has left, unless a restore is running.
  *
- * @param place the store's path; of one in PostgreSQL, what its files in the folder are named after
+ * @param place the store's path; for PostgreSQL, the base name of its files in the folder
  * @param lock of the store; null: a restore may have it
  */
 export async function removeLeft(place: string, clock: Clock, lock: Lock | null): Promise<void> {
@@ -120,19 +120,19 @@ export async function removeLeft(place: string, clock: Clock, lock: Lock | null)
   if (own !== lock) giveBack(place, own)
 }
 
-/** Without the file of the lock: a store in PostgreSQL is locked for a restore only. */
+/** Also removes the file of the lock: a store in PostgreSQL is locked for a restore only. */
 function giveBack(place: string, lock: Lock): void {
   rmSync(`${place}.lock`, { force: true })
   lock.release()
 }
 
-/** Makes a sound store of a backup, in a file beside, and hands it on; afterwards nothing is left of it there. */
+/** Unpacks a backup into a sound store in a temporary file, and passes it on; the file is removed afterwards. */
 async function unpacked(
   aside: string,
   request: RestoreRequest,
   use: (report: Omit<RestoreReport, 'kept'>) => RestoreReport | Promise<RestoreReport>,
 ): Promise<RestoreReport> {
-  // Of a restore that was killed.
+  // Left over from a restore that was killed.
   removeStore(aside)
   createNewFile(aside)
   try {
@@ -150,7 +150,7 @@ async function unpacked(
       const posted = store.reads.listAccounts().reduce((sum, account) => sum + account.posted, 0n)
       const { accounts, events } = audited
       await store.close()
-      // Its last connection only read, and left the log.
+      // The last connection was read-only and left the log.
       emptyLog(aside)
       return await use({ tollgate, at, accounts, events, posted, replayed, settled, charged })
     } finally {
@@ -161,7 +161,7 @@ async function unpacked(
   }
 }
 
-/** As a gateway that was killed leaves it: the charges that waited are beside the database. */
+/** Writes the waiting charges to a spool, as a killed gateway leaves them. */
 function unpackSpool(aside: string): void {
   const database = connect(aside)
   try {
@@ -179,8 +179,9 @@ function removeStore(path: string): void {
 }
 
 /**
- * Gives the files of a store another name, under which SQLite and Tollgate find them together too. The log is copied: whoever
- * ends this process between two steps finds a whole store under one of the names.
+ * Renames the files of a store so that SQLite and Tollgate still find them together. The log is copied: a process that is killed between
+ * two
+ * steps leaves a complete store under one of the names.
  */
 function putAway(path: string, files: readonly string[], clock: Clock): string {
   const kept = `${path}.replaced-${new Date(clock.now()).toISOString().replaceAll(':', '-')}`

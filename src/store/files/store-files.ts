@@ -1,9 +1,9 @@
-/** The files of a store in SQLite, which are found together by the database's name. */
+/** The files of a store in SQLite, which all begin with the database's name. */
 import { existsSync } from 'node:fs'
 import { createSpool, spoolsOf } from '../money/spool.ts'
 import { hasBytes } from './files.ts'
 
-/** What belongs to the store at a path, the database first, and whether there is anything in it. */
+/** The existing files of the store at a path, the database first, and whether it has content. */
 export function findOld(path: string): { readonly files: readonly string[]; readonly isStore: boolean } {
   const spools = spoolsOf(path)
   const own = ['', '-wal', '-shm', '.commits'].map(end => `${path}${end}`)

@@ -1,8 +1,7 @@
 /**
- * Operations and their answers in a mailbox, for the way to the ledger's thread and back. What comes with every exchange
- * (a hold, a settle, and what they answer) is a record with its numbers at fixed places (records.ts). Everything else, and
- * what does not fit such a record, is a structured clone; one that is too large for the mailbox goes through a port and
- * leaves its mark.
+ * Encodes operations and their results for the mailboxes to and from the ledger's thread. Frequent ones (a hold, a settle, and their
+ * results) are records with numbers at fixed places (records.ts). Everything else, and what does not fit such a record, is a structured
+ * clone. A clone that is too large for the mailbox goes through a port, and leaves a mark.
  */
 import { deserialize, serialize } from 'node:v8'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
@@ -13,7 +12,7 @@ import type { Operation } from '../writer.ts'
 import { type Mailbox, type MailboxMemory, NONE } from './mailbox.ts'
 import { fits64, HOLDS, SETTLES } from './records.ts'
 
-/** An operation on its way; its answer has the same number. */
+/** An operation with a number, which its reply has too. */
 export interface Numbered extends Operation {
   readonly id: number
 }
@@ -24,26 +23,25 @@ export interface Reply {
   readonly error: Error | undefined
 }
 
-/** What two threads share: a mailbox for each direction, and a port for what is too large for them. */
+/** The memory that two threads share: a mailbox for each direction, and a port for values that are too large. */
 export interface Pair {
   readonly requests: MailboxMemory
   readonly replies: MailboxMemory
   readonly port: MessagePort
 }
 
-/** A client of the ledger's thread, which comes later than the thread's own. */
+/** A client that is attached to the running thread. */
 export interface Attachment {
   readonly client: number
   readonly pair: Pair
 }
 
-/** One direction: the mailbox, and the port for what is too large for it. */
+/** One direction: the mailbox, and the port for values that are too large for it. */
 export interface Way {
   readonly ring: Mailbox
   readonly port: MessagePort
 }
 
-/** Kinds of records. */
 const END = 0
 const CLONE = 1
 const ELSEWHERE = 2
@@ -54,18 +52,18 @@ const SHORT = 6
 const WORD = 7
 const ATTACH = 8
 
-// Places in a record, in bytes: its kind, a detail of the kind's own, the operation's id, the time it was sent.
+// Byte offsets in a record: its kind, a detail of that kind, the operation's id, the time it was sent.
 const DETAIL = 4
 const ID = 8
 const SENT_AT = 16
 const BODY = 24
 
-/** Results that are the same every time; `detail` of a `WORD`. */
+/** Frequent constant results; `detail` of a `WORD` is the index. */
 const WORDS: readonly unknown[] = ['settled', 'already_settled', 'no_hold', undefined, 'corrected']
-/** The limit that is short; `detail` of a `SHORT`. From 2 on: one of the hold's budgets. */
+/** The limit that is short; `detail` of a `SHORT`. From 2 on it is one of the hold's budgets. */
 const SHORT_OF = ['account', 'key'] as const
 
-/** Puts a request. False, and nothing is put, when there is no room now. Throws for what cannot be cloned. */
+/** Writes a request. Returns false, and writes nothing, if the mailbox is full. Throws for a value that cannot be cloned. */
 export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs: number): boolean {
   const { ring } = way
   const form = name === 'hold' ? HOLDS : name === 'settle' ? SETTLES : null
@@ -76,7 +74,7 @@ export function writeRequest(way: Way, { id, name, request }: Numbered, sentAtMs
   return at !== NONE && put(ring, BODY + form.write(ring, at + BODY, request as never))
 }
 
-/** The request at a place, or the client that is to be attached; undefined for the end. */
+/** Reads a request or the client to attach; undefined for the end. */
 export function readRequest(way: Way, at: number): Numbered | Attachment | undefined {
   const { ring } = way
   const kind = ring.view.getInt32(at, true)
@@ -94,8 +92,8 @@ export function readRequest(way: Way, at: number): Numbered | Attachment | undef
 export const sentAt = (ring: Mailbox, at: number): number => ring.view.getFloat64(at + SENT_AT, true)
 
 /**
- * Puts that another client is served from now on, under a number of its own. Its memory and its port come through the port.
- * False, and nothing is sent, when there is no room now.
+ * Attaches another client under its own number. Its memory and its port are sent through the port. Returns false, and sends nothing, if
+ * the mailbox is full.
  */
 export function writeAttach({ ring, port }: Way, client: number, pair: Pair): boolean {
   const at = begin(ring, BODY, ATTACH, 0, client, 0)
@@ -104,12 +102,12 @@ export function writeAttach({ ring, port }: Way, client: number, pair: Pair): bo
   return put(ring, BODY)
 }
 
-/** Puts what ends the thread. False when there is no room now. */
+/** Writes the record that ends the thread. False if the mailbox is full. */
 export function writeEnd(ring: Mailbox, sentAtMs: number): boolean {
   return begin(ring, BODY, END, 0, 0, sentAtMs) !== NONE && put(ring, BODY)
 }
 
-/** Puts what an operation answered. False, and nothing is put, when there is no room now. */
+/** Writes the result of an operation. Returns false, and writes nothing, if the mailbox is full. */
 export function writeResult(way: Way, { id, name }: Numbered, result: unknown): boolean {
   const { ring } = way
   const word = WORDS.indexOf(result)
@@ -131,7 +129,7 @@ export function writeResult(way: Way, { id, name }: Numbered, result: unknown): 
   return writeClone(way, id, 0, [result])
 }
 
-/** Puts why an operation has no result. False, and nothing is put, when there is no room now. */
+/** Writes the error of an operation. Returns false, and writes nothing, if the mailbox is full. */
 export function writeFailure(way: Way, { id }: Numbered, error: unknown): boolean {
   return writeClone(way, id, 0, [undefined, encodeError(error)])
 }
@@ -153,7 +151,7 @@ export function readReply(way: Way, at: number): Reply {
   return { id, result, error: error && decodeError(error) }
 }
 
-/** Where a record was begun; `NONE` when there is no room for it. */
+/** Begins a record and returns its place; `NONE` if the mailbox is full. */
 function begin(ring: Mailbox, most: number, kind: number, detail: number, id: number, sentAtMs: number): number {
   const at = ring.reserve(most)
   if (at === NONE) return NONE
@@ -177,7 +175,7 @@ function writeClone({ ring, port }: Way, id: number, sentAtMs: number, value: un
   const at = begin(ring, isHere ? length : BODY, isHere ? CLONE : ELSEWHERE, 0, id, sentAtMs)
   if (at === NONE) return false
   if (isHere) ring.bytes.set(clone, at + BODY)
-  // Sent before its mark is seen, so that it is there when somebody looks for it.
+  // Sent before its mark is visible, so that it has arrived when the reader looks for it.
   else port.postMessage(clone)
   return put(ring, isHere ? length : BODY)
 }
@@ -185,12 +183,12 @@ function writeClone({ ring, port }: Way, id: number, sentAtMs: number, value: un
 function readClone({ ring, port }: Way, at: number): unknown {
   const kind = ring.view.getInt32(at, true)
   if (kind === ELSEWHERE) return deserialize(receiveMessageOnPort(port)!.message as Uint8Array)
-  if (kind !== CLONE) throw new Error(`There is no kind ${kind} of records`)
-  // Of a copy: bytes in it stay where they are.
+  if (kind !== CLONE) throw new Error(`The kind ${kind} of a record is unknown`)
+  // Of a copy, because `deserialize` does not copy byte arrays.
   return deserialize(Buffer.from(ring.bytes.subarray(at + BODY, at + ring.lengthAt(at))))
 }
 
-/** An error as data: its class by name, and what SQLite says beside its message. */
+/** An error as data: the name of its class, and SQLite's codes. */
 interface EncodedError {
   readonly name: string
   readonly message: string

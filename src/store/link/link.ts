@@ -1,6 +1,6 @@
 /**
- * A client's end of its way to the ledger's thread: two mailboxes in shared memory, a port for what is too large for them,
- * and the thread's state. Nothing here waits: the thread is woken only when it sleeps, and its answers wake this side through
+ * A client's end of the connection to the ledger's thread: two mailboxes in shared memory, a port for large values, and the thread's
+ * state. Nothing here blocks. The thread is woken only when it sleeps, and its replies wake this side through
  * `Atomics.waitAsync`.
  */
 import { MessageChannel } from 'node:worker_threads'
@@ -16,60 +16,59 @@ import {
 } from './codec.ts'
 import { createMailbox, createMailboxMemory, fillOf, NONE, TAIL } from './mailbox.ts'
 
-/** The thread's state, in shared memory; one for all clients and all lives of the thread. Indexes below. */
+/** The thread's state in shared memory, one for all clients, kept when the thread restarts. Indexes below. */
 export type ThreadState = Int32Array<SharedArrayBuffer>
 
-/** Grows with each record that a client has published, and with each room that it has made. The thread sleeps on it. */
+/** Increases with each published record and with each release of space. The thread sleeps on it. */
 export const BELL = 0
-/** 1 while the thread sleeps, or is about to look once more and then sleep. */
+/** 1 while the thread sleeps, or is about to check once more and then sleep. */
 export const SLEEPING = 1
-/** 1 while the thread has answers for which a mailbox had no room. */
+/** 1 while the thread has replies for which a mailbox had no room. */
 export const FULL = 2
 /** 1 when the last commit succeeded. */
 export const HEALTHY = 3
-/** How many holds are open. */
+/** The number of open holds. */
 export const OPEN_HOLDS = 4
 
 export const createThreadState = (): ThreadState => new Int32Array(new SharedArrayBuffer(20))
 
 export interface LinkEvents {
   onReply(reply: Reply): void
-  /** All replies that were there have been told. */
+  /** Called after a group of replies. */
   onReplies(): void
-  /** The thread is gone, and every reply that it published was told. */
+  /** Called when the thread has ended, after all published replies. */
   onEnd(error: Error): void
 }
 
 export interface Link {
-  /** Puts an operation. False when there is no room until the thread has read. Throws for what cannot be cloned. */
+  /** Writes an operation. False if the mailbox is full until the thread has read. Throws for a value that cannot be cloned. */
   put(operation: Numbered, sentAtMs: number): boolean
-  /** Hands what was put over to the thread, and wakes it when it sleeps. */
+  /** Publishes written operations, and wakes the thread if it sleeps. */
   send(): void
   healthy(): boolean
   openHolds(): number
-  /** How full the fuller one of its mailboxes is, from 0 to 1. */
+  /** The fill of the fuller mailbox, from 0 to 1. */
   fill(): number
-  /** Whether the process has to live for the thread; at first it has. */
+  /** Whether the thread keeps the process alive; at first it does. */
   keepAlive(busy: boolean): void
 }
 
-/** Each way: some thousand exchanges at once. */
+/** Each direction: some thousand exchanges at once. */
 const MAILBOX_BYTES = 1 << 20
 
-/** The two ends of a new pair; they share its memory. */
+/** The two ends of a new pair, with the same memory. */
 export function createPair(): { readonly here: Pair; readonly there: Pair } {
   const { port1, port2 } = new MessageChannel()
   const memory = { requests: createMailboxMemory(MAILBOX_BYTES), replies: createMailboxMemory(MAILBOX_BYTES) }
   return { here: { ...memory, port: port1 }, there: { ...memory, port: port2 } }
 }
 
-/** What keeps the event loop going, or does not. */
+/** Keeps the event loop alive while it is referenced. */
 export interface Keeper {
   ref(): unknown
   unref(): unknown
 }
 
-/** The client's end of a pair. */
 export class LinkEnd implements Link {
   readonly #pair: Pair
   readonly #state: ThreadState
@@ -79,7 +78,7 @@ export class LinkEnd implements Link {
   readonly #replies: Way
   #isOver = false
 
-  /** @param keeper keeps the thread alive in which this is, until `keepAlive(false)` */
+  /** @param keeper keeps the event loop of this thread alive until `keepAlive(false)` */
   constructor(pair: Pair, state: ThreadState, keeper: Keeper, events: LinkEvents) {
     this.#pair = pair
     this.#state = state
@@ -88,7 +87,7 @@ export class LinkEnd implements Link {
     keeper.ref()
     this.#requests = { ring: createMailbox(pair.requests), port: pair.port }
     this.#replies = { ring: createMailbox(pair.replies), port: pair.port }
-    // Later than the constructor: what it hands over is for whoever made this, and has it by then.
+    // After the constructor, so that the caller has the instance before the first reply.
     queueMicrotask(() => this.#listen())
   }
 
@@ -96,7 +95,7 @@ export class LinkEnd implements Link {
     return writeRequest(this.#requests, operation, sentAtMs)
   }
 
-  /** Makes the thread serve another client. False when there is no room until the thread has read. */
+  /** Makes the thread serve another client. False if the mailbox is full until the thread has read. */
   attach(client: number, pair: Pair): boolean {
     return writeAttach(this.#requests, client, pair)
   }
@@ -106,17 +105,17 @@ export class LinkEnd implements Link {
     this.#ring()
   }
 
-  /** Ends the thread when it has done everything before. */
+  /** Ends the thread after everything before. */
   end(sentAtMs: number): void {
     writeEnd(this.#requests.ring, sentAtMs)
     this.send()
   }
 
-  /** To be called when the thread is gone. */
+  /** Must be called when the thread has ended. */
   over(error: Error): void {
     this.#isOver = true
-    this.#handOver()
-    // Whoever still waits for it, in vain.
+    this.#deliverReplies()
+    // Wakes waiters that would otherwise never be woken.
     Atomics.notify(this.#pair.replies.ends, TAIL)
     this.#pair.port.close()
     this.#events.onEnd(error)
@@ -144,7 +143,7 @@ export class LinkEnd implements Link {
     if (Atomics.load(this.#state, SLEEPING) === 1) Atomics.notify(this.#state, BELL)
   }
 
-  #handOver(): void {
+  #deliverReplies(): void {
     const { ring } = this.#replies
     let at = ring.next()
     if (at === NONE) return
@@ -156,9 +155,9 @@ export class LinkEnd implements Link {
 
   #listen(): void {
     while (!this.#isOver) {
-      const seen = Atomics.load(this.#pair.replies.ends, TAIL)
-      this.#handOver()
-      const change = Atomics.waitAsync(this.#pair.replies.ends, TAIL, seen)
+      const tail = Atomics.load(this.#pair.replies.ends, TAIL)
+      this.#deliverReplies()
+      const change = Atomics.waitAsync(this.#pair.replies.ends, TAIL, tail)
       if (change.async) return void change.value.then(() => this.#listen())
     }
   }

@@ -1,10 +1,9 @@
 /**
- * A mailbox between two threads: one writes records into shared memory, the other reads them in order. Neither needs a
- * message of the runtime for it, so that a busy reader is not woken for what it will find anyway; who sleeps is woken
- * through `tail`.
+ * A mailbox between two threads: one writes records into shared memory, the other reads them in order. It needs no messages of the
+ * runtime, so a busy reader is not woken for records that it will find anyway. A sleeping one is woken through `tail`.
  *
- * The memory is a ring of frames, each a length and as many bytes. Both ends only ever grow (modulo 2^32): `head` is the
- * reader's, `tail` the writer's, and what lies between is unread. Records are written and read in place.
+ * The memory is a ring of frames, each a length followed by that many bytes. Both ends only grow (modulo 2^32): the reader moves `head`,
+ * the writer `tail`, and the bytes in between are unread. Records are written and read in place.
  */
 
 /** Shared by both ends; structured clones of it are the same mailbox. */
@@ -15,64 +14,65 @@ export interface MailboxMemory {
 }
 
 export interface Mailbox {
-  /** The memory, in both of which a place is the same number. */
+  /** Two views of the memory; a place is the same offset in both. */
   readonly bytes: Buffer
   readonly view: DataView
-  /** Most bytes of one record. */
+  /** Maximum number of bytes of a record. */
   readonly largest: number
-  /** Where a record of at most so many bytes may be written; `NONE` when there is no room now. `largest` fit when all is read. */
+  /** The place for a record of at most `most` bytes; `NONE` if the mailbox is full. If everything is read, `largest` bytes fit. */
   reserve(most: number): number
-  /** What was written at the last reserved place is a record of so many bytes. */
+  /** Completes the record at the last reserved place, with its length in bytes. */
   put(length: number): void
   /** Shows the other end all records that were put. */
   publish(): void
-  /** Where the next record begins; `NONE` when there is none. It stays there until `release`. */
+  /** The place of the next record; `NONE` at the end. It stays valid until `release`. */
   next(): number
-  /** Of the record at a place, in bytes. */
+  /** The length in bytes of the record at a place. */
   lengthAt(place: number): number
-  /** Gives the room of all records that `next` has returned back to the writer. */
+  /** Returns the space of all records that `next` has returned to the writer. */
   release(): void
   /** Whether `next` has returned everything. */
   empty(): boolean
 }
 
-/** In the place of a place. */
+/** No place. */
 export const NONE = -1
 
 /** Indexes in `ends`. */
 export const HEAD = 0
 export const TAIL = 1
 
-/** In the place of a frame's length. */
+/** Marks the unused end of the ring, in place of a frame's length. */
 const SKIP = -1
 const LENGTH_BYTES = 4
 
-/** @param size Of the ring in bytes: a power of 2. */
+/** @param size of the ring in bytes: a power of 2 */
 export function createMailboxMemory(size: number): MailboxMemory {
-  if (size < 64 || !Number.isInteger(Math.log2(size))) throw new RangeError(`A ring of ${size} bytes is no power of 2`)
+  if (size < 64 || !Number.isInteger(Math.log2(size)))
+    throw new RangeError(`The size of the ring is ${size} bytes; expected a power of 2`)
   return {
     ends: new Int32Array(new SharedArrayBuffer(8)),
     bytes: new Uint8Array(new SharedArrayBuffer(size)),
   }
 }
 
-/** How much of it is unread, from 0 to 1. Neither end need be this thread's. */
+/** The unread fraction, from 0 to 1. Any thread may call it. */
 export function fillOf({ ends, bytes }: MailboxMemory): number {
   return ((Atomics.load(ends, TAIL) - Atomics.load(ends, HEAD)) >>> 0) / bytes.length
 }
 
-/** One end of it: a thread either writes (`reserve`, `put`, `publish`) or reads (`next`, `release`), never both. */
+/** One end of a mailbox. A thread either writes (`reserve`, `put`, `publish`) or reads (`next`, `release`), never both. */
 export function createMailbox({ ends, bytes }: MailboxMemory): Mailbox {
   const size = bytes.length
   const words = new Int32Array(bytes.buffer)
-  // A frame is never broken in two: what does not fit before the end begins at the start.
+  // A frame is never split: one that does not fit before the end of the ring begins at the start.
   const largest = size / 2 - LENGTH_BYTES
-  // The writer's: where the reserved frame begins, and where the one behind the last that was put will.
+  // Of the writer: the reserved frame, and the end of the last one that was put.
   let begin = Atomics.load(ends, TAIL)
   let end = begin
-  // The reader's: behind the last frame that `next` has returned, and how far it has seen the writer come.
+  // Of the reader: the end of the last frame that `next` has returned, and the last known end of the writer.
   let read = Atomics.load(ends, HEAD)
-  let seen = read
+  let written = read
 
   const placeOf = (at: number) => at & (size - 1)
 
@@ -81,7 +81,8 @@ export function createMailbox({ ends, bytes }: MailboxMemory): Mailbox {
     view: new DataView(bytes.buffer),
     largest,
     reserve(most) {
-      if (most > largest) throw new RangeError(`A record of ${most} bytes is beyond the mailbox's ${largest}`)
+      if (most > largest)
+        throw new RangeError(`A record of ${most} bytes does not fit the mailbox; at most ${largest} are possible`)
       const place = placeOf(end)
       const needed = frameBytes(most)
       const skipped = needed > size - place ? size - place : 0
@@ -98,9 +99,9 @@ export function createMailbox({ ends, bytes }: MailboxMemory): Mailbox {
     // Only now can the other end see them.
     publish: () => void Atomics.store(ends, TAIL, end),
     next() {
-      if (read === seen) seen = Atomics.load(ends, TAIL)
-      if (read === seen) return NONE
-      // Behind a gap at the end of the ring there is always a frame at its start.
+      if (read === written) written = Atomics.load(ends, TAIL)
+      if (read === written) return NONE
+      // A gap at the end of the ring is always followed by a frame at its start.
       if (words[placeOf(read) / LENGTH_BYTES] === SKIP) read = (read + size - placeOf(read)) | 0
       const place = placeOf(read)
       read = (read + frameBytes(words[place / LENGTH_BYTES]!)) | 0

@@ -1,8 +1,4 @@
-/**
- * Reads for the thread that serves, where a read blocks whoever asks: a connection that only reads, in a thread of its own.
- *
- * Started by remote-reads.ts.
- */
+/** A thread with a read-only connection. It serves threads that must not block on reads. Started by remote-reads.ts. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { loadConnector } from '../engine/database.ts'
 import { createReplicaReads } from '../engine/replicas-service.ts'
@@ -16,7 +12,7 @@ const { place, connector, hmacKey, isQuick } = workerData as ReadsParts
 const port = parentPort!
 const connect = await loadConnector(connector)
 const database = connect(place, { readOnly: true, isQuick })
-// Time comes with the requests: there is one clock, that of the thread that serves.
+// Time comes with the requests, so that there is only the clock of the serving thread.
 let nowMs = 0
 const reads: AllReads = {
   store: createReads({ database, hmacKey, clock: { now: () => nowMs }, path: null }),
@@ -29,9 +25,9 @@ const reads: AllReads = {
 port.on('message', ({ id, path, values, nowMs: at }: ReadRequest) => {
   nowMs = at
   const read = path.reduce<unknown>((part, name) => (part as Record<string, unknown>)[name], reads) as Read
-  const told = (...progress: unknown[]) => port.postMessage({ id, progress })
+  const onProgress = (...progress: unknown[]) => port.postMessage({ id, progress })
   try {
-    port.postMessage({ id, value: read(...values.map(value => (value === TOLD ? told : value))) })
+    port.postMessage({ id, value: read(...values.map(value => (value === CALLBACK_MARKER ? onProgress : value))) })
   } catch (error) {
     const { name, message, code } = error as Error & { code?: unknown }
     port.postMessage({ id, error: { name: (error as Error).constructor.name || name, message, code: code ?? null } })
@@ -45,5 +41,5 @@ function shapeOf(part: object): Shape {
 }
 
 type Read = (...values: unknown[]) => unknown
-/** In the place of a function, which cannot be sent. */
-const TOLD = '\0told'
+/** Replaces a function, which cannot be sent. As in remote-reads.ts. */
+const CALLBACK_MARKER = '\0told'

@@ -1,12 +1,12 @@
 /**
- * A hold and a settle as bytes in a mailbox: numbers of 8 bytes (money as 64-bit integers), then the lengths of the texts,
- * then all texts, so that they are read by one call of the runtime.
+ * Encodes a hold and a settle in a mailbox. Numbers of 8 bytes (money as 64-bit integers) come first, then the lengths of the texts,
+ * then all texts. Thus one call of the runtime decodes all texts.
  */
 import type { NanoUsd } from '#contract'
 import { type Field, HOLD_FIELDS, type HoldRecord, SETTLE_FIELDS, type SettleRecord } from '../money/ledger-fields.ts'
 import type { Mailbox } from './mailbox.ts'
 
-/** In the place of a text's length, and of an amount. A count that is null is NaN. */
+/** Null as a text's length and as an amount. A count that is null is NaN. */
 const NULL = -1
 const NULL_MONEY = -(2n ** 63n)
 
@@ -15,12 +15,12 @@ export const fits64 = (amount: NanoUsd): boolean => BigInt.asIntN(64, amount) ==
 
 type Values = readonly unknown[]
 
-/** How the records of one list of fields are written and read. */
+/** Writes and reads the records of one list of fields. */
 class RecordForm<Record extends Values> {
   readonly #money: readonly number[]
   readonly #counts: readonly number[]
   readonly #texts: readonly number[]
-  /** Of the numbers and the lengths. */
+  /** The size of the numbers and the lengths. */
   readonly #bytes: number
   readonly #isOptional: readonly boolean[]
   readonly #nothing: readonly null[]
@@ -37,8 +37,9 @@ class RecordForm<Record extends Values> {
   }
 
   /**
-   * Most bytes of a record: a character of a string takes at most three bytes of UTF-8. Null when its bytes cannot say it: an amount
-   * is too large, or a text is not a string.
+   * Maximum number of bytes of a record: a character of a string takes at most three bytes of UTF-8. Null if a record cannot be encoded:
+   * an
+   * amount is too large, or a text is not a string.
    */
   bytes(record: Record): number | null {
     for (const at of this.#money) {
@@ -54,7 +55,7 @@ class RecordForm<Record extends Values> {
     return bytes
   }
 
-  /** Returns the bytes that were written. */
+  /** Returns the number of written bytes. */
   write({ bytes, view }: Mailbox, begin: number, record: Record): number {
     let to = begin
     for (const at of this.#money) {
@@ -65,7 +66,7 @@ class RecordForm<Record extends Values> {
       view.setFloat64(to, (record[at] as number | null) ?? Number.NaN, true)
       to += 8
     }
-    // One by one: a string of all of them would be made for this alone.
+    // One by one: a joined string would be created only for this.
     let end = begin + this.#bytes
     for (const at of this.#texts) {
       const value = record[at] as string | null
@@ -76,7 +77,7 @@ class RecordForm<Record extends Values> {
     return end - begin
   }
 
-  /** Throws when the lengths of the texts are not that of all together. */
+  /** Throws if the lengths of the texts do not add up to the whole text. */
   read({ bytes, view }: Mailbox, begin: number, length: number): Record {
     const text = bytes.toString('utf8', begin + this.#bytes, begin + length)
     const values: unknown[] = this.#nothing.slice()

@@ -1,7 +1,7 @@
 /**
- * What is read of a store whose database is on another machine: each read is a message to a thread that waits for it
- * (reads-thread.ts). There are two of them, so that a report or an audit keeps no request waiting. One that has ended is
- * started again by the next read. If it ended before its database was open, reads fail for a pause, which grows with each such end.
+ * Reads of a store on another machine: each is a message to a thread that blocks (reads-thread.ts). There are two threads, so that a
+ * report or an audit does not delay requests. A thread that has ended is restarted by the next read. If it ended before its database was
+ * open, reads fail for a pause, which grows with each such failure.
  */
 import type { KeyObject } from 'node:crypto'
 import { getCompileCacheDir } from 'node:module'
@@ -18,7 +18,7 @@ import type { Promised } from '../promised.ts'
 import type { ResponseReads } from '../responses/responses-service.ts'
 import { type StoreReads, StoreUnavailable } from '../store.ts'
 
-/** Everything that the thread reads. */
+/** All reads of the thread. */
 export interface AllReads {
   readonly store: StoreReads
   readonly secrets: { find(token: string): KnownSecret | null }
@@ -27,19 +27,19 @@ export interface AllReads {
   readonly replicas: ReplicaReads
 }
 
-/** What the thread is given at its birth. */
+/** Arguments of a new thread. */
 export interface ReadsParts {
   /** The database's address. */
   readonly place: string
   readonly connector: Connector
   readonly hmacKey: KeyObject
-  /** Requests wait for it. */
+  /** Whether requests wait for its reads. */
   readonly isQuick: boolean
 }
 
 export interface ReadRequest {
   readonly id: number
-  /** Names of `AllReads`, from the outside to the inside. */
+  /** Names in `AllReads`, from the outside to the inside. */
   readonly path: readonly string[]
   readonly values: readonly unknown[]
   readonly nowMs: number
@@ -49,7 +49,7 @@ interface ReadReply {
   readonly id: number
   readonly value?: unknown
   readonly error?: { readonly name: string; readonly message: string; readonly code: string | null }
-  /** It goes on; so far it has come. */
+  /** Progress so far; another reply follows. */
   readonly progress?: readonly unknown[]
 }
 
@@ -57,8 +57,8 @@ export interface RemoteReads extends Promised<AllReads> {
   close(): Promise<void>
 }
 
-/** In the place of a function, which cannot be sent. */
-const TOLD = '\0told'
+/** Replaces a function, which cannot be sent. */
+const CALLBACK_MARKER = '\0told'
 /** Reads that may take long. */
 const SLOW = /^(?:store\.(?:reports|alerts|verify|list)|replicas)/
 
@@ -80,10 +80,10 @@ export async function createRemoteReads(parts: Omit<ReadsParts, 'isQuick'>, cloc
   return { ...reads, close: async () => void (await Promise.all([quick.close(), slow.close()])) }
 }
 
-/** The names of an object's functions, and of those inside it. */
+/** The names of an object's functions, at every depth. */
 export type Shape = { readonly [name: string]: Shape | null }
 
-interface Waiting {
+interface PendingRead {
   resolve(value: unknown): void
   reject(error: unknown): void
   readonly onProgress: ((...values: unknown[]) => void) | undefined
@@ -97,9 +97,9 @@ class ReadsThread {
   readonly #clock: Clock
   #worker: Worker | null = null
   #isClosed = false
-  #waiting = new Map<number, Waiting>()
-  #asked = 0
-  /** After a thread that did not start. */
+  #waiting = new Map<number, PendingRead>()
+  #lastId = 0
+  /** The pause after a thread that did not start. */
   #pauseMs = 0
   #endedAtMs = 0
   #failure: Error | null = null
@@ -109,7 +109,7 @@ class ReadsThread {
     this.#clock = clock
   }
 
-  /** What can be read. Rejects when the database cannot be opened. */
+  /** Resolves with the shape of the reads. Rejects if the database cannot be opened. */
   ready(): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#waiting.set(0, { resolve, reject, onProgress: undefined })
@@ -121,12 +121,12 @@ class ReadsThread {
     if (this.#isClosed) return Promise.reject(new StoreError('The store is closed.'))
     if (this.#worker === null && this.#isPausing()) return Promise.reject(this.#failure!)
     const worker = this.#worker ?? this.#start()
-    const id = ++this.#asked
+    const id = ++this.#lastId
     return new Promise((resolve, reject) => {
-      const onProgress = values.find(value => typeof value === 'function') as Waiting['onProgress']
+      const onProgress = values.find(value => typeof value === 'function') as PendingRead['onProgress']
       this.#waiting.set(id, { resolve, reject, onProgress })
       worker.ref()
-      const sent = values.map(value => (typeof value === 'function' ? TOLD : value))
+      const sent = values.map(value => (typeof value === 'function' ? CALLBACK_MARKER : value))
       worker.postMessage({ id, path, values: sent, nowMs: this.#clock.now() } satisfies ReadRequest)
     })
   }
@@ -154,7 +154,7 @@ class ReadsThread {
     let failure: Error | undefined
     let isOpen = false
     worker.on('message', (reply: ReadReply) => {
-      // Its first one says that its database is open.
+      // The first reply means that the database is open.
       if (!isOpen) this.#pauseMs = 0
       isOpen = true
       this.#take(worker, reply)
@@ -189,14 +189,14 @@ class ReadsThread {
       return
     }
     this.#waiting.delete(id)
-    // The process need not live for a thread that has nothing to do.
+    // An idle thread must not keep the process alive.
     if (this.#waiting.size === 0) worker.unref()
     if (error === undefined) waiting.resolve(value)
     else waiting.reject(revived(error))
   }
 }
 
-/** The caller's mistakes keep their class; everything else is the database's. */
+/** Keeps the class of the caller's mistakes. Everything else is a failure of the database. */
 function revived({ name, message, code }: NonNullable<ReadReply['error']>): Error {
   if (name === 'TooMuch') return new TooMuch(message)
   if (name !== 'StoreError') return unreadable(new Error(message))

@@ -1,4 +1,4 @@
-/** A serving thread's way to the ledger's thread, which the main thread owns. */
+/** A serving thread's connection to the ledger's thread, which the main thread owns. */
 import type { MessagePort } from 'node:worker_threads'
 import { createPair, type Link, LinkEnd, type LinkEvents, type ThreadState } from './link.ts'
 import type { ClientParts } from './thread-host.ts'

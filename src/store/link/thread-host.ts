@@ -1,7 +1,4 @@
-/**
- * The main thread's side of the ledger's thread: starts it, again where it has died, and attaches the clients that live in
- * other threads of the process.
- */
+/** The main thread's side of the ledger's thread: starts and restarts it, and attaches clients in other threads of the process. */
 import { extname } from 'node:path'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { Connector } from '../engine/database.ts'
@@ -12,7 +9,7 @@ import type { Pair } from './codec.ts'
 import { createPair, createThreadState, LinkEnd, type LinkEvents, type ThreadState } from './link.ts'
 import type { LinkSource, ThreadOwner } from './writer-client.ts'
 
-/** What the thread is given at its birth. */
+/** Arguments of a new thread. */
 export interface ThreadParts {
   readonly path: string
   readonly connector: Connector | null
@@ -20,18 +17,18 @@ export interface ThreadParts {
   readonly state: ThreadState
   /** Where it counts its commits. */
   readonly words: CommitWords
-  /** Of its first client, the main thread. */
+  /** The pair of its first client, the main thread. */
   readonly pair: Pair
 }
 
-/** What a client in another thread needs; it may be sent there once, with its port in the list of transfers. */
+/** Everything that a client in another thread needs. It may be sent once, with its port in the list of transfers. */
 export interface ClientParts {
   readonly state: ThreadState
-  /** Takes the client's new pairs, and says when the thread has ended. */
+  /** Receives the client's new pairs, and reports the end of the thread. */
   readonly port: MessagePort
 }
 
-/** What it needs is a few; beyond this the thread ends, and not the process. */
+/** It needs a few MB. Above this limit the thread ends instead of the process. */
 const MAX_MEMORY_MB = 512
 
 export class ThreadHost implements LinkSource, ThreadOwner {
@@ -41,20 +38,20 @@ export class ThreadHost implements LinkSource, ThreadOwner {
   readonly #replica: Replica | null
   readonly #state = createThreadState()
   readonly #words = createCommitWords()
-  /** By their numbers: the port of each client, and the pair that the thread has not been given yet. */
+  /** By their numbers: each client's port, and a pair that is not attached to the thread yet. */
   readonly #clients = new Map<number, { readonly port: MessagePort; waiting: Pair | null }>()
   #link: LinkEnd | null = null
   #isOpen = false
   #wanted: () => void = () => {}
 
-  /** @param replica as which one the thread writes, see writer.ts */
+  /** @param replica the replica as which the thread writes, see writer.ts */
   constructor(path: string, connector: Connector | null, replica: Replica | null) {
     this.#path = path
     this.#connector = connector
     this.#replica = replica
   }
 
-  /** Starts a life of the thread; its first reply, to the operation 0, is that the database is open, or why it is not. */
+  /** Starts the thread. Its first reply, to the operation 0, says whether the database is open. */
   start(events: LinkEvents): LinkEnd {
     const { here, there } = createPair()
     const parts: ThreadParts = {
@@ -65,7 +62,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
       words: this.#words,
       pair: there,
     }
-    // Where types are not stripped, both files are compiled ones.
+    // Without type stripping, both files are compiled ones.
     const worker = startWorker(new URL(`./writer-thread${extname(import.meta.url)}`, import.meta.url), {
       name: 'tollgate-ledger',
       workerData: parts,
@@ -111,7 +108,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
     return readCommits(this.#words)
   }
 
-  /** Prepares a client with a number that no other one has. */
+  /** Prepares a client. @param number of no other client */
   client(number: number): ClientParts {
     const { port1, port2 } = new MessageChannel()
     const client = { port: port1, waiting: null as Pair | null }
@@ -125,7 +122,7 @@ export class ThreadHost implements LinkSource, ThreadOwner {
     return { state: this.#state, port: port2 }
   }
 
-  /** Forgets a client. What it had published is taken by the operation `detach`. */
+  /** Removes a client. The operation `detach` takes what it had published. */
   forget(number: number): void {
     this.#clients.get(number)?.port.close()
     this.#clients.delete(number)

@@ -1,9 +1,9 @@
 /**
- * The writer for everybody outside the ledger's thread: what is asked in one turn of the event loop goes into the
- * thread's mailbox and wakes it once. A slow commit delays only those who wait for it.
+ * The writer for all threads but the ledger's own. Operations of one turn of the event loop go into the thread's mailbox together, and
+ * wake it once. A slow commit delays only its own callers.
  *
- * When the thread dies, what it had been given is in doubt and is told so (`unknown`: ask again with the same id), and
- * another thread is started, a few times. The process keeps the lock on the store all the while.
+ * When the thread dies, operations that it had received fail with `unknown`: send them again with the same id. The thread is restarted,
+ * a few times. Meanwhile the process keeps the lock on the store.
  */
 import type { Clock } from '#contract'
 import { StoreError } from '../error.ts'
@@ -13,25 +13,25 @@ import type { Name, Request, Result, Writer } from '../writer.ts'
 import type { Numbered, Reply } from './codec.ts'
 import type { Link, LinkEvents } from './link.ts'
 
-/** Where a writer gets its way to the thread. */
+/** Connects a writer to the thread. */
 export interface LinkSource {
-  /** A way to the thread's next life. The first reply, to the operation 0, says that it is open, or why it is not. */
+  /** A link to the next run of the thread. The first reply, to the operation 0, says whether the database is open. */
   start(events: LinkEvents): Link
-  /** For the thread's owner; null for its other clients. */
+  /** Of the thread's owner; null for its other clients. */
   readonly owner: ThreadOwner | null
 }
 
-/** What only the owner of the thread does. */
+/** Duties of the thread's owner. */
 export interface ThreadOwner {
-  /** The database is open. */
+  /** Called when the database is open. */
   opened(): void
-  /** It is not open, and no life is being started. */
+  /** Called when the thread has ended and is not being restarted. */
   closed(error: Error): void
-  /** Ends the thread when it has done everything before. */
+  /** Ends the thread after everything before. */
   end(nowMs: number): void
-  /** Calls back when another client needs the thread while there is none. */
+  /** Registers a callback for clients that need the thread while it is not running. */
   onWanted(start: () => void): void
-  /** How its commits did, over all its lives. */
+  /** Figures of its commits, over all restarts. */
   commits(): CommitFigures
 }
 
@@ -42,46 +42,46 @@ export interface ThreadWriterOptions {
   readonly schedule: (fn: () => void) => void
 }
 
-interface Waiting extends Numbered {
+interface PendingOperation extends Numbered {
   id: number
   resolve(result: unknown): void
   reject(error: unknown): void
 }
 
 /**
- * What the thread has been given, by numbers from 1 that are used again. Not a map: V8 gives one whose entries come and go a
- * new table again and again, and old tables keep what is over (see `Chain`).
+ * The operations that the thread has received, by reused numbers from 1. Not a Map: when
+ * entries come and go, V8 allocates new tables again and again. The old ones keep finished entries alive (see `Chain`).
  */
-class Sent {
-  readonly #places: (Waiting | null)[] = [null]
+class SentOperations {
+  readonly #places: (PendingOperation | null)[] = [null]
   readonly #free: number[] = []
 
   get size(): number {
     return this.#places.length - 1 - this.#free.length
   }
 
-  add(waiting: Waiting): void {
+  add(waiting: PendingOperation): void {
     waiting.id = this.#free.pop() ?? this.#places.length
     this.#places[waiting.id] = waiting
   }
 
-  take(id: number): Waiting {
+  take(id: number): PendingOperation {
     const waiting = this.#places[id]!
     this.#places[id] = null
     this.#free.push(id)
     return waiting
   }
 
-  takeAll(): Waiting[] {
+  takeAll(): PendingOperation[] {
     return this.#places.flatMap(waiting => (waiting === null ? [] : [this.take(waiting.id)]))
   }
 }
 
-/** Threads that are started anew within a minute: one that dies of what it finds would die for ever. */
+/** Maximum number of restarts within a minute: a thread that dies of its data would die for ever. */
 const MAX_STARTS = 5
 const MINUTE_MS = 60_000
 
-/** Starts the thread; rejects when it cannot open the database. */
+/** Starts the thread; rejects if it cannot open the database. */
 export async function createThreadWriter(options: ThreadWriterOptions): Promise<Writer> {
   const writer = new ThreadWriter(options)
   await writer.start()
@@ -93,15 +93,15 @@ class ThreadWriter implements Writer {
   readonly #clock: Clock
   readonly #schedule: (fn: () => void) => void
   readonly #flushNow: () => void
-  #queue: Waiting[] = []
-  readonly #sent = new Sent()
+  #queue: PendingOperation[] = []
+  readonly #sent = new SentOperations()
   #phase: 'starting' | 'ready' | 'dead' | 'closed' = 'dead'
   #link!: Link
-  // The one that was ready last: its count of open holds outlives it.
+  // The last one that was ready: its count of open holds outlives it.
   #latest!: Link
   #starts: number[] = []
   #lastError: Error | undefined
-  // After a death only a commit shows that writing works.
+  // After the death of the thread only a commit proves that writes work.
   #proven = true
   #closing = false
   #armed = false
@@ -154,9 +154,9 @@ class ThreadWriter implements Writer {
       this.#phase = 'closed'
       return
     }
-    // A disk that refuses this has refused more important things already; an older open_from is as true.
+    // A disk that refuses this has refused more important writes; an older open_from is still correct.
     await this.#enqueue('last', this.#clock.now()).catch(() => {})
-    // A thread that died of this has a successor by now, which is still starting.
+    // A thread that died of this has a successor, which is still starting.
     await this.#idle()
     const running = this.#phase === 'ready'
     this.#phase = 'closed'
@@ -191,11 +191,11 @@ class ThreadWriter implements Writer {
         else onFailure(refusal ?? error)
       },
     })
-    // It is born so: opening waits for it.
+    // A new thread starts referenced: the open operation waits for it.
     this.#alive = true
   }
 
-  /** Who the thread had been given is in doubt; who still waits here waits for the next one. */
+  /** Operations that the thread had received are in doubt; those in the queue wait for the next thread. */
   #died(error: Error): void {
     this.#lastError = new Error(`the thread that writes has ended (${error.message})`, { cause: error })
     this.#proven = false
@@ -215,7 +215,7 @@ class ThreadWriter implements Writer {
       )
       return
     }
-    // Nothing more by itself: the next operation that is asked for tries again, when the minute is over.
+    // No restart by itself any more. The next operation tries again after the minute.
     const refused = this.#queue
     this.#queue = []
     for (const { reject } of refused) reject(new StoreUnavailable('not_written', this.#lastError))
@@ -240,7 +240,7 @@ class ThreadWriter implements Writer {
     }
   }
 
-  /** After anything has changed: has sent what waits, and tells who waits for an end of it. */
+  /** Call it after each change of state: schedules a flush, and resolves idle waiters. */
   #progress(): void {
     const busy = this.#phase === 'starting' || this.#queue.length + this.#sent.size > 0
     if (busy !== this.#alive) {
@@ -260,7 +260,7 @@ class ThreadWriter implements Writer {
     this.#armed = false
     if (this.#phase !== 'ready') return
     const now = this.#clock.now()
-    // No room until the thread has read; its next answer comes after that, and progress() with it.
+    // No room until the thread has read. Its next reply comes after that and calls progress().
     const left = this.#queue.findIndex(waiting => !this.#put(waiting, now))
     this.#link.send()
     this.#queue = left === -1 ? [] : this.#queue.slice(left)
@@ -269,15 +269,15 @@ class ThreadWriter implements Writer {
     if (left === -1) this.#progress()
   }
 
-  /** False when there is no room now. */
-  #put(waiting: Waiting, now: number): boolean {
+  /** False if the mailbox is full. */
+  #put(waiting: PendingOperation, now: number): boolean {
     this.#sent.add(waiting)
     try {
       if (this.#link.put(waiting, now)) return true
       this.#sent.take(waiting.id)
       return false
     } catch (error) {
-      // What cannot be said harms no neighbour.
+      // An operation that cannot be encoded fails alone.
       this.#sent.take(waiting.id)
       waiting.reject(error)
       return true

@@ -1,12 +1,12 @@
 /**
- * The ledger's thread: the only connection that writes, and every operation and commit on it. It takes what has come,
- * commits it as one group, answers, and looks again; only when nothing is there it sleeps. It has no turns of an event
- * loop and waits for no promise, so nothing can come between a request and its commit.
+ * The ledger's thread: the only connection that writes, with all operations and commits. It takes pending operations, commits them as one
+ * group, replies, and checks again; it sleeps only if there are none. It blocks its event loop and awaits no promise, so nothing can run
+ * between a request and its commit.
  *
- * Its clients are the main thread and the serving threads, each with a pair of mailboxes. It takes a share from each in
- * turn. A client that does not read its answers holds up nobody: they wait here until there is room.
+ * Its clients are the main thread and the serving threads, each with a pair of mailboxes. It takes a share from each in turn. A client
+ * that does not read its replies delays no other one: they wait here until there is room.
  *
- * Started by thread-host.ts. When it throws, it ends, and worker.ts tells everybody who waits.
+ * Started by thread-host.ts. If it throws, it ends, and thread-host.ts reports that to all clients.
  */
 import { workerData } from 'node:worker_threads'
 import { type Database, loadConnector } from '../engine/database.ts'
@@ -26,15 +26,15 @@ import { BELL, FULL, HEALTHY, OPEN_HOLDS, SLEEPING } from './link.ts'
 import { createMailbox, NONE, TAIL } from './mailbox.ts'
 import type { ThreadParts } from './thread-host.ts'
 
-/** An answer: of which operation, and how it is written. */
+/** A reply: its operation, and how it is written. */
 interface Answer {
   readonly write: typeof writeResult
   readonly operation: Numbered
   readonly value: unknown
 }
 
-/** An operation with the client that asked. */
-interface Asked extends Numbered {
+/** An operation with the client that requested it. */
+interface ClientOperation extends Numbered {
   client: Client
 }
 
@@ -43,7 +43,7 @@ class Client {
   readonly #pair: Pair
   readonly #requests: Way
   readonly #replies: Way
-  /** What its mailbox had no room for. */
+  /** Replies for which its mailbox had no room. */
   #waiting: Answer[] = []
 
   constructor(pair: Pair) {
@@ -60,13 +60,13 @@ class Client {
     return this.#waiting.length > 0
   }
 
-  /** Hands over what has come, at most so much. */
+  /** Passes on pending operations, at most `most`. */
   take(most: number, act: (asked: Numbered | Attachment | undefined) => void): void {
     const { ring } = this.#requests
     for (let left = most; left > 0; left--) {
       const at = ring.next()
       if (at === NONE) break
-      // Zero where the record has no time.
+      // Zero if the record has no time.
       nowMs = sentAt(ring, at) || nowMs
       act(readRequest(this.#requests, at))
     }
@@ -77,7 +77,7 @@ class Client {
     if (this.isFull || !answer.write(this.#replies, answer.operation, answer.value)) this.#waiting.push(answer)
   }
 
-  /** Shows the other side the answers that were put, and wakes it. */
+  /** Publishes the replies, and wakes the other side. */
   publish(): void {
     if (this.isFull) {
       const waiting = this.#waiting
@@ -99,7 +99,7 @@ const main = new Client(pair)
 const others = new Map<number, Client>()
 
 const connect = await loadConnector(connector)
-// Time comes with the requests: there is one clock, that of the threads that serve.
+// Time comes with the requests, so that there is only the clock of the serving threads.
 let nowMs = 0
 let nextGroup: (() => void) | undefined
 let writer: DirectWriter | undefined
@@ -107,12 +107,20 @@ let isEnded = false
 
 const waiter: Waiter<Operation, unknown> = {
   resolve: (value, operation) =>
-    (operation as Asked).client.answer({ write: writeResult, operation: operation as Asked, value }),
+    (operation as ClientOperation).client.answer({
+      write: writeResult,
+      operation: operation as ClientOperation,
+      value,
+    }),
   reject: (value, operation) =>
-    (operation as Asked).client.answer({ write: writeFailure, operation: operation as Asked, value }),
+    (operation as ClientOperation).client.answer({
+      write: writeFailure,
+      operation: operation as ClientOperation,
+      value,
+    }),
 }
 
-/** The answer to nobody's operation: that the database is open, or why it is not. */
+/** The reply without an operation: the database is open, or the reason why it is not. */
 const OPENED: Numbered = { id: 0, name: 'probe', request: undefined }
 
 Atomics.store(state, FULL, 0)
@@ -128,7 +136,7 @@ if (database !== undefined) {
   database.close()
 }
 
-/** A database that cannot be opened is told like an operation's failure, so that the error keeps its class. */
+/** A database that cannot be opened is reported like a failed operation, so that the error keeps its class. */
 function open(): Database | undefined {
   try {
     return connect(path, { replica: replica?.id ?? null })
@@ -139,7 +147,7 @@ function open(): Database | undefined {
   }
 }
 
-/** Until the end is asked for; what came before it is done by then. */
+/** Runs until the end is requested; everything before it is done by then. */
 function serve(writer: DirectWriter): void {
   for (;;) {
     if (nextGroup === undefined) takeGroup(writer)
@@ -154,8 +162,8 @@ function serve(writer: DirectWriter): void {
 }
 
 /**
- * As much as one commit takes, and of each client no more than its share. So an operation waits for two commits at most, the
- * one that runs and its own, however much other clients ask for.
+ * Takes as many operations as one commit, and from each client at most its share. So an operation waits for at most two commits, the
+ * current one and its own, however much other clients request.
  */
 function takeGroup(writer: DirectWriter): void {
   const share = Math.floor(LARGEST_GROUP / (others.size + 1))
@@ -169,7 +177,7 @@ function takeFrom(client: Client, most: number, writer: DirectWriter): void {
     else if ('pair' in asked) attach(asked)
     else {
       if (asked.name === 'detach') detach(asked.request as number, writer)
-      const operation = asked as Asked
+      const operation = asked as ClientOperation
       operation.client = client
       writer.add(operation, waiter)
     }
@@ -183,7 +191,7 @@ function attach({ client: number, pair }: Attachment): void {
   client.publish()
 }
 
-/** Takes all that a client has published; nobody is there any more for the answers. */
+/** Takes everything that a client has published. The replies are dropped. */
 function detach(number: number, writer: DirectWriter): void {
   const client = others.get(number)
   if (client === undefined) return
@@ -194,7 +202,7 @@ function detach(number: number, writer: DirectWriter): void {
 
 function publish(): void {
   if (writer !== undefined) {
-    // Before the answers, so that whoever gets one finds these as they are then.
+    // Before the replies, so that their receivers see the state of that time.
     Atomics.store(state, HEALTHY, writer.healthy() ? 1 : 0)
     Atomics.store(state, OPEN_HOLDS, writer.openHolds())
   }
@@ -202,17 +210,17 @@ function publish(): void {
   for (const client of others.values()) client.publish()
 }
 
-/** Until something comes. It says so first and looks once more, so that the other side can spare waking it. */
+/** Sleeps until a client rings. It announces that first and checks once more, so that the other side wakes it only if needed. */
 function sleep(): void {
-  const seen = Atomics.load(state, BELL)
+  const bell = Atomics.load(state, BELL)
   const isFull = someClient(client => client.isFull)
   if (isFull) {
     Atomics.store(state, FULL, 1)
-    // There may be room since the last look.
+    // There may be room since the last check.
     publish()
   }
   Atomics.store(state, SLEEPING, 1)
-  if (!someClient(client => !client.isEmpty)) Atomics.wait(state, BELL, seen)
+  if (!someClient(client => !client.isEmpty)) Atomics.wait(state, BELL, bell)
   Atomics.store(state, SLEEPING, 0)
   if (isFull) {
     Atomics.store(state, FULL, 0)

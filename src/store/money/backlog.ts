@@ -1,7 +1,7 @@
 /**
- * Settles that could not be written in time. Each is put on disk in the spool; where the disk refuses that too, it stays in
- * memory. All of them are tried again until they are written or the process ends: at growing pauses, and as soon as another
- * write succeeds. While there are any, no new hold is taken, so that there are never more than there were exchanges in flight.
+ * The backlog: settles that could not be written in time. Each is put on disk in the spool, or stays in memory if the disk refuses it.
+ * All are retried until they are written or the process ends: with growing pauses, and as soon as another write succeeds. Meanwhile no
+ * hold is taken, so there are never more of them than there were exchanges in progress.
  */
 import { type Clock, formatMoney, type Log, type SettleRequest, type SettleResult, type Spooled } from '#contract'
 import { StoreUnavailable } from '../store.ts'
@@ -17,57 +17,53 @@ export interface BacklogParts {
   readonly spool: Spool | null
   readonly log: Log
   readonly clock: Clock
-  /** Whether the holds of this process are certainly still its own. */
+  /** Whether this process certainly still owns its holds. */
   isLeased(): boolean
 }
 
 export interface Backlog {
-  /** The ledger's settle. Logs and counts a correction. Once it is written, what had to wait is tried again. */
+  /** The ledger's settle. Logs and counts a correction. After a success the backlog is retried. */
   settle(request: SettleRequest): Promise<SettleResult>
-  /** Takes a settle over, as `Ledger.spool` says. */
+  /** Takes over a settle; see `Ledger.spool`. */
   keep(request: SettleRequest): Spooled
-  /**
-   * Takes over a settle for nothing, of a hold that may not exist. It stays in memory: the next start does the same without
-   * knowing of it.
-   */
+  /** Takes over a settle of 0 for a hold that may not exist. It stays in memory, because the next start settles such a hold anyway. */
   abandon(request: SettleRequest): void
-  /** Whether everything that was taken over is written. */
   isEmpty(): boolean
-  /** How many charges are in the spool, how many only in memory, and how many have corrected a recovered one so far. */
+  /** Numbers of charges in the spool, of charges in memory only, and of corrections of recovered charges. */
   count(): Unwritten
-  /** Tries to write all of it now; answers whether that succeeded. */
+  /** Tries to write everything now; resolves with whether that succeeded. */
   catchUp(): Promise<boolean>
   /**
-   * Answers whether the attempt that runs succeeds; false during a pause between two. It begins none, so that requests do
-   * not make the main thread wait for a disk that fails.
+   * Resolves with whether the current attempt succeeds; false during a pause. It starts no attempt, so that requests do not make the
+   * main thread wait for a failing disk.
    */
   attempt(): Promise<boolean>
   /** Resolves when no charge is in memory only. */
   safe(): Promise<void>
-  /** Tries once more, and tells the log what is lost. Answers how many charges that is. */
+  /** Tries once more and logs the charges that are lost. Resolves with their number. */
   close(): Promise<number>
 }
 
 const FIRST_PAUSE_MS = 50
 const MAX_PAUSE_MS = 1000
-/** Each is a wait for the disk, and nothing else happens meanwhile. */
+/** Each waits for the disk and blocks the thread. */
 const MAX_SPOOLED_AT_ONCE = 32
 
 export function createBacklog(parts: BacklogParts): Backlog {
-  return new WrittenLater(parts)
+  return new RetryingBacklog(parts)
 }
 
-class WrittenLater implements Backlog {
+class RetryingBacklog implements Backlog {
   readonly #writer: Writer
   readonly #spool: Spool | null
   readonly #log: Log
   readonly #clock: Clock
   readonly #isLeased: () => boolean
-  // By exchange: what only this process knows.
+  // Both by exchange. Only this process knows them.
   readonly #charges = new Map<string, SettleRequest>()
   readonly #doubts = new Map<string, SettleRequest>()
   #spooled = 0
-  /** Those of the spool that an attempt is writing. */
+  /** Settles of the spool that the current attempt writes. */
   #replaying = 0
   #written = 0
   #corrected = 0
@@ -76,8 +72,8 @@ class WrittenLater implements Backlog {
   #pauseMs = FIRST_PAUSE_MS
   readonly #waiters: (() => void)[] = []
   #isClosed = false
-  /** Whether the log knows that the spool cannot be replayed. */
-  #isReplayTold = false
+  /** Whether the log has the failure to replay the spool. */
+  #isReplayLogged = false
 
   constructor({ writer, spool, log, clock, isLeased }: BacklogParts) {
     this.#writer = writer
@@ -96,7 +92,7 @@ class WrittenLater implements Backlog {
       this.#corrected++
       this.#log.warn(
         owed(request),
-        'a charge that recovery had settled is corrected: this settle came after the lease had ended',
+        'a charge that recovery had settled was corrected: the settle came after the lease had ended',
       )
     }
     if (!this.isEmpty()) void this.catchUp()
@@ -138,10 +134,10 @@ class WrittenLater implements Backlog {
     this.#isClosed = true
     clearTimeout(this.#timer)
     for (const request of this.#charges.values()) {
-      this.#log.error(owed(request), 'a settle is lost: the store could not be written until the end of the process')
+      this.#log.error(owed(request), 'a settle is lost: the store could not be written before the process ended')
     }
     for (const exchange of this.#doubts.keys()) {
-      this.#log.warn({ exchange }, 'a hold in doubt stays until the next start')
+      this.#log.warn({ exchange }, 'a hold that may exist stays open until the next start')
     }
     return this.#charges.size
   }
@@ -149,7 +145,7 @@ class WrittenLater implements Backlog {
   #arm(): void {
     if (this.#timer !== undefined || this.#running !== undefined || this.#isClosed || this.isEmpty()) return
     this.#timer = setTimeout(() => void this.catchUp(), this.#pauseMs)
-    // It keeps no process alive: whoever ends one waits for safe().
+    // The timer keeps no process alive: a shutdown waits for safe().
     this.#timer.unref()
     this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS)
   }
@@ -167,7 +163,7 @@ class WrittenLater implements Backlog {
   }
 
   async #writeAll(): Promise<boolean> {
-    // One by itself: while the disk refuses it, the others need not try.
+    // One at first: if the disk refuses it, the others are not tried.
     const [first, ...others] = [...this.#charges.values(), ...this.#doubts.values()]
     const isWritable = first === undefined ? await this.#probe() : await this.#write(first)
     if (!isWritable) {
@@ -178,7 +174,7 @@ class WrittenLater implements Backlog {
     if (this.#spool !== null && this.#spooled > 0) await this.#replaySpool(this.#spool)
     if (!this.isEmpty()) return false
     this.#pauseMs = FIRST_PAUSE_MS
-    if (this.#written > 0) this.#log.warn({ settles: this.#written }, 'settles that had to wait are written')
+    if (this.#written > 0) this.#log.warn({ settles: this.#written }, 'delayed settles were written')
     this.#written = 0
     return true
   }
@@ -192,12 +188,12 @@ class WrittenLater implements Backlog {
     }
   }
 
-  /** Answers whether it is over: written, or refused for good. */
+  /** Resolves with whether it is done: written, or refused for good. */
   async #write(request: SettleRequest): Promise<boolean> {
     const kept = this.#charges.get(request.exchange) === request ? this.#charges : this.#doubts
     try {
       const result = await this.settle(request)
-      if (kept === this.#charges && result === 'no_hold') this.#reject(request, 'there is no hold')
+      if (kept === this.#charges && result === 'no_hold') this.#reject(request, 'the hold does not exist')
       if (result === 'settled' || result === 'corrected') this.#written++
     } catch (error) {
       if (error instanceof StoreUnavailable) return false
@@ -208,7 +204,7 @@ class WrittenLater implements Backlog {
   }
 
   async #replaySpool(from: Spool): Promise<void> {
-    // More may come meanwhile; then the next time finds an empty file, or them.
+    // More may be appended meanwhile; the next attempt replays them.
     this.#replaying = this.#spooled
     this.#spooled = 0
     try {
@@ -218,21 +214,21 @@ class WrittenLater implements Backlog {
       })
       this.#written += replayed
       if (rejected > 0)
-        this.#log.error({ rejected }, 'the ledger refuses settles of the spool; they are beside it, in *.rejected')
-      this.#isReplayTold = false
+        this.#log.error({ rejected }, 'the ledger refused settles of the spool; they are kept beside it, in *.rejected')
+      this.#isReplayLogged = false
     } catch (error) {
-      // Still in the file, all of them: a settle that is repeated changes nothing.
+      // All are still in the file: a repeated settle changes nothing.
       this.#spooled += this.#replaying
-      // That the ledger fails again is known by its health.
-      if (this.#isReplayTold || error instanceof StoreUnavailable) return
-      this.#isReplayTold = true
+      // The health of the ledger already reports its failures.
+      if (this.#isReplayLogged || error instanceof StoreUnavailable) return
+      this.#isReplayLogged = true
       this.#log.error({ settles: this.#spooled, error: String(error) }, 'the spool cannot be written to the ledger')
     } finally {
       this.#replaying = 0
     }
   }
 
-  /** There may be room for what was refused before. */
+  /** The disk may have room now for what it refused before. */
   #spoolSome(): void {
     let tries = MAX_SPOOLED_AT_ONCE
     for (const request of this.#charges.values()) {
@@ -252,13 +248,13 @@ class WrittenLater implements Backlog {
     }
   }
 
-  /** The ledger says no to it, and will say so again. */
+  /** The ledger refused it, and would refuse it again. */
   #reject(request: SettleRequest, reason: string): void {
-    this.#log.error({ ...owed(request), reason }, 'a settle that had to wait is refused by the ledger')
+    this.#log.error({ ...owed(request), reason }, 'the ledger refused a delayed settle')
   }
 }
 
-/** Everything that it takes to charge it by hand. */
+/** Everything that an operator needs to charge it by hand. */
 function owed({ exchange, amount, source, usage }: SettleRequest) {
   return {
     exchange,

@@ -3,7 +3,7 @@ import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { GroupRows } from './group-rows.ts'
 
-/** The row of an account, as the transaction has it. */
+/** An account's row, as the transaction has it. */
 export interface Balance {
   posted: NanoUsd
   held: NanoUsd

@@ -1,17 +1,16 @@
-/** Reads what the budgets of an account have spent and hold. */
+/** Reads the spent and held amounts of an account's budgets. */
 import type { Database, Row } from '../engine/database.ts'
 import type { BudgetUse, StoreReads } from '../store.ts'
 import { decodeCursor, encodeCursor } from './cursor.ts'
 
 const COLUMNS = 'budget, period_start AS start, period_end AS "end", amount, held, spent'
-/** The end of a period, as its index has it: a budget for life is behind all others. */
+/** The end of a budget for life, as the index has it: it sorts behind all others. */
 const LIFE = 9223372036854775807n
 const END = `coalesce(period_end, ${LIFE})`
 
-/** In a cursor: `LIFE` is more than a number can hold. */
+/** `LIFE` in a cursor: a number cannot hold it. */
 const NO_END = -1
 
-/** Finds periods by their primary keys. */
 export function createBudgetUseFinder(database: Database): StoreReads['findBudgetUses'] {
   const find = database.prepareMoney(`
     SELECT ${COLUMNS} FROM budget_period
@@ -23,7 +22,7 @@ export function createBudgetUseFinder(database: Database): StoreReads['findBudge
 }
 
 export function createBudgetUseReader(database: Database): StoreReads['listBudgetUses'] {
-  // An account has more periods that are over each hour: with a CAST or another order SQLite reads them all.
+  // Each hour adds ended periods to an account. With a CAST or another order SQLite reads all of them.
   const list = database.prepareMoney(`
     SELECT ${COLUMNS} FROM budget_period
     WHERE account = ?1 AND ${END} >= ?2 AND (${END}, budget, period_start) > (?2, ?3, ?4)

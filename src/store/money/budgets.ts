@@ -1,38 +1,39 @@
 /**
- * Limits on money beside the balance: the cap of a key, and the budgets that a hold brings. A hold reserves in all of them, in its
- * own transaction; its settle gives the rest back. The event of a hold has its budgets, so a later change of them does not touch
- * what it has reserved, and its period is that of its start.
+ * Limits on money beside the balance: the cap of a key, and the budgets of a hold. A hold reserves in all of them, in its own
+ * transaction; its settle gives the rest back. The event of a hold keeps its budgets, so later changes do not affect its reservation, and
+ * its period is that of its start.
  *
- * The cap of a key is in the table `key_total`, which replicas of earlier versions write too, and counts from the beginning. A key
- * without a row has done nothing yet and has no cap. In PostgreSQL the function `write_group` does the same.
+ * The cap of a key is in the table `key_total`, which replicas of earlier versions write too, and counts for the key's life. A key
+ * without
+ * a row has made no request and has no cap. In PostgreSQL the function `write_group` does the same.
  */
 import type { HoldBudget, NanoUsd, ShortHold } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { GroupRows } from './group-rows.ts'
 import { budgetsOf, HOLD_AT, type HoldRecord, LARGEST } from './ledger-fields.ts'
 
-/** Where a hold has reserved beside its account. */
+/** The limits in which a hold has reserved, beside its account. */
 export interface Reserved {
   readonly account: string
   readonly key: string
-  /** As `budgetsText` writes them; null: none. */
+  /** Written by `budgetsText`; null: none. */
   readonly budgets: string | null
 }
 
 export interface BudgetRows {
-  /** The first limit that has no room for a hold; null: all have room. */
+  /** The first limit without room for a hold; null: all have room. */
   shortOf(hold: HoldRecord): ShortHold | null
-  /** Writes the alert of a budget that has refused a hold which it could not pay without the other holds either. */
+  /** Writes the alert of a budget that refused a hold, if it could not pay for it without the other holds either. */
   refused(hold: HoldRecord, short: ShortHold, nowMs: number): void
-  /** Reserves in all of them. */
+  /** Reserves in all limits of the hold. */
   reserve(hold: HoldRecord, nowMs: number): void
-  /** @param charged below 0: an amount that is given back */
+  /** @param charged below 0 for a refund */
   settle(reserved: Reserved, held: NanoUsd, charged: NanoUsd, nowMs: number): void
-  /** The smallest rest, 0 at least; null without a limit. */
+  /** The smallest remaining amount, at least 0; null without a limit. */
   free(reserved: Reserved): NanoUsd | null
-  /** Writes what holds and settles have changed: before COMMIT, and before anything else uses the tables. */
+  /** Writes the changed rows: before COMMIT, and before anything else uses the tables. */
   flush(): void
-  /** Reads everything again: something else may have changed it, or a change was undone. */
+  /** Drops the rows in memory: something else may have changed them, or a change was undone. */
   forget(): void
 }
 
@@ -52,7 +53,7 @@ interface UsedOfBudget extends Used {
   /** The limit of the last hold that had room. */
   amount: NanoUsd
   readonly end: bigint | number | null
-  /** The highest mark of which there is an alert, in percent. */
+  /** The highest mark with an alert, in percent. */
   marked: number | bigint
 }
 
@@ -86,7 +87,7 @@ export function createBudgetRows(database: Database): BudgetRows {
       const [account, more] = [hold[HOLD_AT.accountId], hold[HOLD_AT.amount]]
       const budget = budgetsOf(hold[HOLD_AT.budgets])[short.budget!]!
       const use = uses.find(nameOf(account, budget))
-      // Before most is spent that says more about the hold than about the budget.
+      // While less than that is spent, the refusal says more about the hold than about the budget.
       if (use === undefined || use.spent + more <= budget.amount) return
       if (use.spent * 100n >= budget.amount * MOSTLY_SPENT) mark(account, budget, use, { above: 99, upto: 100 }, nowMs)
     },
@@ -140,10 +141,10 @@ export function createBudgetRows(database: Database): BudgetRows {
 }
 
 const NOTHING = { held: 0n, spent: 0n }
-/** In percent: from there on a hold without room is one that has used its budget up. */
+/** In percent. Above it, a hold without room means that the budget is used up. */
 const MOSTLY_SPENT = 80n
 
-/** Sets what a key may spend in its life; null: whatever its account has. */
+/** Sets what a key may spend in its life; null: as much as its account has. */
 export function createCapSetter(database: Database): (key: string, cap: NanoUsd | null) => void {
   const set = database.prepare(`
     INSERT INTO key_total (key, cap, ceiling) VALUES (?1, ?2, ?2)
@@ -160,7 +161,7 @@ function reserveIn(uses: GroupRows<UsedOfBudget>, account: string, budget: HoldB
   use.held += more
   if (use.amount !== amount) {
     use.amount = amount
-    // A limit that has changed is compared with its marks again.
+    // A changed limit is compared with its marks again.
     const reached = markOf(budget, use.spent)
     if (reached < use.marked) use.marked = reached
   }
@@ -168,14 +169,14 @@ function reserveIn(uses: GroupRows<UsedOfBudget>, account: string, budget: HoldB
 }
 
 /** Marks that a budget has reached, in percent. */
-interface Reached {
+interface MarkRange {
   readonly above: number
   readonly upto: number
 }
 
-/** Writes an alert for each of the reached marks of a budget that has none in its period. */
+/** Writes an alert for each reached mark that has none in the period. */
 function createMarker(statements: ReturnType<typeof prepare>, uses: GroupRows<UsedOfBudget>) {
-  return (account: string, budget: HoldBudget, use: UsedOfBudget, { above, upto }: Reached, nowMs: number): void => {
+  return (account: string, budget: HoldBudget, use: UsedOfBudget, { above, upto }: MarkRange, nowMs: number): void => {
     if (upto <= use.marked) return
     const { budget: name, start, end, amount, marks } = budget
     for (const each of marks) {
@@ -184,7 +185,7 @@ function createMarker(statements: ReturnType<typeof prepare>, uses: GroupRows<Us
       const data = { budget: name, start, end, amount: String(amount), spent: String(use.spent), mark: each }
       statements.putAlert.run(id, nowMs, account, JSON.stringify(data))
     }
-    // The row's marks are those of its own limit: a hold without room may have brought another one.
+    // The row's marks belong to its own limit; a refused hold may have another one.
     if (use.amount !== amount) return
     use.marked = upto
     uses.change(nameOf(account, budget), use)
@@ -210,7 +211,7 @@ function createRows(statements: ReturnType<typeof prepare>) {
   }
 }
 
-/** An account's id has no space in it. */
+/** Valid because an account's id has no space. */
 const nameOf = (account: string, { budget, start }: HoldBudget): string => `${account} ${start} ${budget}`
 
 function partsOf(name: string): readonly [account: string, start: number, budget: string] {

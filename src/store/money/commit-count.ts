@@ -1,11 +1,10 @@
 /**
- * How many commits the ledger has, kept in two places: in the database, within each transaction, and after each commit
- * in the file `<store>.commits` beside it. A ledger that lost its last commits is sound in itself; only the second
- * place shows that there were more.
+ * The number of commits of the ledger, kept in two places: in the database within each transaction, and after each commit in the file
+ * `<store>.commits`. A ledger that lost its last commits is sound in itself; only the second place shows the loss.
  *
- * The file is not synced. After kill -9 it is exact, because the kernel has it. After a power cut it may be behind, and is
- * never ahead: it is written when the commit is on disk. Its first line is the count and the time of the last commit
- * (milliseconds); each further line says which commits a start found missing. Deleting the file forgets that.
+ * The file is not synced. After kill -9 it is exact, because the kernel has it. After a power cut it may be behind; it is never
+ * ahead, because it is written when the commit is on disk. Its first line has the count and the time of the last commit (milliseconds).
+ * Each further line names commits that a start found missing; deleting the file forgets them.
  */
 
 import { appendFileSync, closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs'
@@ -13,18 +12,18 @@ import { type Database, transaction } from '../engine/database.ts'
 import { createFile, type FileWatch, watchFiles } from '../files/files.ts'
 import type { LostCommits } from '../store.ts'
 
-/** The writer's side. */
+/** The writer's side of the count. */
 export interface CommitCount {
-  /** Throws when the files that would be written are not those in the folder any more. */
+  /** Throws if the files that would be written are not those in the folder any more. */
   begin(): void
-  /** As the last write of a transaction. */
+  /** Call it as the last write of a transaction. */
   beforeCommit(): void
-  /** Throws like `begin`: then the commit went into a file that nobody will find again. */
+  /** Throws like `begin`: the commit then went into a file that was removed from the folder. */
   committed(nowMs: number): void
   close(): void
 }
 
-interface Noted {
+interface CountFile {
   readonly commits: number
   readonly at: number
   readonly lost: readonly LostCommits[]
@@ -36,10 +35,10 @@ const LOST = /^lost (\d+) (\d+) (\d+)$/gm
 
 const fileOf = (path: string): string => `${path}.commits`
 
-/** For a store in memory, which has no end that could be lost, and one in PostgreSQL, whose end its server keeps. */
+/** For a store in memory, which does not survive its process, and for one in PostgreSQL, whose server keeps the end of its log. */
 const NO_COUNT: CommitCount = { begin() {}, beforeCommit() {}, committed() {}, close() {} }
 
-/** @param path of the database, or null for one in memory; PostgreSQL's address has no meaning here */
+/** @param path of the database, or null for one in memory; ignored for PostgreSQL */
 export function createCommitCount(database: Database, path: string | null): CommitCount {
   if (path === null || database.dialect.engine === 'postgres') return NO_COUNT
   const put = preparePut(database)
@@ -49,7 +48,7 @@ export function createCommitCount(database: Database, path: string | null): Comm
   const file = openSync(fileOf(path), constants.O_WRONLY)
   return {
     begin: () => refuse(files),
-    // Each try has a number of its own: one whose COMMIT failed may have happened.
+    // Each attempt has its own number: one whose COMMIT failed may have happened.
     beforeCommit: () => void put.run(String(++count)),
     committed(nowMs) {
       files.glance()
@@ -57,7 +56,7 @@ export function createCommitCount(database: Database, path: string | null): Comm
       try {
         writeSync(file, headOf(count, nowMs), 0)
       } catch {
-        // The commit is on disk all the same: the count is behind until the next one.
+        // The commit is on disk nevertheless; the count is behind until the next one.
       }
     },
     close: () => closeSync(file),
@@ -69,8 +68,8 @@ function refuse({ found }: FileWatch): void {
 }
 
 /**
- * At a start, before anything is written: compares both places. Commits that are missing are noted in the file, where
- * `verify` finds them, and the count goes on behind them. Returns them, or null when none is missing.
+ * Compares both places at a start, before anything is written. Notes missing commits in the file for `verify`, and continues the count
+ * behind them. Returns them, or null.
  */
 export function findLostCommits(database: Database, path: string): LostCommits | null {
   const count = readCount(database)
@@ -81,7 +80,7 @@ export function findLostCommits(database: Database, path: string): LostCommits |
   }
   if (noted.commits <= count) return null
   const lost: LostCommits = { from: count + 1, to: noted.commits, at: noted.at }
-  // A start that was killed between the two has noted them already.
+  // A start that was killed between the two steps has noted them already.
   if (noted.lost.at(-1)?.to !== lost.to) {
     appendFileSync(fileOf(path), `lost ${lost.from} ${lost.to} ${lost.at}\n`, { flush: true })
   }
@@ -89,17 +88,17 @@ export function findLostCommits(database: Database, path: string): LostCommits |
   return lost
 }
 
-/** The file's part of `verify`. Read it before the snapshot begins: commits that come between are no loss. */
-export function readForVerify(path: string): Noted | 'unreadable' | null {
+/** The file's content for `verify`. Read it before the snapshot begins, so that commits in between do not count as lost. */
+export function readForVerify(path: string): CountFile | 'unreadable' | null {
   const first = readNoted(path)
   if (first === null) return hasText(path) ? 'unreadable' : null
-  // Read twice: a read beside a write may mix the digits of two counts.
+  // Read twice: a read during a write may mix the digits of two counts.
   const second = readNoted(path) ?? first
   return second.commits < first.commits ? second : first
 }
 
-/** Says in sentences which commits are missing in the snapshot that `database` reads. */
-export function describeLostCommits(database: Database, noted: Noted): string[] {
+/** Sentences about the commits that are missing in the snapshot of `database`. */
+export function describeLostCommits(database: Database, noted: CountFile): string[] {
   const count = readCount(database)
   const lost = noted.lost.map(
     ({ from, to, at }) =>
@@ -124,8 +123,8 @@ function readCount(database: Database): number {
   return Number(database.prepare("SELECT value FROM meta WHERE name = 'commits'").get()?.['value'] ?? 0)
 }
 
-/** Null when there is no such file, or it does not begin with a count. */
-function readNoted(path: string): Noted | null {
+/** Null if the file does not exist or does not begin with a count. */
+function readNoted(path: string): CountFile | null {
   const text = textOf(path)
   const head = HEAD.exec(text)
   if (head === null) return null
@@ -158,7 +157,7 @@ function createNote(path: string, count: number): void {
   }
 }
 
-/** Always of the same length, so that it is overwritten in place and needs no room on a full disk. */
+/** The length is constant, so that it is overwritten in place and needs no space on a full disk. */
 function headOf(count: number, atMs: number): string {
   return `${padded(count)} ${padded(Math.max(0, Math.floor(atMs)))}\n`
 }

@@ -1,7 +1,7 @@
 /**
- * Settles that come late. Another process may have settled the exchange in the meantime without knowing its usage (recovery.ts):
- * the writer was cut off from the database, or suspended, for longer than its lease. The ledger is append-only, so the late settle
- * adds a correction. It books the difference, once for each exchange, and its fields replace those of the settle that recovery wrote.
+ * Corrections for late settles. A writer may be cut off from the database, or suspended, for longer than its lease. Meanwhile another
+ * process may settle the exchange without its usage (recovery.ts). The ledger is append-only, so the late settle adds a correction: the
+ * difference, once for each exchange. Its fields replace those of the settle that recovery wrote.
  */
 import type { Clock, NanoUsd, SettleRequest } from '#contract'
 import type { Database, Value } from '../engine/database.ts'
@@ -12,7 +12,7 @@ import { columnsOf, marksOf, SETTLE_AT, SETTLE_FIELDS, type SettleRecord } from 
 import type { Hold } from './open-holds.ts'
 import { failedOf, type UsageWriter } from './usage.ts'
 
-type Recovered = {
+type RecoveredSettle = {
   readonly amount: NanoUsd
   readonly at: bigint
   readonly outcome: SettleRequest['outcome']
@@ -31,7 +31,7 @@ export interface CorrectionParts {
 
 /**
  * Prepares the operation, which runs in the transaction of the late settle.
- * @returns whether it corrected; false: the settle that is there knew the usage, or was corrected before
+ * @returns whether it corrected; false: the existing settle knew the usage, or was corrected before
  */
 export function createCorrection(
   database: Database,
@@ -48,7 +48,7 @@ export function createCorrection(
   return (late, hold) => {
     const [exchange, amount, overrun, source, outcome] = late
     if (source === 'recovered') return false
-    const recovered = findRecovered.get(exchange) as Recovered | undefined
+    const recovered = findRecovered.get(exchange) as RecoveredSettle | undefined
     if (recovered === undefined) return false
     const difference = amount - recovered.amount
     const balance = balances.find(hold.account)!
@@ -57,7 +57,7 @@ export function createCorrection(
     const settledAt = Number(recovered.at)
     const fields: Value[] = [...late]
     fields[SETTLE_AT.amount] = booked
-    // Neither the account nor a budget can pay the rest any more.
+    // The rest that neither the account nor a budget can pay.
     fields[SETTLE_AT.overrun] = overrun + difference - booked
     const now = clock.now()
     put.run(hold.account, hold.key, hold.model, now, settledAt, ...fields)

@@ -1,4 +1,4 @@
-/** Where a page begins, as text for clients: a list of values, which only the store reads. */
+/** Cursors: the beginning of a page as text for clients. A list of values, which only the store reads. */
 import { invalid } from '../mistakes.ts'
 import type { Cursor } from './reports.ts'
 
@@ -8,14 +8,14 @@ export function encodeCursor(values: readonly Value[]): Cursor {
   return Buffer.from(JSON.stringify(values)).toString('base64url')
 }
 
-/** Throws `invalid` for anything that `encodeCursor` would not have made of such values. */
+/** Throws `invalid` for a cursor that `encodeCursor` did not make of values of these types. */
 export function decodeCursor(cursor: Cursor, types: readonly ('string' | 'number')[]): readonly Value[] {
   const values = parse(cursor)
   const fits = Array.isArray(values) && values.length === types.length
   const isOf = (value: unknown, type: string) =>
     type === 'number' ? Number.isSafeInteger(value) : typeof value === type
   if (fits && types.every((type, index) => isOf(values[index], type))) return values
-  throw invalid('The cursor is none that this list has given: take `next` of a page as it is.')
+  throw invalid('The cursor is not from this list. Use `next` of a page unchanged.')
 }
 
 function parse(cursor: Cursor): unknown {

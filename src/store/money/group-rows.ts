@@ -1,12 +1,11 @@
 /**
- * Rows of one table that the writer has read: it changes them in memory, and writes each once in a transaction. So a group of holds
- * and settles changes the row of an account once, however many they are. Rows stay known from one transaction to the next, until
- * something else may have changed them.
+ * Rows of one table that the writer changes in memory and writes once in a transaction. A group of holds and settles thus writes
+ * an account's row once. Rows stay in memory between transactions until something else may have changed them.
  */
 import type { Database } from '../engine/database.ts'
 
-/** Some two megabytes. */
-const MOST_KNOWN = 10_000
+/** About two megabytes. */
+const MOST_ROWS = 10_000
 
 export interface RowAccess<Row> {
   read(name: string): Row | undefined
@@ -15,39 +14,39 @@ export interface RowAccess<Row> {
 
 export class GroupRows<Row extends object> {
   readonly #access: RowAccess<Row>
-  readonly #known = new Map<string, Row>()
+  readonly #rows = new Map<string, Row>()
   readonly #changed = new Map<string, Row>()
 
   constructor(access: RowAccess<Row>) {
     this.#access = access
   }
 
-  /** As the transaction has it; undefined: the table lacks it. */
+  /** The row as the transaction has it; undefined: the table has none. */
   find(name: string): Row | undefined {
-    let row = this.#known.get(name)
+    let row = this.#rows.get(name)
     if (row === undefined) {
       row = this.#access.read(name)
-      if (row !== undefined) this.#known.set(name, row)
+      if (row !== undefined) this.#rows.set(name, row)
     }
     return row
   }
 
-  /** The row has changed, or is a new one. */
+  /** Records a changed or a new row. */
   change(name: string, row: Row): void {
-    this.#known.set(name, row)
+    this.#rows.set(name, row)
     this.#changed.set(name, row)
   }
 
-  /** Before COMMIT, and before anything else reads or writes the table. */
+  /** Writes the changed rows: before COMMIT, and before anything else reads or writes the table. */
   flush(): void {
     for (const [name, row] of this.#changed) this.#access.write(name, row)
     this.#changed.clear()
-    if (this.#known.size > MOST_KNOWN) this.#known.clear()
+    if (this.#rows.size > MOST_ROWS) this.#rows.clear()
   }
 
-  /** Something else may have changed the table, or what was written here was undone. */
+  /** Drops all rows: something else may have changed the table, or the writes were undone. */
   forget(): void {
-    this.#known.clear()
+    this.#rows.clear()
     this.#changed.clear()
   }
 }
@@ -55,16 +54,16 @@ export class GroupRows<Row extends object> {
 type Table = Pick<GroupRows<object>, 'flush' | 'forget'>
 
 export interface KnownTables extends Table {
-  /** As the first thing in a transaction. */
+  /** Call it first in a transaction. */
   begin(): void
-  /** To an operation that may read and change the tables itself. */
+  /** Call it before an operation that may read and change the tables itself. */
   handOver(): void
 }
 
-/** The tables whose rows the writer keeps in memory. In PostgreSQL it keeps none. */
+/** The tables whose rows the writer keeps in memory. In PostgreSQL they are read again in each transaction. */
 export function createKnownTables(database: Database, tables: readonly Table[]): KnownTables {
   const isShared = database.dialect.engine === 'postgres'
-  // Another one when another connection has written.
+  // It changes when another connection has written.
   const findVersion = database.prepare('PRAGMA data_version')
   let version: unknown
 
@@ -78,9 +77,9 @@ export function createKnownTables(database: Database, tables: readonly Table[]):
 
   return {
     begin() {
-      const seen = version
+      const before = version
       version = isShared ? undefined : findVersion.get()!['data_version']
-      if (version !== seen) forget()
+      if (version !== before) forget()
     },
     handOver() {
       flush()

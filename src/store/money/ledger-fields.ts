@@ -1,6 +1,6 @@
 /**
- * The fields of a hold and of a settle. Everything that lists them is made of these lists: checks, records in the mailbox,
- * statements, lines to PostgreSQL, receipts and the spool.
+ * The fields of a hold and of a settle. Checks, mailbox records, statements, lines to PostgreSQL, receipts and the spool are all made
+ * from these lists.
  */
 import {
   type HoldBudget,
@@ -17,21 +17,21 @@ import {
 } from '#contract'
 import { boundedMap } from '../../common/bounded.ts'
 
-/** The largest amount that a 64-bit column holds: some nine billion dollars. */
+/** The largest amount of a 64-bit column: about nine billion dollars. */
 export const LARGEST: NanoUsd = 2n ** 63n - 1n
 
-/** Money is a 64-bit integer, a count a whole number, and JSON a text that is parsed for the receipt. */
+/** Money is a 64-bit integer, a count a whole number, and JSON a text that receipts parse. */
 type Kind = 'money' | 'count' | 'text' | 'json'
 
 export interface Field<Request> {
-  /** In the request, in the spool and in the receipt; a point leads into an object. */
+  /** The name in the request, in the spool and in the receipt; a dot leads into an object. */
   readonly name: string
-  /** In the table `event`. */
+  /** The name in the table `event`. */
   readonly column: string
   readonly kind: Kind
-  /** Whether it may be null. A receipt leaves out a number that is. */
+  /** Whether it may be null. Receipts leave out numbers that are null. */
   readonly optional?: true
-  /** Receipts do not show it, or show it in another way. */
+  /** Receipts do not show it, or show it differently. */
   readonly hidden?: true
   readonly read: (request: Request) => NanoUsd | number | string | null
 }
@@ -103,7 +103,7 @@ export const SETTLE_FIELDS = [
   { name: 'trail', column: 'trail', kind: 'json', read: settle => JSON.stringify(settle.trail) },
 ] as const satisfies readonly Field<SettleRequest>[]
 
-/** Each request of a model has the same price, so its text is made once. */
+/** The text of each price, made once: requests of a model share one. */
 const priceTexts = new WeakMap<Price, string>()
 
 function priceText(price: Price): string {
@@ -115,7 +115,7 @@ function priceText(price: Price): string {
   return text
 }
 
-/** `[unit, nanos]`, with four more where one of them is not as usual; null is what is usual. */
+/** `[unit, nanos]`, with four more values if one of them is not the default; null is the default. */
 type RuleRecord = readonly [
   unit: Unit,
   nanos: string,
@@ -131,7 +131,6 @@ function ruleRecord({ unit, nanos, per, above, tier, source }: PriceRule): RuleR
   return [unit, String(nanos), per, above ?? null, tier ?? null]
 }
 
-/** The price in the column `price`. */
 export function priceOf(text: string): Price {
   return (JSON.parse(text) as readonly RuleRecord[]).map(([unit, nanos, per, above, tier, source]) => ({
     unit,
@@ -155,7 +154,7 @@ type BudgetRecord = readonly [
   marks: readonly number[],
 ]
 
-/** The budgets of a hold in the column `budgets`; null: none. */
+/** The column `budgets` of a hold; null: none. */
 export function budgetsText(budgets: readonly HoldBudget[] | undefined): string | null {
   if (budgets === undefined || budgets.length === 0) return null
   return JSON.stringify(
@@ -165,10 +164,10 @@ export function budgetsText(budgets: readonly HoldBudget[] | undefined): string 
 
 const NONE: readonly HoldBudget[] = []
 
-/** By the text: the requests of a key have one text until a period ends. */
+/** Keyed by the text: requests of a key share one until a period ends. */
 const knownBudgets = boundedMap<readonly HoldBudget[]>(1_000)
 
-/** Of a hold of an earlier version the column has ids, which have no rows. */
+/** Reads the column `budgets`. Holds of an earlier version have ids there, which have no rows. */
 export function budgetsOf(text: string | null): readonly HoldBudget[] {
   if (text === null || !text.startsWith('[')) return NONE
   let budgets = knownBudgets.get(text)
@@ -187,28 +186,28 @@ export function budgetsOf(text: string | null): readonly HoldBudget[] {
 
 const WITHOUT_COLUMN = UNIT_NAMES.filter(unit => UNITS[unit].field === null && unit !== 'request')
 
-/** The units that have no column of their own, and the class of service; null: there are none. */
+/** The units without a column of their own, and the class of service; null: none. */
 function unitsText(usage: Usage): string | null {
   if (usage.tier === undefined && !WITHOUT_COLUMN.some(unit => usage[unit])) return null
   const others = WITHOUT_COLUMN.filter(unit => usage[unit])
   return JSON.stringify({ ...Object.fromEntries(others.map(unit => [unit, usage[unit]])), tier: usage.tier })
 }
 
-/** The values in the order of the fields: arrays, because objects whose names come from a list are slow. */
+/** The values in the order of the fields. An array, because objects with computed names are slow. */
 type RecordOf<Fields extends readonly Field<never>[]> = {
   readonly [Place in keyof Fields]: ReturnType<Fields[Place]['read']>
 }
 
-/** By name, where in the record a value is. */
+/** The index of each value in the record, by name. */
 type PlacesOf<Fields extends readonly Field<never>[]> = {
   readonly [Place in keyof Fields & `${number}` as Fields[Place]['name']]: Place extends `${infer At extends number}`
     ? At
     : never
 }
 
-/** A hold as it is written. */
+/** A hold as the writer gets it. */
 export type HoldRecord = RecordOf<typeof HOLD_FIELDS>
-/** A settle as it is written. */
+/** A settle as the writer gets it. */
 export type SettleRecord = RecordOf<typeof SETTLE_FIELDS>
 
 export const HOLD_AT = placesOf(HOLD_FIELDS)
@@ -217,7 +216,7 @@ export const SETTLE_AT = placesOf(SETTLE_FIELDS)
 export const holdRecord = (request: HoldRequest): HoldRecord => recordOf(HOLD_FIELDS, request)
 export const settleRecord = (request: SettleRequest): SettleRecord => recordOf(SETTLE_FIELDS, request)
 
-/** For a statement: the columns, and a mark for each value. */
+/** For a statement: the columns, and a placeholder for each value. */
 export const columnsOf = (fields: readonly Field<never>[]): string => fields.map(({ column }) => column).join(', ')
 export const marksOf = (fields: readonly Field<never>[]): string => fields.map(() => '?').join(', ')
 

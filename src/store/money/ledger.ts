@@ -1,7 +1,7 @@
 /**
- * The ledger's operations, each within a transaction that the writer owns: they answer with a named result, or with a
- * refusal that has changed nothing. Each recognises by its id what has been done already, so that all of them may be repeated.
- * In PostgreSQL a function does the same for a whole group (ledger-batches.ts); of this file it leaves the credits.
+ * The ledger's operations. Each runs in a transaction of the writer, and returns a result or a refusal that has changed nothing. Each
+ * finds by its id what was done before, so all of them may be repeated. In PostgreSQL a function does the same for a whole group
+ * (ledger-batches.ts); there only `credit` runs here.
  */
 
 import { type Checkpoint, type Clock, formatMoney, type HoldResult, type NanoUsd, type SettleResult } from '#contract'
@@ -27,12 +27,12 @@ import {
 import type { Hold, OpenHolds } from './open-holds.ts'
 import type { UsageWriter } from './usage.ts'
 
-/** `kind` in the table `event`. */
+/** Values of `kind` in the table `event`. */
 export const HOLD = 0
 export const SETTLE = 1
 export const CREDIT = 2
 
-/** Grants share the table, and its key, with exchanges. */
+/** Grants share the table and its key with exchanges. */
 export const CREDIT_PREFIX = 'credit:'
 
 export interface LedgerParts {
@@ -46,11 +46,11 @@ export interface LedgerOperations {
   hold(request: HoldRecord): HoldResult | Refused
   settle(request: SettleRecord): SettleResult | Refused
   checkpoint(checkpoints: readonly Checkpoint[]): void
-  /** Whether this call granted it, or took it. */
+  /** Whether this call changed the balance. */
   credit(grant: CreditGrant): boolean
 }
 
-// A type, not an interface: that would not fit a row's index signature.
+// A type, because an interface does not fit a row's index signature.
 type AmountOfAccount = {
   readonly account: string
   readonly amount: NanoUsd
@@ -66,7 +66,7 @@ export function createLedgerOperations(database: Database, given: LedgerParts, c
 interface Parts extends LedgerParts {
   readonly statements: ReturnType<typeof prepare>
   readonly correct: ReturnType<typeof createCorrection>
-  /** By id or by name. */
+  /** Accepts an id or a name. */
   idOf(account: string): string
   readonly clock: Clock
 }
@@ -86,7 +86,7 @@ function createHoldOperation({ statements, balances, budgets, open, clock }: Par
     return { held: true, available: available(balance!) }
   }
 
-  /** The same hold again gets the same answer. One that was settled must not send anything upstream any more. */
+  /** Repeats the result of the same hold. A settled one is refused: nothing more may be sent upstream for it. */
   function repeatedHold(request: HoldRecord): HoldResult | Refused | undefined {
     const [exchange, account, amount] = request
     const found = statements.findHold.get(exchange) as Hold | undefined
@@ -108,7 +108,7 @@ function createHoldOperation({ statements, balances, budgets, open, clock }: Par
 
 const available = ({ posted, held }: Balance): NanoUsd => posted - held
 
-/** Why an account cannot hold an amount; null: it can. */
+/** The reason why an account cannot hold an amount; null: it can. */
 function refusedBy(balance: Balance | undefined, amount: NanoUsd): HoldResult | null {
   if (balance === undefined) return { held: false, reason: 'unknown_account' }
   if (balance.frozen !== 0n) return { held: false, reason: 'frozen' }
@@ -130,7 +130,7 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
     const balance = balances.find(held.account)
     if (balance === undefined) return withoutAccount(request, held.account)
     open.closed(exchange)
-    // One time for both: the hour of the usage is that of the event.
+    // One time for both, so that the hour of the usage is that of the event.
     const now = clock.now()
     if (!putSettle(request, held.account, now)) return correct(request, held) ? 'corrected' : 'already_settled'
     balance.held -= held.amount
@@ -145,7 +145,7 @@ function createSettleOperations(parts: Parts): Pick<LedgerOperations, 'settle' |
     return statements.putSettle.run(account, now, ...request).changes !== 0
   }
 
-  /** A stream may end between two checkpoints of it: one that finds no open hold is late, and adds nothing. */
+  /** A checkpoint that finds no open hold is late, because the stream has ended; it adds nothing. */
   function checkpoint(checkpoints: readonly Checkpoint[]): void {
     for (const { exchange, amount, usage: used } of checkpoints) {
       statements.putCheckpoint.run(exchange, amount, used.input ?? 0, used.output ?? 0, clock.now())
@@ -176,18 +176,18 @@ function createCreditOperation({ statements, idOf, clock }: Parts): Pick<LedgerO
   }
 
   function tooMuch(account: string, amount: NanoUsd): StoreError {
-    // Holds may have changed since it was read first.
+    // Read again: holds may have changed.
     const { posted, held } = balanceOf(statements, account)
     const free = inDollars(posted - held)
     return conflict(
-      `${inDollars(-amount)} cannot be taken from ${account}: ${free} is available, and ${inDollars(held)} is held for requests in progress. At most ${free} can be taken.`,
+      `${inDollars(-amount)} cannot be taken from ${account}: ${free} is available and ${inDollars(held)} is held for requests in progress. Take at most ${free}.`,
     )
   }
 
   return { credit }
 }
 
-// Refusals of both engines.
+// Both engines use these refusals.
 
 export const otherHold = ([exchange, account, amount]: HoldRecord, otherAccount: string, other: NanoUsd): Refused =>
   refused(
@@ -200,7 +200,7 @@ export const beyondItsHold = ([exchange, amount]: SettleRecord, held: NanoUsd): 
   refused(`${exchange} holds $${formatMoney(held)} and cannot be charged $${formatMoney(amount)}.`)
 
 export const withoutAccount = ([exchange]: SettleRecord, account: string): Refused =>
-  refused(`${exchange} is held on ${account}, and there is no such account.`)
+  refused(`${exchange} is held on ${account}, which does not exist.`)
 
 const refused = (message: string): Refused => new Refused(new StoreError(message))
 
@@ -214,7 +214,7 @@ function balanceOf(statements: Parts['statements'], account: string): Pick<Balan
 
 function prepare(database: Database) {
   return {
-    // Not INSERT OR IGNORE: that would swallow every other broken constraint too.
+    // INSERT OR IGNORE would also hide every other broken constraint.
     putHold: database.prepare(`
       INSERT INTO event (kind, at, ${columnsOf(HOLD_FIELDS)}) VALUES (${HOLD}, ?, ${marksOf(HOLD_FIELDS)})
       ON CONFLICT (id, kind) DO NOTHING`),
@@ -233,7 +233,7 @@ function prepare(database: Database) {
     findCredit: database.prepareMoney(`SELECT account, amount FROM event WHERE id = ? AND kind = ${CREDIT}`),
     putCredit: database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, actor, note) VALUES (?, ${CREDIT}, ?, ?, ?, ?, ?)`),
-    // The condition is the lock: in PostgreSQL others may hold meanwhile. What is held stays covered.
+    // The condition is the lock, because in PostgreSQL others may hold meanwhile. Held amounts stay covered.
     grant: database.prepare('UPDATE balance SET posted = posted + ?1 WHERE account = ?2 AND posted - held + ?1 >= 0'),
     findBalance: database.prepareMoney('SELECT posted, held FROM balance WHERE account = ?'),
   }

@@ -1,7 +1,6 @@
 /**
- * An account's ledger as lists, the newest first: its entries, and the receipts of its exchanges. Pages begin where a
- * cursor says (a time and an id), so that what is added meanwhile moves nothing; and each looks at a bounded number of
- * events however rare those are that a filter lets through.
+ * An account's ledger as lists, newest first: its entries, and the receipts of its exchanges. A page begins at a cursor (a time and an
+ * id), so that new rows do not move it. A page reads a bounded number of events, even if its filter matches few.
  */
 import type { NanoUsd, Outcome, Receipt } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
@@ -11,31 +10,31 @@ import { createReceiptReader } from './receipts.ts'
 import type { Cursor, Entry, Page, Reports } from './reports.ts'
 import { type BareEntry, createRunningBalance } from './running-balance.ts'
 
-/** So many events are looked at for one page. */
+/** Maximum number of events that are read for a page. */
 export const MAX_LOOKED_AT = 2000
 
 type Place = readonly [at: number, id: string]
 
-/** Before everything there is. */
+/** The place before all rows. */
 const NEWEST: Place = [Number.MAX_SAFE_INTEGER, '']
 
 interface Walk<Item> {
   readonly after: Cursor | undefined
   readonly limit: number
-  /** The next so many rows behind a place, with `at` and `id`. */
+  /** Reads the next `count` rows behind a place, with `at` and `id`. */
   read(place: Place, count: number): Row[]
-  /** What a row is on the page; undefined: it is not on it. */
+  /** Turns a row into an item; undefined: the filter leaves it out. */
   keep(row: Row): Item | undefined
 }
 
-/** `kind` of an entry that is a correction: it is in a table of its own. */
+/** `kind` of a correction entry, which has a table of its own. */
 const CORRECTION = 3
 const KINDS = { [CREDIT]: 'credit', [SETTLE]: 'charge', [CORRECTION]: 'correction' } as const
 
 export function createEntryReader(database: Database): Reports['entries'] {
   const { only } = database.dialect
   const behind = (at: string, id: string) => `(${at}, ${id}) < (?2, ?3) ORDER BY ${at} DESC, ${id} DESC LIMIT ?4`
-  // `kind <> 0` is what the index says of itself: without the words it is not used.
+  // The index has the condition `kind <> 0`: it is used only if the query has the same words.
   const events = (of: string) => `
       SELECT event.id, event.kind, event.at, event.amount, event.actor, event.note, event.outcome, hold.key, hold.model,
         hold.tags
@@ -90,7 +89,7 @@ export function createReceiptLister(database: Database): Reports['receipts'] {
   }
 }
 
-/** Reads the index alone: it costs little to find out that a list is too long to be read. */
+/** Counts in the index alone, which is a cheap check that a list is not too long to be read. */
 export function createEventCounter(database: Database): Reports['countEvents'] {
   const count = database.prepare(`
     SELECT count(*) AS events FROM (
@@ -98,12 +97,12 @@ export function createEventCounter(database: Database): Reports['countEvents'] {
   return (accountId, { from, to, most }) => count.get(accountId, from, to, most)!['events'] as number
 }
 
-/** Fills a page; null as its next one only when there is nothing behind it. */
+/** Fills a page. The next cursor is null only if no row is left. */
 function walk<Item>({ after, limit, read, keep }: Walk<Item>): Page<Item> {
   const items: Item[] = []
   let place: Place = after === undefined ? NEWEST : toPlace(after)
   for (let looked = 0; looked < MAX_LOOKED_AT; ) {
-    // Twice as many each time: a filter that lets little through costs few statements, however short the page is.
+    // Double the count each time: a filter that matches few rows then needs few statements, even for a short page.
     const count = Math.min(Math.max(limit + 1, looked), MAX_LOOKED_AT - looked)
     const rows = read(place, count)
     for (const row of rows) {

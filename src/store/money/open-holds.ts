@@ -1,11 +1,11 @@
 /**
- * Which holds are open, and from where recovery must look for them.
+ * Open holds, and the place from which recovery must look for them.
  *
- * A million events must not be read to find ten open holds. So `meta.open_from` (in PostgreSQL `replica.open_from`, for the
- * holds of one replica) says: no open hold has a smaller exchange
- * id. It is moved forward once a minute, within a commit that happens anyway, and moved back at once, in the same
- * transaction, by a hold with a smaller id; so it is true after every commit, whatever the clock does. Ids are
- * time-ordered, hence there is at most about a minute of events behind it.
+ * Ten open holds must be found without reading a million events. `meta.open_from` (in PostgreSQL `replica.open_from`, for one
+ * replica) is at most the exchange id of every open hold. It moves forward once a minute, within a commit that happens anyway. A hold
+ * with
+ * a smaller id moves it back in its own transaction. So it is correct after every commit, whatever the clock does. Ids are time-ordered,
+ * hence at most about a minute of events is behind it.
  */
 import type { NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
@@ -17,64 +17,64 @@ export interface OpenHold {
   readonly amount: NanoUsd
 }
 
-/** The fields of a hold that its settle needs; no event ever changes. A type: an interface would not fit a row's index signature. */
+/** The fields of a hold that its settle needs; events never change. A type, because an interface does not fit a row's index signature. */
 export type Hold = {
   readonly account: string
   readonly amount: NanoUsd
   readonly key: string
   readonly model: string
-  /** In which it has reserved, as `budgetsText` writes them; null: none. */
+  /** The budgets in which it reserves, written by `budgetsText`; null: none. */
   readonly budgets: string | null
 }
 
 export interface OpenHolds {
   count(): number
   /**
-   * Within a transaction; counts only once it is committed.
+   * Records a hold of the transaction, to be counted once that is committed.
    * @param hold left out: only the database has it
    */
   opened(exchange: string, hold?: Hold): void
-  /** One that is open and certainly on disk; undefined: look there. */
+  /** An open hold that is certainly on disk; undefined: ask the database. */
   find(exchange: string): Hold | undefined
-  /** There is no open hold of this exchange any more, or never was. */
+  /** Records that the exchange has no open hold. */
   closed(exchange: string): void
-  /** As the last thing before COMMIT: moves `open_from` when it is time, or when the transaction opened a smaller one. */
+  /** Call it last before COMMIT. Moves `open_from` when it is time, or when the transaction opened a smaller id. */
   beforeCommit(nowMs: number): void
   committed(): void
   rolledBack(): void
-  /** COMMIT failed, and may have happened: what it opened counts as open until something else is known. */
+  /** COMMIT failed but may have happened: the opened holds count as open until more is known. */
   uncertain(): void
-  /** Makes the next commit move `open_from` forward: at close. */
+  /** Makes the next commit move `open_from` forward. For the close. */
   moveForward(): void
-  /** What it says on disk is not known any more: the next commit writes it. */
+  /** The value on disk is unknown: the next commit writes it. */
   lost(): void
 }
 
 const EVERY_MS = 60_000
 
-/** Open holds from an id on; the primary key is (id, kind), so both halves are searches. */
+/** Open holds from an id on. The primary key is (id, kind), so both halves are searches. */
 export const OPEN_HOLDS_SQL = `
   SELECT hold.id AS exchange, hold.account AS account, hold.amount AS amount
   FROM event AS hold
   WHERE hold.id >= ? AND hold.kind = 0
     AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`
 
-/** The same of one replica. Where to begin is a value and no join: else the server plans to read all events. */
+/** The same for one replica. The beginning is a value: with a join the server plans to read all events. */
 const OPEN_HOLDS_OF_SQL = `${OPEN_HOLDS_SQL} AND hold.replica = ?`
-/** The same as long as a certain one has taken it over: in one look, so that it has written nothing since. */
+/** The same, if a certain replica has taken it over. One statement, so that the takeover cannot end in between. */
 const TAKEN_HOLDS_SQL = `${OPEN_HOLDS_OF_SQL} AND EXISTS (SELECT 1 FROM replica WHERE id = ? AND taken_by = ?)`
 
 /**
- * What recovery settles: every open hold on disk.
- * @param replica those of one replica; null: all, where there are no replicas
- * @param takenBy none if another one has taken it over, or nobody
+ * Reads every open hold on disk, for recovery.
+ * @param replica only its holds; null: all, in a store without replicas
+ * @param takenBy the replica that must have taken it over; otherwise none are returned
  */
 export function readOpenHolds(database: Database, replica: number | null, takenBy?: number): OpenHold[] {
   if (replica === null) {
     return database.prepareMoney(OPEN_HOLDS_SQL).all(readOpenFrom(database, null)) as unknown as OpenHold[]
   }
   const row = findOpenFrom(database, replica)
-  // A replica that is not there has none.
+  // A replica without a row has no holds.
   if (row === undefined) return []
   const from = row['value']!
   const found =
@@ -84,7 +84,7 @@ export function readOpenHolds(database: Database, replica: number | null, takenB
   return found as unknown as OpenHold[]
 }
 
-/** An empty text, before which nothing sorts, when none was ever written. */
+/** An empty text, which sorts before all ids, if none was ever written. */
 export function readOpenFrom(database: Database, replica: number | null): string {
   return String(findOpenFrom(database, replica)?.['value'] ?? '')
 }
@@ -111,21 +111,21 @@ export function createOpenHolds(database: Database, replica: number | null): Ope
   const open = new Map<string, Hold | undefined>()
   for (const { exchange } of readOpenHolds(database, replica)) open.set(exchange, undefined)
   let newest = [...open.keys()].reduce(larger, '')
-  // Undefined after an uncertain commit that moved it: the next one has to say it again.
+  // Undefined after an uncertain commit that moved it: the next commit writes it again.
   let onDisk: string | undefined = readOpenFrom(database, replica)
   let movedAtMs = Number.NEGATIVE_INFINITY
-  // What the running transaction has done, in order: open (true) or not any more. `written` is what it says about open_from.
+  // The changes of the running transaction in order: opened (true) or closed. `written` is its new open_from.
   const pending: [exchange: string, isOpen: boolean, hold?: Hold | undefined][] = []
   let written: string | undefined
 
   function isTime(nowMs: number): boolean {
-    // Also when the clock has stepped back.
+    // The absolute value: the clock may have stepped back.
     if (onDisk === undefined || Math.abs(nowMs - movedAtMs) >= EVERY_MS) return true
     for (const [exchange, isOpen] of pending) if (isOpen && exchange < onDisk) return true
     return false
   }
 
-  /** Of those open after this commit. With none open the newest there was: later ones are larger, or move it back. */
+  /** The smallest id that is open after this commit. Without one, the newest id so far: later ones are larger or move it back. */
   function smallest(): string {
     const last = new Map(pending.map(([exchange, isOpen]) => [exchange, isOpen]))
     const opening = [...last.keys()].filter(exchange => last.get(exchange))

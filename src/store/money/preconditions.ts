@@ -1,6 +1,6 @@
 /**
- * What the store demands of its callers before anything waits for a transaction: so that one caller's mistake is told
- * to that caller alone, with the place, the value and the rule.
+ * Checks the arguments of the store before anything waits for a transaction, so that a mistake fails its own caller only. A message has
+ * the place, the value and the rule.
  */
 import type { Checkpoint, NanoUsd } from '#contract'
 import { invalid } from '../mistakes.ts'
@@ -37,16 +37,17 @@ export function checkCheckpoint(checkpoint: Checkpoint): void {
 
 export function checkCredit(grant: CreditGrant): void {
   if (grant.amount < -LARGEST || grant.amount > LARGEST) {
-    throw invalid(`credit: the amount ${grant.amount} is not -${LARGEST} to ${LARGEST} nano-dollars.`)
+    throw invalid(`credit: the amount ${grant.amount} is not between -${LARGEST} and ${LARGEST} nano-dollars.`)
   }
   if (grant.amount === 0n) throw invalid('credit: the amount is 0; grant or take at least one nano-dollar.')
-  if (grant.amount < 0n && !grant.note) throw invalid('credit: taking credit needs a note that says why.')
+  if (grant.amount < 0n && !grant.note)
+    throw invalid('credit: the note is missing; a removal of credit needs its reason.')
   text('credit', 'reference', grant.reference)
   text('credit', 'actor', grant.actor)
   if (grant.note !== undefined && grant.note !== '') text('credit', 'note', grant.note)
 }
 
-/** A name that people gave: 1 to 200 visible characters. */
+/** Checks a name that a person chose: 1 to 200 visible characters. */
 export function text(place: string, field: string, value: string): void {
   if (typeof value === 'string' && TEXT.test(value) && value.trim() === value) return
   throw invalid(
@@ -55,16 +56,17 @@ export function text(place: string, field: string, value: string): void {
 }
 
 function exchange(id: string): void {
-  if (!EXCHANGE.test(id)) throw invalid(`${JSON.stringify(id)} is no exchange id.`)
+  if (!EXCHANGE.test(id))
+    throw invalid(`${JSON.stringify(id)} is not an exchange id; expected 1 to 100 printable ASCII characters.`)
 }
 
-/** An amount that a column holds. */
+/** Checks an amount: it must fit a 64-bit column. */
 export function money(place: string, field: string, value: NanoUsd): void {
   if (typeof value === 'bigint' && value >= 0n && value <= LARGEST) return
-  throw invalid(`${place}: the ${field} ${value} is not 0 to ${LARGEST} nano-dollars.`)
+  throw invalid(`${place}: the ${field} ${value} is not between 0 and ${LARGEST} nano-dollars.`)
 }
 
 function whole(place: string, field: string, value: number): void {
   if (Number.isSafeInteger(value) && value >= 0) return
-  throw invalid(`${place}: ${field} is ${value}, not a whole number from 0 on.`)
+  throw invalid(`${place}: ${field} is ${value}; expected a whole number of at least 0.`)
 }

@@ -1,4 +1,4 @@
-/** Receipts: a hold's event, its settle's and its correction, read as one. */
+/** Receipts: the events of a hold, its settle and its correction in one record. */
 import { cost, NO_COST, type Price, plainPrice, type Receipt, UNIT_NAMES, type Usage, withoutZeros } from '#contract'
 import type { Database, Row, Value } from '../engine/database.ts'
 import { HOLD, SETTLE } from './ledger.ts'
@@ -6,10 +6,10 @@ import { type Field, HOLD_FIELDS, priceOf, SETTLE_FIELDS } from './ledger-fields
 
 const shown = (fields: readonly Field<never>[]) => fields.filter(({ hidden }) => !hidden)
 const OF_HOLD = shown(HOLD_FIELDS)
-/** Those of its correction replace them. */
+/** Fields of a correction replace them. */
 const OF_SETTLE = shown(SETTLE_FIELDS)
 
-/** Prepares the search once; undefined when the exchange has no hold. */
+/** Prepares the search once. The reader returns undefined if the exchange has no hold. */
 export function createReceiptReader(database: Database): (exchange: string) => Receipt | undefined {
   const find = database.prepareMoney(`
     SELECT hold.id, hold.amount AS held, hold.at AS created_at, settle.amount + coalesce(correction.amount, 0) AS charged,
@@ -39,14 +39,14 @@ function toReceipt(row: Row): Receipt {
   for (const field of [...OF_HOLD, ...OF_SETTLE]) putField(receipt, field, row[field.column]!)
   const usage = withoutZeros(receipt.usage as Usage)
   const price = priceIn(row)
-  // Where nothing was used, the request costs nothing either, unless it was charged.
+  // Without usage a request costs nothing, unless it was charged.
   const isUsed = UNIT_NAMES.some(unit => usage[unit]) || (receipt.charged as bigint | null)
   // A step that answers from a cache has a price of its own.
   const isPriced = isUsed && row['source'] !== 'cached'
   return { ...receipt, usage, price, cost: isPriced ? cost(usage, price) : NO_COST } as unknown as Receipt
 }
 
-/** Holds of earlier versions have their price in columns. */
+/** Columns of the price in holds of earlier versions. */
 const OLD_PRICE = [
   'price_input',
   'price_cached_input',

@@ -1,7 +1,7 @@
 /**
- * What a dead process left behind. The store has one owner at a time, so at its start every open hold is dead by
- * definition: first the settles that were spooled, then the rest at their last checkpoint, or 0 without one. What a
- * process has spooled itself it replays without a start, when a write succeeds again (backlog.ts).
+ * Recovery: settles what a dead process left behind. The store has one owner at a time, so at its start every open hold is dead. First
+ * the spooled settles are written, then the other holds are settled at their last checkpoint, or at 0 without one. A living process
+ * replays its own spool when a write succeeds again (backlog.ts).
  */
 import type { NanoUsd, SettleRequest, SettleResult } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -12,32 +12,32 @@ import type { RecoveryReport } from '../store.ts'
 import { type OpenHold, readOpenHolds } from './open-holds.ts'
 import type { Spool } from './spool.ts'
 
-/** An open hold, and how far its stream had come. */
+/** An open hold with the last checkpoint of its stream. */
 export interface LeftHold extends OpenHold {
-  /** Null: there was no checkpoint. */
-  readonly checkpoint: Checkpointed | null
+  /** Null: it has none. */
+  readonly checkpoint: CheckpointRow | null
 }
 
-interface Checkpointed {
+interface CheckpointRow {
   readonly amount: NanoUsd
   readonly prompt_tokens: bigint
   readonly completion_tokens: bigint
 }
 
-/** Who has died. */
+/** The replica, thread or process that died. */
 export interface Dead {
   /** The replica's number, where several processes share a store; null elsewhere. */
   readonly replica: number | null
-  /** The thread's, when only one of a process has; null: all of it. */
+  /** The number of the thread that died; null: the whole process did. */
   readonly lane: number | null
-  /** Who has taken the replica over. What is not his any more has new holds, of one that lives. */
+  /** The replica that took it over. When that has changed, the number may have new holds of a living process. */
   readonly takenBy?: number
 }
 
-/** What recovery reads. */
+/** Reads of recovery. */
 export interface RecoveryReads {
   left(dead: Dead): readonly LeftHold[]
-  /** Whether there is still something of a replica. */
+  /** Whether the replica still has a row. */
   isReplica(id: number): boolean
 }
 
@@ -52,7 +52,7 @@ export function createRecoveryReads(reader: Database): RecoveryReads {
       const holds = lane === null ? all : all.filter(({ exchange }) => laneOf(exchange) === lane)
       return holds.map(hold => ({
         ...hold,
-        checkpoint: (lastCheckpoint.get(hold.exchange) as Checkpointed | undefined) ?? null,
+        checkpoint: (lastCheckpoint.get(hold.exchange) as CheckpointRow | undefined) ?? null,
       }))
     },
   }
@@ -62,15 +62,15 @@ export interface RecoveryParts {
   readonly reads: RecoveryReads | Promised<RecoveryReads>
   /** Null for a store in memory. */
   readonly spool: Spool | null
-  /** The ledger's own settle: recovery has no second way to move money. */
+  /** The ledger's own settle: recovery moves money in no other way. */
   settle(request: SettleRequest): Promise<SettleResult>
-  /** Of threads that are gone; each is removed when all of it is in the ledger. */
+  /** Spools of threads that ended. Each is removed when all of it is in the ledger. */
   readonly orphans: readonly Spool[]
-  /** Whose holds are dead; null: nobody's. */
+  /** Null: no open hold is dead. */
   readonly dead: Dead | null
 }
 
-/** Settled together, so that ten thousand open holds share a few commits without ten thousand promises. */
+/** Number of settles at once: ten thousand open holds share a few commits without ten thousand promises. */
 const BATCH = 512
 
 export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
@@ -89,8 +89,9 @@ export async function recover(parts: RecoveryParts): Promise<RecoveryReport> {
 }
 
 /**
- * Settles what was spooled, at the start or as soon as the ledger can be written again. Each line once however often it
- * is read; the file is emptied only when all of them are in the ledger, also those that came meanwhile.
+ * Writes spooled settles to the ledger, at the start or as soon as it can be written again. Each line is settled once, however often it
+ * is
+ * read. The file is emptied only when all lines are in the ledger, also those that were appended meanwhile.
  */
 export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 'settle'>) {
   const report = { replayed: 0, rejected: 0, charged: 0n }
@@ -112,13 +113,13 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
     }
     done += some.length
   }
-  // In the same turn as the last look at the file: nothing can have come in between.
-  // Only now are the rejected lines put aside: a replay that fails half-way is begun again from the first line.
+  // In the same turn as the last read of the file, so that no line can be appended in between. Rejected lines are moved only now, because
+  // a replay that fails half-way starts again at the first line.
   for (const line of rejected) spool.reject(line)
   if (done > 0) spool.empty()
   return report
 
-  /** A line that breaks the ledger's rules must not keep the gateway from starting; a disk that fails must. */
+  /** A line that breaks the ledger's rules must not prevent a start. A failing disk must. */
   async function tryToSettle(request: SettleRequest): Promise<SettleResult | 'rejected'> {
     try {
       return await settle(request)
@@ -129,7 +130,7 @@ export async function replay({ spool, settle }: Pick<RecoveryParts, 'spool' | 's
   }
 }
 
-/** Settles open holds of the dead at their last checkpoint. */
+/** Settles the open holds of a dead process at their last checkpoint. */
 export async function settleLeft({
   reads,
   settle,
@@ -149,7 +150,7 @@ export async function settleLeft({
   return report
 }
 
-/** A charge never exceeds its hold; what a checkpoint says beyond it is the operator's loss. */
+/** A charge never exceeds its hold; more at the checkpoint is the operator's loss. */
 function settleAt({ checkpoint, ...hold }: LeftHold): SettleRequest {
   const reached = checkpoint?.amount ?? 0n
   const amount = reached < hold.amount ? reached : hold.amount

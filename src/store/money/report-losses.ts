@@ -1,18 +1,18 @@
-/** Tells the log what a ledger has lost or is about to lose: the operator has to know at once. */
+/** Logs losses of the ledger at once, past and imminent. */
 import type { Log } from '#contract'
 import type { Store } from '../store.ts'
 
-/** How often the files are looked at; each commit looks too. */
+/** How often the files are checked; each commit checks them too. */
 const EVERY_MS = 1000
 
 export interface ReportParts {
   readonly log: Log
-  /** Calls back again and again with the monotonic time in milliseconds, until the returned function is called. */
+  /** Calls `check` repeatedly with the monotonic time in milliseconds, until the returned function is called. */
   watch(check: (atMs: number) => void): () => void
 }
 
 /**
- * Tells which commits were missing at the start, and watches the files from now on.
+ * Logs the commits that were missing at the start, and watches the files from now on.
  *
  * @param place the store's address in the configuration
  */

@@ -1,4 +1,4 @@
-/** Reports, put together: lists of one account's ledger, usage, the accounts themselves, and their people. */
+/** Assembles the reports: lists of an account's ledger, usage, accounts and people. */
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { ACCOUNT_PREFIX, BALANCE_COLUMNS, toBalance } from '../people/accounts.ts'
@@ -23,7 +23,7 @@ export function createReports(database: Database): Reports {
 }
 
 function createAccountLister(database: Database): Reports['accounts'] {
-  // A place is a name and an id, for two names may differ in case alone; the name by itself lets the index be entered there.
+  // A place is a name and an id, because two names may differ in case alone. The name alone makes the index usable.
   const { like, folded } = database.dialect
   const [wanted, beginning, ofPlan] = ['CAST(?3 AS TEXT)', 'CAST(?4 AS TEXT)', 'CAST(?5 AS TEXT)']
   const list = database.prepareMoney(`
@@ -46,7 +46,7 @@ function createAccountLister(database: Database): Reports['accounts'] {
 
 function createPersonLister(database: Database): Reports['people'] {
   const { like } = database.dialect
-  // LEFT says the order of the join: people by their address, each with the account, so that a page ends where it is full.
+  // LEFT fixes the order of the join: people by address, each with its account, so that the query stops when the page is full.
   const wanted = 'CAST(?2 AS TEXT)'
   const select = (where: string) =>
     database.prepare(`
@@ -59,7 +59,7 @@ function createPersonLister(database: Database): Reports['people'] {
   const ofAccount = select('person.account = ?5')
   return ({ search, accountId, limit, after }) => {
     const [email] = after === undefined ? [''] : decodeCursor(after, ['string'])
-    // As addresses are kept, or compared; LIKE itself knows the case of a to z only.
+    // Searched as addresses are stored and as they are compared, because LIKE ignores the case of a to z only.
     const part = (fold: (text: string) => string) => (search ? `%${escapeLike(fold(search))}%` : null)
     const wanted = [email!, part(formerEmail), part(foldEmail), limit + 1]
     const rows = accountId === undefined ? all.all(...wanted) : ofAccount.all(...wanted, accountId)
@@ -75,7 +75,7 @@ function createPlans(database: Database): Reports['plans'] {
 }
 
 function createTotals(database: Database): Reports['totals'] {
-  // In two halves: SQLite's sum of many balances could be more than an integer of its own holds.
+  // In two halves, because SQLite's sum of many balances could overflow its integers.
   const half = 1_000_000_000n
   const sum = database.prepareMoney(`
     SELECT count(*) AS accounts,
@@ -89,7 +89,7 @@ function createTotals(database: Database): Reports['totals'] {
   }
 }
 
-/** So that what people type is looked for as it is. */
+/** Makes LIKE take the text literally. */
 function escapeLike(text: string): string {
   return text.replace(/[\\%_]/g, character => `\\${character}`)
 }

@@ -1,6 +1,6 @@
 /**
- * The balance after each entry of a list: what is posted now, less what was written since. Sums of whole days and hours are
- * read where usage has them, so that an old entry costs no more than a new one.
+ * The balance after each entry of a list: the posted balance minus all later changes. Later days and hours are summed from usage, so an
+ * old entry costs no more than a new one.
  */
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -10,12 +10,12 @@ import { DAYS, HOURS, MAX_SUMMED } from './usage.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** Money is summed in two halves: SQLite's sum of many amounts could be more than an integer of its own holds. */
+/** Money is summed in two halves, because SQLite's sum of many amounts could overflow its integers. */
 const HALF = 1_000_000_000n
 
-/** An entry as the ledger has it; `balance` is added here. */
+/** An entry without its balance. */
 export type BareEntry = Omit<Entry, 'balance'>
-/** Adds the balances. `kind`: the entries are all that there are of this kind between the first and the last. */
+/** Adds the balances. `kind`: the entries are all of this kind between the first and the last one. */
 export type RunningBalance = (
   accountId: string,
   entries: readonly BareEntry[],
@@ -23,7 +23,7 @@ export type RunningBalance = (
 ) => readonly Entry[]
 
 export function createRunningBalance(database: Database): RunningBalance {
-  // One statement, and so one moment of the ledger. A sum of more rows than this is not waited for.
+  // One statement reads one moment of the ledger. Sums of more rows would take too long.
   const part = (select: string) => `SELECT * FROM (${select} LIMIT ${MAX_SUMMED + 1}) AS part`
   const usage = (grain: number) => `SELECT -charged AS amount FROM usage WHERE account = ?1 AND grain = ${grain}`
   const since = database.prepareMoney(`
@@ -40,7 +40,7 @@ export function createRunningBalance(database: Database): RunningBalance {
   const creditsBetween = database.prepareMoney(`
     SELECT amount FROM event WHERE account = ?1 AND kind = ${CREDIT} AND (at, id) > (?2, ?3) AND (at, id) < (?4, ?5)`)
 
-  /** Null when too much was written since. */
+  /** The balance is null if too much was written since. */
   function balanceAfter(accountId: string, { at, id }: BareEntry, most: number) {
     const nextHour = (Math.floor(at / HOUR_MS) + 1) * HOUR_MS
     const nextDay = (Math.floor(at / DAY_MS) + 1) * DAY_MS
@@ -63,9 +63,9 @@ export function createRunningBalance(database: Database): RunningBalance {
           for (const { amount } of between) balance -= amount as NanoUsd
         }
       } else if (left >= 0) {
-        const found = balanceAfter(accountId, entry, left)
-        left -= found.rows
-        balance = found.balance
+        const current = balanceAfter(accountId, entry, left)
+        left -= current.rows
+        balance = current.balance
       }
       newer = { ...entry, balance }
       return newer

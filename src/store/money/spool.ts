@@ -1,10 +1,10 @@
 /**
- * Where a settle goes that the database would not take: a file of its own beside it, on disk before `append` returns. The
- * store settles from it when a write succeeds again, at the latest at the next start.
+ * The spool: a file beside the database for settles that the database did not accept, on disk before `append` returns. The store settles
+ * from it when a write succeeds again, at the latest at the next start.
  *
- * A disk that has no room for the database has none for this file either. So its space is reserved ahead: line breaks are
- * written, because a file that is only made longer (`truncate`) has no blocks. A record takes a place of a fixed size among
- * them, a checksum and one line of JSON, so that a record that is torn harms no other one.
+ * A disk without space for the database has none for this file either, so its space is reserved ahead. Line breaks are written, because
+ * a file that is only made longer (`truncate`) has no blocks. A record is a checksum and one line of JSON. It takes a place of a fixed
+ * size, so that a torn record does not harm the others.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -27,33 +27,33 @@ import { createFile } from '../files/files.ts'
 import { SETTLE_FIELDS } from './ledger-fields.ts'
 import { checkSettle } from './preconditions.ts'
 
-/** A line of the spool, and what it says; undefined when it is torn. */
+/** A line of the spool with its settle; undefined when it is torn. */
 export interface SpooledLine {
   readonly line: string
   readonly settle: SettleRequest | undefined
 }
 
 export interface Spool {
-  /** Makes sure that so many records have their space on disk. Throws when there is no room for them; then none is taken. */
+  /** Reserves space on disk for so many records. Throws if the disk has no space for them; then none is reserved. */
   reserve(records: number): void
-  /** Throws when the record is not on disk. */
+  /** Throws if the record is not on disk. */
   append(request: SettleRequest): void
   read(): readonly SpooledLine[]
-  /** Puts a line aside for a person to look at: `<spool>.rejected`. */
+  /** Moves a line to `<spool>.rejected`, for a person to check. */
   reject(line: string): void
-  /** Keeps the space that is reserved. */
+  /** Keeps the reserved space. */
   empty(): void
-  /** Ends the file, whose owner is gone. */
+  /** Removes the file of an owner that has ended. */
   remove(): void
 }
 
-/** Where a thread spools: the main one (lane 0) beside the store, each other one in a file of its own. */
+/** The spool of a thread: the main one (lane 0) beside the store, each other one in a file of its own. */
 export const spoolPath = (store: string, lane: number): string => `${store}.spool${lane === 0 ? '' : `.${lane}`}`
 
-/** The spools of a store: of the main thread, whether it is there or not, and those of other threads that lie beside it. */
+/** The spools of a store: that of the main thread, whether it exists or not, and the existing ones of other threads. */
 export const spoolsOf = (store: string): string[] => [spoolPath(store, 0), ...spoolsOfThreads(store)]
 
-/** The spools of other threads than the main one that lie beside a store; none where its folder is not there. */
+/** The existing spools of other threads than the main one; none without the store's folder. */
 export function spoolsOfThreads(store: string): string[] {
   if (!existsSync(dirname(store))) return []
   const name = `${basename(store)}.spool.`
@@ -62,31 +62,31 @@ export function spoolsOfThreads(store: string): string[] {
     .map(file => join(dirname(store), file))
 }
 
-/** Of one record, in bytes. One that is longer leaves out its trail, then its attempts: they do not change what is owed. */
+/** Bytes of a record. A longer one leaves out its trail, then its attempts: they do not change the charge. */
 export const RECORD_BYTES = 2048
-/** More are not reserved: 64 MiB. */
+/** Maximum number of records that are reserved: 64 MiB. */
 export const MAX_RESERVED = 32_768
 
 const LINE_BREAK = 0x0a
-/** For reading and writing at any place; the file is created when it is not there. */
+/** For reads and writes at any place; creates the file if it is missing. */
 const CREATE = constants.O_RDWR | constants.O_CREAT
 const CHECKSUM_LENGTH = 16
 const CHECKED = new RegExp(`^([0-9a-f]{${CHECKSUM_LENGTH}}) (\\{.*\\})$`)
 
 export function createSpool(path: string): Spool {
-  /** Where the next record goes: behind the last one. Undefined until somebody has looked. */
+  /** The end of the last record. Undefined before the first search. */
   let end: number | undefined
-  /** Up to here this process has written blocks. */
+  /** The end of the blocks that this process has written. */
   let reserved = 0
 
   function findEnd(file: number): number {
     const { size } = fstatSync(file)
-    // A smaller file is another one: somebody has deleted the one that was known.
+    // A smaller file is another one: the old one was deleted.
     if (end !== undefined && end <= size) return end
     const bytes = readUpTo(file, size)
     let used = bytes.length
     while (used > 0 && isBlank(bytes[used - 1]!)) used--
-    // Whole places, and a line break at least: what a torn append has left must not swallow the next record.
+    // Whole places, and at least one line break, so that a torn record does not swallow the next one.
     end = used === 0 ? 0 : Math.ceil((used + 1) / RECORD_BYTES) * RECORD_BYTES
     return end
   }
@@ -105,7 +105,7 @@ export function createSpool(path: string): Spool {
           fsyncSync(file)
           reserved = Math.max(bytes, size)
         } catch (error) {
-          // Half of it would help nobody, and the database may need the room.
+          // A part of the space is useless here, and the database may need it.
           ftruncateSync(file, size)
           throw error
         }
@@ -154,7 +154,7 @@ function withFile<Result>(path: string, flags: string | number, act: (file: numb
   }
 }
 
-/** Zeros are what a file system puts where nobody has written. */
+/** A file system reads zeros where nothing was written. */
 function isBlank(byte: number): boolean {
   return byte === LINE_BREAK || byte === 0
 }
@@ -168,7 +168,7 @@ function readUpTo(file: number, size: number): Buffer {
 
 const BREAKS = Buffer.alloc(1 << 16, LINE_BREAK)
 
-/** Writes line breaks from one place to another. */
+/** Fills a range with line breaks. */
 function fill(file: number, from: number, to: number): void {
   for (let at = from; at < to; at += BREAKS.length)
     writeAll(file, BREAKS.subarray(0, Math.min(BREAKS.length, to - at)), at)
@@ -180,7 +180,7 @@ function writeAll(file: number, bytes: Uint8Array, at: number | null): void {
   }
 }
 
-/** As long as its place, with line breaks behind it. */
+/** A record with the full size, filled up with line breaks. */
 function encode(request: SettleRequest): Buffer {
   for (const less of [request, { ...request, trail: [] }, { ...request, trail: [], attempts: [] }]) {
     const json = JSON.stringify(less, moneyAsText)
@@ -208,7 +208,7 @@ function decode(line: string): SettleRequest | undefined {
   }
 }
 
-/** Lines of earlier versions have their counts one by one. */
+/** Lines of earlier versions have a field for each count. */
 function oldUsage(fields: Readonly<Record<string, number>>): Usage {
   return withoutZeros({
     input: fields['promptTokens'],
@@ -222,7 +222,7 @@ function oldUsage(fields: Readonly<Record<string, number>>): Usage {
 
 const MONEY = SETTLE_FIELDS.filter(({ kind }) => kind === 'money').map(({ name }) => name)
 
-/** JSON has no big integers: money is written as a decimal string. */
+/** JSON has no big integers: money becomes a decimal string. */
 function moneyAsText(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value
 }

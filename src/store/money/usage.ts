@@ -1,7 +1,4 @@
-/**
- * Usage: what was used, summed up in the transaction of each settle, by hour and by day. Pages and charts read these rows
- * and never the ledger.
- */
+/** Usage, summed up by hour and by day in the transaction of each settle. Pages and charts read these rows, never the ledger. */
 import type { NanoUsd, Outcome } from '#contract'
 import type { Database, Row, Statement, Value } from '../engine/database.ts'
 import { TooMuch } from '../mistakes.ts'
@@ -11,39 +8,39 @@ import type { Reports, UsageRow } from './reports.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** `grain` in the table. */
+/** Values of `grain` in the table. */
 export const HOURS = 0
 export const DAYS = 1
 
-/** Under which account and key the rows of all accounts together stand: no id is empty. */
+/** Account and key of the rows for all accounts together: no id is empty. */
 export const ALL = ''
 
-/** Whose exchange it was, as its hold says. */
-export interface Used {
+/** The owner of an exchange, from its hold. */
+export interface ExchangeOwner {
   readonly account: string
   readonly key: string
   readonly model: string
 }
 
-/** Counts what a transaction settles and writes it as its last thing, so that exchanges that share a row share its write. */
+/** Sums up the settles of a transaction and writes them at its end, so that exchanges with the same row share a write. */
 export interface UsageWriter {
-  /** Adds an exchange that has just been settled, once: the caller knows that it was not settled before. */
-  add(used: Used, settle: SettleRecord, nowMs: number): void
-  /** Adds the difference that a correction makes to an exchange, at the time of its settle. */
-  correct(used: Used, difference: Counts, settledAtMs: number): void
-  /** As a part of the transaction. */
+  /** Adds a newly settled exchange. The caller makes sure that it was not settled before. */
+  add(used: ExchangeOwner, settle: SettleRecord, nowMs: number): void
+  /** Adds the difference of a correction to an exchange, at the time of its settle. */
+  correct(used: ExchangeOwner, difference: Counts, settledAtMs: number): void
+  /** Call it within the transaction. */
   beforeCommit(): void
-  /** The transaction is over, or there was none of it: what was counted is written, or never was. */
+  /** The transaction has ended: the sums were written or rolled back. */
   forget(): void
 }
 
-/** What is still to be added to a row. */
-interface Sum extends Used, Counts {
+/** An amount to add to a row. */
+interface Sum extends ExchangeOwner, Counts {
   readonly grain: number
   readonly at: number
 }
 
-/** What is counted of exchanges. */
+/** The counts of exchanges. */
 export interface Counts {
   requests: number
   failed: number
@@ -54,7 +51,6 @@ export interface Counts {
   charged: NanoUsd
 }
 
-/** The counts of no exchange. */
 export function noCounts(): Counts {
   return {
     requests: 0,
@@ -67,7 +63,6 @@ export function noCounts(): Counts {
   }
 }
 
-/** Adds counts to a sum. */
 export function addCounts(sum: Counts, more: Readonly<Counts>): void {
   sum.requests += more.requests
   sum.failed += more.failed
@@ -78,7 +73,7 @@ export function addCounts(sum: Counts, more: Readonly<Counts>): void {
   sum.charged += more.charged
 }
 
-/** How many exchanges of an outcome have failed: 1 or 0. */
+/** The number of failed exchanges for an outcome: 1 or 0. */
 export const failedOf = (outcome: Outcome): number => (outcome === 'answered' ? 0 : 1)
 
 const COLUMNS = [
@@ -96,10 +91,10 @@ const COLUMNS = [
   'charged',
 ] as const
 
-/** The rows of a transaction, added to what is there. */
+/** Adds rows to those of the table. */
 type WriteRows = (rows: readonly Sum[]) => void
 
-// What would not fit a column stays at its brim, for a sum must never keep a charge from being written.
+// Sums are cut off at the largest integer: an overflow must never prevent a charge.
 const ADDED = `
     ON CONFLICT (account, grain, at, key, model) DO UPDATE SET requests = usage.requests + excluded.requests,
       failed = usage.failed + excluded.failed, prompt_tokens = usage.prompt_tokens + excluded.prompt_tokens,
@@ -116,7 +111,7 @@ function createRowsWriter(database: Database): WriteRows {
   }
 }
 
-/** In the order of the columns. */
+/** The values in the order of the columns. */
 function valuesOf(sum: Sum): Value[] {
   const { account, grain, at, key, model, requests, failed } = sum
   const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = sum
@@ -126,10 +121,10 @@ function valuesOf(sum: Sum): Value[] {
 
 export function createUsageWriter(database: Database): UsageWriter {
   const write = createRowsWriter(database)
-  // By hour and whose it was; days, and all accounts together, are made of these.
+  // By hour and owner. Days, and all accounts together, are made of these.
   const sums = new Map<string, Sum>()
 
-  function sumOf(into: Map<string, Sum>, { account, key, model }: Used, grain: number, at: number): Sum {
+  function sumOf(into: Map<string, Sum>, { account, key, model }: ExchangeOwner, grain: number, at: number): Sum {
     const name = `${grain} ${at} ${account} ${key} ${model}`
     let sum = into.get(name)
     if (sum === undefined) {
@@ -162,17 +157,17 @@ export function createUsageWriter(database: Database): UsageWriter {
           addCounts(sumOf(rows, used, DAYS, startOf(DAY_MS, sum.at)), sum)
         }
       }
-      // In one order, so that two processes that write at once never wait for each other.
+      // Sorted, so that two processes that write at once never wait for each other.
       write([...rows].sort(byName).map(([, row]) => row))
     },
     forget: () => sums.clear(),
   }
 }
 
-/** So many rows are summed for one answer: the event loop waits meanwhile. */
+/** Maximum number of rows that are summed up for one answer, because a sum blocks the event loop. */
 export const MAX_SUMMED = 40_000
 
-/** Rows by time, then key and model: as the primary key has them, so that only sums by model have to be sorted. */
+/** Reads rows by time, then key and model, in the order of the primary key. Only sums by model have to be sorted. */
 export function createUsageReader(database: Database): Reports['usage'] {
   const find = {
     none: prepareSums(database, "'' AS key, '' AS model", 'at'),
@@ -195,8 +190,8 @@ export function createUsageReader(database: Database): Reports['usage'] {
   }
 }
 
-// Money in two halves, which stay exact where the whole would be more than an integer of SQLite's. Counts by `total`:
-// numbers, and one that is damaged makes a wrong figure, not a page that is never there.
+// Money is summed in two halves, which cannot overflow SQLite's integers. Counts use `total`: a damaged one then makes a wrong figure
+// instead of an error.
 function prepareSums(database: Database, names: string, group: string): Statement {
   const { total } = database.dialect
   return database.prepareMoney(`
@@ -210,7 +205,7 @@ function prepareSums(database: Database, names: string, group: string): Statemen
 
 const HALF = 1_000_000_000n
 
-/** Of the span that a time falls into. */
+/** The start of the span that contains a time. */
 function startOf(spanMs: number, ms: number): number {
   return Math.floor(ms / spanMs) * spanMs
 }

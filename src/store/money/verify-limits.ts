@@ -1,4 +1,4 @@
-/** The audit of limits (I12): what keys and budgets should have spent and hold, by the exchanges, beside their rows. */
+/** Audits limits (I12): compares the rows of keys and budgets with the sums of their exchanges. */
 import type { NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { budgetsOf } from './ledger-fields.ts'
@@ -21,7 +21,7 @@ type Report = (invariant: string, subject: string, message: string) => void
 
 export class LimitsAudit {
   readonly #keys = new Map<string, Sums>()
-  /** By account, begin of the period and budget. */
+  /** By account, start of the period, and budget. */
   readonly #budgets = new Map<string, Sums>()
 
   held(hold: Hold): void {
@@ -36,55 +36,55 @@ export class LimitsAudit {
     for (const sums of this.#sumsOf(hold)) sums.charges += amount
   }
 
-  check(database: Database, found: Report): void {
+  check(database: Database, report: Report): void {
     const keys = database.prepareMoney(
       'SELECT key AS name, cap AS amount, ceiling, held, spent, requests FROM key_total',
     )
     for (const row of keys.iterate()) {
       const name = row['name'] as string
-      const { requests } = checkRow(name, row, this.#keys, found)
+      const { requests } = checkRow(name, row, this.#keys, report)
       if (row['requests'] !== requests) {
-        found('I12', name, `It counts ${row['requests']} requests; its holds are ${requests}.`)
+        report('I12', name, `It counts ${row['requests']} requests; its holds are ${requests}.`)
       }
     }
     const uses = database.prepareMoney(`
       SELECT account, period_start, budget, amount, amount AS ceiling, held, spent FROM budget_period`)
     for (const row of uses.iterate()) {
-      checkRow(`${row['account']} ${row['period_start']} ${row['budget']}`, row, this.#budgets, found)
+      checkRow(`${row['account']} ${row['period_start']} ${row['budget']}`, row, this.#budgets, report)
     }
     for (const [name, { requests }] of [...this.#keys, ...this.#budgets]) {
-      if (requests > 0n) found('I12', name, `It has ${requests} exchanges, and their total is missing.`)
+      if (requests > 0n) report('I12', name, `It has ${requests} exchanges but no total.`)
     }
   }
 
   #sumsOf({ account, key, budgets }: Hold): Sums[] {
-    const found = key === null ? [] : [sumsOf(this.#keys, key)]
-    // Most holds have none, and this runs for each that there ever was.
-    if (budgets === null) return found
+    const all = key === null ? [] : [sumsOf(this.#keys, key)]
+    // Most holds have none, and this runs for every hold of the ledger.
+    if (budgets === null) return all
     for (const { budget, start } of budgetsOf(budgets)) {
-      found.push(sumsOf(this.#budgets, `${account} ${start} ${budget}`))
+      all.push(sumsOf(this.#budgets, `${account} ${start} ${budget}`))
     }
-    return found
+    return all
   }
 }
 
-/** Returns what the row should say, and takes it off the list. */
-function checkRow(name: string, row: Row, sums: Map<string, Sums>, found: Report): Sums {
+/** Compares a row with its expected sums, removes them from the map and returns them. */
+function checkRow(name: string, row: Row, sums: Map<string, Sums>, report: Report): Sums {
   const [held, spent, amount] = [row['held'] as bigint, row['spent'] as bigint, row['amount'] as bigint | null]
   const expected = sums.get(name) ?? { requests: 0n, open: 0n, charges: 0n }
   sums.delete(name)
-  if (held !== expected.open) found('I12', name, `It holds ${held}; its open holds are ${expected.open}.`)
-  if (spent !== expected.charges) found('I12', name, `It has spent ${spent}; its charges are ${expected.charges}.`)
-  // The ceiling is the limit, or what was spent and held when a lower one was set.
+  if (held !== expected.open) report('I12', name, `It holds ${held}; its open holds are ${expected.open}.`)
+  if (spent !== expected.charges) report('I12', name, `It has spent ${spent}; its charges are ${expected.charges}.`)
+  // The ceiling is the limit, or the spent and held amount if a lower one was set.
   const most = row['ceiling'] as bigint | null
   if (amount !== null && (most === null || spent + held > most)) {
-    found('I12', name, `It has spent ${spent} and holds ${held}, beyond the ${most ?? amount} that it may.`)
+    report('I12', name, `It has spent ${spent} and holds ${held}; its limit is ${most ?? amount}.`)
   }
   return expected
 }
 
 function sumsOf(sums: Map<string, Sums>, name: string): Sums {
-  let found = sums.get(name)
-  if (found === undefined) sums.set(name, (found = { requests: 0n, open: 0n, charges: 0n }))
-  return found
+  let row = sums.get(name)
+  if (row === undefined) sums.set(name, (row = { requests: 0n, open: 0n, charges: 0n }))
+  return row
 }

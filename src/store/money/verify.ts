@@ -1,21 +1,20 @@
 /**
- * The audit: recomputes every balance from the journal and names each promise that does not hold. It reads one snapshot
- * and writes nothing.
+ * The audit: recomputes every balance from the journal and reports each broken invariant. It reads one snapshot and writes nothing.
  *
- *   I1  available = posted - held is never negative, nor is held
- *   I2  held = the sum of the account's open holds
- *   I3  posted = credits - charges
- *   I4  an exchange ends at most once, and only a settle that recovery wrote is corrected
- *   I5  a charge, with its correction, is at most its hold, and not below 0
- *   I6  every nano-dollar granted is charged to an exchange or still posted to an account
- *   I7  nothing is charged, or counted, without a hold (that the hold came before the dispatch, the gateway sees to)
- *   I8  no open hold is out of recovery's sight (older than `open_from`)
- *   I10 what was refused or released costs nothing
- *   I11 usage by hour and by day adds up to the settles, for each account and for all together
- *   I12 what a key or a budget has spent and holds is what its exchanges say, and within what it may
- *   I13 no commit that was acknowledged is missing (as far as the count beside the database tells)
+ * - I1: available = posted - held is never negative, nor is held
+ * - I2: held = the sum of the account's open holds
+ * - I3: posted = credits - charges
+ * - I4: an exchange ends at most once, and only a settle that recovery wrote is corrected
+ * - I5: a charge, with its correction, is at most its hold, and not below 0
+ * - I6: every nano-dollar granted is charged to an exchange or still posted to an account
+ * - I7: nothing is charged, or counted, without a hold (the gateway ensures that the hold came before the dispatch)
+ * - I8: recovery reaches every open hold (none is older than `open_from`)
+ * - I10: refused and released requests cost nothing
+ * - I11: usage by hour and by day adds up to the settles, for each account and for all together
+ * - I12: the spent and held amounts of a key or a budget are the sums of its exchanges, and within its limit
+ * - I13: no acknowledged commit is missing (as far as the count beside the database shows)
  *
- * I9 (what was delivered is settled) cannot be seen from here: it is about open holds in time, and recovery's work.
+ * I9 (delivered tokens are settled) cannot be checked here: it is about open holds over time, and recovery's work.
  */
 import type { NanoUsd } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -46,20 +45,20 @@ interface EventRow {
 /** A correction of a settle that recovery wrote. */
 type CorrectionRow = Omit<EventRow, 'kind' | 'key' | 'budgets'> & { readonly settled_at: bigint }
 
-/** What an account should own, by its events, and what it should have used. */
+/** The expected balance and usage of an account, from its events. */
 interface Sums {
   credits: NanoUsd
   charges: NanoUsd
   open: NanoUsd
-  readonly used: Used
+  readonly used: UsedCounts
 }
 
-/** Requests, those that failed, prompt, cached, completion and reasoning tokens, and what they cost. */
-type Used = [bigint, bigint, bigint, bigint, bigint, bigint, bigint]
+/** Requests, failed requests, prompt, cached, completion and reasoning tokens, and their cost. */
+type UsedCounts = [bigint, bigint, bigint, bigint, bigint, bigint, bigint]
 
 const PROGRESS_EVERY = 10_000
 
-/** @param path of the database, to look for its count of commits beside it; null: there is none */
+/** @param path of the database, whose count of commits is beside it; null: without a count */
 export function verify(
   database: Database,
   onProgress: (done: number, total: number) => void = () => {},
@@ -68,7 +67,7 @@ export function verify(
   const audit = createAudit()
   const noted = path === null ? null : readForVerify(path)
   let report = { accounts: 0, events: 0, openHolds: 0 }
-  // In a transaction of the caller's it sees what that has written.
+  // In a transaction of the caller it sees the writes of that.
   const isOwn = !database.inTransaction()
   if (isOwn) database.exec(database.dialect.snapshot)
   try {
@@ -84,8 +83,8 @@ export function verify(
     if (database.dialect.engine === 'postgres') checkReplicas(database, audit)
     report = { accounts, events: journal.events, openHolds: journal.openHolds }
   } catch (error) {
-    // A damaged page ends the reading: what was found until then still counts.
-    audit.found('corrupt', 'database', `It cannot be read to its end: ${(error as Error).message}.`)
+    // A damaged page ends the reading; earlier findings still count.
+    audit.found('corrupt', 'database', `It cannot be read completely: ${(error as Error).message}.`)
   } finally {
     if (isOwn && database.inTransaction()) database.exec('COMMIT')
   }
@@ -98,7 +97,8 @@ function checkReplicas(database: Database, audit: Audit): void {
     SELECT hold.id FROM event AS hold LEFT JOIN replica ON replica.id = hold.replica
     WHERE hold.kind = 0 AND (replica.id IS NULL OR hold.id < replica.open_from)
       AND NOT EXISTS (SELECT 1 FROM event AS settle WHERE settle.id = hold.id AND settle.kind = 1)`)
-  for (const { id } of unseen.all()) audit.found('I8', String(id), 'It is open, and no replica is known whose it is.')
+  for (const { id } of unseen.all())
+    audit.found('I8', String(id), 'It is open, but its replica has no row or does not look for it.')
 }
 
 type Audit = ReturnType<typeof createAudit>
@@ -112,17 +112,17 @@ function createAudit() {
   }
 }
 
-/** SQLite's own: pages, indexes, column types and CHECKs; and rows that point at nothing. */
+/** Runs SQLite's own checks: pages, indexes, column types, CHECKs and foreign keys. */
 function checkFile(database: Database, audit: Audit): void {
   for (const row of database.prepare('PRAGMA integrity_check').all()) {
     if (row['integrity_check'] !== 'ok') audit.found('corrupt', 'database', String(row['integrity_check']))
   }
   for (const row of database.prepare('PRAGMA foreign_key_check').all()) {
-    audit.found('corrupt', String(row['table']), `A row points at a missing row of "${row['parent']}".`)
+    audit.found('corrupt', String(row['table']), `A row refers to a missing row of "${row['parent']}".`)
   }
 }
 
-/** Reads the events once, in the order of their key: a hold is followed by its settle. */
+/** Reads the events once, in the order of their key: a settle follows its hold. */
 function readJournal(database: Database, audit: Audit, onProgress: (done: number, total: number) => void) {
   const total = Number(
     database.prepare(`SELECT count(*) AS count FROM ${database.dialect.only('event')}`).get()?.['count'],
@@ -141,7 +141,7 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     openHolds++
     sumsOf(sums, hold.account).open += hold.amount
     limits.isOpen(hold)
-    if (hold.id < openFrom) audit.found('I8', hold.id, `It is open, and recovery looks from ${openFrom} on.`)
+    if (hold.id < openFrom) audit.found('I8', hold.id, `It is open, but recovery starts at ${openFrom}.`)
   }
 
   const { isJson } = database.dialect
@@ -169,8 +169,8 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
         if (hold !== undefined) limits.charged(hold, settle.amount)
       }
       ended = event.id
-    } else if (kind !== HOLD) audit.found('corrupt', event.id, `There are no events of kind ${kind}.`)
-    else if (hold !== undefined) audit.found('corrupt', event.id, 'It is held twice.')
+    } else if (kind !== HOLD) audit.found('corrupt', event.id, `Its kind ${kind} is unknown.`)
+    else if (hold !== undefined) audit.found('corrupt', event.id, 'It has two holds.')
     else {
       hold = event
       limits.held(event)
@@ -178,7 +178,7 @@ function readJournal(database: Database, audit: Audit, onProgress: (done: number
     if (++events % PROGRESS_EVERY === 0) onProgress(events, total)
   }
   endOfExchange()
-  for (const id of corrections.keys()) audit.found('I4', id, 'It is corrected without a settle.')
+  for (const id of corrections.keys()) audit.found('I4', id, 'It has a correction without a settle.')
   onProgress(events, total)
   return { sums, limits, events, openHolds }
 }
@@ -196,12 +196,12 @@ function readCorrections(database: Database, audit: Audit): Map<string, Correcti
   return new Map(corrections.map(each => [each.id, each]))
 }
 
-/** The settle with what its correction changes; the correction is taken off the list. */
+/** The settle with the fields of its correction, which is removed from the map. */
 function corrected(audit: Audit, settle: EventRow, corrections: Map<string, CorrectionRow>): EventRow {
   const correction = corrections.get(settle.id)
   if (correction === undefined || !corrections.delete(settle.id)) return settle
   if (settle.source !== 'recovered')
-    audit.found('I4', settle.id, `It is corrected, and its settle is ${settle.source}.`)
+    audit.found('I4', settle.id, `It has a correction, but the source of its settle is ${settle.source}.`)
   if (correction.account !== settle.account) {
     audit.found('I7', settle.id, `It is charged to ${settle.account} and corrected on ${correction.account}.`)
   }
@@ -209,7 +209,7 @@ function corrected(audit: Audit, settle: EventRow, corrections: Map<string, Corr
     audit.found(
       'I11',
       settle.id,
-      `Its correction says that it was settled at ${correction.settled_at}, not ${settle.at}.`,
+      `The settle time of its correction is ${correction.settled_at}; its settle is from ${settle.at}.`,
     )
   }
   return { ...settle, ...correction, account: settle.account, amount: settle.amount + correction.amount }
@@ -227,20 +227,21 @@ function checkSettle(audit: Audit, settle: EventRow, hold: EventRow | undefined,
   }
 }
 
-/** Compares each account with its events. Returns how many there are. */
+/** Compares each account with its events. Returns the number of accounts. */
 function checkAccounts(database: Database, audit: Audit, sums: Map<string, Sums>): number {
   const rows = database.prepareMoney('SELECT account, posted, held FROM balance').all()
   let unaccounted = 0n
   for (const row of rows) {
     const [id, posted, held] = [row['account'] as string, row['posted'] as bigint, row['held'] as bigint]
     const { credits, charges, open, used } = sumsOf(sums, id)
-    if (posted - held < 0n || held < 0n) audit.found('I1', id, `It has posted ${posted} and holds ${held}.`)
+    if (posted - held < 0n || held < 0n)
+      audit.found('I1', id, `The posted balance is ${posted}, but holds are ${held}.`)
     if (held !== open) audit.found('I2', id, `It holds ${held}; its open holds are ${open}.`)
     if (posted !== credits - charges) {
       audit.found(
         'I3',
         id,
-        `It has posted ${posted}; its credits of ${credits} less charges of ${charges} are not that.`,
+        `The posted balance is ${posted}; credits of ${credits} - charges of ${charges} = ${credits - charges}.`,
       )
     }
     unaccounted -= posted
@@ -249,25 +250,25 @@ function checkAccounts(database: Database, audit: Audit, sums: Map<string, Sums>
   const known = new Set(rows.map(row => row['account']))
   for (const [id, { credits, charges }] of sums) {
     unaccounted += credits - charges
-    if (!known.has(id)) audit.found('I6', id, 'It has events, and there is no such account.')
+    if (!known.has(id)) audit.found('I6', id, 'It has events, but the account does not exist.')
   }
   if (unaccounted !== 0n) {
-    audit.found('I6', 'ledger', `All grants less all charges less all balances are ${unaccounted}, not 0.`)
+    audit.found('I6', 'ledger', `All grants - all charges - all balances = ${unaccounted}, not 0.`)
   }
   return rows.length
 }
 
-/** Compares usage with the settles: each account's by hour and by day, then all accounts' together. */
+/** Compares usage with the settles: of each account by hour and by day, then of all accounts together. */
 function checkUsage(database: Database, audit: Audit, sums: Map<string, Sums>): void {
-  const found = { [HOURS]: new Map<string, Used>(), [DAYS]: new Map<string, Used>() }
-  // Added up by SQLite, in the order of its key: a third of the time. Money in two halves, which no sum can exceed.
+  const found = { [HOURS]: new Map<string, UsedCounts>(), [DAYS]: new Map<string, UsedCounts>() }
+  // SQLite adds up in the order of its key, which takes a third of the time. Money in two halves cannot overflow.
   const rows = database.prepareMoney(`
     SELECT account, grain, sum(requests) AS requests, sum(failed) AS failed, sum(prompt_tokens) AS prompt_tokens,
       sum(cached_tokens) AS cached_tokens, sum(completion_tokens) AS completion_tokens,
       sum(reasoning_tokens) AS reasoning_tokens, sum(charged % 1000000000) AS units, sum(charged / 1000000000) AS billions
     FROM usage GROUP BY account, grain`)
   for (const { account, grain, billions, ...counts } of rows.iterate()) {
-    const used = Object.values(counts) as Used
+    const used = Object.values(counts) as UsedCounts
     used[6] += (billions as bigint) * 1_000_000_000n
     found[Number(grain) as typeof HOURS | typeof DAYS].set(account as string, used)
   }
@@ -301,9 +302,9 @@ function sumsOf(sums: Map<string, Sums>, account: string): Sums {
   return found
 }
 
-const nothing = (): Used => [0n, 0n, 0n, 0n, 0n, 0n, 0n]
+const nothing = (): UsedCounts => [0n, 0n, 0n, 0n, 0n, 0n, 0n]
 
-function usedBy(settle: EventRow): Used {
+function usedBy(settle: EventRow): UsedCounts {
   return [
     1n,
     settle.outcome === 'answered' ? 0n : 1n,
@@ -315,12 +316,12 @@ function usedBy(settle: EventRow): Used {
   ]
 }
 
-function addUsed(sum: Used, more: Used): Used {
-  // A counter, not entries(): this runs for every settle there ever was.
+function addUsed(sum: UsedCounts, more: UsedCounts): UsedCounts {
+  // A counter is faster than entries(), and this runs for every settle of the ledger.
   for (let index = 0; index < sum.length; index++) sum[index] = sum[index]! + more[index]!
   return sum
 }
 
-function sentence([requests, failed, prompt, cached, completion, reasoning, charged]: Used): string {
+function sentence([requests, failed, prompt, cached, completion, reasoning, charged]: UsedCounts): string {
   return `${requests} requests (${failed} failed), ${prompt} + ${completion} tokens (${cached} cached, ${reasoning} reasoning) and ${charged} charged`
 }

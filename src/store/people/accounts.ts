@@ -1,4 +1,4 @@
-/** Accounts: whose credit it is. Rows are read on every lookup; nothing is cached. */
+/** Accounts: the owners of credit. Rows are read on every lookup; nothing is cached. */
 import type { Account, AccountBalance, Clock } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { conflict, invalid, noAccount } from '../mistakes.ts'
@@ -10,7 +10,7 @@ export const ACCOUNT_PREFIX = 'acc_'
 const DEFAULT_PLAN = 'default'
 
 export interface AccountOperations {
-  /** The id was made by the caller, so that a repeat finds the row. */
+  /** The caller makes the id, so that a repeat finds the row. */
   createAccount(account: { readonly id: string; readonly name: string; readonly plan: string }): Account
   freeze(change: { readonly account: string; readonly frozen: boolean }): Account
   setPlan(change: { readonly account: string; readonly plan: string }): Account
@@ -18,16 +18,16 @@ export interface AccountOperations {
 
 export interface AccountReader {
   find(idOrName: string): AccountBalance | undefined
-  /** Like `find`, but throws a `StoreError` that names the account. */
+  /** Like `find`, but throws a `StoreError` that names the missing account. */
   get(idOrName: string): AccountBalance
   list(): readonly AccountBalance[]
 }
 
-/** An account with its money, for `toBalance`. */
+/** Columns of an account with its balance, for `toBalance`. */
 export const BALANCE_COLUMNS = 'id, name, plan, budgets, frozen, created_at, posted, held'
 const SELECT = `SELECT ${BALANCE_COLUMNS} FROM account JOIN balance ON balance.account = account.id`
 
-/** Answers with the id of the account that has this id or this name; throws a `StoreError` that names it when there is none. */
+/** Returns the id for an id or a name; throws a `StoreError` that names the missing account. */
 export function createAccountFinder(database: Database): (idOrName: string) => string {
   const find = database.prepare('SELECT id FROM account WHERE id = ?1 OR name = ?1')
   return idOrName => {
@@ -48,7 +48,8 @@ export function createAccountOperations(database: Database, clock: Clock): Accou
   return {
     createAccount({ id, name, plan }) {
       const taken = findByName.get(name)
-      if (taken !== undefined && taken['id'] !== id) throw conflict(`There is already an account named "${name}".`)
+      if (taken !== undefined && taken['id'] !== id)
+        throw conflict(`The name "${name}" is taken by another account. Choose another name.`)
       if (taken === undefined) {
         put.run(id, name, plan, clock.now())
         putBalance.run(id)
@@ -87,12 +88,12 @@ export function createAccountReader(database: Database): AccountReader {
   }
 }
 
-/** A new account's fields, checked. A name must not look like an id, or a search could mean two accounts. */
+/** Checks a new account's fields. A name must not look like an id: a search could then mean two accounts. */
 export function checkAccount({ name, plan = DEFAULT_PLAN }: NewAccount): { name: string; plan: string } {
   text('account', 'name', name)
   text('account', 'plan', plan)
   if (name.startsWith(ACCOUNT_PREFIX)) {
-    throw invalid(`account: the name "${name}" begins with ${ACCOUNT_PREFIX}, as only ids do.`)
+    throw invalid(`account: the name "${name}" begins with ${ACCOUNT_PREFIX}, which only ids may.`)
   }
   return { name, plan }
 }
@@ -109,7 +110,7 @@ function toAccount(row: Row): Account {
   }
 }
 
-/** Of a row that `prepareMoney` has read. */
+/** Converts a row that `prepareMoney` has read. */
 export function toBalance(row: Row): AccountBalance {
   return { ...toAccount(row), posted: row['posted'] as bigint, held: row['held'] as bigint }
 }

@@ -1,4 +1,4 @@
-/** The budgets that accounts and keys have themselves, each a list in the row of its owner. One for each length of a period. */
+/** Changes the budgets of accounts and keys. Each owner's row has a list of them: one for each length of a period. */
 import { EVERY, mistakeInBudget } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { invalid, notFound } from '../mistakes.ts'
@@ -23,7 +23,7 @@ export function createBudgetOperations(database: Database): BudgetOperations {
       const { find, put } = statements[of]
       const row = find.get(id)
       if (row === undefined)
-        throw notFound(`The key ${JSON.stringify(id)} does not exist. A list of keys shows their ids.`)
+        throw notFound(`The key ${JSON.stringify(id)} does not exist. Take its id from a list of keys.`)
       const others = readBudgets(row['budgets'], of)?.filter(other => other.every !== every) ?? []
       const all = budget === null ? others : [...others, { ...budget, per: of, every }]
       all.sort((a, b) => EVERY.indexOf(a.every) - EVERY.indexOf(b.every))
@@ -39,9 +39,10 @@ function prepare(database: Database, table: 'account' | 'key') {
   }
 }
 
-/** Throws a `StoreError` that names what is wrong. */
+/** Throws a `StoreError` that names the mistake. */
 export function checkBudget({ every, budget }: BudgetChange): void {
-  if (!EVERY.includes(every)) throw invalid(`budget: every ${JSON.stringify(every)} is not one of ${EVERY.join(', ')}.`)
+  if (!EVERY.includes(every))
+    throw invalid(`budget: every is ${JSON.stringify(every)}; expected one of ${EVERY.join(', ')}.`)
   if (budget === null) return
   const { amount, then } = budget
   money('budget', 'amount', amount)
@@ -49,5 +50,5 @@ export function checkBudget({ every, budget }: BudgetChange): void {
   const mistake = mistakeInBudget(budget)
   if (mistake === null) return
   const { field, value, rule } = mistake
-  throw invalid(`budget: ${field} ${rule}, and is ${JSON.stringify(value)}.`)
+  throw invalid(`budget: ${field} is ${JSON.stringify(value)}; it ${rule}.`)
 }

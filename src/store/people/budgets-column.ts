@@ -1,15 +1,11 @@
 /** The column `budgets` of an account or a key: JSON, with amounts as texts of nano-dollars. */
 import type { Budget } from '#contract'
 
-/** Of one account or one key, for its column. */
 export function writeBudgets(budgets: readonly Budget[]): string {
   return JSON.stringify(budgets.map(({ per: _, ...budget }) => ({ ...budget, amount: String(budget.amount) })))
 }
 
-/**
- * The column `budgets` of an account or a key.
- * @returns undefined for none
- */
+/** @returns undefined for none */
 export function readBudgets(column: unknown, per: 'account' | 'key'): readonly Budget[] | undefined {
   if (column == null) return undefined
   const all = JSON.parse(column as string) as readonly (Omit<Budget, 'amount' | 'per'> & { readonly amount: string })[]

@@ -1,7 +1,4 @@
-/**
- * Who makes what only operators may: looked at in the transaction that makes it, for whoever was let in a while ago may not
- * be one any more.
- */
+/** Checks that a creator is still an operator, in the transaction that creates something only operators may. */
 import type { Clock } from '#contract'
 import type { Database } from '../engine/database.ts'
 import { forbidden } from '../mistakes.ts'
@@ -9,8 +6,8 @@ import { PERSON_PREFIX, TOKEN_PREFIX } from './people.ts'
 
 export interface Makers {
   /**
-   * Throws `forbidden` for the id of a person who is no operator, or of a token that does not work. Whoever has no id in the
-   * store (`cli:USER`) owns it, and may.
+   * Throws `forbidden` for the id of a person who is not an operator, or of a token that does not work. A maker without an id in the
+   * store (`cli:USER`) owns the store and passes.
    */
   check(maker: string): void
 }
@@ -23,10 +20,10 @@ export function createMakers(database: Database, clock: Clock): Makers {
   return {
     check(maker) {
       if (maker.startsWith(PERSON_PREFIX) && operator.get(maker) === undefined) {
-        throw forbidden('Only operators may do this, and you are none any more.')
+        throw forbidden('Only operators may do this, and you are not an operator any more.')
       }
       if (maker.startsWith(TOKEN_PREFIX) && token.get(maker, clock.now()) === undefined) {
-        throw forbidden("Only an operators' token that works may do this; yours was revoked, or is past.")
+        throw forbidden("Only operators may do this, and your operators' token was revoked or has expired.")
       }
     },
   }

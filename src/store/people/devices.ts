@@ -1,7 +1,7 @@
 /**
- * Browsers in which somebody has signed in: a signed text that such a browser keeps, and that nobody else can make. It is no
- * session: it opens nothing without the password. The store keeps no row of it. Its digest covers the stored hash of the
- * password, so a new password ends all of them.
+ * Browsers in which a person has signed in: each keeps a signed text that no one else can make. It is not a session: it opens nothing
+ * without the password. The store has no row of it. The digest covers the stored hash of the password, so a new password ends all of
+ * them.
  *
  *     per_01K9… . mk3x9f2o . 22 random characters . HMAC-SHA-256
  *     person      expires    id of the browser
@@ -21,7 +21,7 @@ export interface Devices {
 }
 
 export function createDevices({ passwordOf }: PersonReader, hmacKey: KeyObject, clock: Clock): Devices {
-  /** Nothing that is signed holds a colon, so two devices never have the same text here. */
+  /** The signed parts contain no colon, so two devices never have the same text here. */
   const sign = (signed: string, password: string) => digest(hmacKey, `device:${signed}:${password}`)
   return {
     create(personId) {

@@ -1,14 +1,11 @@
-/**
- * Keys as lists show them. Dead keys and dead secrets are kept for ever, so a list of one account's looks at no more of them
- * than it shows.
- */
+/** Keys for lists. Dead keys and dead secrets are kept for ever, so the list of an account reads no more of them than it shows. */
 import type { Clock, KeyPurpose, KeySummary, NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { MAX_KEYS_LISTED } from '../store.ts'
 import { KEY_COLUMNS, toKey } from './keys.ts'
 
 export interface KeyLister {
-  /** The oldest first; of one account at most `MAX_KEYS_LISTED`, live ones before dead ones, new ones before old ones. */
+  /** Oldest first. Of one account at most `MAX_KEYS_LISTED`: live keys before dead ones, new ones before old ones. */
   list(account?: string): readonly KeySummary[]
   summary(id: string): KeySummary | undefined
   names(ids: readonly string[]): ReadonlyMap<string, string>
@@ -17,7 +14,7 @@ export interface KeyLister {
 export function createKeyLister(database: Database, clock: Clock): KeyLister {
   const select = `SELECT ${KEY_COLUMNS}, key.purpose FROM key`
   const all = database.prepare(`${select} ORDER BY id`)
-  // The playground's own comes first: whoever looks for it must find it.
+  // The playground's own key comes first, because the playground must find it.
   const live = database.prepare(`
     SELECT * FROM (
       ${select} WHERE account = ?1 AND revoked_at IS NULL AND expires_at IS NULL

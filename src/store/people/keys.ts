@@ -1,6 +1,7 @@
 /**
- * Gateway keys: made, rotated, revoked, and looked up on every request (key-list.ts lists them). What was found is
- * remembered until a key or an account changes: nobody else writes to the store (lock.ts), so a revocation holds from the next request on.
+ * Gateway keys: creates, rotates, revokes them, and finds one for every request (key-list.ts lists them). A lookup is cached until a key
+ * or
+ * an account changes. Only this process writes to the store (lock.ts), so a revocation applies from the next request on.
  */
 import { hash, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock, Key, KeyLookup, KeyPurpose, Keys, NanoUsd } from '#contract'
@@ -25,7 +26,7 @@ export const KEY_PREFIX = 'key_'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** A secret about to be stored; made outside the transaction, so that a repeat finds it. */
+/** A new secret. It is made outside the transaction, so that a repeat finds it. */
 interface NewSecret {
   readonly digest: Uint8Array
   readonly last4: string
@@ -33,7 +34,7 @@ interface NewSecret {
 
 export interface CreateKey extends NewSecret {
   readonly id: string
-  /** By id or by name. */
+  /** An id or a name. */
   readonly account: string
   readonly name: string
   readonly models: readonly string[] | null
@@ -45,7 +46,7 @@ export interface CreateKey extends NewSecret {
 export interface RotateKey extends NewSecret {
   readonly id: string
   readonly graceMs: number
-  /** Undefined: as it was. */
+  /** Undefined: unchanged. */
   readonly expiresAt: number | null | undefined
 }
 
@@ -56,15 +57,15 @@ export interface KeyOperations {
   revokeKey(id: string): Key
 }
 
-/** What finds a key for its token, in a database here or on another machine. */
+/** Finds a key by its token, in a database here or on another machine. */
 export type FindSecret = (token: string) => KnownSecret | null | Promise<KnownSecret | null>
 
 export interface KeyReader extends Keys {
-  /** Called when a write that can change what a key may do is over, before whoever asked for it is told. */
+  /** Drops cached lookups. Called after a write that can change what a key may do, and before that write resolves. */
   forget(): void
 }
 
-/** Of a key, for `toKey`. */
+/** Columns for `toKey`. */
 export const KEY_COLUMNS =
   'key.id, key.account, key.name, key.models, key.created_at, key.expires_at, key.revoked_at, key.budgets'
 
@@ -76,32 +77,32 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
   function get(id: string): Key {
     const row = statements.find.get(id)
     if (row === undefined)
-      throw notFound(
-        `There is no key ${JSON.stringify(id)}. A key is named by its id (key_…), which a list of keys shows.`,
-      )
+      throw notFound(`The key ${JSON.stringify(id)} does not exist. Use its id (key_…) from a list of keys.`)
     return toKey(row)
   }
 
   function checkLive(account: string, nowMs: number): void {
     if (Number(statements.live.get(account, nowMs)?.['live']) < MAX_LIVE_KEYS) return
-    throw conflict(`The account has ${MAX_LIVE_KEYS} live keys, and more there cannot be. Revoke one.`)
+    throw conflict(`The account has the maximum of ${MAX_LIVE_KEYS} live keys. Revoke one first.`)
   }
 
   function checkRoom(account: string, purpose: KeyPurpose | null, nowMs: number): void {
     if (purpose === null) checkLive(account, nowMs)
     const made = statements.earlier.get(account, MAX_KEYS_A_DAY - 1)
     if (made !== undefined && Number(made['created_at']) > nowMs - DAY_MS) {
-      throw conflict(`${MAX_KEYS_A_DAY} keys were made for the account within 24 hours. More can be made later.`)
+      throw conflict(
+        `${MAX_KEYS_A_DAY} keys were made for the account within 24 hours, which is the maximum. Try again later.`,
+      )
     }
   }
 
-  /** Of two who rotate at once, the second would end the secret in use. The playground's key nobody else uses. */
+  /** A second rotation at the same time would end the secret in use. The playground's key has only one user. */
   function checkRest(id: string, nowMs: number): void {
     const row = statements.rotatedAt.get(id)
     if (row === undefined || statements.purposeOf.get(id)?.['purpose'] === 'playground') return
     if (Math.abs(nowMs - Number(row['created_at'])) >= BETWEEN_ROTATIONS_MS) return
     throw conflict(
-      `The key ${id} was rotated less than a minute ago, perhaps by somebody else. Use the new secret, or rotate again in a minute: then only the two newest secrets work.`,
+      `The key ${id} was rotated less than a minute ago, perhaps by another person. Use the new secret, or rotate again in a minute: then only the two newest secrets work.`,
     )
   }
 
@@ -119,8 +120,8 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
     changeKey({ id, name, models, expiresAt, spendingCap }) {
       const key = get(id)
       const now = clock.now()
-      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked, and nothing changes that; make a new one.`)
-      // One that has expired is not among the live ones, and comes back.
+      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked and cannot be changed. Create a new key.`)
+      // An expired key does not count as live and may be revived.
       if (expiresAt !== undefined && isPast(key.expiresAt, now)) checkLive(key.accountId, now)
       if (models !== undefined) statements.limit.run(models && JSON.stringify(models), id)
       if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
@@ -132,13 +133,13 @@ export function createKeyOperations(database: Database, clock: Clock): KeyOperat
       const key = get(id)
       if (statements.findSecret.get(digest) !== undefined) return key
       const now = clock.now()
-      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked; make a new one.`)
+      if (key.revokedAt !== null) throw conflict(`The key ${id} was revoked and cannot be rotated. Create a new key.`)
       if (key.expiresAt !== null && key.expiresAt <= now) {
-        throw conflict(`The key ${id} has expired, and a new secret would not change that; make a new key.`)
+        throw conflict(`The key ${id} has expired and cannot be rotated. Create a new key.`)
       }
       checkRest(id, now)
       statements.revokeOldest.run(now, id)
-      // A key that lives longer from now on does so with its new secret only.
+      // If the key lives longer from now on, only its new secret does.
       statements.expireCurrent.run(Math.min(now + graceMs, key.expiresAt ?? Number.MAX_SAFE_INTEGER), id)
       statements.putSecret.run(digest, id, last4, now)
       if (expiresAt !== undefined) statements.expire.run(expiresAt, id)
@@ -161,7 +162,7 @@ function prepare(database: Database) {
     live: database.prepare(`
       SELECT count(*) AS live FROM key
       WHERE account = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND purpose IS NULL`),
-    // Ids are in the order of time: the one made so many keys ago.
+    // Ids are ordered by time, so this is the key that was made that many keys ago.
     earlier: database.prepare('SELECT created_at FROM key WHERE account = ? ORDER BY id DESC LIMIT 1 OFFSET ?'),
     rename: database.prepare('UPDATE key SET name = ? WHERE id = ?'),
     limit: database.prepare('UPDATE key SET models = ? WHERE id = ?'),
@@ -169,13 +170,13 @@ function prepare(database: Database) {
     revoke: database.prepare('UPDATE key SET revoked_at = ? WHERE id = ?'),
     findSecret: database.prepare('SELECT 1 FROM secret WHERE digest = ?'),
     putSecret: database.prepare('INSERT INTO secret (digest, key, last4, created_at) VALUES (?, ?, ?, ?)'),
-    // The secret in use, when it is not the key's first: then it came by a rotation.
+    // The current secret if it is not the key's first one: then it was made by a rotation.
     rotatedAt: database.prepare(`
       SELECT created_at FROM secret AS current
       WHERE key = ?1 AND revoked_at IS NULL AND expires_at IS NULL
         AND EXISTS (SELECT 1 FROM secret WHERE key = ?1 AND digest <> current.digest)`),
     purposeOf: database.prepare('SELECT purpose FROM key WHERE id = ?'),
-    // The one in use gets its grace; one that was in its grace already is the third, and goes.
+    // Revokes a secret that is in its grace period already: with the current one's grace it would be the third.
     revokeOldest: database.prepare(
       'UPDATE secret SET revoked_at = ?1 WHERE key = ?2 AND revoked_at IS NULL AND expires_at > ?1',
     ),
@@ -185,7 +186,7 @@ function prepare(database: Database) {
   }
 }
 
-/** What the database said of a token; whether it is too old is asked each time. */
+/** A secret as the database has it; expiry is checked for each request. */
 export interface KnownSecret {
   readonly isRevoked: boolean
   readonly expiresAt: number | null
@@ -194,10 +195,9 @@ export interface KnownSecret {
   readonly live: KeyLookup
 }
 
-/** A lookup in the database is 16 us, a tenth of a request. This process alone writes, so its threads know when to forget. */
-const MAX_KNOWN = 16_384
+/** A lookup in the database takes 16 us, a tenth of a request. Only this process writes, so its threads know when to drop the cache. */
+const MAX_CACHED = 16_384
 
-/** Looks a token up in the database. */
 export function createSecretFinder(database: Database, secret: KeyObject): (token: string) => KnownSecret | null {
   const lookup = database.prepare(`
     SELECT secret.digest, secret.expires_at AS secret_expires_at, secret.revoked_at AS secret_revoked_at, ${KEY_COLUMNS},
@@ -223,26 +223,26 @@ export function createSecretFinder(database: Database, secret: KeyObject): (toke
     return {
       isRevoked: row['revoked_at'] !== null,
       expiresAt: row['expires_at'] as number | null,
-      // A second rotation ends it before its grace does.
+      // A second rotation ends it before its grace period does.
       secretEndsAt: (row['secret_revoked_at'] ?? row['secret_expires_at']) as number | null,
       live: Object.freeze({ found: 'live', key, account }),
     }
   }
 }
 
-/** How often keys or accounts have been changed: one word in memory that all threads of the process share. */
+/** Counts changes of keys and accounts: one word in memory that all threads of the process share. */
 export type KeyVersion = Int32Array<SharedArrayBuffer>
 
 export const createKeyVersion = (): KeyVersion => new Int32Array(new SharedArrayBuffer(4))
 
-/** @param read a promise of it makes `find` answer with one, unless the token is remembered */
-export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown: number = MAX_KNOWN): KeyReader {
-  /** By the token's hash: what is not found is not kept, or strangers would fill it. */
-  const known = boundedMap<KnownSecret>(mostKnown)
-  /** The version of what is known. */
-  let seen = Atomics.load(version, 0)
+/** @param read if it returns a promise, `find` returns one too, unless the token is cached */
+export function createKeyReader(read: FindSecret, version: KeyVersion, mostCached: number = MAX_CACHED): KeyReader {
+  /** By the token's hash. Unknown tokens are not cached, because anyone could fill the cache with them. */
+  const cached = boundedMap<KnownSecret>(mostCached)
+  /** The version of the cached secrets. */
+  let cachedVersion = Atomics.load(version, 0)
 
-  function tell(entry: KnownSecret, nowMs: number): KeyLookup {
+  function lookupOf(entry: KnownSecret, nowMs: number): KeyLookup {
     if (entry.isRevoked) return { found: 'revoked' }
     if (isPast(entry.expiresAt, nowMs)) return { found: 'expired' }
     if (isPast(entry.secretEndsAt, nowMs)) return { found: 'rotated' }
@@ -251,11 +251,11 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown
 
   function remember(name: string, found: KnownSecret | null, nowMs: number): KeyLookup {
     if (found === null) return { found: 'unknown' }
-    known.set(name, found)
-    return tell(found, nowMs)
+    cached.set(name, found)
+    return lookupOf(found, nowMs)
   }
 
-  /** @param before the version before the reading began */
+  /** @param before the version before the read began */
   async function rememberLater(
     name: string,
     reading: Promise<KnownSecret | null>,
@@ -263,21 +263,21 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown
     nowMs: number,
   ): Promise<KeyLookup> {
     const found = await reading
-    // What was read before a change counts for this request, and for no later one.
-    if (Atomics.load(version, 0) !== before) return found === null ? { found: 'unknown' } : tell(found, nowMs)
+    // A read from before a change counts for this request only.
+    if (Atomics.load(version, 0) !== before) return found === null ? { found: 'unknown' } : lookupOf(found, nowMs)
     return remember(name, found, nowMs)
   }
 
   return {
     find(token, nowMs) {
       const now = Atomics.load(version, 0)
-      if (now !== seen) {
-        known.clear()
-        seen = now
+      if (now !== cachedVersion) {
+        cached.clear()
+        cachedVersion = now
       }
       const name = hash('sha256', token, 'base64')
-      const entry = known.get(name)
-      if (entry !== undefined) return tell(entry, nowMs)
+      const entry = cached.get(name)
+      if (entry !== undefined) return lookupOf(entry, nowMs)
       if (!isToken(token)) return { found: 'malformed' }
       const found = read(token)
       return found instanceof Promise ? rememberLater(name, found, now, nowMs) : remember(name, found, nowMs)
@@ -286,7 +286,6 @@ export function createKeyReader(read: FindSecret, version: KeyVersion, mostKnown
   }
 }
 
-/** A new key's fields, checked. */
 export function checkKey({ name, models = null, expiresAt = null, spendingCap }: NewKey, nowMs: number): void {
   text('key', 'name', name)
   checkModels(models)
@@ -294,7 +293,6 @@ export function checkKey({ name, models = null, expiresAt = null, spendingCap }:
   checkCap(spendingCap)
 }
 
-/** What of a key is to change, checked. */
 export function checkKeyChange({ name, models, expiresAt, spendingCap }: KeyChange, nowMs: number): void {
   if (name !== undefined) text('key', 'name', name)
   checkModels(models)
@@ -304,13 +302,14 @@ export function checkKeyChange({ name, models, expiresAt, spendingCap }: KeyChan
 
 function checkModels(models: readonly string[] | null | undefined): void {
   for (const model of models ?? []) text('key', 'model', model)
-  if (models?.length === 0) throw invalid('key: an empty list of models allows nothing; leave it out for every one.')
+  if (models?.length === 0)
+    throw invalid('key: the list of models is empty, so it allows nothing; leave it out to allow every model.')
 }
 
-/** Null is never. */
+/** Null means never. */
 export function checkExpiry(expiresAt: number | null | undefined, nowMs: number): void {
   if (expiresAt == null || (Number.isSafeInteger(expiresAt) && expiresAt > nowMs)) return
-  throw invalid(`key: expiresAt ${expiresAt} is not a time to come, in milliseconds since the epoch.`)
+  throw invalid(`key: expiresAt ${expiresAt} is not in the future; expected milliseconds since the epoch.`)
 }
 
 function checkCap(spendingCap: NanoUsd | null | undefined): void {
@@ -319,14 +318,14 @@ function checkCap(spendingCap: NanoUsd | null | undefined): void {
 
 export function checkGrace(graceMs: number): void {
   if (Number.isSafeInteger(graceMs) && graceMs >= 0 && graceMs <= MAX_GRACE_MS) return
-  throw invalid(`key: a grace of ${graceMs} ms is not between 0 and ${MAX_GRACE_MS / HOUR_MS} hours.`)
+  throw invalid(`key: the grace period of ${graceMs} ms is not between 0 and ${MAX_GRACE_MS / HOUR_MS} hours.`)
 }
 
 function isPast(expiresAt: number | null, nowMs: number): boolean {
   return expiresAt !== null && expiresAt <= nowMs
 }
 
-/** Of a row with the columns of a key. */
+/** Converts a row with `KEY_COLUMNS`. */
 export function toKey(row: Row): Key {
   const budgets = readBudgets(row['budgets'], 'key')
   return {

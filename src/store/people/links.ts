@@ -1,4 +1,4 @@
-/** Links that work once: invitations, and links to choose a new password. */
+/** One-time links: invitations, and links to choose a new password. */
 import type { Clock, NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { StoreError } from '../error.ts'
@@ -18,30 +18,30 @@ export interface LinkOperations {
   revokeLink(id: string): void
 }
 
-/** What the operations on people do with links, in the same transaction. */
+/** Operations on links within the transaction of an operation on people. */
 export interface LinkUser {
-  /** Throws `link_invalid` unless it still works, or has been used by this very use. */
+  /** Throws `link_invalid` unless the link still works, or was used by this same use. */
   find(digest: Uint8Array, kind: Link['kind'], use: string): Link
-  /** From now on it does not work any more. */
+  /** Marks it as used. */
   use(id: string, use: string): void
   /** Ends the links that set this person's password. */
   endResets(person: string): void
   /** Ends the links that this person or token made. */
   endMadeBy(maker: string): void
-  /** Forgets the links that are about this person. */
+  /** Deletes the links of this person. */
   forget(person: string): void
 }
 
 export interface LinkReader {
   get(id: string): Link | undefined
-  /** One that still works. */
+  /** Finds a link that still works. */
   find(digest: Uint8Array): Link | undefined
   list(): readonly Link[]
 }
 
 const COLUMNS = 'id, kind, role, account, plan, credit, email, person, created_at, expires_at, created_by'
 
-/** A link that is past is kept for so long: an operation in doubt may still ask what became of it. */
+/** How long an expired link is kept: an operation with an unknown result may still ask about it. */
 const KEPT_MS = 3_600_000
 
 export function createLinkOperations(database: Database, clock: Clock, makers: Makers): LinkOperations & LinkUser {
@@ -61,7 +61,7 @@ export function createLinkOperations(database: Database, clock: Clock, makers: M
 
   function addressOf(person: string): string {
     const row = emailOf.get(person)
-    if (row === undefined) throw notFound(`There is no person ${person}.`)
+    if (row === undefined) throw notFound(`The person ${person} does not exist.`)
     return row['email'] as string
   }
 
@@ -76,14 +76,14 @@ export function createLinkOperations(database: Database, clock: Clock, makers: M
       put.run(id, kind, role, accountId, plan, credit, address, personId, now, expiresAt, createdBy, digest)
     },
     revokeLink(id) {
-      if (findId.get(id) === undefined) throw notFound(`There is no link ${JSON.stringify(id)}.`)
+      if (findId.get(id) === undefined) throw notFound(`The link ${JSON.stringify(id)} does not exist.`)
       end.run(clock.now(), id)
     },
     find(digest, kind, by) {
       const row = findDigest.get(digest)
       const works = row !== undefined && row['kind'] === kind && (isAlive(row, clock.now()) || row['used_by'] === by)
       if (works) return toLink(row)
-      throw new StoreError('This link does not work: it was used, revoked, or is too old. Ask for a new one.', {
+      throw new StoreError('This link does not work: it was used, was revoked or has expired. Ask for a new one.', {
         code: 'link_invalid',
       })
     },

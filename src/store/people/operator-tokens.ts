@@ -1,4 +1,4 @@
-/** Tokens with which operators' machines call the operators' API: rows by digest, as secrets of gateway keys are. */
+/** Tokens with which operators' programs call the operators' API: rows by digest, like secrets of gateway keys. */
 import type { Clock } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { notFound } from '../mistakes.ts'
@@ -20,24 +20,24 @@ export interface OperatorTokenOperations {
   revokeOperatorToken(id: string): void
 }
 
-/** What the operations on people do with tokens, in the same transaction. */
+/** Operations on tokens within the transaction of an operation on people. */
 export interface TokenUser {
   /** Ends the tokens that this person made, and the links that were made with those. */
   endTokensOf(person: string): void
 }
 
-/** The operations in whose transaction those on tokens take part. */
+/** Operations that those on tokens use in their transaction. */
 export interface TokenParts {
   readonly makers: Makers
   readonly links: LinkUser
 }
 
 export interface OperatorTokenReader {
-  /** One that still works. */
+  /** Finds a token that still works. */
   find(digest: Uint8Array): OperatorToken | undefined
-  /** One, whether it works or not. */
+  /** Finds a token, whether it works or not. */
   get(id: string): OperatorToken | undefined
-  /** Those that were not revoked, the newest first. */
+  /** Tokens that were not revoked, newest first. */
   list(): readonly OperatorToken[]
 }
 
@@ -55,7 +55,7 @@ export function createOperatorTokenOperations(
   const revoke = database.prepare('UPDATE operator_token SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
 
   function end(id: string): void {
-    if (revoke.run(clock.now(), id).changes === 0) throw notFound(`There is no token ${JSON.stringify(id)}.`)
+    if (revoke.run(clock.now(), id).changes === 0) throw notFound(`The token ${JSON.stringify(id)} does not exist.`)
     links.endMadeBy(id)
   }
 

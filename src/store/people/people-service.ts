@@ -1,4 +1,4 @@
-/** People, put together: checks what callers say, makes ids and secrets, asks the writer, and reads what is committed. */
+/** The service for people: checks arguments, makes ids and secrets, sends operations to the writer, and reads what is committed. */
 import type { KeyObject } from 'node:crypto'
 import type { Clock } from '#contract'
 import type { Database } from '../engine/database.ts'
@@ -30,7 +30,7 @@ import { createOperatorToken, createSecret, digest, isOperatorToken, isSecret, l
 export interface PeopleParts {
   readonly reads: Promised<StoreReads>
   readonly writer: Writer
-  /** Under which secrets are digested. */
+  /** Keys the digests of secrets. */
   readonly hmacKey: KeyObject
   readonly ids: Ids
   readonly clock: Clock
@@ -53,7 +53,7 @@ export function createPeople(parts: PeopleParts): People {
   }
 }
 
-/** What is read of people: secrets are looked for by their digests. */
+/** Reads of people. Secrets are found by their digests. */
 export function createPeopleReads(database: Database, hmacKey: KeyObject, clock: Clock): PeopleReads {
   const persons = createPersonReader(database)
   const devices = createDevices(persons, hmacKey, clock)
@@ -77,7 +77,7 @@ export function createPeopleReads(database: Database, hmacKey: KeyObject, clock:
   }
 }
 
-// Each kind of secret is digested under a name of its own, so that none is ever looked for among the others.
+// Each kind of secret has its own prefix in its digest, so that one is never found among the others.
 const linkDigest = (hmacKey: KeyObject, secret: string) => digest(hmacKey, `link:${secret}`)
 const sessionDigest = (hmacKey: KeyObject, secret: string) => digest(hmacKey, `session:${secret}`)
 
@@ -187,18 +187,18 @@ function checkPerson({ email, password }: Pick<NewPerson, 'email' | 'password'>)
 function checkEmail(place: string, email: string): void {
   if (EMAIL.test(email) && EMAIL.test(normalEmail(email)) && normalEmail(email).length <= MAX_EMAIL) return
   throw invalid(
-    `${place}: ${JSON.stringify(email)} is not an e-mail address: NAME@HOST, at most ${MAX_EMAIL} characters, without spaces.`,
+    `${place}: ${JSON.stringify(email)} is not an e-mail address; expected NAME@HOST, at most ${MAX_EMAIL} characters, without spaces.`,
   )
 }
 
-/** Never the value: whoever passes a password by mistake does not find it in a log. */
+/** The message never has the value: a plain password that was passed by mistake must not reach a log. */
 function checkHash(password: string): void {
   if (!PASSWORD_HASH.test(password)) throw invalid('person: the password is not a hash in PHC string format.')
 }
 
 function checkRole(role: Role): void {
   if (role !== 'member' && role !== 'operator') {
-    throw invalid(`person: the role ${JSON.stringify(role)} is neither member nor operator.`)
+    throw invalid(`person: the role ${JSON.stringify(role)} is unknown; expected member or operator.`)
   }
 }
 
@@ -217,11 +217,11 @@ function checkLink(link: NewLink, nowMs: number): void {
   if (link.email !== null) checkEmail('link', link.email)
   checkFuture('link', link.expiresAt, nowMs)
   if ((link.kind === 'reset') !== (link.personId !== null)) {
-    throw invalid('link: one to choose a new password is of one person (personId), an invitation of none.')
+    throw invalid('link: personId is required for a password-reset link and not allowed for an invitation.')
   }
 }
 
 function checkFuture(place: string, expiresAt: number, nowMs: number): void {
   if (Number.isSafeInteger(expiresAt) && expiresAt > nowMs) return
-  throw invalid(`${place}: expiresAt ${expiresAt} is not a time to come, in milliseconds since the epoch.`)
+  throw invalid(`${place}: expiresAt ${expiresAt} is not in the future; expected milliseconds since the epoch.`)
 }

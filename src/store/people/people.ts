@@ -1,30 +1,30 @@
 /**
- * People who use the dashboard, what proves who they are, and the links that let them in: as the account API sees them.
- * Secrets (passwords, sessions, links, tokens) are digested by the caller or here; none is ever stored as it is.
+ * People who use the dashboard, with their credentials and links, for the account API. Secrets (passwords, sessions, links, tokens) are
+ * digested by the caller or here; none is stored in clear.
  */
 import type { NanoUsd } from '#contract'
 import type { Promised } from '../promised.ts'
 
-/** How the ids of persons and of operators' tokens begin: nobody else is named so. */
+/** Prefixes of the ids of people and of operators' tokens. No other ids begin like this. */
 export const PERSON_PREFIX = 'per_'
 export const TOKEN_PREFIX = 'tok_'
 
-/** A person has so many sessions at most: one more ends the oldest. */
+/** Maximum number of sessions of a person: one more ends the oldest. */
 export const MAX_SESSIONS = 20
 
-/** A session ends so long after it began, however much it is used; the store keeps none for longer. */
+/** Maximum length of a session, however much it is used. The store keeps none for longer. */
 export const MAX_SESSION_MS = 8 * 3_600_000
 
-/** A browser in which somebody has signed in is known for so long. */
+/** How long a browser in which a person has signed in is remembered. */
 export const DEVICE_MS = 90 * 24 * 3_600_000
 
-/** A member sees an account; an operator also sees all the others and what the gateway does. */
+/** A member sees one account. An operator also sees all other accounts and what the gateway does. */
 export type Role = 'member' | 'operator'
 
-/** A person with a password. The e-mail address is a name to sign in with: nothing is ever sent to it. */
+/** A person with a password. The e-mail address is a name to sign in with; mail is never sent to it. */
 export interface Person {
   readonly id: string
-  /** As email.ts keeps it: in lower case. No two are equal when they are folded, but for those of earlier versions. */
+  /** In the form that email.ts stores, in lower case. No two are equal when folded, except addresses from earlier versions. */
   readonly email: string
   readonly accountId: string
   readonly role: Role
@@ -36,7 +36,7 @@ export interface PersonWithPassword extends Person {
   readonly password: string
 }
 
-/** Which account a new person belongs to: one that is there, or one made with them. */
+/** The account of a new person: an existing one, or a new one with this name. */
 export type Membership =
   | { readonly accountId: string }
   | { readonly name: string; readonly plan: string; readonly credit: NanoUsd }
@@ -48,24 +48,24 @@ export interface NewPerson {
   readonly membership: Membership
 }
 
-/** A link that works once: it lets a new person in, or lets one choose a new password. */
+/** A one-time link: an invitation for a new person, or a link to choose a new password. */
 export interface Link {
   readonly id: string
   readonly kind: 'invitation' | 'reset'
-  /** Invitations: the role of whom it lets in. */
+  /** Invitations: the role of the new person. */
   readonly role: Role
-  /** Invitations: the account they join; null: one is made with them. */
+  /** Invitations: the account to join; null: a new one is made. */
   readonly accountId: string | null
-  /** Invitations that make an account: what it begins with. */
+  /** Invitations that make an account: its plan and its credit. */
   readonly plan: string | null
   readonly credit: NanoUsd
-  /** Invitations: the only address that may use it; null: any. Resets: the person's. */
+  /** Invitations: the only address that may use it; null: any. Resets: the person's address. */
   readonly email: string | null
-  /** Resets: whose. */
+  /** Resets: the person. */
   readonly personId: string | null
   readonly createdAt: number
   readonly expiresAt: number
-  /** Who made it: a person's id, a token's id, `cli:USER`, `quick-start`. */
+  /** The creator: a person's id, a token's id, `cli:USER` or `quick-start`. */
   readonly createdBy: string
 }
 
@@ -79,18 +79,18 @@ export type NewLink = Pick<
 export interface Session {
   readonly personId: string
   readonly createdAt: number
-  /** When it was last used, to the minute: not every request is worth a write. */
+  /** The last use, to the minute, so that not every request causes a write. */
   readonly seenAt: number
 }
 
-/** A browser in which a person has signed in with the password that they have now. */
+/** A browser in which a person has signed in with the current password. */
 export interface Device {
-  /** Of the browser: another one each time. */
+  /** The browser's id: a new one after each sign-in. */
   readonly id: string
   readonly personId: string
 }
 
-/** A machine's way to the operators' API (a payment webhook, a script). */
+/** A token with which a program (a payment webhook, a script) calls the operators' API. */
 export interface OperatorToken {
   readonly id: string
   readonly name: string
@@ -100,97 +100,92 @@ export interface OperatorToken {
   readonly createdBy: string
 }
 
-/** What is read of people. */
+/** Reads of people. */
 export interface PeopleReads {
   find(id: string): Person | undefined
-  /** However the address is written. */
+  /** Finds the address in any spelling that folds to the same one. */
   findByEmail(email: string): PersonWithPassword | undefined
-  /** The oldest first; of one account, or all of them. */
+  /** Oldest first; of one account, or all people. */
   list(accountId?: string): readonly Person[]
-  /** Whether anybody is an operator yet. */
   hasOperator(): boolean
-  /** By its secret; undefined when there is none, or its person is gone. Says nothing about its age. */
+  /** Finds a session by its secret; undefined if it does not exist or its person was removed. Does not check its age. */
   findSession(secret: string): Session | undefined
-  /**
-   * A signed text by which a browser is known to have signed in: for `DEVICE_MS`, or until the password changes. Undefined
-   * when there is no such person.
-   */
+  /** A signed text that identifies a browser for `DEVICE_MS`, or until the password changes. Undefined if the person does not exist. */
   createDevice(personId: string): string | undefined
-  /** Undefined when the text was not made here, is past, or its person has another password by now. */
+  /** Undefined if the text was not made here or has expired, or if the password has changed. */
   findDevice(text: string): Device | undefined
-  /** By its secret; undefined when it was never made, is used, revoked or past. */
+  /** Finds a link by its secret; undefined if it does not exist, was used, was revoked or has expired. */
   findLink(token: string): Link | undefined
-  /** By its id, whether it still works or not. */
+  /** Finds a link by its id, whether it still works or not. */
   getLink(id: string): Link | undefined
-  /** Those that still work, the newest first. */
+  /** Links that still work, newest first. */
   links(): readonly Link[]
-  /** By its secret; undefined when it was never made, is revoked or past. */
+  /** Finds a token by its secret; undefined if it does not exist, was revoked or has expired. */
   findToken(secret: string): OperatorToken | undefined
   tokens(): readonly OperatorToken[]
-  /** By its id, whether it still works or not: for who asks who made something. */
+  /** Finds a token by its id, whether it still works or not: to show who made something. */
   getToken(id: string): OperatorToken | undefined
 }
 
 /**
- * Mistakes of a caller are `StoreError`s; its `code` says which one where the account API has to know.
+ * Mistakes of a caller are `StoreError`s, with a `code` where the account API needs one.
  *
- * Who asks for what only operators may (`createdBy`, `by`) is looked at in the same transaction: a person who is not there
- * or no operator, or a token that is revoked or past, is `forbidden`. Whoever is not named by an id of theirs (`cli:USER`)
- * may.
+ * The maker (`createdBy`, `by`) of something that only operators may do is checked in the same transaction. `forbidden`: the person
+ * does not exist or is not an operator, or the token was revoked or has expired. A maker without an id in the store (`cli:USER`) passes.
  */
 export interface People extends Promised<PeopleReads> {
   /**
-   * Makes the person, and with them the account and its credit where they say so; all or nothing. `conflict` when the
-   * address is taken. An account's name that is taken gets a number: `ada@example.com (2)`.
+   * Creates a person, and if requested an account with credit, in one transaction. `conflict` if the address is taken. If the
+   * account's name is taken, it gets a number: `ada@example.com (2)`.
    */
   create(person: NewPerson): Promise<Person>
   /**
-   * The same by an invitation, which is used up in the same transaction: `link_invalid` when it was, or is revoked or past;
-   * `invalid` when it is for another address. An account that is made is named by the address.
+   * The same with an invitation, which is used up in the same transaction. `link_invalid` if it was used or revoked or has expired;
+   * `invalid` if it is for another address. A new account is named by the address.
    */
   join(token: string, person: Pick<NewPerson, 'email' | 'password'>): Promise<Person>
   /**
-   * Ends all sessions of the person, and the links that would set it once more.
+   * Sets the password; ends all sessions of the person and the links that could set it again.
    *
-   * @param from The hash that it replaces; `conflict` when the password has been changed meanwhile.
+   * @param from the hash that it replaces; `conflict` if the password was changed meanwhile
    */
   setPassword(id: string, password: string, from?: string): Promise<void>
   /**
-   * A better hash of the same password: sessions go on.
+   * Stores a better hash of the same password; sessions continue.
    *
-   * @param from The hash that it replaces; when the password has been changed meanwhile, nothing happens.
+   * @param from the hash that it replaces; if the password was changed meanwhile, nothing happens
    */
   upgradePassword(id: string, password: string, from?: string): Promise<void>
-  /** Sets the password of the link's person, uses the link up and ends their sessions; all or nothing. */
+  /** Sets the password of the link's person, uses up the link and ends the sessions, in one transaction. */
   reset(token: string, password: string): Promise<Person>
   /**
-   * `conflict` when it would leave no operator. The links and tokens that a former operator has made end, and the links that
-   * were made with those tokens.
+   * `conflict` if no operator would be left. Ends the links and tokens that a former operator made, and the links that those tokens
+   * made.
    *
-   * @param by Who asks: the id of a person or of a token.
+   * @param by the id of the person or the token that requests it
    */
   setRole(id: string, role: Role, by?: string): Promise<Person>
   /**
-   * Ends their sessions, and whatever ends when somebody is no operator any more; the account stays. `conflict` for the last
+   * Removes a person and ends the sessions, and the same links and tokens as `setRole`; the account stays. `conflict` for the last
    * operator.
    *
-   * @param by Who asks: the id of a person or of a token.
+   * @param by the id of the person or the token that requests it
    */
   remove(id: string, by?: string): Promise<void>
 
   /**
-   * Answers with the session's secret: the only time it is seen. One more than `MAX_SESSIONS` ends the oldest.
+   * Returns the session's secret, which is never returned again. One more than `MAX_SESSIONS` ends the oldest.
    *
-   * @param from The hash of the password that was shown; `conflict` when it has been changed meanwhile.
+   * @param from the hash of the password that was checked; `conflict` if it was changed meanwhile
    */
   createSession(personId: string, from?: string): Promise<string>
-  /** It was used now. */
+  /** Records that it was used now. */
   touchSession(secret: string): Promise<void>
   endSession(secret: string): Promise<void>
-  /** All of a person's but one. */
+  /** Ends all sessions of a person but one. */
   endSessions(personId: string, except?: string): Promise<void>
 
-  /** Answers with the link's secret: the only time it is seen. */
+  /** Returns the link's secret, which is never returned again. */
   createLink(link: NewLink): Promise<{ readonly link: Link; readonly token: string }>
   revokeLink(id: string): Promise<void>
 
@@ -199,6 +194,6 @@ export interface People extends Promised<PeopleReads> {
     readonly expiresAt: number | null
     readonly createdBy: string
   }): Promise<{ readonly token: OperatorToken; readonly secret: string }>
-  /** Ends the links that were made with it, too. */
+  /** Also ends the links that were made with it. */
   revokeToken(id: string): Promise<void>
 }

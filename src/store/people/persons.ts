@@ -1,6 +1,6 @@
 /**
- * People as rows: made with their account or into one, let in by a link, given another password or role, removed. Each
- * operation is one transaction, and may be repeated: ids are made by the caller.
+ * The rows of people: creates, changes and removes them. Each operation is one transaction and may be repeated, because the caller
+ * makes the ids.
  */
 import type { Clock, NanoUsd } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
@@ -14,7 +14,7 @@ import type { TokenUser } from './operator-tokens.ts'
 import type { Membership, NewPerson, Person, PersonWithPassword, Role } from './people.ts'
 import { passwordChanged, type SessionOperations } from './sessions.ts'
 
-/** A new person's ids: `newAccount` is for the account that may be made with them. */
+/** A new person's ids: `newAccount` is for an account that is made with the person. */
 interface PersonIds {
   readonly id: string
   readonly newAccount: string
@@ -29,7 +29,7 @@ export interface JoinByLink extends Pick<NewPerson, 'email' | 'password'>, Perso
 export interface ResetPassword {
   readonly digest: Uint8Array
   readonly password: string
-  /** Of this use of the link, so that a repeat is recognised. */
+  /** Identifies this use of the link, so that a repeat finds it. */
   readonly use: string
 }
 
@@ -43,7 +43,7 @@ export interface PersonOperations {
   removePerson(removal: { readonly id: string; readonly by: string | null }): void
 }
 
-/** The operations in whose transaction those on people take part. */
+/** Operations that those on people use in their transaction. */
 export interface PersonParts {
   readonly accounts: AccountOperations
   readonly ledger: LedgerOperations
@@ -56,7 +56,6 @@ export interface PersonParts {
 export interface PersonReader {
   find(id: string): Person | undefined
   findByEmail(email: string): PersonWithPassword | undefined
-  /** The stored hash. */
   passwordOf(id: string): string | undefined
   list(accountId?: string): readonly Person[]
   hasOperator(): boolean
@@ -64,7 +63,7 @@ export interface PersonReader {
 
 const COLUMNS = 'id, email, account, role, created_at'
 const DEFAULT_PLAN = 'default'
-/** A name that is not free gets a number behind it, and stays within what a name may be. */
+/** A name that is taken gets a number, and must stay within the limit of a name. */
 const MAX_NAME_LENGTH = 190
 
 export function createPersonOperations(database: Database, clock: Clock, parts: PersonParts): PersonOperations {
@@ -100,7 +99,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     return role === 'operator' && otherOperator.get(id) === undefined
   }
 
-  /** Whom they could let in as an operator, they could let in again. */
+  /** Otherwise a former operator could use them to invite an operator again. */
   function endPowers(id: string): void {
     links.endMadeBy(id)
     tokens.endTokensOf(id)
@@ -131,7 +130,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     },
     setPassword({ id, password, from }) {
       const now = passwordOf.get(id)?.['password']
-      // The new one is there already: a repeat.
+      // The new password is stored already: a repeat.
       if (from !== null && now !== undefined && now !== from && now !== password) throw passwordChanged()
       changePassword(id, password)
     },
@@ -143,7 +142,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     },
     setRole({ id, role, by }) {
       const person = get(id)
-      // A repeat finds that it was done, also when it was one's own role.
+      // A repeat finds it done, even if the maker changed their own role.
       if (by !== null && person.role !== role) makers.check(by)
       if (role !== 'operator' && isLastOperator(person)) throw lastOperator(person)
       if (role !== 'operator') endPowers(id)
@@ -152,7 +151,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
     },
     removePerson({ id, by }) {
       const person = find(id)
-      // A repeat finds that it was done; whether there ever was somebody, the caller has looked.
+      // A repeat finds it done. The caller has checked that the person existed.
       if (person === undefined) return
       if (by !== null) makers.check(by)
       if (isLastOperator(person)) throw lastOperator(person)
@@ -164,7 +163,7 @@ export function createPersonOperations(database: Database, clock: Clock, parts: 
   }
 }
 
-/** Writes a new person, and the account that is made with them. */
+/** Writes a new person, and an account that is made with the person. */
 function createInsert(database: Database, clock: Clock, { accounts, ledger }: PersonParts) {
   const isTaken = database.prepare('SELECT 1 FROM person WHERE folded = ?')
   const put = database.prepare(
@@ -173,10 +172,10 @@ function createInsert(database: Database, clock: Clock, { accounts, ledger }: Pe
   const isAccount = database.prepare('SELECT 1 FROM account WHERE id = ?')
   const isName = database.prepare('SELECT 1 FROM account WHERE name = ?')
 
-  /** @param actor Who gives the credit that an account begins with. */
+  /** @param actor the giver of the account's first credit */
   function insert({ id, newAccount, email, password, role, membership }: CreatePerson, actor: string): void {
     const folded = foldEmail(email)
-    if (isTaken.get(folded) !== undefined) throw conflict(`There is already somebody with the address ${email}.`)
+    if (isTaken.get(folded) !== undefined) throw conflict(`The address ${email} is taken by another person.`)
     put.run(id, email, folded, password, accountFor(membership, newAccount, actor), role, clock.now())
   }
 
@@ -197,7 +196,7 @@ function createInsert(database: Database, clock: Clock, { accounts, ledger }: Pe
   }
 
   function freeName(wanted: string): string {
-    // As ids begin, no name does.
+    // No name may begin like an id.
     const name = wanted.startsWith('acc_') ? `account ${wanted}` : wanted
     const short = [...name].slice(0, MAX_NAME_LENGTH).join('').trim()
     let free = short
@@ -210,7 +209,7 @@ function createInsert(database: Database, clock: Clock, { accounts, ledger }: Pe
 
 export function createPersonReader(database: Database): PersonReader {
   const byId = database.prepare(`SELECT ${COLUMNS} FROM person WHERE id = ?`)
-  // Of two whose addresses were told apart before they were folded, the one whose address it is as written.
+  // Addresses of earlier versions may fold to the same one: prefer the person whose address is equal as written.
   const byEmail = database.prepare(
     `SELECT ${COLUMNS}, password FROM person WHERE folded = ? ORDER BY email <> ?, id LIMIT 1`,
   )
@@ -233,16 +232,16 @@ export function createPersonReader(database: Database): PersonReader {
   }
 }
 
-/** The mistake of naming a person who is not there. */
+/** The error for an unknown person. */
 export function noPerson(id: string): Error {
-  return notFound(`There is no person ${JSON.stringify(id)}.`)
+  return notFound(`The person ${JSON.stringify(id)} does not exist.`)
 }
 
 function lastOperator({ email }: Person): Error {
-  return conflict(`${email} is the only operator. Make somebody else one first.`)
+  return conflict(`${email} is the only operator. Make another person an operator first.`)
 }
 
-/** Of a row with the columns of a person. */
+/** Converts a row with `COLUMNS`. */
 export function toPerson(row: Row): Person {
   return {
     id: row['id'] as string,

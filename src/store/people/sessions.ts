@@ -1,4 +1,4 @@
-/** Sessions of people at the dashboard: rows by the digest of a secret that only their browser has. */
+/** Sessions of people at the dashboard: rows by the digest of a secret that only the browser has. */
 import type { Clock } from '#contract'
 import type { Database, Row } from '../engine/database.ts'
 import { conflict, notFound } from '../mistakes.ts'
@@ -7,7 +7,7 @@ import { MAX_SESSION_MS, MAX_SESSIONS, type Session } from './people.ts'
 export interface CreateSession {
   readonly digest: Uint8Array
   readonly person: string
-  /** The hash that the person's password must still have; null: any. */
+  /** The hash of the password that must still be valid; null: any. */
   readonly from: string | null
 }
 
@@ -18,7 +18,7 @@ export interface SessionOperations {
   endSessions(whose: { readonly person: string; readonly except: Uint8Array | null }): void
 }
 
-/** More sessions than one person has: SQLite wants a limit before an offset. */
+/** More sessions than a person has: SQLite needs a limit before an offset. */
 const MAX_SWEPT = 1_000_000
 
 export function createSessionOperations(database: Database, clock: Clock): SessionOperations {
@@ -37,7 +37,7 @@ export function createSessionOperations(database: Database, clock: Clock): Sessi
   return {
     createSession({ digest, person, from }) {
       const row = passwordOf.get(person)
-      if (row === undefined) throw notFound(`There is no person ${person}.`)
+      if (row === undefined) throw notFound(`The person ${person} does not exist.`)
       if (find.get(digest) !== undefined) return
       if (from !== null && row['password'] !== from) throw passwordChanged()
       const now = clock.now()
@@ -51,7 +51,7 @@ export function createSessionOperations(database: Database, clock: Clock): Sessi
   }
 }
 
-/** Reads the row each time: an ended session is none from the next request on. */
+/** Reads the row each time, so that an ended session is refused from the next request on. */
 export function createSessionReader(database: Database): (digest: Uint8Array) => Session | undefined {
   const find = database.prepare('SELECT person, created_at, seen_at FROM session WHERE digest = ?')
   return digest => {
@@ -60,7 +60,7 @@ export function createSessionReader(database: Database): (digest: Uint8Array) =>
   }
 }
 
-/** The mistake of counting on a password that is no longer the one that was shown. */
+/** The error for a password that was changed after it was checked. */
 export function passwordChanged(): Error {
   return conflict('The password was changed meanwhile. Sign in with the new one.')
 }

@@ -1,19 +1,20 @@
 /**
- * How often somebody may try something: a sliding window for each subject, or delays that grow. Pure rules: the state of a
- * subject is data, which is kept in memory (api/attempts.ts) and, where replicas share a database, there too.
+ * Limits on how often a person may try to sign in or register: a sliding window for each subject, or growing delays. Pure rules: the
+ * state of a
+ * subject is data in memory (api/attempts.ts) and, where replicas share a database, there too.
  *
- * Whoever is turned away is not counted again, so that one who keeps knocking is let in when the time has passed.
+ * Refused tries are not counted, so a person who keeps trying is let in when the time has passed.
  */
 
-/** At most so many tries within any span of that length. */
+/** At most `most` tries within any `windowMs`. */
 export interface Window {
   readonly most: number
   readonly windowMs: number
 }
 
-/** Delays that double: each try has to wait longer after the one before it. */
+/** Delays that double with each try. */
 export interface Growth {
-  /** So many tries need not wait for each other. */
+  /** The number of tries without a delay. */
   readonly free: number
   readonly firstMs: number
   /** The longest delay. After each such time without a try, one try is forgotten. */
@@ -22,50 +23,49 @@ export interface Growth {
 
 export type TryRule = Window | Growth
 
-/** Of a window: the times of the tries that count. */
+/** Times of the counted tries. */
 type WindowState = readonly number[]
 
-/** Of delays. */
 interface GrowthState {
   readonly tries: number
-  /** The last one; milliseconds since the epoch. */
+  /** Time of the last one, in milliseconds since the epoch. */
   readonly at: number
 }
 
-/** What is known of one subject. Can be written as JSON. */
+/** The state of one subject. Can be written as JSON. */
 export type TryState = WindowState | GrowthState
 
-/** Clocks of replicas differ by less. A time that is further ahead is from before the clock was set back: it locks nobody out. */
+/** Clocks of replicas differ by less. A time further ahead is from before the clock was set back, and must not lock anyone out. */
 const MOST_AHEAD_MS = 60_000
 
-/** A try that was counted, as whoever takes it back has to show it. */
+/** A counted try. It is needed to take the try back. */
 export interface Counted {
   readonly at: number
   readonly before: TryState | null
 }
 
-/** Whether a try counts, and what is known from then on; or for how long to wait. */
+/** Either the try counts and the state changes, or it has to wait. */
 export type TryResult = { readonly state: TryState; readonly counted: Counted } | { readonly waitMs: number }
 
-/** @param before null: nothing is known of the subject */
+/** @param before null: the subject has no state */
 export function countTry(rule: TryRule, before: TryState | null, now: number): TryResult {
   return 'most' in rule
     ? countInWindow(rule, before as WindowState | null, now)
     : countGrowing(rule, before as GrowthState | null, now)
 }
 
-/** What is known when a try is taken back; null: nothing is left. @param current null: nothing is known any more */
+/** The state after a try was taken back; null: none is left. @param current null: the state has expired */
 export function takeBack(rule: TryRule, current: TryState | null, counted: Counted): TryState | null {
   if (current === null) return null
   if ('most' in rule) return without(current as WindowState, counted.at)
   const { tries, at } = current as GrowthState
   const before = counted.before as GrowthState | null
-  // Nobody has tried meanwhile: all is as it was.
+  // No other try in between: restore the state from before.
   if (at === counted.at && tries === triesAfter(rule as Growth, before, at)) return before
   return { at, tries: Math.max(0, tries - 1) }
 }
 
-/** From when on a state says nothing any more; milliseconds since the epoch. */
+/** When a state stops to matter; milliseconds since the epoch. */
 export function endOf(rule: TryRule, state: TryState): number {
   if ('most' in rule) return ((state as WindowState).at(-1) ?? 0) + rule.windowMs
   const { tries, at } = state as GrowthState
@@ -81,7 +81,7 @@ function countInWindow({ most, windowMs }: Window, before: WindowState | null, n
 function without(current: WindowState, at: number): WindowState | null {
   const index = current.lastIndexOf(at)
   const left = index < 0 ? current : current.toSpliced(index, 1)
-  // What is taken back leaves nothing behind that would push out somebody else's.
+  // A state that would be empty is dropped, because it would take another subject's place in memory.
   return left.length === 0 ? null : left
 }
 
@@ -95,7 +95,7 @@ function countGrowing(rule: Growth, before: GrowthState | null, now: number): Tr
   return { state: { tries: tries + 1, at }, counted: { at, before } }
 }
 
-/** With one more. */
+/** The number of tries with one more. */
 function triesAfter({ longestMs }: Growth, before: GrowthState | null, now: number): number {
   if (before === null) return 1
   const forgotten = before.at > now ? 0 : Math.floor((now - before.at) / longestMs)

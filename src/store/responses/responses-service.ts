@@ -1,19 +1,19 @@
-/** Kept responses as the gateway uses them: encrypted here, found in memory until they are on disk. */
+/** Kept responses: encrypted here, and readable from memory until they are on disk. */
 import { type Clock, type Sliced, waited } from '#contract'
 import type { Database } from '../engine/database.ts'
 import type { Promised } from '../promised.ts'
 import type { KeptOutcome, Responses, Vault } from '../store.ts'
 import type { Writer } from '../writer.ts'
 
-/** Of all responses that wait to be written. */
+/** Maximum size of all responses that wait to be written. */
 export const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
-/** What is read of kept responses. */
+/** Reads of kept responses. */
 export interface ResponseReads {
-  /** One part, encrypted. */
+  /** One encrypted part. */
   box(id: string, part: string, account: string, nowMs: number): Uint8Array | undefined
   isThere(id: string, account: string, nowMs: number): boolean
-  /** Whether there are some whose time is over. */
+  /** Whether any response has expired. */
   isPast(nowMs: number): boolean
 }
 
@@ -37,7 +37,7 @@ export function createResponseReads(reader: Database): ResponseReads {
   }
 }
 
-/** @param parts.reads sees what is committed; what still waits for its commit is found in memory */
+/** @param parts.reads reads committed responses; waiting ones are in memory */
 export function createResponses({ reads, writer, vault, clock }: Parts): Responses {
   const waiting = new Map<string, { readonly account: string; readonly parts: ReadonlyMap<string, Buffer> }>()
   let waitingBytes = 0
@@ -68,7 +68,7 @@ export function createResponses({ reads, writer, vault, clock }: Parts): Respons
         for (;;) {
           const outcome = await writer.op('keepResponse', operation)
           if (outcome !== 'again') return outcome
-          // Whoever has deleted it meanwhile is not to find it again.
+          // A client that deleted it meanwhile must not find it again.
           if (!waiting.has(id)) return 'kept'
         }
       } finally {

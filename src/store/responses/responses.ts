@@ -1,10 +1,10 @@
 import type { Database } from '../engine/database.ts'
 
-/** Beside its boxes a response takes so much, about: a row, its places in three indexes, and a total. */
+/** Approximate size of a response beside its boxes: a row, its places in three indexes, and a total. */
 const ROW_BYTES = 256
-/** And for each box: a row, and its place in an index. */
+/** Approximate size of each box beside its content: a row, and its place in an index. */
 const BOX_BYTES = 128
-/** One transaction removes so many, and not many more bytes than these: each page of a box is read for it. */
+/** Limits of one transaction: each page of a removed box is read. */
 const MAX_REMOVED = 64
 const MAX_REMOVED_BYTES = 4 * 1024 * 1024
 
@@ -12,19 +12,19 @@ export interface KeepResponse {
   readonly id: string
   readonly account: string
   readonly expiresAt: number
-  /** By the names of the parts. */
+  /** By part name. */
   readonly boxes: Readonly<Record<string, Uint8Array>>
-  /** What the account may have of them, this one included. */
+  /** The limit of the account's responses, this one included. */
   readonly mostBytes: number
-  /** Others of the account, which live as long as this one from now on. */
+  /** Responses of the account that must live as long as this one. */
   readonly used: readonly string[]
 }
 
 export interface ResponseOperations {
-  /** `again`: a few others were removed, and more have to be; `no_room`: it is larger than all may be, and nothing was changed. */
+  /** `again`: a few others were removed, and more must be. `no_room`: it exceeds the account's limit, and nothing was changed. */
   keepResponse(response: KeepResponse): 'kept' | 'again' | 'no_room'
   deleteResponse(of: { readonly id: string; readonly account: string }): void
-  /** Removes a few of those that are past. */
+  /** Removes a few expired responses. */
   sweepResponses(nowMs: number): void
 }
 
@@ -53,7 +53,7 @@ export function createResponseOperations(database: Database): ResponseOperations
         remove.run(others[index]!['id'] as string)
         over -= others[index]!['bytes'] as number
       }
-      // Without others to remove, it would go on for ever.
+      // Without others to remove, `again` would repeat for ever.
       if (over > 0) return others.length === MAX_REMOVED ? 'again' : 'no_room'
       put.run(id, account, expiresAt, bytes)
       for (const [part, box] of Object.entries(boxes)) putBox.run(id, part, box)

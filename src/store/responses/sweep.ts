@@ -1,4 +1,4 @@
-/** Removes kept responses whose time is over, a few in a transaction, while requests go on. */
+/** Removes expired responses, a few in a transaction, beside requests. */
 import type { Log } from '#contract'
 import type { Store } from '../store.ts'
 
@@ -6,13 +6,13 @@ const EVERY_MS = 60_000
 
 export interface SweepParts {
   readonly log: Log
-  /** Calls back again and again with the monotonic time in milliseconds, until the returned function is called. */
+  /** Calls `check` repeatedly with the monotonic time in milliseconds, until the returned function is called. */
   watch(check: (atMs: number) => void): () => void
 }
 
 export function sweepResponses({ responses }: Pick<Store, 'responses'>, { log, watch }: SweepParts): void {
   let sweptAtMs = Number.NEGATIVE_INFINITY
-  const failed = (error: unknown) => log.warn({ error }, 'kept responses whose time is over could not be removed')
+  const failed = (error: unknown) => log.warn({ error }, 'expired responses could not be removed')
   watch(atMs => {
     if (atMs - sweptAtMs < EVERY_MS) return
     sweptAtMs = atMs

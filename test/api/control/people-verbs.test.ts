@@ -56,7 +56,7 @@ describe('what is refused changes nothing', () => {
 
   test.each<[VerbName, Record<string, unknown>, string]>([
     ['person.invite', { ...INVITATION, account: 'nobody' }, 'the account "nobody" does not exist'],
-    ['person.invite', { ...INVITATION, expires_at: '2001-01-01T00:00:00Z' }, 'not a time to come'],
+    ['person.invite', { ...INVITATION, expires_at: '2001-01-01T00:00:00Z' }, 'not in the future'],
     ['person.invite', { ...INVITATION, email: 'ada' }, 'not an e-mail address'],
     [
       'person.reset',

@@ -89,7 +89,7 @@ describe('what is refused', () => {
   test("the store's own sentence passes through", async () => {
     await callControl(path, 'account.create', { name: 'acme' })
     await expect(callControl(path, 'account.create', { name: 'acme' })).rejects.toThrow(
-      'already an account named "acme"',
+      'The name "acme" is taken by another account',
     )
   })
 

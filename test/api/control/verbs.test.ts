@@ -136,7 +136,7 @@ test('an account from its creation to a freeze', async () => {
     account: { available: '10.000000000' },
   })
   await expect(runVerb(store, 'account.credit', { ...less, amount: '-11', reference: 'r3' })).rejects.toThrow(
-    /At most \$10\.0+ can be taken/,
+    /Take at most \$10\.0+/,
   )
 
   expect((await runVerb(store, 'account.freeze', { account: created.account.id })).account.frozen).toBe(true)

@@ -1,4 +1,4 @@
-/** Alerts and their deliveries in the store: who claims them, once over all replicas, and what is left after a death. */
+/** Alerts and their deliveries in the store: each is claimed once over all replicas, also after the death of an owner. */
 import { describe, expect, test } from 'vitest'
 import type { Claim, NewAlert } from '../../../src/store/alerts/alert-rows.ts'
 import { afterDeath, aHold, fund, onEveryEngine, type TestStore, testStore } from '../helpers.ts'
@@ -26,7 +26,7 @@ onEveryEngine(() => {
   })
 
   describe('deliveries', () => {
-    test('a new receiver gets no earlier alert, and of later ones its kinds', async () => {
+    test('a new receiver gets no earlier alerts, and later ones of its kinds only', async () => {
       const store = await testStore()
       await store.alerts.put([anAlert(store, 'early')])
       store.clock.ms += 1
@@ -39,7 +39,7 @@ onEveryEngine(() => {
       expect(await store.alerts.due([{ name: 'ops', events: ALL }], store.clock.ms)).toEqual([])
     })
 
-    test('are claimed once for a lease, and again by the next owner after a death', async () => {
+    test('are claimed once for a lease, and again by the next owner after the first one has died', async () => {
       const store = await testStore()
       await claim(store)
       await store.alerts.put([anAlert(store, 'a')])
@@ -51,7 +51,7 @@ onEveryEngine(() => {
       expect(await claim(next)).toEqual(['a 2'])
     })
 
-    test('that failed come again when they are due; what a late attempt says of a failure does not count', async () => {
+    test('that failed are claimed again when they are due; the failure of a late attempt does not count', async () => {
       const store = await testStore()
       await claim(store)
       await store.alerts.put([anAlert(store, 'a')])
@@ -71,7 +71,7 @@ onEveryEngine(() => {
       expect(await claim(store)).toEqual([])
     })
 
-    test('of one receiver do not wait for those of another, and what was given up is sent again on demand', async () => {
+    test('of one receiver do not wait for those of another, and abandoned ones are sent again on request', async () => {
       const store = await testStore()
       await Promise.all([claim(store), claim(store, 'slack')])
       await store.alerts.put([anAlert(store, 'a'), anAlert(store, 'b')])
@@ -91,7 +91,7 @@ onEveryEngine(() => {
       await expect(store.alerts.resend('x', nowMs)).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('of two replicas that claim at once, one gets each', async () => {
+    test('each is claimed by only one of two replicas that claim at once', async () => {
       const one = await testStore()
       const other = one.path.startsWith('postgres:') ? await testStore({ path: one.path, clock: one.clock }) : one
       await claim(one)
@@ -101,7 +101,7 @@ onEveryEngine(() => {
     })
   })
 
-  test('an alert is written once, is listed with its account, and goes when its time is over', async () => {
+  test('an alert is written once, is listed with its account, and is removed when it expires', async () => {
     const store = await testStore()
     const account = await fund(store, 10n)
     await claim(store)
@@ -130,7 +130,7 @@ onEveryEngine(() => {
     const change = (store: TestStore, account: string, reference: string, amount: bigint) =>
       store.credit({ account, amount, reference, actor: 'test', note: 'a test' })
 
-    test('one alert when the credit falls below, and the next one only after it was above', async () => {
+    test('causes one alert, and the next one only after the credit was above the limit', async () => {
       const store = await testStore()
       const account = await fund(store, 150n)
       expect(await look(store)).toBe(0)
@@ -149,7 +149,7 @@ onEveryEngine(() => {
       expect(await look(store)).toBe(2)
     })
 
-    test('none of accounts that were low for long, that never had credit, or whose requests hold what they have', async () => {
+    test('causes no alert for accounts that were low for long, never had credit, or hold all of it for requests', async () => {
       const store = await testStore()
       await fund(store, 50n, 'poor')
       await store.createAccount({ name: 'empty' })

@@ -1,4 +1,4 @@
-/** Group commit: a bad neighbour, a full disk, a COMMIT that fails or only says so. */
+/** Group commit with a bad operation, with a full disk, and with a COMMIT that fails or seems to fail. */
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createGroup, Undone } from '../../../src/store/engine/group.ts'
 import type { StoreOptions } from '../../../src/store/engine/sqlite.ts'
@@ -10,12 +10,12 @@ import { aHold, aSettle, fund, onEveryEngine, openFrom, type TestStore, testStor
 
 const WRITES = ['thread', 'here'] as const
 
-/** Told beside it, so that no test counts turns of the event loop. */
+/** Counted in shared memory, so that no test counts turns of the event loop. */
 const until = (what: () => boolean) => untilPasses(() => expect(what()).toBe(true))
 
 onEveryEngine(engine => {
   describe.each(WRITES)('a bad operation among good ones, written by: %s', writes => {
-    test('fails alone; its neighbours before and after it are committed', async () => {
+    test('fails alone; the operations before and after it are committed', async () => {
       const store = await testStore({ writes })
       const accountId = await fund(store, 1000n)
       await store.ledger.hold(aHold({ accountId, exchange: 'req_0' }))
@@ -41,11 +41,11 @@ onEveryEngine(engine => {
     })
 
     test.each([
-      ['what is no JSON', { trail: 1n as unknown as [] }, /BigInt/],
+      ['a value that JSON cannot have', { trail: 1n as unknown as [] }, /BigInt/],
       engine === 'sqlite'
         ? ['what fits no column', { code: 1.5 as never, source: {} as never }, /cannot be bound/]
-        : ['what fits no column', { code: 'a\0b' as never }, /is not a text that PostgreSQL can keep/],
-    ])('%s: told as it is, and not taken for a failure of the disk', async (_what, change, message) => {
+        : ['what fits no column', { code: 'a\0b' as never }, /cannot be stored in PostgreSQL/],
+    ])('%s is reported unchanged, not as a failure of the disk', async (_what, change, message) => {
       const store = await testStore({ writes })
       const accountId = await fund(store, 1000n)
       await store.ledger.hold(aHold({ accountId, exchange: 'req_1' }))
@@ -59,7 +59,7 @@ onEveryEngine(engine => {
   })
 
   describe.each(WRITES)('operations that are refused, written by: %s', writes => {
-    /** Each of them is refused for another reason, and some of them after they have written. */
+    /** Each operation is refused for another reason, some of them after they have written. */
     async function prepared(connector?: StoreOptions['connector']) {
       const store = await testStore({ writes, ...(connector && { connector }) })
       const accountId = await fund(store, 100_000n)
@@ -71,7 +71,7 @@ onEveryEngine(engine => {
         await store.ledger.hold(aHold({ accountId, exchange: `req_old${index}` }))
       const refused: readonly [ask: () => Promise<unknown>, message: RegExp][] = [
         [() => store.createAccount({ name: 'bob' }), /is taken|already|bob/],
-        [() => store.createKey({ account: 'carol', name: 'laptop' }), /no account "carol"/],
+        [() => store.createKey({ account: 'carol', name: 'laptop' }), /account "carol" does not exist/],
         [() => store.rotateKey(key.id, 1000), /rotated less than a minute ago/],
         [
           () => store.credit({ account: 'bob', amount: 1n, reference: 'first credit of alice', actor: 'test' }),
@@ -90,7 +90,7 @@ onEveryEngine(engine => {
       return { store, accountId, refused }
     }
 
-    /** Forty holds and forty settles, with something else before each of them that has an index. */
+    /** Forty holds and forty settles. Before those with an index comes another operation. */
     function group(
       { store, accountId }: { store: TestStore; accountId: string },
       others: Map<number, () => Promise<unknown>>,
@@ -115,7 +115,7 @@ onEveryEngine(engine => {
       ['in the middle', [41]],
       ['at the end', [80]],
       ['everywhere', [0, 1, 2, 13, 40, 79, 80]],
-    ])('%s: the others are one commit, and nothing is left of what was refused', async (_where, places) => {
+    ])('%s: the others are one commit, and refused operations leave nothing', async (_where, places) => {
       const { store, accountId, refused } = await prepared()
       // Each reason has been at each place.
       for (let turn = 0; turn < refused.length; turn += places.length) {
@@ -139,7 +139,7 @@ onEveryEngine(engine => {
       expect(store.reads.verify()).toMatchObject({ openHolds: 41, violations: [] })
     })
 
-    test('alone in their group: no commit at all, and the store is healthy', async () => {
+    test('that fill their group cause no commit, and the store is healthy', async () => {
       const { store, refused } = await prepared()
       const before = commitsOf(store)
       const results = await Promise.allSettled(refused.map(([ask]) => ask()))
@@ -147,24 +147,21 @@ onEveryEngine(engine => {
       expect([commitsOf(store) - before, store.healthy()]).toEqual([0, true])
     })
 
-    test.each(['before', 'after'] as const)(
-      'a COMMIT that fails %s it happened is tried again with them',
-      async when => {
-        const { connector, faults } = faultyConnector()
-        const { store, accountId, refused } = await prepared(connector)
-        faults[when] = 2
-        const both = group({ store, accountId }, new Map(refused.map(([ask], at) => [at * 13, ask])))
-        await both.done
-        for (const [at, result] of (await both.refused).entries()) {
-          expect(result).toMatchObject({ reason: { message: expect.stringMatching(refused[at]![1]) } })
-        }
-        expect(store.openHolds()).toBe(41)
-        expect(store.reads.verify()).toMatchObject({ openHolds: 41, violations: [] })
-      },
-    )
+    test.each(['before', 'after'] as const)('a COMMIT that fails %s it happened is retried with them', async when => {
+      const { connector, faults } = faultyConnector()
+      const { store, accountId, refused } = await prepared(connector)
+      faults[when] = 2
+      const both = group({ store, accountId }, new Map(refused.map(([ask], at) => [at * 13, ask])))
+      await both.done
+      for (const [at, result] of (await both.refused).entries()) {
+        expect(result).toMatchObject({ reason: { message: expect.stringMatching(refused[at]![1]) } })
+      }
+      expect(store.openHolds()).toBe(41)
+      expect(store.reads.verify()).toMatchObject({ openHolds: 41, violations: [] })
+    })
   })
 
-  test('one of 512 that is refused or repeated: one COMMIT, and no second run', async () => {
+  test('one refused or repeated operation of 512 causes no second COMMIT and no second run', async () => {
     const { connector, faults } = faultyConnector()
     const store = await testStore({ connector })
     const accountId = await fund(store, 10_000_000n)
@@ -206,7 +203,7 @@ onEveryEngine(engine => {
     test.each([
       ['before it happened', 'before' as const],
       ['after it happened', 'after' as const],
-    ])('%s: tried again by id, and nothing is done twice', async (_when, when) => {
+    ])('%s is retried by id, and nothing is done twice', async (_when, when) => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
       const accountId = await fund(store, 1000n)
@@ -235,7 +232,7 @@ onEveryEngine(engine => {
       expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
     })
 
-    test('for good: unknown after three tries; asked again with the same id, the truth comes out', async () => {
+    test('for good: the result is unknown after three tries, and a repetition with the same id returns it', async () => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
       const accountId = await fund(store, 1000n)
@@ -243,7 +240,7 @@ onEveryEngine(engine => {
       const hold = store.ledger.hold(aHold({ accountId }))
       await expect(hold).rejects.toBeInstanceOf(StoreUnavailable)
       await expect(hold).rejects.toMatchObject({ written: 'unknown' })
-      // It may be on disk, so it counts as open until something else is known.
+      // It may be on disk, so it counts as open until more is known.
       expect(store.openHolds()).toBe(1)
       expect(await store.ledger.settle(aSettle({ amount: 0n, source: 'released' }))).toBe('settled')
       expect(store.openHolds()).toBe(0)
@@ -251,14 +248,14 @@ onEveryEngine(engine => {
 
       faults.before = 3
       await expect(store.ledger.hold(aHold({ accountId, exchange: 'req_2' }))).rejects.toThrow(
-        'The store could not be written: disk I/O error. It may have been written all the same.',
+        'The store could not be written: disk I/O error. It may still have been written.',
       )
       expect(await store.ledger.settle(aSettle({ exchange: 'req_2', amount: 0n }))).toBe('no_hold')
       expect(store.openHolds()).toBe(0)
       expect(store.reads.verify().violations).toEqual([])
     })
 
-    test('an unknown hold stays in sight of recovery, however many commits follow', async () => {
+    test('recovery reaches an unknown hold, however many commits follow', async () => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
       const accountId = await fund(store, 1000n)
@@ -275,7 +272,7 @@ onEveryEngine(engine => {
       expect(next.reads.findAccount('alice')?.held).toBe(0n)
     })
 
-    test('an unknown commit that moved open_from: the next one says again where recovery has to begin', async () => {
+    test('after an unknown commit that moved open_from, the next commit writes open_from again', async () => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
       const accountId = await fund(store, 1000n)
@@ -289,7 +286,7 @@ onEveryEngine(engine => {
       expect(openFrom(reader)).toBe('req_3')
     })
 
-    test('is unhealthy until a commit succeeds; asking sets off a try, at most once a second', async () => {
+    test('is unhealthy until a commit succeeds; each check of health starts a write, at most once a second', async () => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
       await fund(store, 1000n)
@@ -297,7 +294,7 @@ onEveryEngine(engine => {
       await expect(store.createAccount({ name: 'bob' })).rejects.toThrow()
       expect(store.healthy()).toBe(false)
       await until(() => faults.before === 0)
-      // The first try has failed three times; a second one has to wait for its second.
+      // The first write has failed three times; a second one must wait for its second.
       const tried = faults.commitsHere + faults.commitsElsewhere
       await turns()
       expect([faults.commitsHere + faults.commitsElsewhere, store.healthy()]).toEqual([tried, false])
@@ -309,7 +306,7 @@ onEveryEngine(engine => {
   })
 
   test.each(engine === 'sqlite' ? WRITES : [])(
-    'a full disk, written by %s: not written, nothing moved, and it works again when there is room',
+    'a full disk, written by %s: nothing is written, and writes succeed again when there is space',
     async writes => {
       const { connector, faults } = faultyConnector()
       const store = await testStore({ connector, writes })
@@ -340,13 +337,13 @@ onEveryEngine(engine => {
     },
   )
 
-  test.each(WRITES)('a closed store says so, written by: %s', async writes => {
+  test.each(WRITES)('a closed store reports that, written by: %s', async writes => {
     const store = await testStore({ writes })
     await store.close()
     await expect(store.createAccount({ name: 'bob' })).rejects.toThrow('The store is closed.')
   })
 
-  test.each(WRITES)('closing waits for what is under way, written by: %s', async writes => {
+  test.each(WRITES)('closing waits for operations in progress, written by: %s', async writes => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     const hold = store.ledger.hold(aHold({ accountId }))
@@ -355,7 +352,7 @@ onEveryEngine(engine => {
   })
 
   describe('the group itself', () => {
-    /** Writes down what it is told to do; `schedule` is a list of callbacks that the test runs. */
+    /** Records its calls; `schedule` is a list of callbacks that the test runs. */
     function recorded({ apply = (operation: string) => operation.toUpperCase(), failingCommits = 0, undone = 0 } = {}) {
       const log: string[] = []
       const scheduled: (() => void)[] = []
@@ -378,7 +375,7 @@ onEveryEngine(engine => {
       return { group, log, tick: () => runAll(scheduled) }
     }
 
-    test('one that throws is rolled back with the others, and each is run by itself, in order', async () => {
+    test('an operation that throws is rolled back with the others, and each runs by itself, in order', async () => {
       const { group, log, tick } = recorded({
         apply(operation) {
           if (operation === 'bad') throw new StoreError('no')
@@ -391,7 +388,7 @@ onEveryEngine(engine => {
       expect((await all).map(result => result.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
     })
 
-    test('what arrives in one turn shares a commit; nothing resolves before it', async () => {
+    test('operations of one turn share a commit; nothing resolves before it', async () => {
       const { group, log, tick } = recorded()
       const done: string[] = []
       const all = ['a', 'b'].map(operation => group.op(operation).then(result => done.push(result)))
@@ -403,7 +400,7 @@ onEveryEngine(engine => {
       expect(done).toEqual(['A', 'B'])
     })
 
-    test('what has to be tried again goes before what came later', async () => {
+    test('retried operations go before later ones', async () => {
       const { group, log, tick } = recorded({ failingCommits: 1 })
       const all = [group.op('a'), group.op('b')]
       tick()
@@ -413,7 +410,7 @@ onEveryEngine(engine => {
       expect(log.join(' ')).toBe('BEGIN a b ROLLBACK BEGIN a b c COMMIT')
     })
 
-    test('what a COMMIT has undone is in no doubt, and each is run by itself', async () => {
+    test('after a COMMIT that certainly undid the group, each operation runs by itself', async () => {
       const { group, log, tick } = recorded({ undone: 2 })
       const all = Promise.allSettled(['a', 'b'].map(group.op))
       tick()
@@ -432,7 +429,7 @@ onEveryEngine(engine => {
       expect(log.filter(line => line === 'COMMIT')).toHaveLength(3)
     })
 
-    test('a BEGIN that fails is certain: nothing was written', async () => {
+    test('after a failed BEGIN it is certain that nothing was written', async () => {
       const scheduled: (() => void)[] = []
       const group = createGroup<string, void>(
         {
@@ -457,7 +454,7 @@ onEveryEngine(engine => {
     for (const fn of scheduled.splice(0)) fn()
   }
 
-  /** Lets what was scheduled with setImmediate run, and what follows it. */
+  /** Lets callbacks of setImmediate run, and those that follow. */
   async function turns(): Promise<void> {
     for (let turn = 0; turn < 6; turn++) await new Promise(resolve => setImmediate(resolve))
   }

@@ -1,4 +1,4 @@
-/** Opening: addresses, foreign files, and the schema's way from one version to the next. */
+/** Opening: addresses, foreign files, and migrations of the schema. */
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -13,20 +13,20 @@ const NEWEST = 12
 describe('an address', () => {
   test.each([
     ['postgres://user:hunter2@127.0.0.1:1/db', /^The store postgres:\/\/user@127\.0\.0\.1:1\/db cannot be reached: /],
-    ['redis://:hunter2@host', /not understood/],
-    ['sqlite:relative.db', /^The store is not understood\. Use sqlite:/],
-    ['sqlite:', /not understood/],
-    ['sqlite::memory:', /not understood/],
-    ['mysql:hunter2', /not understood/],
-    ['', /not understood/],
-  ])('%s is refused with a sentence that repeats no password', async (url, message) => {
+    ['redis://:hunter2@host', /not valid/],
+    ['sqlite:relative.db', /^The address of the store is not valid\. Use sqlite:/],
+    ['sqlite:', /not valid/],
+    ['sqlite::memory:', /not valid/],
+    ['mysql:hunter2', /not valid/],
+    ['', /not valid/],
+  ])('%s is refused with a sentence without the password', async (url, message) => {
     const opening = openStore({ url, secret: SECRET, clock: testClock() })
     await expect(opening).rejects.toBeInstanceOf(StoreError)
     await expect(opening).rejects.toThrow(message)
     await expect(opening).rejects.not.toThrow(/hunter2/)
   })
 
-  test('a folder, or a file that is no database, is refused by name', async () => {
+  test('a folder, or a file that is not a database, is refused by name', async () => {
     const dir = folder()
     await expect(testStore({ path: dir })).rejects.toThrow(`The store ${dir} cannot be opened:`)
     const path = join(dir, 'notes.txt')
@@ -34,7 +34,7 @@ describe('an address', () => {
     await expect(testStore({ path })).rejects.toThrow(`The store ${path} cannot be opened: file is not a database.`)
   })
 
-  test('a new store makes its folder and its files for nobody else', async () => {
+  test('a new store makes a private folder and private files', async () => {
     const path = join(folder(), 'a', 'b', 'tollgate.db')
     await testStore({ path })
     expect(statSync(join(path, '..')).mode & 0o777).toBe(0o700)
@@ -43,7 +43,7 @@ describe('an address', () => {
 })
 
 describe('a database', () => {
-  test('of another program is refused, and left as it was', async () => {
+  test('of another program is refused and not changed', async () => {
     const path = join(folder(), 'other.db')
     const other = connect(path)
     other.exec('CREATE TABLE recipe (name TEXT)')
@@ -65,7 +65,7 @@ describe('a database', () => {
     )
   })
 
-  test('opened again keeps what it has', async () => {
+  test('keeps its content when it is opened again', async () => {
     const store = await testStore()
     await fund(store, 42n)
     await store.close()
@@ -82,11 +82,11 @@ describe('a database', () => {
 })
 
 describe('a store of an earlier version', () => {
-  /** Takes back what migrations from 7 on made. */
+  /** Undoes the migrations from 7 on. */
   const NEWER =
     'DROP TABLE budget_period; DROP TABLE low_account; DROP TABLE alert_delivery; DROP TABLE alert_receiver; DROP TABLE alert; ALTER TABLE account DROP COLUMN budgets; ALTER TABLE key DROP COLUMN budgets; ALTER TABLE event DROP COLUMN tags; ALTER TABLE event DROP COLUMN budgets; DROP TABLE correction; DROP TABLE response_box; DROP TABLE response; DROP TABLE response_total; ALTER TABLE event DROP COLUMN price_search; ALTER TABLE event DROP COLUMN searches; ALTER TABLE event DROP COLUMN price; ALTER TABLE event DROP COLUMN units;'
 
-  /** Takes back what migrations from 3 on made. */
+  /** Undoes the migrations from 3 on. */
   function downgrade(path: string): void {
     const database = connect(path)
     database.exec(`
@@ -99,7 +99,7 @@ describe('a store of an earlier version', () => {
     database.close()
   }
 
-  test('lets everybody in by their address, also two who were told apart', async () => {
+  test('finds all people by their addresses, also two whose addresses now fold to the same', async () => {
     const store = await testStore()
     const password = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
     const make = (email: string) =>
@@ -110,7 +110,7 @@ describe('a store of an earlier version', () => {
     await store.close()
     const database = connect(store.path)
     const rename = database.prepare('UPDATE person SET email = ? WHERE id = ?')
-    // As the schema before took them: in full width, one of them like another.
+    // As the previous schema stored them: in full width, one of them like another.
     rename.run('\uff50\uff4c\uff41\uff49\uff4e@example.com', ids[1]!)
     rename.run('stra\u00dfe@example.com', ids[2]!)
     database.exec(
@@ -125,7 +125,7 @@ describe('a store of an earlier version', () => {
     expect(found).toEqual([ids[0], ids[1], ids[0], ids[2], ids[2]])
     await expect(
       people.create({ email: 'strasse@example.com', password, role: 'member', membership: { accountId: 'acc_x' } }),
-    ).rejects.toThrow('There is already somebody with the address')
+    ).rejects.toThrow('is taken by another person')
   })
 
   test('gets its usage and the totals of its keys from its events', async () => {
@@ -162,12 +162,12 @@ describe('a store of an earlier version', () => {
     expect(again.reads.verify()).toMatchObject({ openHolds: 6, violations: [] })
   })
 
-  test('whose charges add up to more than a column holds can be opened all the same', async () => {
+  test('whose charges add up to more than a column holds can be opened', async () => {
     const store = await testStore()
     const [accountId, half] = [await fund(store, 1n), 2n ** 62n]
     await store.close()
     const database = connect(store.path)
-    // No store gets there by itself: so much credit there is not, and events are never changed.
+    // No real store reaches this: there is not so much credit, and events never change.
     const put = database.prepare(`
       INSERT INTO event (id, kind, account, amount, at, key, model, outcome, prompt_tokens, cached_tokens, completion_tokens,
         reasoning_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, 'answered', 0, 0, 0, 0)`)
@@ -208,7 +208,7 @@ describe('migrations', () => {
     return dir
   }
 
-  /** The store's own, up to a number. */
+  /** The store's own migrations, up to a number. */
   const migrationsBefore = (number: string) => {
     const own = new URL('../../../src/store/engine/migrations/', import.meta.url)
     const old = readdirSync(own).filter(name => name < number)
@@ -218,14 +218,14 @@ describe('migrations', () => {
   const version = (database: ReturnType<typeof connect>) =>
     database.prepare('PRAGMA user_version').get()?.['user_version']
 
-  test('one that fails is named, and leaves nothing of itself', () => {
+  test('a failing migration is named and rolled back', () => {
     const database = openDatabase(':memory:')
     const dir = files({
       '001-first.sql': 'CREATE TABLE a (x INTEGER) STRICT;',
       '002-broken.sql': 'CREATE TABLE b (x INTEGER) STRICT; INSERT INTO nowhere VALUES (1);',
     })
     expect(() => migrate(database, { folder: dir })).toThrow(
-      'Migration 002-broken.sql failed, and nothing of it was kept: no such table: nowhere.',
+      'Migration 002-broken.sql failed and was rolled back: no such table: nowhere.',
     )
     expect(version(database)).toBe(1)
     expect(database.prepare('SELECT name FROM sqlite_schema').all()).toMatchObject([{ name: 'a' }])
@@ -243,7 +243,7 @@ describe('migrations', () => {
     expect(version(database)).toBe(0)
   })
 
-  test('each is applied once; a later one comes on top', () => {
+  test('each is applied once, and later ones are added', () => {
     const database = openDatabase(':memory:')
     const first = { '001-first.sql': 'CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (1);' }
     expect(migrate(database, { folder: files(first) })).toBe(1)
@@ -252,7 +252,7 @@ describe('migrations', () => {
     expect(database.prepare('SELECT x FROM a').all()).toMatchObject([{ x: 2 }])
   })
 
-  test('responses that were kept in one piece go, and the account has its room again', () => {
+  test('responses in one piece are deleted, and the account has its space back', () => {
     const database = openDatabase(':memory:')
     migrate(database, { folder: migrationsBefore('008') })
     database.exec(`PRAGMA foreign_keys = OFF;
@@ -265,7 +265,7 @@ describe('migrations', () => {
     expect(database.prepare('SELECT part FROM response_box').all()).toEqual([])
   })
 
-  test('credit can be taken in a store that is there, and nothing else goes below 0', () => {
+  test('credit can be removed in an existing store, and nothing else may be below 0', () => {
     const path = join(folder(), 'tollgate.db')
     const [database, other] = [openDatabase(path), openDatabase(path)]
     migrate(database, { folder: migrationsBefore('011') })
@@ -279,12 +279,12 @@ describe('migrations', () => {
     put(other, 2)
     expect(() => database.exec('DELETE FROM event')).toThrow(/append-only/)
     expect(database.prepare('PRAGMA integrity_check').all()).toMatchObject([{ integrity_check: 'ok' }])
-    // The text of the schema is closed again.
+    // The text of the schema is protected again.
     expect(() => database.exec("UPDATE sqlite_schema SET sql = '' WHERE name = 'event'")).toThrow(/may not be modified/)
     for (const each of [database, other]) each.close()
   })
 
-  test('a ledger whose text is another one stays as it is', () => {
+  test('a ledger with an unexpected CHECK is not changed', () => {
     const database = openDatabase(':memory:')
     migrate(database, { folder: migrationsBefore('011') })
     const text = () => database.prepare("SELECT sql FROM sqlite_schema WHERE name = 'event'").get()!['sql']
@@ -292,19 +292,19 @@ describe('migrations', () => {
       database.exec("UPDATE sqlite_schema SET sql = replace(sql, 'amount >= 0', 'amount>=0') WHERE name = 'event'"),
     )
     const was = text()
-    expect(() => migrate(database)).toThrow(/Migration 011-money\.sql failed, and nothing of it was kept/)
+    expect(() => migrate(database)).toThrow(/Migration 011-money\.sql failed and was rolled back/)
     expect([text(), version(database)]).toEqual([was, 10])
     expect(() => database.exec("UPDATE sqlite_schema SET sql = ''")).toThrow(/may not be modified/)
   })
 
-  test('those of the store end at the newest', () => {
+  test('those of the store end at the newest schema', () => {
     const database = openDatabase(':memory:')
     expect(migrate(database)).toBe(NEWEST)
     expect(version(database)).toBe(NEWEST)
   })
 })
 
-test('a database in memory that is not the first is like it, and neither sees the other', () => {
+test('later databases in memory equal the first one, and do not share data', () => {
   const open = () => {
     const database = openDatabase(':memory:')
     return { database, version: migrate(database) }

@@ -1,4 +1,4 @@
-/** Several processes with one store in PostgreSQL: leases, what a dead one has left open, and who may still write. */
+/** Several processes with one store in PostgreSQL: leases, the holds of dead processes, and fencing. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openServedStore } from '../../../src/store/engine/sqlite.ts'
@@ -11,7 +11,7 @@ import { aHold, aSettle, folder, fund, onPostgres, SECRET, type TestStore, testS
 
 const counts = countsOf('replicas')
 
-/** As a gateway opens it: what it reads keeps nothing else waiting. */
+/** As a gateway opens it: reads run in other threads. */
 async function served({ path, clock }: TestStore): Promise<Store> {
   const opened = await openServedStore({ ...QUICK, url: path, secret: SECRET, clock, folder: folder() })
   onTestFinished(() => opened.close())
@@ -20,7 +20,7 @@ async function served({ path, clock }: TestStore): Promise<Store> {
 
 onPostgres(() => {
   describe('a lease', () => {
-    test('is had while the process lives, and given back at its end', async () => {
+    test('is held while the process lives, and given back at its end', async () => {
       const one = await testStore(QUICK)
       const two = await beside(one)
       expect(replicas(one).map(({ id }) => id)).toEqual([1, 2])
@@ -28,7 +28,7 @@ onPostgres(() => {
       expect(replicas(one).map(({ id }) => id)).toEqual([1])
     })
 
-    test('is renewed: it ends later and later', async () => {
+    test('is extended by each renewal', async () => {
       const one = await testStore(QUICK)
       await one.recover()
       const until = () => String(run(one, 'SELECT lease_until FROM replica')[0]!['lease_until'])
@@ -36,7 +36,7 @@ onPostgres(() => {
       await expect.poll(until).not.toBe(before)
     })
 
-    test('tells for metrics when it was renewed, and how often that failed', async () => {
+    test('reports the last renewal and the number of failures for metrics', async () => {
       const one = await testStore(QUICK)
       const bornMs = one.clock.ms
       expect(one.lease()).toEqual({ renewedAtMs: bornMs, failures: 0, takeovers: 0 })
@@ -49,7 +49,7 @@ onPostgres(() => {
       expect(one.lease()!.renewedAtMs).toBe(bornMs + 5000)
     })
 
-    test('that has ended: others settle what is open at its last checkpoint, once', async () => {
+    test('that has ended lets others settle open holds at their last checkpoint, once', async () => {
       const one = await testStore({ writes: 'thread' })
       const accountId = await fund(one, 1000n)
       for (const exchange of ['req_1', 'req_2']) {
@@ -63,20 +63,20 @@ onPostgres(() => {
       await expect.poll(() => replicas(one).map(({ id }) => id)).toEqual([2, 3])
       expect(others[0]!.reads.findReceipt('req_1')).toMatchObject({ charged: 40n, source: 'recovered' })
       expect(others[0]!.reads.verify()).toMatchObject({ openHolds: 0, violations: [] })
-      // Counted when the answer of the database has come back, a moment after others see it.
+      // Counted when the answer of the database has arrived, a moment after others see it.
       await expect.poll(() => others.map(other => other.lease()!.takeovers).sort()).toEqual([0, 1])
     })
 
-    test('that has ended: its process corrects once, and serves again when the others are done', async () => {
+    test('that has ended lets its process correct once, and serve again when the others are done', async () => {
       const one = await testStore(QUICK)
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
-      // It sleeps: no renewal of its own. Another one is in the middle of taking it over.
+      // It is suspended and renews nothing. Another process is in the middle of a takeover.
       run(one, "UPDATE replica SET taken_by = 99, lease_until = clock_timestamp() + interval '60 s' WHERE id = 1")
       await expect(one.ledger.hold(aHold({ accountId, exchange: 'req_2', amount: 100n }))).rejects.toThrow(
         /the lease of this replica \(1\) has ended/,
       )
-      // It is done with it.
+      // The takeover is done.
       const two = await beside(one)
       await two.ledger.settle({ ...aSettle({ exchange: 'req_1', amount: 40n }), source: 'recovered' })
       run(one, 'DELETE FROM replica WHERE id = 1 RETURNING id')
@@ -86,11 +86,11 @@ onPostgres(() => {
       expect(await one.ledger.settle(aSettle({ exchange: 'req_1', amount: 90n }))).toBe('corrected')
       expect(await one.ledger.settle(aSettle({ exchange: 'req_1', amount: 95n }))).toBe('already_settled')
       expect(one.reads.findAccount('alice')).toMatchObject({ posted: 910n, held: 100n })
-      // Whoever takes it over later finds the new hold.
+      // A later takeover finds the new hold.
       expect(one.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
     })
 
-    test('of a hold that was given up while it waited for a lock: the server does not do it afterwards', async () => {
+    test('of an abandoned statement: the server does not run it after its lock is free', async () => {
       const one = await testStore(QUICK)
       const accountId = await fund(one, 1000n)
       const other = one.connect()
@@ -114,7 +114,7 @@ onPostgres(() => {
       expect(await one.ledger.hold(aHold({ accountId, exchange: 'req_3', amount: 100n }))).toMatchObject({ held: true })
     })
 
-    test('is renewed while the holds of a dead one cannot be read; they are settled as soon as they can', async () => {
+    test('is renewed while the holds of a dead replica cannot be read; they are settled as soon as they can', async () => {
       const one = await testStore({ writes: 'thread' })
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
@@ -131,7 +131,7 @@ onPostgres(() => {
         const before = until()
         await expect.poll(until).not.toBe(before)
       }
-      // Longer than what is read may take.
+      // Longer than a read may take.
       await wait(1500)
       other.exec('COMMIT')
       await expect.poll(() => one.reads.findAccount('alice')).toMatchObject({ posted: 1000n, held: 0n })
@@ -139,7 +139,7 @@ onPostgres(() => {
       expect(two.lease()).toMatchObject({ failures: 0 })
     })
 
-    test('that its replica has had again: whoever had taken it over finds none of its holds', async () => {
+    test('that its replica has again: the former takeover finds none of its new holds', async () => {
       const one = await testStore(QUICK)
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
@@ -154,7 +154,7 @@ onPostgres(() => {
       }
     })
 
-    test('that was taken over by one that died in the middle is taken over again', async () => {
+    test('is taken over again if the first takeover died in the middle', async () => {
       const one = await testStore({ writes: 'thread' })
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
@@ -164,7 +164,7 @@ onPostgres(() => {
       await expect.poll(() => two.reads.findAccount('alice')).toMatchObject({ posted: 1000n, held: 0n })
     })
 
-    test('of one that has closed with open holds is over at once', async () => {
+    test('of a closed process with open holds ends at once', async () => {
       const one = await testStore({ writes: 'thread' })
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
@@ -173,7 +173,7 @@ onPostgres(() => {
       expect(await two.recover()).toMatchObject({ settled: 1 })
     })
 
-    test('that ends is not found by a folder of another database, where the number is somebody else', async () => {
+    test('is not settled by a folder of another database, where the number belongs to another replica', async () => {
       const path = folder()
       const elsewhere = await testStore({ writes: 'thread', folder: path })
       await elsewhere.close()
@@ -181,7 +181,7 @@ onPostgres(() => {
       const accountId = await fund(one, 1000n)
       await one.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
       expect(replicas(one)).toMatchObject([{ id: 1 }])
-      // As when the server has just come back: nobody is connected.
+      // As when the server has just started: no one is connected.
       run(
         one,
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -194,7 +194,7 @@ onPostgres(() => {
       expect(one.reads.findAccount('alice')).toMatchObject({ posted: 940n, held: 0n })
     })
 
-    test('of all has ended while the database was away: nobody takes over who comes back', async () => {
+    test('of all replicas that ended during an outage: no returning replica is taken over', async () => {
       // Long enough for each of them to have its turn.
       const slow = { roundMs: 500 }
       const all = [await testStore({ ...QUICK, ...slow })]
@@ -205,7 +205,7 @@ onPostgres(() => {
         await store.ledger.hold(aHold({ accountId, exchange: `req_${index}`, amount: 100n }))
       }
       for (let times = 0; times < counts(1, 20); times++) {
-        // Each of them has lost its connection too, as when the server was away. One statement: nobody is alive between.
+        // Each has lost its connection too, as after an outage. One statement: no replica is alive in between.
         run(
           all[0]!,
           `WITH ended AS (UPDATE replica SET lease_until = clock_timestamp() - interval '1 s' RETURNING id)
@@ -222,7 +222,7 @@ onPostgres(() => {
   })
 
   describe('a newer version that migrates the database', () => {
-    test('leaves an older one that runs at its work', async () => {
+    test('lets a running older one continue', async () => {
       const old = await testStore(QUICK)
       await old.recover()
       read(old, await serve(old, 'before'))
@@ -253,7 +253,7 @@ onPostgres(() => {
       }
     })
 
-    test('is refused although nobody heard of it: the connection was dead', async () => {
+    test('is refused although no notification arrived, because the connection was dead', async () => {
       const one = await testStore(QUICK)
       const two = await served(one)
       const account = await fund(one, 1000n)
@@ -270,7 +270,7 @@ onPostgres(() => {
     })
   })
 
-  test('a read that fails says nothing about what was written', async () => {
+  test('a failed read does not affect writes', async () => {
     const one = await testStore(QUICK)
     const two = await served(one)
     const { key } = await one.createKey({ account: await fund(one, 1000n), name: 'k' })
@@ -279,7 +279,7 @@ onPostgres(() => {
     await expect(two.findKey(key.id)).rejects.toMatchObject({
       name: 'StoreUnavailable',
       written: 'not_read',
-      message: expect.stringMatching(/^The store could not be read: .*If this was a change, look whether it was made/),
+      message: expect.stringMatching(/^The store could not be read: .*If this was a change, check whether it was made/),
     })
   })
 
@@ -300,7 +300,7 @@ onPostgres(() => {
     expect(one.reads.verify().violations).toEqual([])
   })
 
-  test('two processes that write the same rows in other orders wait, and none of them fails', async () => {
+  test('two processes that write the same rows in different orders wait, and none fails', async () => {
     const one = await testStore(QUICK)
     const two = await beside(one)
     const accounts = [await fund(one, 1_000_000n, 'a'), await fund(one, 1_000_000n, 'b')]

@@ -1,4 +1,4 @@
-/** A store that is copied from one engine to the other: all of it or nothing, and nothing that is still in use or in doubt. */
+/** Copies of a store to the other engine: everything or nothing, and never from a store in use or with open holds. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ const counts = countsOf('ledger')
 const HASH = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g'
 const clock = { now: () => Date.now() }
 
-/** With rows in every table, and what is hard to carry over: large amounts, bytes, and texts with quotes. */
+/** Rows in every table, with difficult values: large amounts, bytes, and texts with quotes. */
 async function sample(entries = 2000): Promise<Sample> {
   const made = await makeSample(folder(), 'copy', 30, entries)
   const store = await openSample(made.path)
@@ -54,7 +54,7 @@ async function sample(entries = 2000): Promise<Sample> {
   await store.people.createToken({ name: 'machine', expiresAt: null, createdBy })
   const most = { responseBytes: 1000, accountBytes: 1000 }
   await store.responses.keep({ id: 'resp_1', account, parts: { output: 'said' }, keepMs: 60_000, used: [], most })
-  // A webhook that is known, an account that is low, and the alert of it on its way.
+  // A known webhook, an account with low credit, and its alert in delivery.
   const claim = () => {
     const nowMs = clock.now() + 1
     return store.alerts.claim({ name: 'ops', events: ['low_balance', 'budget'], nowMs, leaseMs: 60_000, most: 9 })
@@ -70,13 +70,13 @@ async function sample(entries = 2000): Promise<Sample> {
   return made
 }
 
-/** A request to copy a store that nobody may copy yet, or to a place where it may not go; and the rule that says so. */
-type Refused = readonly [name: string, make: () => Promise<{ from: string; to: string }>, rule: RegExp]
+/** A request that must be refused, with the message. */
+type Refusal = readonly [name: string, make: () => Promise<{ from: string; to: string }>, rule: RegExp]
 
 const emptyDatabase = async () => (await testDatabase()).url
 const sqlite = (path: string) => `sqlite:${path}`
 
-/** From a sample that something was done to. */
+/** From a damaged sample. */
 async function fromDamaged(sql: string) {
   const { path } = await makeSample(folder(), 'copy', 2, 20)
   const database = connect(path)
@@ -98,16 +98,16 @@ const inPostgres = (url: string, options: object = {}) =>
     return store
   })
 
-const REFUSED: readonly Refused[] = [
+const REFUSED: readonly Refusal[] = [
   [
     'two of the same engine',
     async () => ({ from: sqlite(join(folder(), 'a')), to: sqlite(join(folder(), 'b')) }),
     /^A store is copied from SQLite to PostgreSQL, or from PostgreSQL to SQLite\./,
   ],
   [
-    'no source',
+    'a missing source',
     async () => ({ from: sqlite(join(folder(), 'none.db')), to: await emptyDatabase() }),
-    /^There is no store at .*none\.db\.$/,
+    /^The store .*none\.db does not exist\.$/,
   ],
   [
     'a source in use',
@@ -153,13 +153,13 @@ const REFUSED: readonly Refused[] = [
     /^The store postgres:.* is in use by replica 1 on .*\. Stop all gateways/,
   ],
   [
-    'a source beside which charges wait',
+    'a source with waiting charges',
     async () => {
       const { path } = await makeSample(folder(), 'copy', 2, 20)
       createSpool(`${path}.spool`).append(aSettle())
       return { from: sqlite(path), to: await emptyDatabase() }
     },
-    /^Charges wait in .*\.spool that are not in the store yet\. Start the gateway once/,
+    /^Charges in .*\.spool are not in the store yet\. Start the gateway once/,
   ],
   [
     'a source that is not sound',
@@ -209,13 +209,13 @@ const REFUSED: readonly Refused[] = [
     /has tables of another program \(theirs\)/,
   ],
   [
-    'a target that is not there',
+    'a missing target',
     async () => ({ ...(await toDatabase(() => {})), to: 'postgres://postgres:secret-word@127.0.0.1:1/none' }),
     /^The store postgres:\/\/postgres@127\.0\.0\.1:1\/none cannot be reached: /,
   ],
 ]
 
-/** All rows of a store but those that say how one database is used. */
+/** All rows of a store except those about the use of one database. */
 function rowsOf(path: string): Record<string, unknown[]> {
   const database = connect(path, { readOnly: true })
   const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").all()
@@ -238,9 +238,9 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
     expect(error.message).not.toContain('secret-word')
   })
 
-  // SQLite applies the log of a former store, Tollgate its spool, and a start misses the commits that it counted.
+  // SQLite would apply the log of a former store, Tollgate its spool, and a start would miss the commits of its count.
   test.each(['', '-wal', '.commits', '.spool'])(
-    'to a file that is there is refused, and the file is left alone: *%s',
+    'to an existing file is refused, and the file is not changed: *%s',
     async end => {
       const from = (await testDatabase()).url
       await (await inPostgres(from)).close()
@@ -254,7 +254,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
     },
   )
 
-  test('to a folder that is not there makes it', async () => {
+  test('to a missing folder makes it', async () => {
     const from = (await testDatabase()).url
     await (await inPostgres(from)).close()
     const to = join(folder(), 'new', 'there.db')
@@ -262,7 +262,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
     expect(existsSync(to)).toBe(true)
   })
 
-  test('says whom it waits for before it can make its tables', async () => {
+  test('reports the process it waits for before it can make its tables', async () => {
     const { path } = await makeSample(folder(), 'copy', 2, 20)
     const url = await emptyDatabase()
     const holder = openPostgres(url)
@@ -273,10 +273,12 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
       holder.close()
     }
     await copyStore({ from: sqlite(path), to: url, clock, onWait })
-    expect(said).toEqual([expect.stringMatching(/^Waiting for process \d+ of the server \(tollgate\), which migrates/)])
+    expect(said).toEqual([
+      expect.stringMatching(/^Waiting for process \d+ of the server \(tollgate\), which is migrating/),
+    ])
   })
 
-  test('there and back has every row of every table, and goes on with the same key', async () => {
+  test('there and back has every row of every table, and the key still works', async () => {
     const { path, token, accounts } = await sample()
     const before = rowsOf(path)
     expect(Object.keys(before).filter(name => before[name]!.length === 0)).toEqual([])
@@ -300,7 +302,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('of a database on which a gateway starts meanwhile is refused at its end', async () => {
+  test('of a database on which a gateway starts meanwhile is refused at the end', async () => {
     const { path } = await sample()
     const from = await emptyDatabase()
     await copyStore({ from: sqlite(path), to: from, clock })
@@ -320,7 +322,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
     expect([starts > 0, existsSync(to), existsSync(`${to}.copying`)]).toEqual([true, false, false])
   })
 
-  test('that is killed leaves the target empty, and the next one is whole', async () => {
+  test('that is killed leaves the target empty, and the next one is complete', async () => {
     const { path } = await sample(counts(4000, 40_000))
     const url = await emptyDatabase()
     const seed = Math.floor(Math.random() * 2 ** 32)
@@ -350,7 +352,7 @@ describeWith(WITHOUT_POSTGRES, 'a copy', () => {
       await expect.poll(() => look.prepare('SELECT count(*) AS n FROM account').get()).toEqual({ n: 0 })
     }
     expect(killed).toBeGreaterThan(0)
-    // Into the same database. A round that was too fast for its kill has done it already.
+    // Into the same database. If the copy was faster than the kill, it is done already.
     if (!isCopied) await copyStore({ from: sqlite(path), to: url, clock })
     const back = join(folder(), 'back.db')
     await copyStore({ from: url, to: sqlite(back), clock })

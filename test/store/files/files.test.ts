@@ -1,6 +1,6 @@
 /**
- * The files under an open store: nothing but SQLite opens them, and a store whose files were removed or replaced takes
- * nothing more, from the next commit on.
+ * The files under an open store: only SQLite opens them, and a store whose files were removed or replaced accepts nothing more, from
+ * the next commit on.
  */
 import { execFileSync } from 'node:child_process'
 import {
@@ -65,7 +65,7 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     ['the database is moved away', 'database file', path => renameSync(path, `${path}.away`)],
     ['the database is replaced', 'database file', replace],
   ]
-  test.each(rows)('%s: said, and nothing is written any more', async (_what, name, deed) => {
+  test.each(rows)('if %s, that is reported and nothing is written any more', async (_what, name, deed) => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     await store.ledger.hold(aHold({ accountId }))
@@ -83,7 +83,7 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
     ['write-ahead log', '-wal'],
     ['WAL index', '-shm'],
     ['database file', ''],
-  ])('the %s cannot be looked at: said, and nothing is written any more', async (name, end) => {
+  ])('if the %s cannot be checked, that is reported and nothing is written any more', async (name, end) => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     rmSync(store.path + end)
@@ -100,14 +100,14 @@ describe.each(['thread', 'here'] as const)('written by: %s', writes => {
       },
     })
     check(0)
-    const reason = `the store's ${name} cannot be looked at: ELOOP; restart the gateway`
+    const reason = `the store's ${name} cannot be checked: ELOOP; restart the gateway`
     expect(lines).toEqual([['paid requests are refused', { store: 'sqlite:a.db', reason }]])
     expect(store.problem()).toBe(reason)
     const refusal = { name: 'StoreUnavailable', written: 'not_written', message: expect.stringContaining(reason) }
     await expect(store.ledger.hold(aHold({ accountId }))).rejects.toMatchObject(refusal)
   })
 
-  test('as a last connection removes both: the very next commit is not acknowledged', async () => {
+  test('when a last connection removes both, the next commit is not acknowledged', async () => {
     const store = await testStore({ writes })
     const accountId = await fund(store, 1000n)
     for (const end of ['-wal', '-shm']) rmSync(store.path + end)
@@ -149,7 +149,7 @@ testWith(NOT_AS_ROOT, 'root gives away only what it has made itself', async () =
   const [top, other] = [folder(), folder()]
   chownSync(top, 12_345, 12_346)
   const path = join(top, 'tollgate.db')
-  // The owner of the folder would like to have another file of root's.
+  // The owner of the folder tries to get another file of root's.
   for (const end of ['.commits', '.spool']) symlinkSync(join(other, end), path + end)
   writeFileSync(join(other, '.commits'), '')
   const store = await testStore({ path })
@@ -166,11 +166,11 @@ test('all files of a store are private', async () => {
 })
 
 test.each([
-  ['a file that is there', 'real/tollgate.db', 'real/tollgate.db'],
+  ['an existing file', 'real/tollgate.db', 'real/tollgate.db'],
   ['a link to it', 'link.db', 'real/tollgate.db'],
   ['a link to a link', 'link-to-link.db', 'real/tollgate.db'],
-  ['a link to a file that is not there yet', 'dangling.db', 'real/new.db'],
-  ['a file that is not there yet, through a linked folder', 'folder/deep/x.db', 'real/deep/x.db'],
+  ['a link to a missing file', 'dangling.db', 'real/new.db'],
+  ['a missing file, through a linked folder', 'folder/deep/x.db', 'real/deep/x.db'],
   ['a link to itself', 'loop.db', 'loop.db'],
   ['a file in a file', 'real/tollgate.db/x', 'real/tollgate.db/x'],
 ])('the real path of %s', async (_what, name, expected) => {

@@ -1,4 +1,4 @@
-/** Who has a database open, by the kernel's list of locks. */
+/** Finds the process that has a database open in the kernel's list of locks. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { folder } from '../helpers.ts'
 
 const SHARED = '1073741826 1073742335'
 
-/** A folder as the kernel writes it: the process 4711 was started 7 s ago. */
+/** A folder in the kernel's format: process 4711 was started 7 s ago. */
 function proc(...locks: string[]): string {
   const path = folder()
   writeFileSync(join(path, 'locks'), locks.map((lock, index) => `${index + 1}: POSIX  ADVISORY  ${lock}\n`).join(''))
@@ -25,7 +25,7 @@ test.each([
   ['a file with the same inode on another device', [OWN, `READ  4711 08:01:77 ${SHARED}`], null],
   ['another file on the device', [OWN, `READ  4711 00:2a:78 ${SHARED}`], null],
   ['other bytes of the file', [OWN, 'READ  4711 00:2a:77 0 10'], null],
-  ['the file, and it is this process', [OWN, `READ  ${process.pid} 00:2a:77 ${SHARED}`], null],
+  ['the file by this process', [OWN, `READ  ${process.pid} 00:2a:77 ${SHARED}`], null],
   ['a process that has ended', [OWN, `READ  4712 00:2a:77 ${SHARED}`], null],
   ['nothing', [], null],
 ])('a lock on %s', (_what, locks, expected) => {

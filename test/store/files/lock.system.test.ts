@@ -17,7 +17,7 @@ test.each([
   ['26 h 5 min', (26 * 60 + 5) * 60_000],
   ['3 days', 3 * 86_400_000],
   ['0 s', -5000],
-])('another process has it: refused, naming its pid and its age (%s)', async (age, ms) => {
+])('a lock of another process is refused with its pid and its age (%s)', async (age, ms) => {
   const path = join(folder(), 'tollgate.db')
   const owner = startChild('lock.child.ts', path)
   await owner.said(1)
@@ -27,7 +27,7 @@ test.each([
   await owner.kill()
 })
 
-test('after kill -9 it is free at once, without anybody cleaning up', async () => {
+test('after kill -9 it is free at once, without a cleanup', async () => {
   const path = join(folder(), 'tollgate.db')
   const owner = startChild('lock.child.ts', path)
   await owner.said(1)
@@ -37,7 +37,7 @@ test('after kill -9 it is free at once, without anybody cleaning up', async () =
   lock.release()
 })
 
-test('the same process twice is refused too; after the release it is free', async () => {
+test('a second lock of the same process is refused too, until the release', async () => {
   const path = join(folder(), 'deep', 'tollgate.db')
   const now = () => START
   const first = await takeLock(path, { now })
@@ -54,7 +54,7 @@ test('the same process twice is refused too; after the release it is free', asyn
 test.each([
   ['missing', undefined],
   ['half written', '{"pid":'],
-])("the owner's name is %s: refused all the same", async (_what, text) => {
+])("an owner's name that is %s: refused nevertheless", async (_what, text) => {
   const path = join(folder(), 'tollgate.db')
   const lock = await takeLock(path, { now: () => START })
   rmSync(`${path}.owner`)
@@ -65,9 +65,9 @@ test.each([
   lock.release()
 })
 
-test('a lock that cannot be taken at all says why', async () => {
+test('a lock that cannot be taken at all reports the reason', async () => {
   const path = join(folder(), 'tollgate.db')
-  writeFileSync(`${path}.lock`, 'this is no database, and long enough for SQLite to see it'.repeat(20))
+  writeFileSync(`${path}.lock`, 'this is not a database, and long enough for SQLite to see it'.repeat(20))
   await expect(takeLock(path, { now: () => START })).rejects.toThrow(/\.lock cannot be taken: file is not a database/)
 })
 
@@ -84,7 +84,7 @@ describe('a gateway', () => {
     lock.release()
   })
 
-  test('waits for a command also where the name of a dead gateway is left over', async () => {
+  test('waits for a command even if the name of a dead gateway is left over', async () => {
     const path = join(folder(), 'tollgate.db')
     const dead = startChild('lock.child.ts', path, 'serve')
     await dead.said(1)
@@ -101,7 +101,7 @@ describe('a gateway', () => {
   test.each([
     ['this process', () => process.pid, true],
     ['a process that was started later', (command: Child) => command.pid, process.platform === 'linux'],
-  ])('waits for a command also where a dead gateway had the pid of %s', async (_what, pidOf, isKnown) => {
+  ])('waits for a command even if a dead gateway had the pid of %s', async (_what, pidOf, isKnown) => {
     if (!isKnown) return
     const path = join(folder(), 'tollgate.db')
     const command = startChild('lock.child.ts', path)
@@ -119,7 +119,7 @@ describe('a gateway', () => {
     const lock = await takeLock(path, { now }, 'serve')
     const before = performance.now()
     await expect(takeLock(path, { now }, 'serve')).rejects.toThrow(`in use by process ${process.pid}, for 0 s`)
-    // To wait in vain takes 10 s.
+    // A useless wait would take 10 s.
     expect(performance.now() - before).toBeLessThan(5000)
     lock.release()
   })
@@ -144,7 +144,7 @@ describe('other names of a store', () => {
 
   test.each([
     ['a link to its file', true],
-    ['a link to a file that is not there yet', false],
+    ['a link to a missing file', false],
   ])('%s has the same lock', async (_what, isThere) => {
     const path = join(folder(), 'deep', 'tollgate.db')
     const owner = startChild('lock.child.ts', path)
@@ -173,7 +173,7 @@ describe('other names of a store', () => {
     )
   })
 
-  test('hard links are refused, also when nobody serves', async () => {
+  test('hard links are refused, even if no gateway serves', async () => {
     const path = join(folder(), 'tollgate.db')
     writeFileSync(path, '')
     linkSync(path, `${path}2`)

@@ -1,4 +1,4 @@
-/** Operations and their answers as records: whatever goes in comes out, whatever its size, wherever the ring wraps. */
+/** Operations and their answers as records: decoding returns what was encoded, at any size and wherever the ring wraps. */
 import { MessageChannel } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -46,7 +46,7 @@ function way(size = 1 << 16, begin = 0) {
   }
 }
 
-/** Sends it all in one go and reads it back. */
+/** Sends all values at once and reads them back. */
 function carried<Value>(
   { to, from }: ReturnType<typeof way>,
   write: (to: Parameters<typeof readReply>[0]) => boolean,
@@ -66,7 +66,7 @@ const reply = (on: ReturnType<typeof way>, operation: Numbered, result: unknown)
   carried(on, to => writeResult(to, operation, result), readReply)
 
 const money = fc.oneof(fc.bigInt(0n, 2n ** 63n - 1n), fc.constantFrom(0n, 1n, 2n ** 53n + 1n, 2n ** 63n - 1n))
-/** Also what no record can say, which goes as a structured clone. */
+/** Also values that need a structured clone. */
 const anyMoney = fc.oneof({ weight: 9, arbitrary: money }, { weight: 1, arbitrary: fc.bigInt(-(2n ** 70n), 2n ** 70n) })
 const count = fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER))
 const text = fc.string({ unit: 'binary', maxLength: 60 })
@@ -102,15 +102,15 @@ const result = fc.oneof(
   fc.constantFrom('settled', 'already_settled', 'no_hold', undefined, null, true, 'kept', 7n),
 )
 
-describe(`whatever values they have (TOLLGATE_SEED=${SEED})`, () => {
-  // SQLite has UTF-8 too, in which half a pair of surrogates is no character.
+describe(`with any values (TOLLGATE_SEED=${SEED})`, () => {
+  // SQLite has UTF-8 too, in which half of a surrogate pair is not a character.
   const wellFormed = (value: unknown): unknown =>
     JSON.parse(
       JSON.stringify(value, (_key, each) => (typeof each === 'bigint' ? `${each}n` : each)),
       (_key, each) => (typeof each === 'string' ? each.toWellFormed() : each),
     )
 
-  test.each([0, 2 ** 31 - 64, -64])('requests come out as they went in and in order, from byte %i on', begin => {
+  test.each([0, 2 ** 31 - 64, -64])('requests are decoded unchanged and in order, from byte %i on', begin => {
     const step = fc.oneof({ weight: 3, arbitrary: operation }, { weight: 2, arbitrary: fc.constant('read' as const) })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), steps => {
@@ -141,7 +141,7 @@ describe(`whatever values they have (TOLLGATE_SEED=${SEED})`, () => {
     )
   })
 
-  test('answers do too', () => {
+  test('answers are too', () => {
     const on = way(1 << 10, -64)
     fc.assert(
       fc.property(count, result, (id, value) => {
@@ -157,7 +157,7 @@ describe(`whatever values they have (TOLLGATE_SEED=${SEED})`, () => {
 })
 
 describe('sizes', () => {
-  test.each([0, 1, 1000, 21_000, 30_000, 100_000, 1_000_000])('%i characters of three bytes come out whole', length => {
+  test.each([0, 1, 1000, 21_000, 30_000, 100_000, 1_000_000])('%i characters of three bytes are decoded completely', length => {
     const on = way()
     const long = '\u20ac'.repeat(length)
     const asked = { id: 1, name: 'hold' as const, request: holdRecord(aHold({ accountId: 'acc_1', model: long })) }
@@ -167,7 +167,7 @@ describe('sizes', () => {
     expect(reply(on, other, { plan: long }).result).toStrictEqual({ plan: long })
   })
 
-  test('what finds no room leaves nothing, neither here nor at the port, and is put when there is some', () => {
+  test('a value without room leaves nothing, neither here nor at the port, and is put when there is room', () => {
     const on = way(256)
     const large = { id: 2, name: 'setPlan' as const, request: 'x'.repeat(1000) }
     let put = 0
@@ -198,8 +198,8 @@ describe('sizes', () => {
   })
 })
 
-describe('what no record can say', () => {
-  test('texts that are none go as they are, for the ledger to refuse', () => {
+describe('values that do not fit a record', () => {
+  test('invalid texts are sent unchanged, so that the ledger refuses them', () => {
     for (const [name, value] of [
       ['code', 1.5],
       ['source', {}],
@@ -212,7 +212,7 @@ describe('what no record can say', () => {
     }
   })
 
-  test('what cannot be cloned is told to whoever asks, and nothing is put', () => {
+  test('a value that cannot be cloned fails its caller, and nothing is put', () => {
     const on = way()
     const request = holdRecord(aHold({ accountId: 'acc_1' })).with(HOLD_AT.model, (() => {}) as never)
     expect(() => writeRequest(on.to, { id: 1, name: 'hold', request }, 7)).toThrow(/could not be cloned/)
@@ -229,7 +229,7 @@ test.each([
   ),
   new TypeError('no'),
   Object.assign(new RangeError('no'), { code: 'ERR_OUT_OF_RANGE' }),
-])('%s keeps its class, its message and what SQLite says', error => {
+])('%s keeps its class, its message and SQLite's codes', error => {
   const carry = carried(way(), to => writeFailure(to, { id: 3, name: 'credit', request: null }, error), readReply)
   expect(carry).toMatchObject({ id: 3, result: undefined, error })
   expect(carry.error).toBeInstanceOf(error.constructor)

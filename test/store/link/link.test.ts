@@ -1,4 +1,4 @@
-/** One life of the ledger's thread: when each side shows the other what it has written, and what a full mailbox does. */
+/** One run of the ledger's thread: when each side sees the other's records, and the behaviour of a full mailbox. */
 import { expect, onTestFinished, test } from 'vitest'
 import type { Reply } from '../../../src/store/link/codec.ts'
 import { ThreadHost } from '../../../src/store/link/thread-host.ts'
@@ -6,16 +6,16 @@ import { holdRecord } from '../../../src/store/money/ledger-fields.ts'
 import { faultyConnector } from '../faulty.ts'
 import { aHold, fund, testStore } from '../helpers.ts'
 
-/** A thread that is ready, and its replies as they come: each list is what one look has found. */
+/** A ready thread, and its replies: each list is the result of one delivery. */
 async function link() {
   const store = await testStore()
   const accountId = await fund(store, 10n ** 9n)
   const { connector, faults } = faultyConnector()
   const looks: Reply[][] = []
   let found: Reply[] = []
-  let told = () => {}
+  let notify = () => {}
   const until = async (count: number) => {
-    while (looks.flat().length < count) await new Promise<void>(resolve => (told = resolve))
+    while (looks.flat().length < count) await new Promise<void>(resolve => (notify = resolve))
   }
   const ended = Promise.withResolvers<void>()
   const thread = new ThreadHost(store.path, connector, null).start({
@@ -23,7 +23,7 @@ async function link() {
     onReplies() {
       looks.push(found)
       found = []
-      told()
+      notify()
     },
     onEnd: () => ended.resolve(),
   })
@@ -36,7 +36,7 @@ async function link() {
   return { store, thread, faults, looks, until, accountId }
 }
 
-test('what is put in one turn is one commit, and all of its answers come at once', async () => {
+test('operations of one turn are one commit, and their answers arrive together', async () => {
   const { thread, faults, looks, until, accountId } = await link()
   for (let id = 1; id <= 200; id++) {
     thread.put({ id, name: 'hold', request: holdRecord(aHold({ accountId, exchange: `req_${id}` })) }, 7)
@@ -49,10 +49,10 @@ test('what is put in one turn is one commit, and all of its answers come at once
   expect(looks[0]!.at(-1)?.result).toEqual({ held: true, available: 10n ** 9n - 200n * 100n })
 })
 
-test('answers that find no room wait until there is some, and none is lost', async () => {
+test('answers without room wait, and none is lost', async () => {
   const { store, thread, looks, until } = await link()
-  // Two of them fill a mailbox: of five, two answers are there, and three wait in the thread.
-  // Nothing is read before, because this turn does not end.
+  // Two of them fill a mailbox: of five answers, two are in it and three wait in the thread. Nothing is read before, because this turn
+  // does not end.
   const plan = 'x'.repeat(400_000)
   for (let id = 1; id <= 5; id++) {
     const request = { id: `acc_${id}`, name: `customer ${id}`, plan }

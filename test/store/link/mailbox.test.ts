@@ -1,4 +1,4 @@
-/** The mailbox between two threads: against a list, and where it wraps, is full, or counts beyond 32 bits. */
+/** The mailbox between two threads, compared with a list: where it wraps, is full, or counts beyond 32 bits. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createMailbox, createMailboxMemory, type Mailbox, NONE } from '../../../src/store/link/mailbox.ts'
@@ -6,7 +6,7 @@ import { countsOf } from '../../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-/** Both ends, beginning so many bytes into the life of the ring. */
+/** Both ends, after so many bytes of use. */
 function mailbox(size: number, begin = 0) {
   const memory = createMailboxMemory(size)
   memory.ends.fill(begin)
@@ -14,10 +14,10 @@ function mailbox(size: number, begin = 0) {
 }
 
 test.each([0, 32, 96, 1000, 2 ** 20 + 1])('a ring of %i bytes is refused', size => {
-  expect(() => createMailboxMemory(size)).toThrow(/no power of 2/)
+  expect(() => createMailboxMemory(size)).toThrow(/expected a power of 2/)
 })
 
-/** False when there is no room now. It reserves more than it needs, as those do who cannot know. */
+/** False if the mailbox is full. It may reserve more than it needs. */
 function write(writer: Mailbox, text: string, more = 0): boolean {
   const at = writer.reserve(Math.min(text.length + more, writer.largest))
   if (at === NONE) return false
@@ -34,17 +34,17 @@ function read(reader: Mailbox): string | undefined {
   return text
 }
 
-test('a record that could never fit is refused; one as large as can be fits into an empty ring, wherever it begins', () => {
+test('a record that could never fit is refused; the largest possible one fits an empty ring, wherever it begins', () => {
   for (let begin = 0; begin < 128; begin += 4) {
     const { writer, reader } = mailbox(128, begin)
-    expect(() => writer.reserve(writer.largest + 1)).toThrow(/beyond the mailbox/)
+    expect(() => writer.reserve(writer.largest + 1)).toThrow(/does not fit the mailbox/)
     const text = 'x'.repeat(writer.largest)
     expect(write(writer, text)).toBe(true)
     expect(read(reader)).toBe(text)
   }
 })
 
-test('a full one takes nothing, loses nothing, and takes again what was read away', () => {
+test('a full mailbox accepts nothing, loses nothing, and accepts records again after a read', () => {
   const { writer, reader } = mailbox(64)
   let written = 0
   while (write(writer, `text ${written}`)) written++
@@ -56,7 +56,7 @@ test('a full one takes nothing, loses nothing, and takes again what was read awa
   expect([read(reader), reader.empty()]).toEqual([undefined, true])
 })
 
-test('nothing is seen before it is published, and then all of it', () => {
+test('nothing is visible before it is published, and then everything is', () => {
   const { writer, reader } = mailbox(64)
   for (const text of ['a', '', 'b']) {
     const at = writer.reserve(8)
@@ -67,7 +67,7 @@ test('nothing is seen before it is published, and then all of it', () => {
   expect([read(reader), read(reader), read(reader), read(reader)]).toEqual(['a', '', 'b', undefined])
 })
 
-test('a record stays in its place until it is released, and one that is not put leaves nothing', () => {
+test('a record stays in place until it is released, and one that is not put leaves nothing', () => {
   const { writer, reader } = mailbox(64)
   while (write(writer, 'text')) {}
   const first = reader.next()
@@ -78,7 +78,7 @@ test('a record stays in its place until it is released, and one that is not put 
   expect([write(writer, 'more'), read(reader), read(reader)]).toEqual([true, 'more', undefined])
 })
 
-describe('whatever is written and read in whatever order', () => {
+describe('any order of writes and reads', () => {
   const step = fc.oneof(
     fc.record({
       do: fc.constant('write' as const),
@@ -88,8 +88,8 @@ describe('whatever is written and read in whatever order', () => {
     fc.constant({ do: 'read' as const }),
   )
 
-  // The last one goes beyond 32 bits on its way, the one before beyond 31.
-  test.each([0, 2 ** 31 - 64, -64])('comes out whole and in order, from byte %i on', begin => {
+  // The last one passes 32 bits, the one before 31.
+  test.each([0, 2 ** 31 - 64, -64])('returns everything in order, from byte %i on', begin => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), steps => {
         const { writer, reader } = mailbox(256, begin)

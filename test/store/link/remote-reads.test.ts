@@ -1,11 +1,11 @@
-/** A thread that reads and cannot be started is started again after pauses that grow, however often it is asked. */
+/** A reading thread that cannot start is restarted after growing pauses, however often it is used. */
 import { expect, onTestFinished, test } from 'vitest'
 import { createRemoteReads } from '../../../src/store/link/remote-reads.ts'
 import { digestKey } from '../../../src/store/people/token.ts'
 import { faultyConnector } from '../faulty.ts'
 import { SECRET, testClock, testStore } from '../helpers.ts'
 
-test('a thread that dies at its start waits before it is started again', async () => {
+test('a thread that dies at its start is restarted after a pause', async () => {
   const { path } = await testStore()
   const { connector, faults } = faultyConnector()
   const clock = testClock()

@@ -1,4 +1,4 @@
-/** The ledger's own thread: its deaths, what is too much for its mailbox, and its end. */
+/** The ledger's own thread: its deaths, values that are too large for its mailbox, and its end. */
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { StoreError } from '../../../src/store/error.ts'
@@ -14,13 +14,13 @@ async function threaded() {
   return { store, faults, accountId: await fund(store, 1_000_000n) }
 }
 
-/** As many holds as are asked for, in one turn. */
+/** Requests all holds in one turn. */
 function hold(store: TestStore, accountId: string, ...exchanges: string[]) {
   return Promise.allSettled(exchanges.map(exchange => store.ledger.hold(aHold({ accountId, exchange }))))
 }
 
 describe('a thread that cannot open the database', () => {
-  test('at the start: the store does not open, and says why', async () => {
+  test('at the start: the store does not open, and reports the reason', async () => {
     const { connector, faults } = faultyConnector()
     faults.refuse = 1
     const path = join(folder(), 'tollgate.db')
@@ -29,7 +29,7 @@ describe('a thread that cannot open the database', () => {
     await expect(opening).rejects.toThrow(`The store ${path} is out of reach.`)
   })
 
-  test('later: another one is started, and those who ask meanwhile wait for it', async () => {
+  test('later: another one is started, and operations wait for it', async () => {
     const { store, faults, accountId } = await threaded()
     faults.refuse = 2
     faults.dieBefore = 1
@@ -43,33 +43,36 @@ describe('a thread that dies', () => {
   test.each([
     ['before its COMMIT', 'dieBefore' as const, 0n],
     ['after its COMMIT', 'dieAfter' as const, 200n],
-  ])('%s: what it had is unknown, and by their ids the truth comes out', async (_when, fault, heldOnDisk) => {
-    const { store, faults, accountId } = await threaded()
-    faults[fault] = 1
-    const lost = await hold(store, accountId, 'req_1', 'req_2')
-    expect(store.healthy()).toBe(false)
-    for (const result of lost) {
-      const reason = (result as PromiseRejectedResult).reason
-      expect(reason).toBeInstanceOf(StoreUnavailable)
-      expect(reason).toMatchObject({
-        written: 'unknown',
-        message:
-          'The store could not be written: the thread that writes has ended (it ended with code 7). It may have been written all the same.',
-      })
-    }
-    expect(store.reads.findAccount('alice')?.held).toBe(heldOnDisk)
-    expect(await hold(store, accountId, 'req_1', 'req_2')).toMatchObject([
-      { value: { held: true } },
-      { value: { held: true } },
-    ])
-    expect(store.healthy()).toBe(true)
-    expect(store.openHolds()).toBe(2)
-    expect(await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 40n }))).toBe('settled')
-    expect(store.reads.findAccount('alice')).toMatchObject({ posted: 999_960n, held: 100n })
-    expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
-  })
+  ])(
+    '%s: its operations are unknown, and repeating their ids returns their results',
+    async (_when, fault, heldOnDisk) => {
+      const { store, faults, accountId } = await threaded()
+      faults[fault] = 1
+      const lost = await hold(store, accountId, 'req_1', 'req_2')
+      expect(store.healthy()).toBe(false)
+      for (const result of lost) {
+        const reason = (result as PromiseRejectedResult).reason
+        expect(reason).toBeInstanceOf(StoreUnavailable)
+        expect(reason).toMatchObject({
+          written: 'unknown',
+          message:
+            'The store could not be written: the thread that writes has ended (it ended with code 7). It may still have been written.',
+        })
+      }
+      expect(store.reads.findAccount('alice')?.held).toBe(heldOnDisk)
+      expect(await hold(store, accountId, 'req_1', 'req_2')).toMatchObject([
+        { value: { held: true } },
+        { value: { held: true } },
+      ])
+      expect(store.healthy()).toBe(true)
+      expect(store.openHolds()).toBe(2)
+      expect(await store.ledger.settle(aSettle({ exchange: 'req_1', amount: 40n }))).toBe('settled')
+      expect(store.reads.findAccount('alice')).toMatchObject({ posted: 999_960n, held: 100n })
+      expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
+    },
+  )
 
-  test('is replaced without being asked, and shows its health by a commit of its own', async () => {
+  test('is replaced without a request, and proves its health with a commit', async () => {
     const { store, faults, accountId } = await threaded()
     faults.dieBefore = 1
     await hold(store, accountId, 'req_1')
@@ -78,7 +81,7 @@ describe('a thread that dies', () => {
     expect(faults.commitsElsewhere).toBe(commits + 1)
   })
 
-  test('again and again: a few times, then nothing is promised; a minute later it is tried again', async () => {
+  test('repeatedly: it is restarted a few times, then operations fail; a minute later it is started again', async () => {
     const { store, faults, accountId } = await threaded()
     faults.dieBefore = 1000
     const written: unknown[] = []
@@ -95,30 +98,30 @@ describe('a thread that dies', () => {
     expect(await hold(store, accountId, 'req_a')).toMatchObject([{ reason: { written: 'not_written' } }])
     store.clock.ms += 60_000
     expect(await hold(store, accountId, 'req_a')).toMatchObject([{ value: { held: true } }])
-    // A look found out that it could not be written, and another one that it can.
+    // One check found that it could not be written, another one that it can.
     await store.look()
     expect(store.healthy()).toBe(true)
     expect(store.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
-  test('for good: closing comes to an end all the same', async () => {
+  test('for good: closing still ends', async () => {
     const { store, faults, accountId } = await threaded()
     faults.dieBefore = 1000
     const holding = hold(store, accountId, 'req_1')
     await store.close()
     expect(await holding).toMatchObject([{ reason: { written: 'unknown' } }])
-    // Nobody starts any more.
+    // No more restarts.
     const left = faults.dieBefore
     expect(left).toBe(1000 - 6)
     await expect(store.freeze('acc_1', true)).rejects.toThrow()
   })
 })
 
-describe('more than the mailbox holds', () => {
+describe('more than the mailbox can hold', () => {
   test('a request larger than the mailbox arrives in its place', async () => {
     const { store, accountId } = await threaded()
     const points = Array.from({ length: 30_000 }, (_, index) => ({
-      exchange: index === 0 ? 'req_1' : `req_of_nobody_${index}`,
+      exchange: index === 0 ? 'req_1' : `req_without_hold_${index}`,
       amount: 7n,
       usage: { input: 1, output: 1 },
     }))
@@ -135,7 +138,7 @@ describe('more than the mailbox holds', () => {
     expect(next.reads.verify()).toMatchObject({ openHolds: 1, violations: [] })
   })
 
-  test('a flood waits here, and comes through whole and in order', async () => {
+  test('a flood waits here, and is processed completely and in order', async () => {
     const { store, accountId } = await threaded()
     const model = 'm\u00fc'.repeat(1000)
     const exchanges = Array.from({ length: 3000 }, (_, index) => `req_${index}`)
@@ -153,14 +156,14 @@ describe('more than the mailbox holds', () => {
 })
 
 describe('the end', () => {
-  test('a process ends by itself with a store open, but not before its answers are there', async () => {
+  test('a process with an open store ends by itself, but not before its answers have arrived', async () => {
     const child = startChild('idle.child.ts', join(folder(), 'tollgate.db'))
     await child.said(1)
     expect(child.lines).toEqual(['alice'])
     expect(await child.ended()).toBe(0)
   })
 
-  test('closing twice, and with the thread at work, is one orderly end', async () => {
+  test('closing twice while the thread works is one orderly end', async () => {
     const { store, faults, accountId } = await threaded()
     faults.delayMs = 5
     const holding = hold(store, accountId, 'req_1', 'req_2')

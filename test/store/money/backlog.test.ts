@@ -1,4 +1,4 @@
-/** Settles that cannot be written: where they stay, who is refused meanwhile, and how that becomes known. */
+/** Settles that cannot be written: where they stay, which holds are refused meanwhile, and how that is reported. */
 import { mkdirSync, rmdirSync, rmSync, statSync } from 'node:fs'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Log } from '#contract'
@@ -12,7 +12,7 @@ import { aHold, aSettle, fund, testStore } from '../helpers.ts'
 const WRITES = ['here', 'thread'] as const
 const ALL = 1_000_000
 
-/** A store whose disk fails when it is told to, with one open hold of 100 for each exchange. */
+/** A store whose disk fails on request, with one open hold of 100 for each exchange. */
 async function rig(options: Partial<StoreOptions>, ...exchanges: string[]) {
   const { connector, faults } = faultyConnector()
   const lines: { level: string; message: string; fields: Readonly<Record<string, unknown>> }[] = []
@@ -43,7 +43,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
   test.each([
     { where: 'in the spool', isRefused: false },
     { where: 'in memory', isRefused: true },
-  ])('stay $where, nothing new is held, and all is settled when the disk is back', async ({ isRefused }) => {
+  ])('stay $where, nothing new is held, and everything is settled when the disk is back', async ({ isRefused }) => {
     const { store, faults, hold, spool, balance, lines, ...at } = await rig({ writes }, 'req_1', 'req_2', 'req_3')
     faults.before = ALL
     if (isRefused) at.refuseSpool()
@@ -62,13 +62,11 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     expect(store.unwritten()).toMatchObject({ spooled: 0, waiting: 0 })
     expect(balance()).toEqual({ posted: 1000n - 122n, held: 100n })
     expect(store.problem()).toBeNull()
-    expect(lines).toMatchObject([
-      { level: 'warn', message: 'settles that had to wait are written', fields: { settles: 3 } },
-    ])
+    expect(lines).toMatchObject([{ level: 'warn', message: 'delayed settles were written', fields: { settles: 3 } }])
     expect(store.reads.verify().violations).toEqual([])
   })
 
-  test('are tried again without anybody asking', async () => {
+  test('are retried without a request', async () => {
     const { store, faults, spool, balance } = await rig({ writes }, 'req_1')
     faults.before = 7
     spool('req_1')
@@ -76,7 +74,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     await until(() => expect(store.unwritten().spooled).toBe(0))
   })
 
-  test('are not tried again by requests that come during a pause', async () => {
+  test('are not retried by requests during a pause', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     const { store, faults, spool, hold } = await rig({ writes }, 'req_1')
@@ -84,14 +82,14 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     spool('req_1')
     for (let index = 2; index < 22; index++) await expect(hold(`req_${index}`)).rejects.toBeInstanceOf(StoreUnavailable)
     expect(ALL - faults.before).toBe(0)
-    // One that comes while an attempt runs waits for its end.
+    // A request during an attempt waits for its end.
     faults.before = 0
     vi.advanceTimersByTime(50)
     expect(await hold('req_22')).toMatchObject({ held: true })
     expect(store.unwritten()).toMatchObject({ spooled: 0, waiting: 0 })
   })
 
-  test('in memory go to the spool as soon as it has room: then they are safe', async () => {
+  test('in memory go to the spool as soon as it has room', async () => {
     const { store, faults, spool, ...at } = await rig({ writes }, 'req_1')
     faults.before = ALL
     at.refuseSpool()
@@ -108,7 +106,7 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     faults.before = 0
   })
 
-  test('until the end are named in the log, with what is owed, and closing says so', async () => {
+  test('until the end are logged with their amounts, and closing reports them', async () => {
     const { store, faults, spool, lines, ...at } = await rig({ writes }, 'req_1', 'req_2')
     faults.before = ALL
     at.refuseSpool()
@@ -126,15 +124,19 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
     }
     expect(lines).toEqual([
       { level: 'error', message: expect.stringMatching(/^a settle is lost/), fields: lost },
-      // The next start gives it back without knowing of it.
-      { level: 'warn', message: 'a hold in doubt stays until the next start', fields: { exchange: 'req_2' } },
+      // The next start releases it without knowing of it.
+      {
+        level: 'warn',
+        message: 'a hold that may exist stays open until the next start',
+        fields: { exchange: 'req_2' },
+      },
     ])
     at.allowSpool()
     const next = await testStore({ path: store.path })
     expect(await next.recover()).toMatchObject({ settled: 2, charged: 0n })
   })
 
-  test('because the ledger says no to them are told, and do not stand in the way', async () => {
+  test('that the ledger refuses are logged, and do not block others', async () => {
     const { store, lines, hold, ...at } = await rig({ writes }, 'req_1')
     at.refuseSpool()
     store.ledger.spool(aSettle({ exchange: 'req_1', amount: 101n }))
@@ -146,11 +148,11 @@ describe.each(WRITES)('settles that cannot be written, written by: %s', writes =
   })
 })
 
-test('a spool that cannot be replayed is told once, until it can', async () => {
+test('a spool that cannot be replayed is logged once, until it can', async () => {
   const { store, lines, spool } = await rig({})
-  const told = () => lines.filter(({ message }) => message === 'the spool cannot be written to the ledger')
+  const failures = () => lines.filter(({ message }) => message === 'the spool cannot be written to the ledger')
   for (let times = 1; times <= 2; times++) {
-    // The ledger refuses it, and what it refuses cannot be put aside.
+    // The ledger refuses it, and the rejected line cannot be written.
     mkdirSync(`${store.path}.spool.rejected`)
     spool(`req_${times}0`)
     for (let looks = 0; looks < 3; looks++) {
@@ -158,8 +160,8 @@ test('a spool that cannot be replayed is told once, until it can', async () => {
       await store.look()
     }
     expect(store.unwritten()).toMatchObject({ spooled: 1, waiting: 0 })
-    expect(told()).toHaveLength(times)
-    expect(told().at(-1)).toMatchObject({
+    expect(failures()).toHaveLength(times)
+    expect(failures().at(-1)).toMatchObject({
       level: 'error',
       fields: { settles: 1, error: expect.stringContaining('EISDIR') },
     })
@@ -171,8 +173,8 @@ test('a spool that cannot be replayed is told once, until it can', async () => {
   }
 })
 
-describe.each(WRITES)('a look at the disk, written by: %s', writes => {
-  test('says without any traffic that it cannot be written, and that it can again', async () => {
+describe.each(WRITES)('a check of the disk, written by: %s', writes => {
+  test('reports without any traffic that it cannot be written, and that it can again', async () => {
     const { store, faults } = await rig({ writes })
     await store.look()
     expect(store.problem()).toBeNull()
@@ -186,7 +188,7 @@ describe.each(WRITES)('a look at the disk, written by: %s', writes => {
     expect([store.problem(), store.healthy()]).toEqual([null, true])
   })
 
-  test('is taken once a second, however many ask', async () => {
+  test('runs once a second, however many callers request it', async () => {
     const { store, faults } = await rig({ writes })
     await store.look()
     const commits = faults.commitsHere + faults.commitsElsewhere
@@ -198,10 +200,10 @@ describe.each(WRITES)('a look at the disk, written by: %s', writes => {
   })
 })
 
-test('a look writes as much as an exchange', async () => {
+test('a check writes as much as an exchange', async () => {
   const { store, accountId } = await rig({})
   const { key } = await store.createKey({ account: accountId, name: 'k' })
-  /** Bytes by which the log has grown: nobody cuts one as short as this. */
+  /** The growth of the log in bytes: a log this short is never truncated. */
   const written = async (act: () => Promise<unknown>) => {
     const before = statSync(`${store.path}-wal`).size
     await act()
@@ -220,29 +222,29 @@ test('a look writes as much as an exchange', async () => {
   expect(most.look).toBeGreaterThanOrEqual(most.settle)
 })
 
-test('a disk that takes too long is a problem, until it has answered', async () => {
+test('a slow disk is a problem until it has answered', async () => {
   const { store, faults } = await rig({ writes: 'thread' })
   faults.delayMs = 3000
   await store.look()
-  expect(store.problem()).toBe('the ledger takes too long to be written')
+  expect(store.problem()).toBe('writes to the ledger take too long')
   faults.delayMs = 0
   await until(() => expect(store.problem()).toBeNull())
 })
 
-test('a spool whose space cannot be reserved is a problem, told once, until it can', async () => {
+test('a spool whose space cannot be reserved is a problem, logged once, until it can', async () => {
   const { store, lines, ...at } = await rig({ reserve: () => 10 })
   at.refuseSpool()
-  // As at a start: nobody holds yet.
+  // As at a start: there are no holds yet.
   for (let times = 0; times < 3; times++) {
     store.clock.ms += 1000
     await store.look()
   }
-  expect(store.problem()).toBe('the disk has no room for settles that cannot be written')
-  expect(lines).toMatchObject([{ level: 'error', message: 'the space of the spool cannot be reserved' }])
+  expect(store.problem()).toBe('the disk has no space for the spool')
+  expect(lines).toMatchObject([{ level: 'error', message: 'the space for the spool cannot be reserved' }])
   at.allowSpool()
   store.clock.ms += 1000
   await store.look()
   expect(store.problem()).toBeNull()
   expect(statSync(`${store.path}.spool`).size).toBe(20_480)
-  expect(lines.at(-1)).toMatchObject({ level: 'warn', message: 'the space of the spool is reserved again' })
+  expect(lines.at(-1)).toMatchObject({ level: 'warn', message: 'the space for the spool is reserved again' })
 })

@@ -1,4 +1,4 @@
-/** Budgets in the model of the ledger: rows of periods in a Map, and the alerts of their marks. */
+/** The model of budgets: rows of periods in a Map, and the alerts of their marks. */
 import type { HoldBudget } from '#contract'
 
 interface Row {
@@ -11,7 +11,7 @@ interface Row {
 const MARKS = [50, 80, 100]
 const DAY_MS = 86_400_000
 
-/** A budget of a hold: `day` begins anew each day, `team` never. */
+/** A budget of a hold: `day` has daily periods, `team` is for life. */
 export interface ModelBudget {
   readonly name: 'day' | 'team'
   readonly amount: bigint
@@ -26,13 +26,13 @@ export class BudgetModel {
   readonly rows = new Map<string, Row>()
   readonly alerts = new Set<string>()
 
-  /** The answer of a hold without room; null: there is room. */
+  /** The answer for a hold without room; null: there is room. */
   shortOf(account: string, budgets: readonly HoldBudget[], amount: bigint): string | null {
     for (const [index, budget] of budgets.entries()) {
       const row = this.rows.get(nameOf(account, budget))
       const [spent, held] = [row?.spent ?? 0n, row?.held ?? 0n]
       if (spent + held + amount <= budget.amount) continue
-      // A mark of 100 % alone, when most is spent.
+      // Only a mark of 100 %, when most is spent.
       if (row && spent + amount > budget.amount && spent * 10n >= budget.amount * 8n) {
         this.#mark(account, budget, row, [100], budget.amount)
       }
@@ -62,7 +62,7 @@ export class BudgetModel {
     }
   }
 
-  /** The rest of each. */
+  /** The remaining amount of each. */
   free(account: string, budgets: readonly HoldBudget[]): bigint[] {
     return budgets.map(budget => {
       const { amount, spent, held } = this.rows.get(nameOf(account, budget))!

@@ -1,4 +1,4 @@
-/** A ledger that lost its last commits is sound in itself: the count beside it shows that there were more. */
+/** A ledger that lost its last commits is sound in itself; the count beside it shows the loss. */
 import { copyFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { connect, openDatabase } from '../../../src/store/engine/database.ts'
@@ -6,9 +6,9 @@ import { verify } from '../../../src/store/money/verify.ts'
 import { aHold, folder, fund, type TestStore, testClock, testStore } from '../helpers.ts'
 
 const AT = 1_800_000_000_000
-const SAID = '2027-01-15T08:00:00.000Z'
+const TIME = '2027-01-15T08:00:00.000Z'
 
-/** What `ledger verify` finds, from outside. */
+/** The violations that `ledger verify` reports, from another connection. */
 function violations(path: string) {
   const database = openDatabase(path, { readOnly: true })
   try {
@@ -18,14 +18,14 @@ function violations(path: string) {
   }
 }
 
-/** The database with all that its log has: as it is on disk after the last connection has closed. */
+/** Moves the log into the database, as after the last connection has closed. */
 function emptyLog(path: string): void {
   const database = connect(path)
   database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   database.close()
 }
 
-/** Of a store that goes on, the state before its last commits. */
+/** Returns a running store to the state before its last commits. */
 async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'here'): Promise<string> {
   const first = await testStore({ writes })
   const { path } = first
@@ -38,7 +38,7 @@ async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'he
   for (let hold = 0; hold < holds; hold++) {
     await second.ledger.hold(aHold({ accountId, exchange: `req_${hold}`, amount: 1n }))
   }
-  // As after kill -9: no last word.
+  // As after kill -9: without the last operation.
   const log = readFileSync(`${path}.commits`, 'utf8')
   await second.close()
   emptyLog(path)
@@ -47,22 +47,22 @@ async function withoutLastCommits(holds: number, writes: 'thread' | 'here' = 'he
   return path
 }
 
-test.each(['thread', 'here'] as const)('three commits are gone, written by: %s', async writes => {
+test.each(['thread', 'here'] as const)('three lost commits are reported, written by: %s', async writes => {
   const path = await withoutLastCommits(3, writes)
-  const gone = { invariant: 'I13', subject: 'ledger' }
-  const sentence = `The ledger ends 3 commits before the last one that was acknowledged (commit 6, ${SAID}).`
-  expect(violations(path)).toEqual([{ ...gone, message: sentence }])
+  const violation = { invariant: 'I13', subject: 'ledger' }
+  const sentence = `The ledger ends 3 commits before the last one that was acknowledged (commit 6, ${TIME}).`
+  expect(violations(path)).toEqual([{ ...violation, message: sentence }])
 
-  // The next start says it, and goes on; the audit does not forget.
+  // The next start reports it and goes on; the audit keeps reporting it.
   const store = await testStore({ path, writes })
   expect(store.lostCommits).toEqual({ from: 4, to: 6, at: AT })
-  const found = `A start found that the last 3 commits up to ${SAID} were missing (4 to 6).`
-  expect(store.reads.verify().violations).toEqual([{ ...gone, message: found }])
+  const found = `A start found that the last 3 commits up to ${TIME} were missing (4 to 6).`
+  expect(store.reads.verify().violations).toEqual([{ ...violation, message: found }])
   await fund(store, 5n, 'bob')
-  expect(store.reads.verify().violations).toEqual([{ ...gone, message: found }])
+  expect(store.reads.verify().violations).toEqual([{ ...violation, message: found }])
   await store.close()
 
-  // Once looked into, the file is removed; the next start makes a new one.
+  // After a review the file is removed, and the next start makes a new one.
   rmSync(`${path}.commits`)
   expect(violations(path)).toEqual([])
   const again = await testStore({ path, writes })
@@ -71,7 +71,7 @@ test.each(['thread', 'here'] as const)('three commits are gone, written by: %s',
   expect(again.reads.verify().violations).toEqual([])
 })
 
-test('a start that was killed between its two notes says it once', async () => {
+test('a start that was killed between its two notes is reported once', async () => {
   const path = await withoutLastCommits(2)
   copyFileSync(path, `${path}.lost`)
   await (await testStore({ path })).close()
@@ -89,14 +89,14 @@ async function someCommits(): Promise<TestStore> {
   return store
 }
 
-test('one commit is one commit', async () => {
+test('one lost commit is reported in the singular', async () => {
   const store = await someCommits()
   writeFileSync(`${store.path}.commits`, `0000000000000003 ${String(AT).padStart(16, '0')}\n`)
   expect(store.reads.verify().violations).toEqual([
     {
       invariant: 'I13',
       subject: 'ledger',
-      message: `The ledger ends 1 commit before the last one that was acknowledged (commit 3, ${SAID}).`,
+      message: `The ledger ends 1 commit before the last one that was acknowledged (commit 3, ${TIME}).`,
     },
   ])
 })
@@ -118,7 +118,7 @@ test.each([
   expect(again.reads.verify().violations).toEqual([])
 })
 
-test('the count is of one length, is overwritten in place, and is exact after every commit', async () => {
+test('the count has a constant length, is overwritten in place, and is exact after every commit', async () => {
   const store = await testStore({ path: `${folder()}/tollgate.db`, clock: testClock(AT) })
   const { ino, size } = statSync(`${store.path}.commits`)
   for (let commit = 1; commit < 12; commit++) {

@@ -1,11 +1,11 @@
-/** Settles that come after another process has settled the exchange at its last checkpoint: booked once, and never more than there is. */
+/** Settles after another process has settled the exchange at its last checkpoint: booked once, and never above the available amount. */
 import { describe, expect, test } from 'vitest'
 import type { SettleRequest } from '#contract'
 import { aHold, aSettle, fund, onEveryEngine, type TestStore, testStore } from '../helpers.ts'
 
 const HOUR_MS = 3_600_000
 
-/** As recovery writes it. */
+/** Like those of recovery. */
 const recovered = (amount: bigint, output = 0): SettleRequest =>
   aSettle({
     amount,
@@ -18,10 +18,10 @@ const recovered = (amount: bigint, output = 0): SettleRequest =>
 
 interface Row {
   readonly name: string
-  /** On the account, and what the key may spend. */
+  /** The account's credit, and the key's spending cap. */
   readonly credit?: bigint
   readonly cap?: bigint
-  /** A hold of another exchange, which takes what is free. */
+  /** A hold of another exchange that takes the available amount. */
   readonly other?: bigint
   readonly recovered: bigint
   readonly late: Partial<SettleRequest>
@@ -120,7 +120,7 @@ onEveryEngine(() => {
       expect(store.reads.verify().violations).toEqual([])
     })
 
-    test('corrects once, and only what recovery has settled', async () => {
+    test('corrects once, and only settles of recovery', async () => {
       const { store, accountId } = await start()
       await store.ledger.settle(recovered(25n))
       expect(await store.ledger.settle(recovered(0n))).toBe('already_settled')
@@ -135,14 +135,14 @@ onEveryEngine(() => {
       expect(store.reads.verify().violations).toEqual([])
     })
 
-    test('above its hold is refused as ever', async () => {
+    test('above its hold is refused as usual', async () => {
       const { store } = await start()
       await store.ledger.settle(recovered(25n))
       await expect(store.ledger.settle(aSettle({ amount: 101n }))).rejects.toThrow(/holds .* and cannot be charged/)
       expect(store.reads.findReceipt('req_1')).toMatchObject({ charged: 25n, correctedAt: null })
     })
 
-    test('is an entry of its own, and each entry has the balance of its time', async () => {
+    test('is a separate entry, and each entry has the balance of its time', async () => {
       const { store, accountId, keyId } = await start()
       const charge = async (exchange: string, amount: bigint) => {
         await store.ledger.hold(aHold({ accountId, keyId, exchange, amount: 100n }))

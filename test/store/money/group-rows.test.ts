@@ -1,4 +1,4 @@
-/** Rows that a commit group reads and writes once: how many statements that leaves, and what a rollback leaves of them. */
+/** Rows that a commit group reads and writes once: the number of statements, and the state after a rollback. */
 import { describe, expect, test } from 'vitest'
 import { type Database, openDatabase } from '../../../src/store/engine/database.ts'
 import { migrate } from '../../../src/store/engine/migrate.ts'
@@ -8,7 +8,7 @@ import { createWriter } from '../../../src/store/writer.ts'
 import { hookStatement } from '../../helpers/transactions.ts'
 import { aHold, aSettle, fund, testClock, testStore } from '../helpers.ts'
 
-/** A table of one column; `log` says who read and wrote. */
+/** A table of one column; `log` has the reads and writes. */
 function table(values: Readonly<Record<string, number>>) {
   const log: string[] = []
   const rows = new GroupRows<{ value: number }>({
@@ -23,7 +23,7 @@ function table(values: Readonly<Record<string, number>>) {
 }
 
 describe('rows of a group', () => {
-  test('what was forgotten is not written, and is read again', () => {
+  test('dropped rows are not written, and are read again', () => {
     const { rows, log } = table({ a: 1 })
     const row = rows.find('a')!
     row.value = 2
@@ -34,7 +34,7 @@ describe('rows of a group', () => {
     expect(log).toEqual(['read a', 'read a'])
   })
 
-  test('one that is not there is read each time, until it is made', () => {
+  test('a missing row is read each time, until it is created', () => {
     const { rows, log } = table({})
     expect([rows.find('a'), rows.find('a')]).toEqual([undefined, undefined])
     rows.change('a', { value: 3 })
@@ -43,7 +43,7 @@ describe('rows of a group', () => {
     expect(log).toEqual(['read a', 'read a', 'write a 3'])
   })
 
-  test('each is read once and written once, and only what has changed', () => {
+  test('each is read once and written once, and only if it has changed', () => {
     const { rows, log } = table({ a: 1, b: 1 })
     for (let times = 3; times > 0; times--) {
       rows.find('b')
@@ -56,7 +56,7 @@ describe('rows of a group', () => {
     expect(log).toEqual(['read b', 'read a', 'write a 4'])
   })
 
-  test('they stay known, as they were written', () => {
+  test('they stay in memory as they were written', () => {
     const { rows, log } = table({ a: 1 })
     const row = rows.find('a')!
     row.value = 2
@@ -66,7 +66,7 @@ describe('rows of a group', () => {
     expect(log).toEqual(['read a', 'write a 2'])
   })
 
-  test('of too many none stays known', () => {
+  test('too many are dropped from memory', () => {
     const { rows, log } = table({ a: 1 })
     rows.find('a')
     for (let at = 0; at < 10_000; at++) rows.change(`made ${at}`, { value: at })
@@ -76,7 +76,7 @@ describe('rows of a group', () => {
   })
 })
 
-/** A writer in memory with one account, a group of which is run by `commit`, and how many statements that took. */
+/** A writer in memory with one account. `commit` runs a group and returns its number of statements. */
 function counted() {
   let statements = 0
   let commit = () => {}
@@ -143,7 +143,7 @@ describe('statements of a request', () => {
     expect(await statementsOf(made, () => ({ budgets: chain }))).toBeLessThanOrEqual(4)
   })
 
-  test('of many accounts: the rows that it changes, each known after the first time', async () => {
+  test('of many accounts: the rows that it changes, each in memory after the first time', async () => {
     const made = await fundedWriter(REQUESTS)
     const whose = (at: number) => ({ accountId: `acct_${at}`, keyId: `key_${at}` })
     await statementsOf(made, whose)
@@ -152,8 +152,8 @@ describe('statements of a request', () => {
   })
 })
 
-describe('what another connection has changed', () => {
-  test('is seen by the next group: no row is written as it was', async () => {
+describe('a change by another connection', () => {
+  test('is seen by the next group, which does not overwrite it', async () => {
     const store = await testStore({ writes: 'here' })
     const accountId = await fund(store, 1000n)
     const hold = (exchange: string) => store.ledger.hold(aHold({ accountId, exchange }))

@@ -1,4 +1,4 @@
-/** The ledger's verbs, one at a time and all at once: in a file, by its own thread and by this one, and in memory. */
+/** The ledger's operations, one at a time and concurrently: in a file, written by its own thread and by this one, and in memory. */
 
 import { describe, expect, test } from 'vitest'
 import { cost, NO_COST } from '#contract'
@@ -15,7 +15,7 @@ const memory = { kind: 'database in memory', open: () => testStore({ url: 'memor
 onEveryEngine(engine => {
   describe.each(engine === 'sqlite' ? [...kinds, memory] : kinds)('a ledger in a $kind', ({ open }) => {
     describe('hold', () => {
-      test('an account that is not there', async () => {
+      test('an unknown account', async () => {
         const store = await open()
         expect(await store.ledger.hold(aHold({ accountId: 'acc_nobody' }))).toEqual({
           held: false,
@@ -32,7 +32,7 @@ onEveryEngine(engine => {
         expect(await store.ledger.hold(aHold({ accountId }))).toEqual({ held: true, available: 0n })
       })
 
-      test('refused, and asked for again with less in the same turn: it is held, and open', async () => {
+      test('a refused hold that is repeated with less in the same turn is held, and open', async () => {
         const store = await open()
         const accountId = await fund(store, 100n)
         const hold = (amount: bigint) => store.ledger.hold(aHold({ accountId, exchange: 'req_1', amount }))
@@ -40,7 +40,7 @@ onEveryEngine(engine => {
         expect(store.openHolds()).toBe(1)
       })
 
-      test('short: says what is available now and what is on hold', async () => {
+      test('a short one returns the available and the held amount', async () => {
         const store = await open()
         const accountId = await fund(store, 150n)
         await store.ledger.hold(aHold({ accountId, exchange: 'req_1', amount: 100n }))
@@ -55,7 +55,7 @@ onEveryEngine(engine => {
         expectMoney(store, 150n, 100n)
       })
 
-      test('repeated: the same answer, not a second hold, even when the credit is used up', async () => {
+      test('a repeated one gets the same answer and no second hold, even when the credit is used up', async () => {
         const store = await open()
         const accountId = await fund(store, 100n)
         const request = aHold({ accountId, amount: 100n })
@@ -72,7 +72,7 @@ onEveryEngine(engine => {
       test.each([
         ['another amount', { amount: 99n }, /already has a hold of \$0\.000000100/],
         ['another account', { accountId: 'bob' }, /already has a hold of \$0\.000000100 on acc_/],
-      ])('repeated with %s: a mistake, and nothing moves', async (_what, change, message) => {
+      ])('repeated with %s is an error, and no money moves', async (_what, change, message) => {
         const store = await open()
         const accountId = await fund(store, 500n)
         const bob = await fund(store, 500n, 'bob')
@@ -84,7 +84,7 @@ onEveryEngine(engine => {
         expectMoney(store, 500n, 0n, 'bob')
       })
 
-      test('after its settle: refused, so that nothing goes upstream on a closed hold', async () => {
+      test('is refused after its settle, so that nothing is sent upstream on a closed hold', async () => {
         const store = await open()
         const accountId = await fund(store, 500n)
         await store.ledger.hold(aHold({ accountId }))
@@ -96,17 +96,17 @@ onEveryEngine(engine => {
       })
 
       test.each([
-        ['a negative amount', { amount: -1n }, /amount -1 is not 0 to/],
-        ['an amount beyond 64 bits', { amount: LARGEST + 1n }, /is not 0 to/],
+        ['a negative amount', { amount: -1n }, /amount -1 is not between 0 and/],
+        ['an amount beyond 64 bits', { amount: LARGEST + 1n }, /is not between 0 and/],
         ['half a token', { bound: { output: 1.5 } }, /bound\.output is 1.5/],
-        ['an id that is none', { exchange: 'req ü' }, /no exchange id/],
+        ['an invalid id', { exchange: 'req ü' }, /not an exchange id/],
       ])('%s is refused', async (_what, change, message) => {
         const store = await open()
         const accountId = await fund(store, 500n)
         await expect(store.ledger.hold(aHold({ accountId, ...change }))).rejects.toThrow(message)
       })
 
-      test('one balance, a thousand callers at once: exactly ten get in, and ten more when half comes back', async () => {
+      test('of a thousand concurrent holds on one balance exactly ten succeed, and ten more when half is released', async () => {
         const store = await open()
         const accountId = await fund(store, 1000n)
         const storm = (round: number) =>
@@ -128,7 +128,7 @@ onEveryEngine(engine => {
     })
 
     describe('settle', () => {
-      test('more than the hold: a broken promise, told loudly; the hold stays', async () => {
+      test('above its hold is an error, and the hold stays', async () => {
         const store = await open()
         const accountId = await fund(store, 500n)
         await store.ledger.hold(aHold({ accountId, amount: 100n }))
@@ -144,7 +144,7 @@ onEveryEngine(engine => {
         expect(await store.ledger.settle(aSettle())).toBe('no_hold')
       })
 
-      test('twice: the second changes nothing and says so, whatever it asks for', async () => {
+      test('twice: the second one changes nothing and reports that, whatever its amount', async () => {
         const store = await open()
         const accountId = await fund(store, 500n)
         await store.ledger.hold(aHold({ accountId, amount: 100n }))
@@ -157,7 +157,7 @@ onEveryEngine(engine => {
       test.each([
         ['a negative amount', { amount: -1n }],
         ['a negative overrun', { overrun: -1n }],
-        ['tokens that are no number', { usage: { input: Number.NaN } }],
+        ['tokens that are not a number', { usage: { input: Number.NaN } }],
         ['half a token', { usage: { output: 0.5 } }],
         ['tokens beyond 2^53', { usage: { reasoning: 2 ** 53 } }],
       ])('%s is refused', async (_what, change) => {
@@ -165,7 +165,7 @@ onEveryEngine(engine => {
         await expect(store.ledger.settle(aSettle(change))).rejects.toBeInstanceOf(StoreError)
       })
 
-      test('of a frozen account: what was promised is charged', async () => {
+      test('of a frozen account is charged', async () => {
         const store = await open()
         const accountId = await fund(store, 500n)
         await store.ledger.hold(aHold({ accountId, amount: 100n }))
@@ -180,13 +180,13 @@ onEveryEngine(engine => {
         ['nothing', { amount: 0n }, /amount is 0/],
         ['beyond 64 bits', { amount: 2n ** 63n }, /amount 9223372036854775808/],
         ['beyond 64 bits, taken', { amount: -(2n ** 63n), note: 'n' }, /amount -9223372036854775808/],
-        ['taken without a note', { amount: -5n }, /needs a note/],
-        ['taken with an empty note', { amount: -5n, note: '' }, /needs a note/],
-        ['taken from an empty account', { amount: -5n, note: 'n' }, /At most \$0\.000000000 can be taken/],
+        ['taken without a note', { amount: -5n }, /the note is missing/],
+        ['taken with an empty note', { amount: -5n, note: '' }, /the note is missing/],
+        ['taken from an empty account', { amount: -5n, note: 'n' }, /Take at most \$0\.000000000/],
         ['without a reference', { reference: '' }, /reference ""/],
         ['with a line break in the reference', { reference: 'a\nb' }, /reference/],
-        ['by nobody', { actor: ' ' }, /actor/],
-        ['to an account that is not there', { account: 'bob' }, /There is no account "bob"/],
+        ['without an actor', { actor: ' ' }, /actor/],
+        ['to an unknown account', { account: 'bob' }, /The account "bob" does not exist/],
       ])('%s is refused', async (_what, change, message) => {
         const store = await open()
         await store.createAccount({ name: 'alice' })
@@ -207,7 +207,7 @@ onEveryEngine(engine => {
         expect(store.reads.verify().violations).toEqual([])
       })
 
-      test('the same reference again changes nothing and says so; another amount or account is a mistake', async () => {
+      test('the same reference again changes nothing and reports that; another amount or account is an error', async () => {
         const store = await open()
         await fund(store, 100n, 'bob')
         const accountId = await fund(store, 100n)
@@ -224,14 +224,14 @@ onEveryEngine(engine => {
       })
     })
 
-    test('credit is taken, once for a reference, and never what is held', async () => {
+    test('credit is removed once for a reference, and never the held amount', async () => {
       const store = await open()
       const accountId = await fund(store, 100n)
       await store.ledger.hold(aHold({ accountId, amount: 40n }))
       await store.freeze(accountId, true)
       const taken = { account: 'alice', amount: -60n, reference: 'refund 7', actor: 'test', note: 'it was a mistake' }
       await expect(store.credit({ ...taken, amount: -61n })).rejects.toThrow(
-        /^\$0\.000000061 cannot .* \$0\.000000060 is available, and \$0\.000000040 is held .* At most \$0\.000000060 can/,
+        /^\$0\.000000061 cannot .* \$0\.000000060 is available and \$0\.000000040 is held .* Take at most \$0\.000000060/,
       )
       expectMoney(store, 100n, 40n)
       const both = await Promise.all([store.credit(taken), store.credit(taken)])
@@ -292,12 +292,12 @@ onEveryEngine(engine => {
           trail: [],
         })
         store.clock.ms += 1500
-        const { exchange: _, amount, ...told } = aSettle({ code: 'upstream_truncated', outcome: 'cut' })
+        const { exchange: _, amount, ...settle } = aSettle({ code: 'upstream_truncated', outcome: 'cut' })
         await store.ledger.settle(aSettle({ code: 'upstream_truncated', outcome: 'cut' }))
         expect(store.reads.findReceipt('req_1')).toEqual({
           ...common,
-          ...told,
-          cost: cost(told.usage, PRICE),
+          ...settle,
+          cost: cost(settle.usage, PRICE),
           charged: amount,
           correctedAt: null,
           settledAt: createdAt + 1500,
@@ -305,7 +305,7 @@ onEveryEngine(engine => {
       })
     })
 
-    test('a checkpoint that comes after the end adds nothing', async () => {
+    test('a checkpoint after the end adds nothing', async () => {
       const store = await open()
       const accountId = await fund(store, 500n)
       await store.ledger.hold(aHold({ accountId }))

@@ -1,7 +1,8 @@
 /**
- * The ledger against a model of a few Maps: any order of credits, holds, settles, checkpoints and freezes, alone or many
- * in one turn, each of them repeated, with kill -9 in between. After every command the balances, the open holds and the
- * receipts are compared, and the sums of them: usage by hour and day, the totals of keys, the periods of budgets, their alerts. fast-check prints the seed and the shortest failing run.
+ * The ledger against a model of a few Maps: any order of credits, holds, settles, checkpoints and freezes, alone or many in one turn,
+ * each
+ * repeated, with kill -9 in between. After every command the balances, open holds and receipts are compared. So are their sums: usage by
+ * hour and day, the totals of keys, the periods of budgets and their alerts. fast-check prints the seed and the shortest failing run.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +28,7 @@ import { BudgetModel, holdBudget, type ModelBudget } from './budget-model.ts'
 
 const counts = countsOf('ledger')
 
-// Nobody pulls the plug here, so the disk's waiting would only cost time.
+// There is no power loss here, so waiting for the disk would only cost time.
 const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : undefined
 
 const ACCOUNTS = ['alice', 'bob'] as const
@@ -50,7 +51,7 @@ interface ModelHold {
   budgets: readonly HoldBudget[]
   charged: bigint | null
   checkpoint: bigint | null
-  /** The time of a settle that recovery made, and its tokens; null: none, or one that was corrected. */
+  /** The time and tokens of recovery's settle; null: none, or a corrected one. */
   recovered: { readonly atMs: number; readonly tokens: readonly [bigint, bigint] } | null
 }
 
@@ -77,7 +78,7 @@ class Model {
     return [...this.holds].filter(([, hold]) => hold.charged === null)
   }
 
-  /** What the store should answer: a word, or `mistake`. */
+  /** The expected answer of the store: a word, or `mistake`. */
   apply(operation: Operation, nowMs: number): string {
     if (operation.do === 'credit') return this.credit(operation)
     if (operation.do === 'hold') return this.hold(operation, nowMs)
@@ -126,7 +127,7 @@ class Model {
     return 'held'
   }
 
-  /** @param tokens Of the prompt and of the completion; undefined: those of a settle that a step asks for. */
+  /** @param tokens of the prompt and of the completion; undefined: those of a settle that a step requests */
   settle(exchange: string, amount: bigint, nowMs: number, tokens?: readonly [bigint, bigint]): string {
     const hold = this.holds.get(exchange)
     if (!hold) return 'no_hold'
@@ -145,7 +146,7 @@ class Model {
     return 'settled'
   }
 
-  /** A settle that comes after recovery: it books the difference, as far as the account and the key can pay. */
+  /** A settle after recovery: it books the difference, as far as the account and the key can pay. */
   correct(hold: ModelHold, charged: bigint, amount: bigint): string {
     const { recovered } = hold
     if (recovered === null) return 'already_settled'
@@ -199,7 +200,7 @@ class Model {
 
 const spanOf = (step: 'hour' | 'day', ms: number) => ms - (ms % (step === 'hour' ? 3_600_000 : 86_400_000))
 
-/** The store under test: `crash` replaces it. */
+/** The store under test; `crash` replaces it. */
 class Real {
   readonly clock = testClock()
   readonly ids = new Map<string, string>()
@@ -218,7 +219,7 @@ class Real {
     for (const name of ACCOUNTS) this.ids.set(name, (await this.store.createAccount({ name })).id)
     for (const name of KEYS) {
       const spendingCap = name === 'capped' ? CAP : null
-      // Whose key it is, the ledger does not ask: here both accounts use both.
+      // The ledger does not check whose key it is: here both accounts use both.
       const { key } = await this.store.createKey({ account: 'alice', name, spendingCap })
       this.ids.set(name, key.id)
     }
@@ -230,7 +231,7 @@ class Real {
     this.store = await testStore({ ...options, clock, writes })
   }
 
-  /** What kill -9 leaves: the data as they are, without anything that close() would still write. */
+  /** The data after kill -9, without the writes of close(). */
   async crash(): Promise<void> {
     const [path, folder] = await leftBy(this.store.path, this.store.spool, MEMORY)
     await this.store.close()
@@ -267,7 +268,7 @@ class Real {
   }
 }
 
-/** Every row of usage, as the model has it. */
+/** Every row of usage, in the model's form. */
 function usageOf({ store, ids }: Real): Map<string, bigint[]> {
   const rows = new Map<string, bigint[]>()
   const names = new Map([...ids].map(([name, id]) => [id, name]))
@@ -285,7 +286,7 @@ function usageOf({ store, ids }: Real): Map<string, bigint[]> {
   return rows
 }
 
-/** The marks that have an alert. */
+/** The marks with an alert. */
 function alertsOf({ store, ids }: Real): Set<string> {
   const database = store.connect()
   const rows = database.prepare("SELECT id FROM alert WHERE kind = 'budget'").all()
@@ -299,7 +300,7 @@ function alertsOf({ store, ids }: Real): Set<string> {
   )
 }
 
-/** @param open how many holds the store knows of that are open */
+/** @param open the number of open holds that the store knows */
 function compare(model: Model, real: Real, open = model.open().length): void {
   const { store, ids } = real
   expect(usageOf(real)).toEqual(model.usage)
@@ -311,7 +312,7 @@ function compare(model: Model, real: Real, open = model.open().length): void {
   }
   const rows = new Map<string, object>()
   for (const name of ACCOUNTS) {
-    // Of today, of all time, and of the days before and after.
+    // Of today, for life, and of the days before and after.
     for (const days of [-1, 0, 1]) {
       for (const use of budgetUses(store.reads, ids.get(name)!, real.clock.ms + days * 86_400_000)) {
         const { budget, start, amount, held, spent } = use
@@ -330,7 +331,7 @@ function compare(model: Model, real: Real, open = model.open().length): void {
 
 type Command = fc.AsyncCommand<Model, Real>
 
-/** Several operations in one turn of the event loop share a transaction, and still answer as if one came after another. */
+/** Several operations in one turn of the event loop share a transaction, and still answer as if they ran one after the other. */
 class Turn implements Command {
   readonly operations: readonly Operation[]
   readonly laterMs: number
@@ -352,7 +353,7 @@ class Crash implements Command {
   check = () => true
   async run(model: Model, real: Real): Promise<void> {
     await real.crash()
-    // Of those of another replica this one knows only when it takes them over.
+    // This replica knows the holds of another one only after a takeover.
     compare(model, real, real.engine === 'sqlite' ? model.open().length : 0)
     expect(await real.store.recover()).toEqual(model.recover(real.clock.ms))
     compare(model, real)
@@ -362,7 +363,7 @@ class Crash implements Command {
   toString = () => 'crash'
 }
 
-/** Settles that were spooled, and then the end of the process. (One that lives on replays them with its next write.) */
+/** Spooled settles, then the end of the process. (A living process replays them with its next write.) */
 class SpoolAndCrash extends Crash {
   readonly settles: readonly { readonly exchange: string; readonly amount: bigint }[]
   constructor(settles: readonly { readonly exchange: string; readonly amount: bigint }[]) {
@@ -371,7 +372,7 @@ class SpoolAndCrash extends Crash {
   }
   override async run(model: Model, real: Real): Promise<void> {
     for (const settle of this.settles) {
-      // In PostgreSQL the end takes so long that the store would write them before: there a line is all that is left.
+      // In PostgreSQL the end takes so long that the store would write them before; there only a line is left.
       if (real.engine === 'sqlite') real.store.ledger.spool(aSettle(settle))
       else createSpool(real.store.spool).append(aSettle(settle))
       model.spooled.push(settle)
@@ -407,7 +408,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc.record({ do: fc.constant('freeze' as const), account, frozen: fc.boolean() }),
   fc.record({ do: fc.constant('cap' as const), key, cap: fc.option(fc.bigInt({ min: 0n, max: 200n })) }),
 )
-// Backwards too, over the minute after which open_from moves, and into other hours and days of usage.
+// Also backwards, over the minute after which open_from moves, and into other hours and days of usage.
 const laterMs = fc.constantFrom(0, 1, 70_000, -70_000, 3_600_000, 80_000_000)
 const command = fc.oneof(
   {
@@ -424,13 +425,13 @@ const command = fc.oneof(
   { weight: 1, arbitrary: fc.constant(new Crash()) },
 )
 
-// Every crash starts a thread, which takes longer than all that is done in it.
+// Every crash starts a thread, which takes longer than the operations in it.
 onEveryEngine(engine =>
   test.each([
     ['thread', counts(2, 100)],
     ['here', engine === 'sqlite' ? counts(25, 1000) : counts(6, 100)],
   ] as const)(
-    'whatever happens in whatever order, the ledger is what the model says, written by: %s',
+    'after any operations in any order the ledger equals the model, written by: %s',
     async (writes, numRuns) => {
       await fc.assert(
         fc.asyncProperty(fc.commands([command], { maxCommands: counts(20, 100), size: 'max' }), async commands => {

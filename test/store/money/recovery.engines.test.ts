@@ -1,4 +1,4 @@
-/** What the next start makes of a dead process: its spool, its open holds, and how little it has to read for that. */
+/** Recovery at the next start of a dead process: its spool, its open holds, and how little it reads. */
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -23,7 +23,7 @@ const counts = countsOf('ledger')
 /** As the gateway opens it. */
 const testStore: typeof openTestStore = options => openTestStore({ writes: 'thread', ...options })
 
-/** Closes it, which leaves open holds open, and opens it again. */
+/** Closes the store, which leaves holds open, and opens it again. */
 async function restart(store: TestStore): Promise<TestStore> {
   await store.close()
   return testStore({ path: store.path, folder: dirname(store.spool), clock: store.clock })
@@ -52,7 +52,7 @@ onEveryEngine(engine => {
       await store.ledger.settle(aSettle({ exchange: 'req_done', amount: 40n }))
 
       const next = await restart(store)
-      // Those of another replica are none of this one.
+      // Those of another replica do not belong to this one.
       expect(next.openHolds()).toBe(engine === 'sqlite' ? 3 : 0)
       expect(await next.recover()).toEqual({ settled: 3, replayed: 0, rejected: 0, charged: 125n })
       expect(next.reads.findReceipt('req_none')).toMatchObject({ charged: 0n, source: 'recovered', outcome: 'failed' })
@@ -64,11 +64,11 @@ onEveryEngine(engine => {
       expect(await next.recover()).toEqual(NOTHING)
     })
 
-    test('of this very process are alive: recover() refuses', async () => {
+    test('of the same process are alive, so recover() refuses', async () => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
-      await expect(store.recover()).rejects.toThrow(/recover\(\) is for the start/)
+      await expect(store.recover()).rejects.toThrow(/recover\(\) was called after a hold/)
       expect(store.reads.findAccount('alice')?.held).toBe(100n)
     })
 
@@ -89,13 +89,13 @@ onEveryEngine(engine => {
   })
 
   describe('the spool', () => {
-    test('a settle that breaks the rules is refused before it is written', async () => {
+    test('an invalid settle is refused before it is written', async () => {
       const store = await testStore()
       expect(() => store.ledger.spool(aSettle({ amount: -1n }))).toThrow(/amount -1/)
       expect(existsSync(store.spool)).toBe(false)
     })
 
-    test('settles what was held, once, and is empty then', async () => {
+    test('settles its holds once, and is empty then', async () => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
@@ -116,13 +116,13 @@ onEveryEngine(engine => {
 
       const next = await afterDeath(store)
       expect(await next.recover()).toEqual({ settled: 0, replayed: 1, rejected: 0, charged: 61n })
-      const { exchange: id, amount: charged, overrun: _, ...told } = spooled
-      expect(next.reads.findReceipt('req_1')).toMatchObject({ id, charged, ...told })
+      const { exchange: id, amount: charged, overrun: _, ...fields } = spooled
+      expect(next.reads.findReceipt('req_1')).toMatchObject({ id, charged, ...fields })
       expect(readFileSync(next.spool, 'utf8').trim()).toBe('')
       expect(await next.recover()).toEqual(NOTHING)
     })
 
-    test('a spooled settle goes before the checkpoint of its hold', async () => {
+    test('a spooled settle is used instead of the checkpoint of its hold', async () => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
@@ -132,13 +132,13 @@ onEveryEngine(engine => {
       expect(await next.recover()).toEqual({ settled: 0, replayed: 1, rejected: 0, charged: 61n })
     })
 
-    test('as earlier versions wrote it is settled too: lines of JSON, the last one torn', async () => {
+    test('of earlier versions is settled too: lines of JSON, the last one torn', async () => {
       const store = await testStore()
       await fund(store, 1000n)
       for (const exchange of ['req_1', 'req_2']) await hold(store, exchange)
       const line = JSON.stringify({ ...aSettle(), amount: '61', overrun: '0' })
       writeFileSync(store.spool, `\n${line}\n\n{"exchange":"req_0","amo`)
-      // And what is spooled now stands behind it.
+      // New lines are added behind it.
       store.ledger.spool(aSettle({ exchange: 'req_2', amount: 2n }))
       const next = await afterDeath(store, { reserve: () => 10 })
       expect(await next.recover()).toEqual({ settled: 0, replayed: 2, rejected: 1, charged: 63n })
@@ -148,7 +148,7 @@ onEveryEngine(engine => {
     test.each([
       ['more than the hold', { exchange: 'req_1', amount: 101n }],
       ['without a hold', { exchange: 'req_9', amount: 1n }],
-    ])('%s: put aside for a person, and the start goes on', async (_what, change) => {
+    ])('a settle that is %s is moved aside for a person, and the start goes on', async (_what, change) => {
       const store = await testStore()
       await fund(store, 1000n)
       await hold(store, 'req_1')
@@ -172,9 +172,9 @@ onEveryEngine(engine => {
     })
   })
 
-  describe('where recovery looks', () => {
+  describe('the range of recovery', () => {
     if (engine === 'sqlite')
-      test('both halves of the search use the primary key: nothing is scanned', async () => {
+      test('both halves of the search use the primary key, without a scan', async () => {
         const store = await testStore()
         const database = store.connect()
         const plan = database
@@ -189,7 +189,7 @@ onEveryEngine(engine => {
         ])
       })
 
-    /** How many events a recovery would read now, as a crash would leave it. */
+    /** The number of events that a recovery would read after a crash now. */
     function inSight(store: TestStore): { from: string; events: number } {
       const database = store.connect({ readOnly: true })
       const from = openFrom(database)
@@ -198,7 +198,7 @@ onEveryEngine(engine => {
       return { from, events: Number(row?.['count']) }
     }
 
-    test('a minute at most is behind: 500 exchanges later it reads a few', async () => {
+    test('is behind by at most a minute: after 500 exchanges it reads a few', async () => {
       const store = await testStore()
       await fund(store, 1_000_000n)
       for (let index = 1000; index < 1500; index++) {
@@ -206,13 +206,13 @@ onEveryEngine(engine => {
         await hold(store, `req_${index}`)
         await store.ledger.settle(aSettle({ exchange: `req_${index}` }))
       }
-      // Six exchanges a minute, two events each, and the one under way.
+      // Six exchanges a minute, two events each, and the one in progress.
       expect(inSight(store).events).toBeLessThanOrEqual(14)
       await store.close()
       expect(inSight(store).events).toBeLessThanOrEqual(2)
     })
 
-    test('an old open hold keeps it where it is', async () => {
+    test('an old open hold keeps its start', async () => {
       const store = await testStore()
       await fund(store, 1_000_000n)
       await hold(store, 'req_0000')
@@ -225,7 +225,7 @@ onEveryEngine(engine => {
       expect(await (await restart(store)).recover()).toMatchObject({ settled: 1 })
     })
 
-    test('an exchange that began long ago and holds only now moves it back', async () => {
+    test('an exchange that began long ago and holds only now moves its start back', async () => {
       const store = await testStore()
       await fund(store, 1_000_000n)
       for (const exchange of ['req_5', 'req_6', 'req_7']) {
@@ -240,7 +240,7 @@ onEveryEngine(engine => {
       expect(await (await restart(store)).recover()).toMatchObject({ settled: 1 })
     })
 
-    test('after a recovery the next start has little to read again', async () => {
+    test('after a recovery the next start reads little', async () => {
       const store = await testStore()
       await fund(store, 1_000_000n)
       for (let index = 100; index < 200; index++) await hold(store, `req_${index}`)

@@ -57,7 +57,7 @@ onEveryEngine(() => {
       const store = await testStore()
       const refusal = expect.objectContaining({
         code: 'invalid',
-        message: expect.stringMatching(/take `next` of a page/),
+        message: expect.stringMatching(/Use `next` of a page/),
       })
       for (const list of [
         () => store.reads.reports.entries('acc_x', { limit: 5, after }),

@@ -8,7 +8,7 @@ onEveryEngine(() => {
     ['space around the name', { name: ' alice' }, /the name " alice"/],
     ['a line break', { name: 'a\nb' }, /the name "a\\nb"/],
     ['201 characters', { name: 'x'.repeat(201) }, /is not 1 to 200/],
-    ['a name that looks like an id', { name: 'acc_alice' }, /begins with acc_, as only ids do/],
+    ['a name that looks like an id', { name: 'acc_alice' }, /begins with acc_, which only ids may/],
     ['an empty plan', { name: 'alice', plan: '' }, /the plan ""/],
   ])('%s is refused', async (_what, account, message) => {
     const store = await testStore({ url: 'memory' })
@@ -23,13 +23,15 @@ onEveryEngine(() => {
       store.createAccount({ name: 'alice' }),
     ])
     expect(both.map(result => result.status)).toEqual(['fulfilled', 'rejected'])
-    await expect(store.createAccount({ name: 'alice' })).rejects.toThrow('There is already an account named "alice".')
+    await expect(store.createAccount({ name: 'alice' })).rejects.toThrow(
+      'The name "alice" is taken by another account. Choose another name.',
+    )
     expect(store.reads.listAccounts()).toHaveLength(1)
   })
 
   test('freezing one that is not there', async () => {
     const store = await testStore({ url: 'memory' })
-    await expect(store.freeze('bob', true)).rejects.toThrow('There is no account "bob".')
+    await expect(store.freeze('bob', true)).rejects.toThrow('The account "bob" does not exist.')
     expect(store.reads.findAccount('acc_bob')).toBeUndefined()
   })
 

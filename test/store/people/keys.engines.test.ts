@@ -260,12 +260,12 @@ onEveryEngine(() => {
 
   describe('a mistake of the operator', () => {
     test.each([
-      ['an account that is not there', { account: 'bob' }, /no account "bob"/],
+      ['an account that is not there', { account: 'bob' }, /account "bob" does not exist/],
       ['a name that is empty', { name: '' }, /the name "" is not/],
-      ['a time that has passed', { expiresAt: 5 }, /expiresAt 5 is not a time to come/],
+      ['a time that has passed', { expiresAt: 5 }, /expiresAt 5 is not in the future/],
       ['an empty list of models', { models: [] }, /allows nothing/],
       ['a model with a line break', { models: ['a\nb'] }, /the model "a\\nb"/],
-      ['a cap below nothing', { spendingCap: -1n }, /the spendingCap -1 is not 0 to/],
+      ['a cap below nothing', { spendingCap: -1n }, /the spendingCap -1 is not between 0 and/],
     ])('creating with %s', async (_what, change, message) => {
       const store = await testStore()
       await store.createAccount({ name: 'alice' })
@@ -284,10 +284,12 @@ onEveryEngine(() => {
     test('rotating or revoking a key that is not there, was revoked, or has expired', async () => {
       const store = await testStore()
       const { key } = await withKey(store)
-      await expect(store.rotateKey('key_x', 0)).rejects.toThrow('There is no key "key_x".')
-      await expect(store.revokeKey('key_x')).rejects.toThrow('There is no key "key_x".')
+      await expect(store.rotateKey('key_x', 0)).rejects.toThrow('The key "key_x" does not exist.')
+      await expect(store.revokeKey('key_x')).rejects.toThrow('The key "key_x" does not exist.')
       await store.revokeKey(key.id)
-      await expect(store.rotateKey(key.id, 0)).rejects.toThrow(`The key ${key.id} was revoked; make a new one.`)
+      await expect(store.rotateKey(key.id, 0)).rejects.toThrow(
+        `The key ${key.id} was revoked and cannot be rotated. Create a new key.`,
+      )
       const trial = await store.createKey({ account: 'alice', name: 'trial', expiresAt: store.clock.ms + 10 })
       store.clock.ms += 10
       await expect(store.rotateKey(trial.key.id, 0)).rejects.toThrow(/has expired/)
@@ -295,7 +297,7 @@ onEveryEngine(() => {
 
     test('listing the keys of an account that is not there', async () => {
       const store = await testStore()
-      expect(() => store.reads.listKeys('bob')).toThrow('There is no account "bob".')
+      expect(() => store.reads.listKeys('bob')).toThrow('The account "bob" does not exist.')
     })
   })
 
@@ -467,7 +469,7 @@ onEveryEngine(() => {
       expect(found(store, token)).toBe('live')
       // Each of the tries is written, and says that it was not.
       faults.after = 3
-      await expect(store.revokeKey(key.id)).rejects.toThrow('It may have been written all the same')
+      await expect(store.revokeKey(key.id)).rejects.toThrow('It may still have been written')
       expect(found(store, token)).toBe('revoked')
     })
 

@@ -1,7 +1,7 @@
--- Accounts, the journal of money, checkpoints, and a few words about the store itself.
--- Money is nano-dollars in 64-bit integers; times are milliseconds since the epoch.
+-- Accounts, the journal of money, checkpoints, and a few values about the store itself. Money is nano-dollars in 64-bit integers; times
+-- are milliseconds since the epoch.
 
--- Who it is. Names are unique: people search by them.
+-- An account's identity. Names are unique: people search by them.
 CREATE TABLE account (
   id         TEXT    NOT NULL PRIMARY KEY,
   name       TEXT    NOT NULL UNIQUE,
@@ -9,8 +9,8 @@ CREATE TABLE account (
   created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What it owns: the only rows of the ledger that are ever updated, apart from the account because a commit writes whole
--- pages, and narrow rows share them. The CHECK is the last line: a bug above it fails a commit, not a customer.
+-- An account's money: the only rows of the ledger that are ever updated. It is a table of its own because a commit writes whole pages,
+-- and narrow rows share them. The CHECK is the last defence: a bug above it fails a commit, not a customer.
 CREATE TABLE balance (
   account TEXT    NOT NULL PRIMARY KEY REFERENCES account (id),
   posted  INTEGER NOT NULL DEFAULT 0,
@@ -19,10 +19,10 @@ CREATE TABLE balance (
   CHECK (posted - held >= 0 AND held >= 0)
 ) STRICT, WITHOUT ROWID;
 
--- Append-only. An open hold is a kind 0 without its kind 1.
--- The id of a hold and of its settle is the exchange's, time-ordered, so that rows are added near the end (random ids
--- cost 3.5 times the CPU); that of a grant is 'credit:' and its reference, so that a repeated reference collides.
--- No foreign key: the UPDATE of the balance in the same transaction has just found the row, and `verify` looks again.
+-- Append-only. An open hold is a kind 0 without its kind 1. The id of a hold and of its settle is the exchange's. It is time-ordered, so
+-- that rows are added near the end (random ids cost 3.5 times the CPU). The id of a grant is 'credit:' and its reference, so that a
+-- repeated reference collides. No foreign key: the UPDATE of the balance in the same transaction has found the row, and `verify` checks
+-- again.
 CREATE TABLE event (
   id                 TEXT    NOT NULL,
   kind               INTEGER NOT NULL CHECK (kind IN (0, 1, 2)), -- 0 hold, 1 settle, 2 credit
@@ -62,7 +62,7 @@ BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 CREATE TRIGGER event_is_never_deleted BEFORE DELETE ON event
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 
--- Append-only: how far a stream had come. Recovery reads the last one of an open hold.
+-- Append-only: the progress of a stream. Recovery reads the last one of an open hold.
 CREATE TABLE checkpoint (
   exchange          TEXT    NOT NULL,
   seq               INTEGER NOT NULL,
@@ -73,8 +73,8 @@ CREATE TABLE checkpoint (
   PRIMARY KEY (exchange, seq)
 ) STRICT, WITHOUT ROWID;
 
--- 'open_from': no open hold has a smaller exchange id. 'secret_check': a digest of the HMAC secret. 'probe': the last
--- try of a ledger that could not be written.
+-- 'open_from': no open hold has a smaller exchange id. 'secret_check': a digest of the HMAC secret. 'probe': the last test write of a
+-- ledger that could not be written.
 CREATE TABLE meta (
   name  TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL

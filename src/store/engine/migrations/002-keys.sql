@@ -1,4 +1,4 @@
--- Gateway keys. A key is the name that stays; its secrets come and go with rotation, at most two of them live.
+-- Gateway keys. A key is the permanent name; its secrets are replaced by rotation, and at most two of them are live.
 
 CREATE TABLE key (
   id         TEXT    NOT NULL PRIMARY KEY,
@@ -12,7 +12,7 @@ CREATE TABLE key (
 
 CREATE INDEX key_by_account ON key (account);
 
--- Never the token itself: its HMAC-SHA-256 under the store's secret, and four characters to recognise it by.
+-- Never the token itself: its HMAC-SHA-256 under the store's secret, and its last four characters for lists.
 CREATE TABLE secret (
   digest     BLOB    NOT NULL PRIMARY KEY CHECK (length(digest) = 32),
   key        TEXT    NOT NULL REFERENCES key (id),

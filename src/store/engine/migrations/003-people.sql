@@ -1,5 +1,5 @@
--- People who use the dashboard, and what lets them in. Secrets are HMAC-SHA-256 digests under the store's secret, as
--- those of keys are; a password is a slow hash with its parameters (PHC string format).
+-- People who use the dashboard, with their credentials. Secrets are HMAC-SHA-256 digests under the store's secret, like those of keys. A
+-- password is a slow hash with its parameters (PHC string format).
 
 CREATE TABLE person (
   id         TEXT    NOT NULL PRIMARY KEY,
@@ -23,8 +23,8 @@ CREATE TABLE session (
 CREATE INDEX session_by_person ON session (person);
 CREATE INDEX session_by_age ON session (created_at);
 
--- A link works while it is neither past nor ended. One that was used stays until it is past, with who used it, so that
--- an operation in doubt, asked for again, finds that it was done.
+-- A link works until it expires or ends. A used one stays until it expires, with the id of its use, so that a repeated operation finds
+-- that it was done.
 CREATE TABLE link (
   id         TEXT    NOT NULL PRIMARY KEY,
   digest     BLOB    NOT NULL UNIQUE CHECK (length(digest) = 32),
@@ -47,7 +47,7 @@ CREATE INDEX link_by_account ON link (account);
 CREATE INDEX link_by_person ON link (person);
 CREATE INDEX link_by_maker ON link (created_by);
 
--- Tokens of operators' machines.
+-- Tokens of operators' programs.
 CREATE TABLE operator_token (
   id         TEXT    NOT NULL PRIMARY KEY,
   digest     BLOB    NOT NULL UNIQUE CHECK (length(digest) = 32),
@@ -59,9 +59,9 @@ CREATE TABLE operator_token (
   revoked_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- For whom the gateway made a key by itself: 'playground'.
+-- For keys that the gateway made by itself: 'playground'.
 ALTER TABLE key ADD COLUMN purpose TEXT;
 
--- Accounts as pages list them.
+-- Accounts in the order of pages.
 CREATE INDEX account_by_name ON account (name COLLATE NOCASE, id);
 CREATE INDEX account_by_plan ON account (plan);

@@ -1,7 +1,7 @@
--- What was used, summed up as it is written, so that no page has to read the ledger; and where lists of it begin.
+-- Usage, summed up as it is written, so that no page has to read the ledger; and indexes for lists of the ledger.
 
--- One row for each span of time in which an account's key used a model. Rows of the account '' have the key '': all
--- accounts together. Written in the transaction of the settle.
+-- One row for each span of time in which an account's key used a model. Rows of the account '' have the key '': all accounts together.
+-- Written in the transaction of the settle.
 CREATE TABLE usage (
   account           TEXT    NOT NULL,
   grain             INTEGER NOT NULL CHECK (grain IN (0, 1)), -- 0 hour, 1 day
@@ -18,8 +18,8 @@ CREATE TABLE usage (
   PRIMARY KEY (account, grain, at, key, model)
 ) STRICT, WITHOUT ROWID;
 
--- What each key has spent and holds, and what it may. `ceiling` is the cap, or what was spent and held already when the
--- cap was set below that: nothing is held beyond it. The CHECK is the last line, as that of `balance` is.
+-- What each key has spent and holds, and its limit. `ceiling` is the cap, or the spent and held amount if a lower cap was set: nothing is
+-- held beyond it. The CHECK is the last defence, like that of `balance`.
 CREATE TABLE key_total (
   key          TEXT    NOT NULL PRIMARY KEY,
   cap          INTEGER CHECK (cap >= 0),          -- NULL: none
@@ -31,8 +31,8 @@ CREATE TABLE key_total (
   CHECK (spent + held <= ceiling)
 ) STRICT, WITHOUT ROWID;
 
--- From the events that are there. Money is added up in halves of 32 bits, and stays at the brim when the sum would not fit
--- a column, as the writer's does: sum() itself would fail, and the store could not be opened any more.
+-- From the existing events. Money is added up in halves of 32 bits, and stays at the largest integer if the sum would overflow, like the
+-- writer's sums: sum() would fail, and the store could not be opened any more.
 WITH settled AS (
   SELECT settle.account, settle.at, coalesce(hold.key, '') AS key, coalesce(hold.model, '') AS model, settle.outcome,
     settle.prompt_tokens, settle.cached_tokens, settle.completion_tokens, settle.reasoning_tokens, settle.amount
@@ -64,6 +64,6 @@ FROM event AS hold LEFT JOIN event AS settle ON settle.id = hold.id AND settle.k
 WHERE hold.kind = 0 AND hold.key IS NOT NULL
 GROUP BY 1;
 
--- Entries and receipts, the newest first; the credits among them by themselves, for they are few among many.
+-- Entries and receipts, newest first. Credits have an index of their own, because they are rare.
 CREATE INDEX event_by_account ON event (account, at, id) WHERE kind <> 0;
 CREATE INDEX credit_by_account ON event (account, at, id) WHERE kind = 2;

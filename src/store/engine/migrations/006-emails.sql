@@ -1,5 +1,5 @@
--- By what addresses are compared (email.ts), which SQLite cannot work out: migrate.ts fills it in, in the same transaction.
--- Not unique: two who were told apart before stay two, each by the address as it is written.
+-- The folded address, by which addresses are compared (email.ts). SQLite cannot compute it: migrate.ts fills it in, in the same
+-- transaction. Not unique: two addresses that were different before folding stay two.
 
 ALTER TABLE person ADD COLUMN folded TEXT NOT NULL DEFAULT '';
 CREATE INDEX person_by_folded ON person (folded);

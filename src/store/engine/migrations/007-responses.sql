@@ -1,5 +1,5 @@
--- Responses that clients may refer to for a while. What they say is encrypted under the store's secret (vault.ts), in a
--- table of its own: prolonging one does not write it again.
+-- Responses that clients may refer to for a while. Their content is encrypted under the store's secret (vault.ts), in a table of its own,
+-- so that an extended lifetime does not rewrite it.
 
 CREATE TABLE response (
   id         TEXT    NOT NULL PRIMARY KEY,
@@ -16,7 +16,7 @@ CREATE TABLE response_box (
   box      BLOB NOT NULL
 ) STRICT;
 
--- What each account has, so that nobody has to add it up.
+-- The size of each account's responses, so that it is not summed up for each write.
 CREATE TABLE response_total (
   account TEXT    NOT NULL PRIMARY KEY REFERENCES account (id) ON DELETE CASCADE,
   bytes   INTEGER NOT NULL

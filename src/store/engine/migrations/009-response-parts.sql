@@ -1,5 +1,5 @@
--- Each part of a kept response has its own box, because most readers want one part: the input may repeat a whole conversation.
--- What was kept before cannot be cut into parts, and was kept for hours at most: it goes.
+-- Each part of a kept response has its own box, because most reads need one part: the input may repeat a whole conversation. Existing
+-- responses cannot be split. They are deleted; they would be kept for hours at most.
 
 DELETE FROM response;
 DROP TABLE response_box;

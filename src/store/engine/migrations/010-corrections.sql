@@ -1,5 +1,5 @@
--- A settle that came after recovery had settled its exchange without knowing the usage. Append-only, one row for an exchange. It is
--- one more event of kind 1 and has its columns, in a table of its own so that the key of `event` stays.
+-- Late settles: recovery had settled the exchange without its usage. Append-only, one row for an exchange. A correction is another event
+-- of kind 1 with the same columns, in a table of its own so that the key of `event` stays.
 
 CREATE TABLE correction (
   id                 TEXT    NOT NULL PRIMARY KEY,

@@ -10,7 +10,7 @@ CREATE TABLE budget (
   UNIQUE (of, name, period)
 ) STRICT, WITHOUT ROWID;
 
--- What holds that began in a period have spent and hold. `amount` is that of the budget; `ceiling` as in `key_total`.
+-- The spent and held amounts of holds that began in a period. `amount` is that of the budget; `ceiling` as in `key_total`.
 CREATE TABLE budget_use (
   budget       TEXT    NOT NULL REFERENCES budget (id) ON DELETE CASCADE,
   period_start INTEGER NOT NULL,
@@ -22,17 +22,17 @@ CREATE TABLE budget_use (
   CHECK (spent + held <= ceiling)
 ) STRICT, WITHOUT ROWID;
 
--- hold: the ids of the budgets in which it has reserved, with a space between two; NULL: none
+-- hold: the ids of the budgets in which it reserves, separated by a space; NULL: none
 ALTER TABLE event ADD COLUMN budgets TEXT;
 ALTER TABLE correction ADD COLUMN budgets TEXT;
 
--- A hold keeps its whole price, and a settle the units that have no column of their own. The columns price_input to price_search
--- are those of earlier versions; none of their rows is changed.
+-- A hold keeps its whole price, and a settle the units without a column of their own. The columns price_input to price_search are those
+-- of earlier versions; their rows are not changed.
 
 ALTER TABLE event ADD COLUMN price TEXT; -- hold: JSON, a list of rules (money/ledger-fields.ts)
 ALTER TABLE event ADD COLUMN units TEXT; -- settle: JSON, counts by unit, and the tier; NULL: none
 ALTER TABLE correction ADD COLUMN price TEXT;
 ALTER TABLE correction ADD COLUMN units TEXT;
 
--- Credit can be taken back: a credit whose amount is below 0. SQL cannot change the CHECK of a column, and a copy of the table would
--- need minutes and room for the whole ledger: `allowTakenCredit` in migrate.ts changes its text.
+-- A credit below 0 removes credit. SQL cannot change the CHECK of a column, and a copy of the table would need minutes and space for the
+-- whole ledger: `allowTakenCredit` in migrate.ts changes its text.

@@ -1,5 +1,5 @@
--- Budgets (money/budgets.ts). Those of an account or of a key are in its row; those of plans and policies are in files. A hold brings
--- the list of its budgets, so the ledger only keeps what is held and spent. No command could make a budget before.
+-- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold brings its
+-- list of budgets, so the ledger keeps only held and spent amounts. No command could create a budget before.
 
 DROP TABLE budget_use;
 DROP TABLE budget;
@@ -7,7 +7,7 @@ DROP TABLE budget;
 ALTER TABLE account ADD COLUMN budgets TEXT;      -- JSON, a list; NULL: none
 ALTER TABLE key ADD COLUMN budgets TEXT;
 
--- What holds that began in a period have spent and hold. `amount` is the limit of the last hold that had room.
+-- The spent and held amounts of holds that began in a period. `amount` is the limit of the last hold that had room.
 CREATE TABLE budget_period (
   account      TEXT    NOT NULL REFERENCES account (id),
   budget       TEXT    NOT NULL,                  -- where it is written, its period, and whom it limits
@@ -25,7 +25,7 @@ CREATE TABLE budget_period (
 ALTER TABLE event ADD COLUMN tags TEXT;
 ALTER TABLE correction ADD COLUMN tags TEXT;
 
--- What somebody should hear of. The id says of which event it is, so that each has one.
+-- Alerts for operators. The id identifies the event, so that each event has one alert.
 CREATE TABLE alert (
   id      TEXT    NOT NULL PRIMARY KEY,
   kind    TEXT    NOT NULL,
@@ -38,14 +38,15 @@ CREATE INDEX alert_by_time ON alert (at, id);
 
 CREATE INDEX alert_of_account ON alert (account, at, id) WHERE account IS NOT NULL;
 
--- Where alerts are sent (`alerts.webhooks`), by name. Those from before `since` are not sent; those until `upto` have their deliveries.
+-- The receivers of alerts (`alerts.webhooks`), by name. Alerts from before `since` are not sent; those until `upto` have their
+-- deliveries.
 CREATE TABLE alert_receiver (
   name  TEXT    NOT NULL PRIMARY KEY,
   since INTEGER NOT NULL,
   upto  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- An alert on its way to one receiver. While a replica sends it, `next_at` is the end of that replica's lease.
+-- The delivery of an alert to one receiver. While a replica sends it, `next_at` is the end of that replica's lease.
 CREATE TABLE alert_delivery (
   alert        TEXT    NOT NULL REFERENCES alert (id) ON DELETE CASCADE,
   receiver     TEXT    NOT NULL REFERENCES alert_receiver (name),
@@ -59,10 +60,10 @@ CREATE TABLE alert_delivery (
 
 CREATE INDEX alert_delivery_due ON alert_delivery (receiver, next_at) WHERE delivered_at IS NULL AND given_up_at IS NULL;
 
--- Accounts whose credit is below `alerts.low_balance`: each has its alert, and gets the next one after it was above.
+-- Accounts whose credit is below `alerts.low_balance`. Each has its alert, and gets the next one after its credit was above the limit.
 CREATE TABLE low_account (
   account TEXT NOT NULL PRIMARY KEY REFERENCES account (id)
 ) STRICT, WITHOUT ROWID;
 
--- Finds the periods of now among those that are over.
+-- Finds current periods without reading ended ones.
 CREATE INDEX budget_period_by_end ON budget_period (account, coalesce(period_end, 9223372036854775807));

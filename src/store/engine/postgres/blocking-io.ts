@@ -1,6 +1,6 @@
 /**
- * A connection to PostgreSQL on which a statement blocks its thread, as SQLite's do. All connections of a thread share one
- * I/O thread (io-thread.ts), which has the sockets. Nothing is waited for without an end when the caller names one.
+ * A connection to PostgreSQL whose statements block their thread, as SQLite's do. All connections of a thread share one I/O thread
+ * (io-thread.ts), which has the sockets. A call with a timeout never blocks for longer.
  */
 import { getCompileCacheDir } from 'node:module'
 import { dirname, extname } from 'node:path'
@@ -11,7 +11,7 @@ export type Wire = Row
 
 export interface IoParts {
   readonly port: MessagePort
-  /** How many answers there were. */
+  /** The number of answers so far. */
   readonly answered: Int32Array<SharedArrayBuffer>
 }
 
@@ -20,13 +20,13 @@ export interface OpenCall {
   readonly connection: number
   readonly url: string
   readonly timeoutMs: number
-  /** As the server's list of connections shows it. */
+  /** The name in the server's list of connections. */
   readonly name: string
 }
 
 export interface WireStatement {
   readonly text: string
-  /** Under which the server keeps it; null: it is not kept. */
+  /** The name of the prepared statement on the server; null: it is not prepared. */
   readonly name: string | null
   readonly values: readonly Value[]
   /** Integers are read as `bigint`. */
@@ -38,7 +38,7 @@ export interface QueryCall {
   readonly connection: number
   /** Sent together; the answer is that of the last one. */
   readonly statements: readonly WireStatement[]
-  /** Null: it may take as long as it takes. */
+  /** Null: without a timeout. */
   readonly timeoutMs: number | null
 }
 
@@ -51,11 +51,11 @@ export type Call = OpenCall | QueryCall | CloseCall
 
 export interface WireError {
   readonly message: string
-  /** SQLSTATE, or that of the operating system. */
+  /** SQLSTATE, or a code of the operating system. */
   readonly code: string | null
-  /** There is no connection any more; what was under way is in doubt. */
+  /** The connection is lost; the result of the statement in progress is unknown. */
   readonly lost: boolean
-  /** Nothing was answered in time: another try would wait as long. */
+  /** It timed out: a retry would take as long. */
   readonly late: boolean
   /** The connection was lost before anything was sent; left out: perhaps not. */
   readonly unsent?: boolean
@@ -63,10 +63,10 @@ export interface WireError {
 
 export interface Answered {
   readonly rows: Row[]
-  /** The rows of those that were sent with it, in their order. */
+  /** The rows of statements that were sent with it, in order. */
   readonly before: readonly Row[][]
   readonly changes: number
-  /** `I` none, `T` in a transaction, `E` in one that has failed. */
+  /** `I`: no transaction, `T`: in one, `E`: in a failed one. */
   readonly status: string
 }
 
@@ -77,14 +77,14 @@ export interface Numbered<Value> {
 
 export type Answer = Answered | { readonly error: WireError; readonly open: boolean }
 
-/** What the server, or the way to it, said. `code` is the SQLSTATE, or the operating system's. */
+/** An error of the server or the connection. `code` is the SQLSTATE, or that of the operating system. */
 export class PostgresError extends Error {
   override readonly name = 'PostgresError'
   readonly code: string | null
   readonly lost: boolean
   readonly late: boolean
   readonly unsent: boolean
-  /** Whether the connection can be used on. */
+  /** Whether the connection is still usable. */
   readonly open: boolean
 
   constructor({ message, code, lost, late, unsent = false }: WireError, open: boolean) {
@@ -96,31 +96,34 @@ export class PostgresError extends Error {
     this.open = open
   }
 
-  /** Not the caller's mistake: the server is away, ends, is full, cannot write, asks to try again, or has taken a right away (42501). */
+  /**
+   * True unless the caller made a mistake. The server is unreachable, ends, is full, cannot write, asks for a retry, or has revoked a
+   * right (42501).
+   */
   get isStorageFailure(): boolean {
     return this.lost || this.code === null || !/^(?:2[0-4]|2[6-9]|42(?!501)|P0|0A|0[12])/.test(this.code)
   }
 
-  /** Whether the server has said that it undid the transaction. One that ends, or has lost its disk, may have committed before. */
+  /** Whether the server certainly undid the transaction. One that ends, or has lost its disk, may have committed before. */
   get isUndone(): boolean {
     return this.open && this.code !== null && !/^(?:08|57|58|XX)/.test(this.code)
   }
 }
 
-interface Io {
+interface IoThread {
   call(call: Call): Answered
   next(): number
 }
 
-let io: Io | undefined
+let io: IoThread | undefined
 
-/** That of this thread; it is started when first needed, and does not keep the process alive. */
-export function ioOfThread(): Io {
+/** The I/O thread of this thread. It starts when first needed, and does not keep the process alive. */
+export function ioOfThread(): IoThread {
   io ??= startIo()
   return io
 }
 
-function startIo(): Io {
+function startIo(): IoThread {
   const { port1: port, port2 } = new MessageChannel()
   const answered = new Int32Array(new SharedArrayBuffer(4))
   const cache = getCompileCacheDir()
@@ -130,24 +133,24 @@ function startIo(): Io {
     transferList: [port2],
     stdout: true,
     stderr: true,
-    // Not the process's: the client would take a server's name and password from there.
+    // Not the process's environment: the client would take a server's name and password from it.
     env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
   })
   worker.unref()
   port.unref()
-  // Nobody would answer any more: the next call starts another one.
+  // An ended thread answers nothing more, so the next call starts another one.
   worker.once('exit', () => {
     io = undefined
   })
   let connections = 0
   let calls = 0
 
-  /** Sleeps until the call of this number is answered. What came too late for an earlier one is passed over. */
+  /** Blocks until the call with this number is answered. Late answers to earlier calls are dropped. */
   function answerTo(id: number): Answer {
     for (;;) {
-      const seen = Atomics.load(answered, 0)
+      const before = Atomics.load(answered, 0)
       const received = receiveMessageOnPort(port) as { readonly message: Numbered<Answer> } | undefined
-      if (received === undefined) Atomics.wait(answered, 0, seen)
+      if (received === undefined) Atomics.wait(answered, 0, before)
       else if (received.message.id === id) return received.message.value
     }
   }

@@ -1,10 +1,10 @@
-/** Opens connections to PostgreSQL where SQLite's are opened otherwise, see `Connector`: the path is the address. */
+/** Opens connections to PostgreSQL instead of SQLite, see `Connector`. The path is the address. */
 import type { Connector, Database, DatabaseOptions } from '../database.ts'
 import { openPostgres } from './postgres-database.ts'
 
-/** A statement that takes longer is as good as none: a request that waits for it is told so in time. */
+/** A slower statement counts as failed, so that a request that waits for it fails in time. */
 const STATEMENT_MS = 1000
-/** Reports and the audit read much; a page that takes longer than this is given up. */
+/** Reports and the audit read much. A page that takes longer fails. */
 const READ_MS = 60_000
 
 export const POSTGRES_CONNECTOR: Connector = { module: import.meta.url, data: null }

@@ -1,8 +1,6 @@
 /**
- * The connections to PostgreSQL of one thread that blocks: it sleeps until its statements are answered, so that somebody
- * else has to have the event loop in which the client's sockets live. One request is under way at a time.
- *
- * Started by blocking-io.ts.
+ * The I/O thread: the connections to PostgreSQL of a thread that blocks. That thread sleeps until its statements are answered, so the
+ * client's sockets need an event loop elsewhere. One request is in progress at a time. Started by blocking-io.ts.
  */
 import { workerData } from 'node:worker_threads'
 import { Client, types } from 'pg'
@@ -13,7 +11,7 @@ const { port, answered } = workerData as IoParts
 const END_MS = 500
 const DONE: Answer = { rows: [], before: [], changes: 0, status: 'I' }
 const clients = new Map<number, Client>()
-/** Why a connection is gone, for the statements that still come. */
+/** The reasons why connections were lost, for later statements on them. */
 const lost = new Map<number, Error>()
 
 port.on('message', ({ id, value: call }: Numbered<Call>) => {
@@ -42,7 +40,7 @@ async function perform(call: Call): Promise<Answer> {
   return DONE
 }
 
-/** In order; a server that does not answer any more is left. */
+/** Closes it in order. A server that does not answer is abandoned. */
 async function end(client: Client): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>(resolve => {
@@ -63,15 +61,15 @@ async function open({ connection, url, timeoutMs, name }: OpenCall): Promise<Ans
     keepAlive: true,
     pipeline: true,
   })
-  // Without a listener a connection that is cut between two statements would end the thread.
-  // One that comes after the connection was opened again says nothing about the new one.
+  // Without a listener a connection that is cut between two statements would end the thread. An error that arrives after the connection
+  // was opened again does not affect the new one.
   const lose = (error: Error) => {
     if (clients.get(connection) === client && !lost.has(connection)) lost.set(connection, error)
   }
   client.on('error', lose)
   client.on('end', () => lose(new Error('it was closed')))
   await client.connect().catch((error: Error) => {
-    // The client's own limit has no code.
+    // The client's own timeout has no code.
     if (error.message !== 'timeout expired') throw error
     throw Object.assign(new Error(`no answer within ${timeoutMs} ms`), { code: 'ETIMEDOUT' })
   })
@@ -101,21 +99,21 @@ async function query({ connection, statements, timeoutMs }: QueryCall): Promise<
         types: wide ? WIDE : NARROW,
       }),
     )
-    // All of them are waited for: an error must not leave the answers of the others behind.
+    // Waits for all of them: after an error no answer may be left on the connection.
     const settled = await Promise.allSettled(sent)
     const results = settled.map(resultOf)
     const { rows, rowCount } = results.pop()!
     const before = results.map(result => result.rows)
     return { rows, before, changes: rowCount ?? 0, status: client!.getTransactionStatus() ?? 'I' }
   } catch (error) {
-    const gone = lost.get(connection)
-    throw gone === undefined ? error : connectionError(gone)
+    const lossReason = lost.get(connection)
+    throw lossReason === undefined ? error : connectionError(lossReason)
   } finally {
     if (timer !== null) clearTimeout(timer)
   }
 }
 
-/** Of several statements in one text, that of the last one. */
+/** The result of a text with several statements is that of the last one. */
 function resultOf(each: PromiseSettledResult<unknown>): Result {
   if (each.status === 'rejected') throw each.reason
   const value = each.value as Result | Result[]
@@ -156,9 +154,9 @@ const { builtins } = types
 const asBytes: Parse = text => Uint8Array.from(Buffer.from(text.slice(2), 'hex'))
 const NUMBERS: readonly number[] = [builtins.INT2, builtins.INT4, builtins.INT8, builtins.NUMERIC, builtins.FLOAT8]
 
-/** Texts are what they are, also JSON; numbers as `number`, and as SQLite has them: true is 1. */
+/** Parses values like SQLite's: texts and JSON stay texts, numbers become `number`, and true is 1. */
 const NARROW = parsers(Number, text => (text === 't' ? 1 : 0))
-/** The same with every integer as `bigint`. */
+/** The same with `bigint` for every integer. */
 const WIDE = parsers(BigInt, text => (text === 't' ? 1n : 0n))
 
 function parsers(toNumber: Parse, toBoolean: Parse) {

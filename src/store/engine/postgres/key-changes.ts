@@ -1,6 +1,6 @@
 /**
- * Hears that keys or accounts were changed by another process: what is remembered of keys is forgotten then. The server tells of
- * a change at once (LISTEN). A look each second finds what was not heard, and that the connection is dead.
+ * Watches for changes of keys or accounts by other processes, and then drops cached keys. The server announces each change (LISTEN). A
+ * check each second finds missed changes and dead connections.
  */
 import { Client } from 'pg'
 import type { Log } from '#contract'
@@ -10,14 +10,14 @@ import { clientConfig } from './postgres-client.ts'
 export interface KeyChangesParts {
   readonly url: string
   readonly log: Log
-  /** Forgets what is remembered of keys. */
+  /** Drops cached keys. */
   forget(): void
 }
 
 const LOOK_EVERY_MS = 1000
-/** An answer that takes longer is none. */
-const PATIENCE_MS = 1000
-/** So long what is remembered counts although nobody can say whether it was changed. */
+/** A slower answer counts as none. */
+const TIMEOUT_MS = 1000
+/** How long cached keys are trusted while it is unknown whether they were changed. */
 const TRUSTED_MS = 5000
 
 export class KeyChanges {
@@ -25,7 +25,7 @@ export class KeyChanges {
   #client: Client | null = null
   #timer: NodeJS.Timeout | undefined
   #looking: Promise<void> = Promise.resolve()
-  /** How many changes there were at the last look. */
+  /** The number of changes at the last check. */
   #seen: string | null = null
   #lookedAtMs = performance.now()
   #isLost = false
@@ -42,8 +42,8 @@ export class KeyChanges {
     await this.#looking
     const client = this.#client
     if (client === null) return
-    // A server that is frozen does not say goodbye.
-    const late = setTimeout(() => streamOf(client).destroy(), PATIENCE_MS)
+    // A frozen server does not close its end.
+    const late = setTimeout(() => streamOf(client).destroy(), TIMEOUT_MS)
     await client.end().catch(() => {})
     clearTimeout(late)
   }
@@ -67,13 +67,14 @@ export class KeyChanges {
       if (value !== this.#seen) forget()
       this.#seen = value
       this.#lookedAtMs = performance.now()
-      if (this.#isLost) log.info({}, 'changes of keys are heard of again')
+      if (this.#isLost) log.info({}, 'changes of keys are received again')
       this.#isLost = false
     } catch (error) {
       this.#drop()
       if (performance.now() - this.#lookedAtMs < TRUSTED_MS) return
       forget()
-      if (!this.#isLost) log.warn({ error: String(error) }, 'changes of keys are not heard of: each key is read again')
+      if (!this.#isLost)
+        log.warn({ error: String(error) }, 'changes of keys are not received: the cache of keys is cleared each second')
       this.#isLost = true
     }
   }
@@ -82,11 +83,11 @@ export class KeyChanges {
     const client = new Client({
       ...clientConfig(this.#parts.url),
       application_name: 'tollgate (changes)',
-      connectionTimeoutMillis: PATIENCE_MS,
-      query_timeout: PATIENCE_MS,
+      connectionTimeoutMillis: TIMEOUT_MS,
+      query_timeout: TIMEOUT_MS,
       keepAlive: true,
     })
-    // The next look finds out, and connects again.
+    // The next check notices it and connects again.
     client.on('error', () => this.#drop())
     client.on('notification', () => this.#parts.forget())
     try {

@@ -1,6 +1,6 @@
 /**
- * The ledger's operations of a whole group as one statement (`write_group` in the schema), for a server that is a way off. A
- * group of nothing else goes with its BEGIN and its COMMIT, so that there is one way to the server and back for all of it.
+ * The ledger's operations of a group as one statement (`write_group` in the schema), for a distant server. If a group has no other
+ * operations, it is sent with its BEGIN and its COMMIT in one round trip.
  */
 import { type Checkpoint, type Clock, type HoldResult, type NanoUsd, rateOf, type Unit } from '#contract'
 import { boundedMap } from '../../../common/bounded.ts'
@@ -20,13 +20,13 @@ import type { OpenHolds } from '../../money/open-holds.ts'
 import type { Database } from '../database.ts'
 import { WRITE_LOCK } from './postgres-schema.ts'
 
-/** As it waits in a group: one of the ledger's by name, or any other. */
+/** An operation in a group: one of the ledger's, or another one. */
 export interface NamedOperation {
   readonly name: string
   readonly request: unknown
 }
 
-/** The answer of `write_group` to a line. */
+/** The answer of `write_group` for a line. */
 interface Answer {
   readonly answer: string
   readonly available: NanoUsd | null
@@ -35,18 +35,18 @@ interface Answer {
   readonly amount: NanoUsd | null
 }
 
-/** A statement that is sent, or goes with COMMIT. */
-interface Sent {
+/** A statement that was sent, or will be with COMMIT. */
+interface SentStatement {
   readonly rows: () => readonly Answer[]
   readonly operations: readonly NamedOperation[]
-  /** By line, which operation it is of. */
+  /** The index of each line's operation. */
   readonly places: readonly number[]
   readonly results: unknown[]
 }
 
 /** The row in `meta` that counts changes of keys and accounts, and the channel that announces each. */
 export const KEY_CHANGES = 'key_changes'
-/** What a key may do is read again after these. */
+/** After these operations, what a key may do is read again. */
 const CHANGES_KEYS: ReadonlySet<string> = new Set([
   'changeKey',
   'rotateKey',
@@ -55,7 +55,7 @@ const CHANGES_KEYS: ReadonlySet<string> = new Set([
   'setPlan',
   'setBudget',
 ])
-/** These write what only their replica does. */
+/** These write only rows of their own replica. */
 export const OF_REPLICA = ['renewLease', 'takeOver', 'forgetReplica', 'publishView', 'probe', 'detach', 'last'] as const
 const IS_OF_REPLICA: ReadonlySet<string> = new Set(OF_REPLICA)
 
@@ -66,9 +66,9 @@ export class LedgerBatches {
   readonly #clock: Clock
   readonly #apply: (operation: NamedOperation) => unknown
   readonly #statements: ReturnType<typeof prepare>
-  #sent: Sent[] = []
+  #sent: SentStatement[] = []
 
-  /** @param apply does one operation by itself; its answer may be a refusal, after which the transaction goes on */
+  /** @param apply runs one operation; if it returns a refusal, the transaction goes on */
   constructor(database: Database, open: OpenHolds, clock: Clock, apply: (operation: NamedOperation) => unknown) {
     this.#open = open
     this.#clock = clock
@@ -76,14 +76,14 @@ export class LedgerBatches {
     this.#statements = prepare(database)
   }
 
-  /** Does a group in its order. The results of the ledger's operations are there after `committed`. */
+  /** Runs a group in order. The results of the ledger's operations are filled in by `committed`. */
   applyAll(operations: readonly NamedOperation[]): unknown[] {
-    const { lock, tell, addUsage } = this.#statements
+    const { lock, announce, addUsage } = this.#statements
     const results: unknown[] = new Array(operations.length).fill(undefined)
     const isAll = operations.every(isBatched)
-    // Before anything else is locked, so that no two wait for each other.
+    // Taken before any other lock, to avoid deadlocks.
     if (operations.some(operation => !isBatched(operation) && !IS_OF_REPLICA.has(operation.name))) lock.get(WRITE_LOCK)
-    if (operations.some(({ name }) => CHANGES_KEYS.has(name))) tell.get()
+    if (operations.some(({ name }) => CHANGES_KEYS.has(name))) announce.get()
     for (let index = 0; index < operations.length; ) {
       const first = index
       while (index < operations.length && isBatched(operations[index]!)) index++
@@ -94,7 +94,7 @@ export class LedgerBatches {
     return results
   }
 
-  /** Reads the answers: all in order once more, because before COMMIT nobody knew which holds would be refused. */
+  /** Reads the answers of all lines in order. Before COMMIT it was unknown which holds would be refused. */
   committed(): void {
     for (const { rows, operations, places, results } of this.#sent) {
       for (const [line, row] of rows().entries()) {
@@ -116,14 +116,14 @@ export class LedgerBatches {
       const added = linesOf(operations[at]!)
       if (added instanceof Refused) results[at] = added
       else for (const line of added) places[lines.push(line) - 1] = at
-      // Before COMMIT, which says from where recovery looks. Whether a settle has ended its hold is known behind it.
+      // Before COMMIT, which writes where recovery starts. Whether a settle has ended its hold is known only after it.
       if (operations[at]!.name === 'hold') this.#open.opened((operations[at]!.request as HoldRecord)[0])
     }
     const { write } = this.#statements
     const values = [`[${lines.join()}]`, this.#clock.now()] as const
-    // An error of a statement that waits would be taken for that of the next one.
+    // An error of a deferred statement would be attributed to the next one.
     const found = isAll ? null : write.all(...values)
-    const rows = (found === null ? write.laterAll!(...values) : () => found) as unknown as Sent['rows']
+    const rows = (found === null ? write.laterAll!(...values) : () => found) as unknown as SentStatement['rows']
     this.#sent.push({ rows, operations, places, results })
   }
 
@@ -161,9 +161,9 @@ function prepare(database: Database) {
   return {
     write: database.prepareMoney('SELECT * FROM write_group(CAST(? AS JSON), ?)'),
     addUsage: database.prepare('SELECT add_usage()'),
-    // One writer at a time, as in SQLite: these operations look before they write.
+    // One writer at a time, as in SQLite: these operations read before they write.
     lock: database.prepare('SELECT pg_advisory_xact_lock(?)'),
-    tell: database.prepare(`
+    announce: database.prepare(`
       INSERT INTO meta (name, value) VALUES ('${KEY_CHANGES}', '1')
       ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)
       RETURNING pg_notify('${KEY_CHANGES}', '')`),
@@ -179,27 +179,31 @@ function linesOf({ name, request }: NamedOperation): readonly string[] | Refused
   })
 }
 
-/** By field, what is before its value in a line. */
+/** The text before each field's value in a line. */
 const beforeValues = (kind: number, fields: readonly Field<never>[]): readonly string[] =>
   fields.map(({ column }, at) => `${at === 0 ? `{"kind":${kind}` : ''},"${column}":`)
 
 const HOLD_LINE = beforeValues(0, HOLD_FIELDS)
 const SETTLE_LINE = beforeValues(1, SETTLE_FIELDS)
 
-/** A row of the table `event` as JSON. 64 bits are more than a number of JSON has. */
+/** A row of the table `event` as JSON. Money is a string, because a JSON number cannot hold 64 bits. */
 function lineOf(before: readonly string[], record: readonly unknown[], more = ''): readonly string[] | Refused {
   let line = ''
   for (let at = 0; at < before.length; at++) {
     const value = record[at]
     if (typeof value === 'string' && (value.includes('\0') || !value.isWellFormed())) {
-      return new Refused(invalid(`${JSON.stringify(value)} is not a text that PostgreSQL can keep.`))
+      return new Refused(
+        invalid(
+          `${JSON.stringify(value)} cannot be stored in PostgreSQL: it has a NUL character or an unpaired surrogate.`,
+        ),
+      )
     }
     line += before[at]! + (typeof value === 'bigint' ? `"${value}"` : JSON.stringify(value))
   }
   return [`${line}${more}}`]
 }
 
-/** By the text of a price, which each hold of a model has. */
+/** Keyed by the text of a price: holds of a model share one. */
 const knownRates = boundedMap<string>(1_000)
 
 /** The columns in which replicas of earlier versions look for the price of a hold: the rates of an ordinary request. */

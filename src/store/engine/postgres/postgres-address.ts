@@ -1,10 +1,10 @@
-/** The address of a database in PostgreSQL, and what is wrong with it, for people: never with the password. */
+/** Addresses of databases in PostgreSQL, and messages about their errors. No message contains the password. */
 
 import { EXPIRED, OTHER_HOST, UNKNOWN_CA } from '../../../common/certificate-faults.ts'
 import { parseServer } from '../../../common/server-address.ts'
 import { passwordsIn } from '../../store-address.ts'
 
-/** `postgres://user@host:port/database`; a socket's folder is the host. */
+/** Formats an address as `postgres://user@host:port/database`; the folder of a socket is the host. */
 export function placeOf(url: string): string {
   const parsed = parseServer(url)
   if (parsed === null) return 'postgres:'
@@ -13,8 +13,8 @@ export function placeOf(url: string): string {
   return `postgres://${user}${folder === null ? parsed.host : encodeURIComponent(folder)}${parsed.pathname}`
 }
 
-/** What to do about an error, by its SQLSTATE or the operating system's code, and what follows it: the first that fits. */
-const RULES: readonly (readonly [said: RegExp, what: string, remedy: string])[] = [
+/** The problem and the remedy for an error, by SQLSTATE or the operating system's code followed by the message. The first match wins. */
+const RULES: readonly (readonly [pattern: RegExp, problem: string, remedy: string])[] = [
   [/^ENOENT connect /, 'cannot be reached', 'Start the server, or correct the folder of its socket in `store`'],
   [/^(ECONN|EHOST|ENET|ENOTFOUND|EAI|ETIMEDOUT|EPIPE|08)/, 'cannot be reached', 'Start the server, or correct `store`'],
   [...UNKNOWN_CA, 'Name the file of its CA in `store`: ?sslmode=verify-full&sslrootcert=FILE'],
@@ -23,35 +23,35 @@ const RULES: readonly (readonly [said: RegExp, what: string, remedy: string])[] 
   [/^\S* The server does not support SSL/, 'has no TLS', 'Turn it on there, or write sslmode=disable into `store`'],
   [
     /^28000 no pg_hba\.conf entry.*no encryption$/,
-    'admits nobody like that',
+    'rejected the connection',
     'Add ?sslmode=verify-full to `store`, or admit the user in pg_hba.conf',
   ],
-  [/^28000 no pg_hba\.conf entry/, 'admits nobody like that', 'Admit the user in pg_hba.conf, or correct `store`'],
+  [/^28000 no pg_hba\.conf entry/, 'rejected the connection', 'Admit the user in pg_hba.conf, or correct `store`'],
   [/^28000.* client certificate/, 'asks for a certificate', 'Name its files in `store`: sslcert=FILE&sslkey=FILE'],
   [/^\S* SASL.* password must be a/, 'asks for a password', 'Add it to `store` as ${NAME}'],
   [/^28/, 'refuses the user or the password', 'Correct `store`'],
-  [/^3D000/, 'is not there', 'Create it: createdb NAME'],
+  [/^3D000/, 'does not exist', 'Create it: createdb NAME'],
   [/^3F000/, 'has no schema for this user', 'Create the schema that search_path names'],
-  [/^42501/, 'does not let this user do that', 'Make the user the owner of the database'],
+  [/^42501/, 'denies this user a right', 'Make the user the owner of the database'],
   [/^25006|hot standby$/, 'is read-only', 'Name the primary server, and a role that may write'],
   [/^53300/, 'has no connection left', 'Raise max_connections of the server, or close other connections'],
-  [/^53/, 'has no room', 'Free disk space, or give the server more memory'],
+  [/^53/, 'is out of disk space or memory', 'Free disk space, or give the server more memory'],
   [/^57P0/, 'is starting or stopping', 'Try again'],
 ]
 
-type Said = Error & { readonly code?: unknown }
+type ConnectionError = Error & { readonly code?: unknown }
 
-const ruleOf = ({ code, message }: Said) =>
-  RULES.find(([said]) => said.test(`${typeof code === 'string' ? code : ''} ${message}`))
+const ruleOf = ({ code, message }: ConnectionError) =>
+  RULES.find(([pattern]) => pattern.test(`${typeof code === 'string' ? code : ''} ${message}`))
 
-/** The sentences on an error for which there is a rule; null: there is none. */
-export const knownSentence = (error: Said, url: string): string | null =>
+/** The sentences about an error with a rule; null: no rule matches. */
+export const knownSentence = (error: ConnectionError, url: string): string | null =>
   ruleOf(error) === undefined ? null : sentenceOf(error, url)
 
-/** One sentence on an error, and one on what to do. */
-export function sentenceOf(error: Said, url: string): string {
-  const [, what, remedy] = ruleOf(error) ?? [undefined, 'cannot be used', 'Correct `store`']
-  return `The store ${placeOf(url)} ${what}: ${withoutPassword(error.message, url)}. ${remedy}.`
+/** One sentence about an error, and one with the remedy. */
+export function sentenceOf(error: ConnectionError, url: string): string {
+  const [, problem, remedy] = ruleOf(error) ?? [undefined, 'cannot be used', 'Correct `store`']
+  return `The store ${placeOf(url)} ${problem}: ${withoutPassword(error.message, url)}. ${remedy}.`
 }
 
 function withoutPassword(message: string, url: string): string {

@@ -1,6 +1,6 @@
 /**
- * What the client of PostgreSQL is told of an address. Only what is named here is taken from it: a name for the connection, or
- * a limit for statements, would break what the gateway relies on. Nothing comes from the environment.
+ * Converts an address to the configuration of the PostgreSQL client. Only the options below are used: another connection name or a
+ * statement timeout would break what the gateway relies on. Nothing comes from the environment.
  */
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
@@ -8,45 +8,49 @@ import type { ClientConfig } from 'pg'
 import { decodedPart, parseServer } from '../../../common/server-address.ts'
 
 const PORT = 5432
-/** These the client checks as `verify-full`. */
+/** The client checks these like `verify-full`. */
 const LIBPQ_MODES = ['prefer', 'require', 'verify-ca']
 
 export function clientConfig(address: string): ClientConfig {
   const url = parseServer(address)
-  if (url === null) throw new Error('the address is none')
-  const asked = url.searchParams
+  if (url === null) throw new Error('the address is not a URL of a server')
+  const parameters = url.searchParams
   const written = decodedPart(url.hostname).replace(/^\[(.+)\]$/, '$1')
-  const options = asked.get('options')
+  const options = parameters.get('options')
   return {
-    user: asked.get('user') ?? decodedPart(url.username),
-    password: asked.get('password') ?? decodedPart(url.password),
-    host: asked.get('host') ?? written,
-    port: Number(asked.get('port') ?? url.port) || PORT,
+    user: parameters.get('user') ?? decodedPart(url.username),
+    password: parameters.get('password') ?? decodedPart(url.password),
+    host: parameters.get('host') ?? written,
+    port: Number(parameters.get('port') ?? url.port) || PORT,
     database: decodedPart(url.pathname.slice(1)),
-    ssl: tlsOf(asked),
+    ssl: tlsOf(parameters),
     ...(options === null ? {} : { options }),
-    ...(asked.get('sslnegotiation') === 'direct' ? { sslnegotiation: 'direct' as const } : {}),
+    ...(parameters.get('sslnegotiation') === 'direct' ? { sslnegotiation: 'direct' as const } : {}),
   }
 }
 
 /** False: without TLS. */
-function tlsOf(asked: URLSearchParams): ConnectionOptions | false {
-  const mode = asked.get('sslmode')
+function tlsOf(parameters: URLSearchParams): ConnectionOptions | false {
+  const mode = parameters.get('sslmode')
   if (mode === 'disable') return false
-  const files = { ca: fileOf('sslrootcert', asked), cert: fileOf('sslcert', asked), key: fileOf('sslkey', asked) }
+  const files = {
+    ca: fileOf('sslrootcert', parameters),
+    cert: fileOf('sslcert', parameters),
+    key: fileOf('sslkey', parameters),
+  }
   const given = Object.fromEntries(Object.entries(files).filter(([, text]) => text !== undefined))
   if (mode === 'no-verify') return { ...given, rejectUnauthorized: false }
   const isAsked =
-    mode !== null || asked.get('sslnegotiation') === 'direct' || /^(?:true|1)$/.test(asked.get('ssl') ?? '')
+    mode !== null || parameters.get('sslnegotiation') === 'direct' || /^(?:true|1)$/.test(parameters.get('ssl') ?? '')
   if (!isAsked && Object.keys(given).length === 0) return false
-  if (asked.get('uselibpqcompat') !== 'true' || !LIBPQ_MODES.includes(mode ?? '')) return given
+  if (parameters.get('uselibpqcompat') !== 'true' || !LIBPQ_MODES.includes(mode ?? '')) return given
   if (files.ca === undefined || mode === 'prefer') return { ...given, rejectUnauthorized: false }
   return { ...given, checkServerIdentity: () => undefined }
 }
 
-/** Its text. `system` stands for the CAs that Node.js trusts. */
-function fileOf(name: string, asked: URLSearchParams): string | undefined {
-  const path = asked.get(name) ?? ''
+/** The file's text. `system` means the CAs that Node.js trusts. */
+function fileOf(name: string, parameters: URLSearchParams): string | undefined {
+  const path = parameters.get(name) ?? ''
   if (path === '' || path === 'system') return undefined
   try {
     return readFileSync(path, 'utf8')

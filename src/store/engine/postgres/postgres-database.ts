@@ -1,4 +1,4 @@
-/** PostgreSQL as a `Database`: the same statements as SQLite's, on a connection that is opened again when it was lost. */
+/** PostgreSQL as a `Database`: runs the same statements as SQLite, and reopens a lost connection. */
 
 import { StoreError } from '../../error.ts'
 import type { Database, Row, Statement, Value } from '../database.ts'
@@ -8,23 +8,23 @@ import { POSTGRES } from './postgres-dialect.ts'
 
 export interface PostgresOptions {
   readonly readOnly?: boolean
-  /** How long a statement may take; null: as long as it takes. */
+  /** Timeout of a statement; null: none. */
   readonly statementMs?: number | null
-  /** As which replica it writes; null or left out: as none. */
+  /** The replica that writes; null or left out: none. */
   readonly replica?: number | null
 }
 
 const CONNECT_MS = 1000
-/** A server that did not answer is not waited for again at once: so long every statement fails with the same error. */
+/** After a timeout, statements fail with the same error for this long, without another attempt to connect. */
 const PAUSE_MS = 200
 const OLDEST = 14
 const FETCHED = 1000
-/** What a statement carries takes its time on the way: 4 MiB/s. */
+/** Extra time for the values of a statement: 4 MiB/s. */
 const MS_PER_MIB = 250
 
 /**
- * Opens a connection. Throws a `StoreError`, in a sentence without the password, for a server that cannot be reached or
- * used, and, without `readOnly`, for one that cannot be written.
+ * Opens a connection. Throws a `StoreError` without the password for a server that cannot be reached or used, and, without `readOnly`,
+ * for one that cannot be written.
  */
 export function openPostgres(url: string, options: PostgresOptions = {}): Database {
   const connection = new Connection(url, options)
@@ -51,7 +51,7 @@ function databaseOf(connection: Connection): Database {
   }
 }
 
-/** BEGIN waits for the statement behind it, and they go together. */
+/** BEGIN is deferred and sent with the next statement. */
 const BEGINS = /^BEGIN\b/
 
 function createStatement(connection: Connection, text: string, wide: boolean): Statement {
@@ -72,7 +72,7 @@ function createStatement(connection: Connection, text: string, wide: boolean): S
   }
 }
 
-/** A statement that answers nothing. */
+/** A statement without rows. */
 function unanswered(act: () => void): Statement {
   const run = () => {
     act()
@@ -81,10 +81,10 @@ function unanswered(act: () => void): Statement {
   return { run, get: () => void run(), all: () => run().rows, iterate: () => run().rows }
 }
 
-/** A statement that waits for the next one. */
+/** A statement that is sent with the next one. */
 interface Deferred {
   readonly statement: WireStatement
-  /** Null: it has not been answered. */
+  /** Null: not answered yet. */
   rows: Row[] | null
 }
 
@@ -93,19 +93,19 @@ class Connection {
   readonly #id = this.#io.next()
   readonly #url: string
   readonly #options: PostgresOptions
-  /** How many statements were prepared: each has a name of its own. */
+  /** The number of prepared statements: each has its own name. */
   statements = 0
   #cursors = 0
   #isOpen = false
   #isClosed = false
   #status = 'I'
   #beginning: string | null = null
-  /** They go with the next statement. */
+  /** They are sent with the next statement. */
   #deferred: Deferred[] = []
   #failure: Error | null = null
   #failedAtMs = 0
   #backend: Backend | null = null
-  /** Those that may still do what was sent to them. */
+  /** Backends of lost connections that may still run a statement. */
   #given: Backend[] = []
 
   constructor(url: string, options: PostgresOptions) {
@@ -125,8 +125,8 @@ class Connection {
   }
 
   /**
-   * A statement that waits for a lock does not notice that its connection was given up: it would be done, and committed, when its
-   * exchange has long been asked about and found nowhere. So the server ends what is left of it before anything else is sent.
+   * Ends the backends of lost connections before anything else is sent. A statement that waits for a lock does not notice that its
+   * connection was closed. It would be committed long after its exchange was looked up and not found.
    */
   #endGiven(name: string): void {
     for (const { pid, since } of this.#given) {
@@ -142,12 +142,12 @@ class Connection {
 
   begin(text: string): void {
     if (!this.#isOpen) this.#openAgain()
-    // Of a transaction that was given up.
+    // Left over from an abandoned transaction.
     this.#deferred = []
     this.#beginning = text
   }
 
-  /** Never throws: what was not sent is not sent any more, and a connection that is given up takes its transaction with it. */
+  /** Never throws. Deferred statements are dropped, and a lost connection takes its transaction with it. */
   rollback(): void {
     this.#beginning = null
     this.#deferred = []
@@ -166,7 +166,7 @@ class Connection {
   }
 
   send(statement: WireStatement): Answered {
-    // A lost connection takes its transaction with it: only what begins anew may open another one.
+    // A lost connection takes its transaction with it, so only BEGIN may open another one.
     if (!this.#isOpen && this.#beginning === null) this.#openAgain()
     const isAlone = this.#status === 'I'
     const before = this.#takeBefore()
@@ -176,7 +176,7 @@ class Connection {
     return answer
   }
 
-  /** Once more on a new connection, where the one that is known was lost before anything was sent on it. */
+  /** Retries on a new connection if the old one was lost before anything was sent on it. */
   #callTwice(statements: readonly WireStatement[], isAlone: boolean): Answered {
     try {
       return this.#call(statements)
@@ -188,8 +188,9 @@ class Connection {
   }
 
   /**
-   * A connection that was cut while nobody used it shows at its next statement. Reading again changes nothing, and what was not
-   * sent was not done. Whoever is no replica, and migrates, may hold a lock of the session, which is gone.
+   * Whether a statement may be sent again. A connection that was cut while it was idle fails at its next statement. Repeated reads change
+   * nothing, and statements that were not sent were not run. A connection without a replica (a migration) may hold a lock of its session,
+   * which is lost.
    */
   #maySendAgain(error: unknown): boolean {
     if (!(error instanceof PostgresError) || error.open || error.late) return false
@@ -197,7 +198,7 @@ class Connection {
     return readOnly || (error.unsent && replica !== undefined)
   }
 
-  /** What goes before the next statement. */
+  /** Takes the deferred statements. */
   #takeBefore(): Deferred[] {
     const begin = this.#beginning === null ? [] : [{ statement: plain(this.#beginning), rows: null }]
     const before = [...begin, ...this.#deferred]
@@ -206,11 +207,11 @@ class Connection {
     return before
   }
 
-  /** A million rows, a thousand at a time. */
+  /** Reads a million rows, a thousand at a time. */
   *fetch(text: string, wide: boolean): Generator<Row> {
     const isInside = this.inTransaction()
     if (!isInside) this.begin('BEGIN')
-    // Between two rows of one read, another one may begin.
+    // Another read may begin between two rows of this one.
     const cursor = `walk_${++this.#cursors}`
     this.send(plain(`DECLARE ${cursor} NO SCROLL CURSOR FOR ${text}`))
     try {
@@ -243,7 +244,7 @@ class Connection {
       this.#status = answer.status
       return answer
     } catch (error) {
-      // Behind a statement that failed, COMMIT rolls back.
+      // After a failed statement, COMMIT rolls back.
       if (statements.at(-1)!.text === 'COMMIT') this.#status = 'I'
       else if (this.inTransaction() || statements.length > 1) this.#status = 'E'
       if (error instanceof PostgresError && !error.open) this.#fail(error, error.late)
@@ -268,8 +269,8 @@ class Connection {
       this.open()
       this.#failure = null
     } catch (error) {
-      const said = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true }
-      const failure = new PostgresError(said, false)
+      const fields = { message: sentenceOf(error as Error, this.#url), code: null, lost: true, late: true }
+      const failure = new PostgresError(fields, false)
       this.#fail(failure, true)
       throw failure
     }
@@ -293,14 +294,14 @@ class Connection {
   }
 }
 
-/** As the server's list of connections shows one that writes. */
+/** The name in the server's list of connections. */
 export const connectionName = (replica: number | null): string =>
   replica === null ? 'tollgate' : `tollgate replica ${replica}`
 
-/** A connection's process at the server. */
+/** The server's process for a connection. */
 interface Backend {
   readonly pid: number
-  /** When it began, in microseconds since 1970: numbers are used again. */
+  /** Its start in microseconds since 1970: pids are reused. */
   readonly since: number
 }
 
@@ -310,14 +311,17 @@ const SERVER_SQL = `
     current_setting('transaction_read_only') AS written, pg_backend_pid() AS pid,
     (SELECT ${SINCE} FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS since`
 
-/** Waits for its end, half as long as a statement may take. A pooler may have given it to somebody else, by another name. */
+/**
+ * Ends a backend and waits for that, half as long as a statement may take. The name is checked because a pooler may have reused the
+ * backend.
+ */
 const END_BACKEND_SQL = `
   SELECT pg_terminate_backend(pid, 500) AS ended FROM pg_stat_activity
   WHERE pid = $1 AND ${SINCE} = $2 AND application_name = $3 AND pid <> pg_backend_pid()`
 
 /**
- * What a role, a database or a server may have set otherwise. Values are read and written as texts of one kind. How long a
- * statement may take, its client says (`statementMs`). A transaction sees what others have committed.
+ * Settings that a role, a database or a server may have changed. They fix the text format of values and the isolation: a transaction
+ * sees commits of others. The client limits the time of statements (`statementMs`).
  */
 const OWN_SETTINGS: Readonly<Record<string, string>> = {
   bytea_output: 'hex',
@@ -337,7 +341,7 @@ const OWN_SETTINGS: Readonly<Record<string, string>> = {
 }
 const OWN_ROWS = Object.entries(OWN_SETTINGS).map(([name, value]) => `('${name}', '${value}')`)
 
-/** A commit that was acknowledged is on disk, whatever the server's default is; a dead client's locks end soon. */
+/** Makes acknowledged commits durable whatever the server's default is, and ends the locks of dead clients soon. */
 function sessionSql(readOnly: boolean, replica: number | null): string {
   const settings = readOnly
     ? 'SET default_transaction_read_only = on'
@@ -361,7 +365,7 @@ function plain(text: string): WireStatement {
   return { text, name: null, values: [], wide: false }
 }
 
-/** `?` and `?1`, as SQLite has them, as `$1`. Texts in quotes stay as they are. */
+/** Converts SQLite's `?` and `?1` to `$1`, except in quoted texts. */
 export function numbered(sql: string): string {
   let next = 0
   return sql.replace(/'[^']*'|\?(\d*)/g, (found, number: string | undefined) => {

@@ -1,6 +1,6 @@
 /**
- * Brings a database in PostgreSQL to the newest schema: numbered files, each applied once, in the transaction that records its
- * number. An advisory lock lets one process at a time do it.
+ * Migrations of a database in PostgreSQL: numbered files, each applied once, in the transaction that records its number. An advisory lock
+ * lets only one process at a time migrate.
  */
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,26 +13,26 @@ import { placeOf } from './postgres-address.ts'
 import { openPostgres } from './postgres-database.ts'
 
 const FOLDER = join(import.meta.dirname, 'migrations')
-/** The letters TOLLGATE: of the lock of whoever changes more than the ledger, and, one more, of whoever migrates it. */
+/** Advisory locks: the letters TOLLGATE for writes of more than the ledger, and one more for migrations. */
 export const WRITE_LOCK = 0x544f_4c4c_4741_5445n
 const MIGRATION_LOCK = WRITE_LOCK + 1n
 const LOCK_NOT_AVAILABLE = '55P03'
 const LOCK_MS = 200
 const LOCK_PAUSE_S = 0.5
-/** Ten minutes of pauses: a backup of a large store is over by then. */
+/** Ten minutes of pauses: by then even the backup of a large store has ended. */
 const LOCK_TRIES = 1200
-/** So long nobody is told that something is waited for: most waits are over by then. */
+/** Waits below this time are not reported, because most end earlier. */
 const QUIET_MS = 2000
 const QUIET_TRIES = Math.ceil(QUIET_MS / (LOCK_MS + LOCK_PAUSE_S * 1000))
 
-/** Told in a sentence, once, who is waited for. */
+/** Called once with a sentence about the process that is waited for. */
 export type TellWait = (sentence: string) => void
 
 /**
- * Applies what is missing and returns the schema's number. Throws a `StoreError` for a database of a newer version, one whose
- * list of versions has a gap, one of another program, and one that names the file when a migration fails.
+ * Applies missing migrations and returns the schema's number. Throws a `StoreError` for a newer version, a gap in the list of
+ * versions, another program's database, and a failing migration (with its file).
  *
- * @param canWrite false: only looks whether the schema is the newest
+ * @param canWrite false: only checks that the schema is the newest
  */
 export function migratePostgres(
   database: Database,
@@ -80,7 +80,7 @@ function takeMigrationLock(database: Database, onWait: TellWait): void {
     take(QUIET_MS)
   } catch (error) {
     if (!isTooLate(error)) throw error
-    onWait(`Waiting for ${shown(database.prepare(LOCKER).get(MIGRATION_LOCK))}, which migrates the database.`)
+    onWait(`Waiting for ${shown(database.prepare(LOCKER).get(MIGRATION_LOCK))}, which is migrating the database.`)
     take(0)
   } finally {
     database.exec('SET lock_timeout = 0')
@@ -96,7 +96,7 @@ const OLDEST = `
   SELECT pid, application_name FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1`
 
-/** The server says neither to whoever may not know it. */
+/** Names a process; the server hides the details from users without the right. */
 function shown(process: Row | undefined): string {
   if (process === undefined) return 'another process'
   const name = process['application_name']
@@ -106,8 +106,8 @@ function shown(process: Row | undefined): string {
 const isTooLate = (error: unknown) => (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
 
 /**
- * While others serve: what has to wait for a table (behind a backup, which reads for minutes) makes everybody wait who comes
- * after it. So it gives up after less time than a statement of a gateway may take, and tries again later.
+ * Applies a migration while others serve. A migration that waits for a table (for example behind a backup) blocks all later statements on
+ * it. So it gives up in less time than a gateway's statement may take, and is retried later.
  */
 function apply(database: Database, path: string, number: number, onWait: TellWait): void {
   const [sql, file] = [readFileSync(path, 'utf8'), basename(path)]
@@ -124,14 +124,14 @@ function apply(database: Database, path: string, number: number, onWait: TellWai
         if (!isTooLate(error) || tries === 0) throw error
         if (tries === LOCK_TRIES - QUIET_TRIES) {
           onWait(
-            `Migration ${file} waits for a table. The oldest transaction is of ${shown(database.prepare(OLDEST).get())}.`,
+            `Migration ${file} waits for a table. The oldest transaction belongs to ${shown(database.prepare(OLDEST).get())}.`,
           )
         }
         database.exec(`SELECT pg_sleep(${LOCK_PAUSE_S})`)
       }
     }
   } catch (error) {
-    throw new StoreError(`Migration ${file} failed, and nothing of it was kept: ${(error as Error).message}.`, {
+    throw new StoreError(`Migration ${file} failed and was rolled back: ${(error as Error).message}.`, {
       cause: error,
     })
   }
@@ -146,14 +146,14 @@ export function findPostgresSchema(database: Database): number {
 }
 
 /**
- * Whether there is a store, also one of an older version. Throws a `StoreError` for one of a newer version. Waits for a process that
+ * Whether the database has a store, even of an older version. Throws a `StoreError` for a newer version. Waits for a process that
  * migrates the database.
  */
 export function isPostgresStore(database: Database, onWait: TellWait): boolean {
   return locked(database, onWait, () => versionOf(database, migrationFiles(FOLDER)) > 0)
 }
 
-/** 0 when nothing was ever applied. */
+/** 0 if no migration was ever applied. */
 function versionOf(database: Database, files: readonly string[]): number {
   const isThere = database.prepare("SELECT to_regclass('tollgate_schema') IS NOT NULL AS found").get()?.['found'] === 1
   if (!isThere) return 0
@@ -167,15 +167,15 @@ function versionOf(database: Database, files: readonly string[]): number {
   for (const [index, { version, file }] of applied.entries()) {
     if (Number(version) === index + 1 && file === files[index]) continue
     throw new StoreError(
-      `The table tollgate_schema says that migration ${version} was ${file}; here migration ${index + 1} is ${files[index]}. Restore a backup of the database.`,
+      `The table tollgate_schema has ${file} as migration ${version}; this version expects ${files[index]} as migration ${index + 1}. Restore a backup of the database.`,
     )
   }
   return newest
 }
 
 /**
- * Looks whether a store can be opened at an address, and changes nothing there. Throws the `StoreError` that says why not. Waits for a
- * process that migrates the database.
+ * Checks whether a store can be opened at an address, without changes. Throws a `StoreError` with the reason if not. Waits for a process
+ * that migrates the database.
  */
 export function checkPostgres(url: string, onWait: TellWait = () => {}): void {
   const database = openPostgres(url)
@@ -191,12 +191,12 @@ export function checkPostgres(url: string, onWait: TellWait = () => {}): void {
   }
 }
 
-/** Throws for a user who may not make tables: since PostgreSQL 15 that is whoever does not own the database. */
+/** Throws for a user who may not create tables: since PostgreSQL 15, everyone but the owner of the database. */
 function refuseStranger(database: Database): void {
   const { user, name, schema, path, may } = database.prepare(RIGHTS).get()!
   if (schema === null) {
     throw new StoreError(
-      `The database ${name} has none of the schemas that search_path names (${path}). Create one for the user ${user}.`,
+      `The database ${name} has none of the schemas in search_path (${path}). Create one for the user ${user}.`,
     )
   }
   if (may === 1) return
@@ -210,11 +210,11 @@ const RIGHTS = `
     has_schema_privilege(current_schema(), 'CREATE') AS may`
 
 /**
- * Throws where a pooler gives each transaction another connection: the settings of a session, by which a commit waits for the disk,
- * would be those of somebody else's, and prepared statements would be gone.
+ * Throws if a pooler gives each transaction another connection. The settings of the session, which make a commit wait for the disk, would
+ * be another client's, and prepared statements would be missing.
  */
 export function refusePooler(database: Database, url: string): void {
-  // What the first connection sets, it does not see itself, or the second one sees it: that depends on the pooler's order.
+  // With such a pooler, the first connection does not see its own setting, or the second one does, depending on the pooler's order.
   const word = randomUUID()
   const other = openPostgres(url)
   const sees = (one: Database) =>
@@ -228,14 +228,14 @@ export function refusePooler(database: Database, url: string): void {
     other.close()
   }
   throw new StoreError(
-    `A pooler in transaction or statement mode answers at ${placeOf(url)}. Connect to the server directly, or use the session mode of the pooler.`,
+    `There is a pooler in transaction or statement mode at ${placeOf(url)}. Connect to the server directly, or use the session mode of the pooler.`,
   )
 }
 
-/** SQLSTATE of a prepared statement that is there already, or that is not there. */
+/** SQLSTATE of a prepared statement that exists already, or does not exist. */
 const STATEMENT_LOST = /^(?:42P05|26000)$/
 
-/** Throws for a database in which somebody else keeps tables. */
+/** Throws for a database with tables of another program. */
 function refuseOthers(database: Database): void {
   const tables = database
     .prepare(
@@ -249,7 +249,7 @@ function refuseOthers(database: Database): void {
   }
 }
 
-/** Takes an empty database. */
+/** Marks an empty database as ours. */
 function claim(database: Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS tollgate_schema (

@@ -1,9 +1,9 @@
-/** The secret of a store in PostgreSQL: from the configuration, or a file beside it. */
+/** The secret of a store in PostgreSQL: from the configuration, or from a file. */
 import { loadSecret } from '../../secret.ts'
 import { placeOf } from './postgres-address.ts'
 import { openPostgres } from './postgres-database.ts'
 
-/** Like `loadSecret`: makes no new secret for a database that has a store already. */
+/** Like `loadSecret`. Makes no new secret for a database that has a store already. */
 export function loadPostgresSecret(configured: string | null, folder: string, url: string): string {
   return loadSecret(configured, folder, placeOf(url), () => hasStore(url))
 }

@@ -1,37 +1,38 @@
 /**
- * Replicas in the database: several processes write to it, each with a lease. Whoever finds one that has ended takes its holds
- * over, and the process that had it writes nothing any more until that is done (`fence` in the schema).
+ * Replicas: several processes write to one database, each with a lease. A process takes over the holds of a replica whose lease has
+ * ended.
+ * The replica writes nothing until that is done (`fence` in the schema).
  */
 
 import type { OpenHolds } from '../../money/open-holds.ts'
 import type { Database } from '../database.ts'
 import { connectionName } from './postgres-database.ts'
 
-/** Of a lease that its replica has just renewed. */
+/** A renewed lease. */
 const LEASE = "clock_timestamp() + interval '60 s'"
-/** Of a replica that has renewed its lease within 15 s, as one that is alive does every 10 s. */
+/** A replica that renewed its lease within 15 s; a living one does so every 10 s. */
 export const HEARD_OF = "lease_until > clock_timestamp() + interval '45 s'"
-/** Of one that has ended by itself: nobody need wait. */
+/** The lease of a replica that has shut down: the others need not wait. */
 const LEFT = "'-infinity'"
-/** After every open hold: the first hold says from where recovery looks. */
+/** Sorts after all ids: recovery finds no hold before the first one moves it. */
 const NOTHING_OPEN = '~'
 const FENCED = 'TG001'
 
 export interface ReplicaOperations {
-  /** Renews the lease. Answers whether it was in time: after the last one, and no more than 15 s later. */
+  /** Renews the lease. Returns whether it was in time: at most 15 s after the last one. */
   renewLease(nowMs: number): boolean
   /**
-   * Takes over one replica: what it holds is to be settled. Answers with its number, or null when there is none.
-   * @param which whose lease has ended, who has left, or the number of one whose process is known to be dead
+   * Takes over a replica, so that its holds can be settled. Returns its number, or null.
+   * @param which a replica whose lease has ended, one that has shut down, or the number of one whose process is dead
    */
   takeOver(which: 'ended' | 'left' | number): number | null
-  /** Its holds are settled: nothing is left of it. */
+  /** Deletes a replica after its holds were settled. */
   forgetReplica(id: number): void
-  /** What it shows to the others, in place of what it has shown before. */
+  /** Replaces what this replica shows to the others. */
   publishView(view: string): void
 }
 
-/** Without replicas there is one owner of the store, and a lock says who it is. */
+/** Without replicas, the owner of the lock is the only writer. */
 export const NO_REPLICAS: ReplicaOperations = {
   renewLease: () => true,
   takeOver: () => null,
@@ -39,13 +40,13 @@ export const NO_REPLICAS: ReplicaOperations = {
   publishView() {},
 }
 
-/** Who a replica is, for people. */
+/** A replica's name for people. */
 export interface ReplicaName {
   readonly host: string
   readonly version: string
 }
 
-/** A process as the database knows it. Another database has the same numbers, but none that began in the same microsecond. */
+/** Identifies a process. Another database may have the same number, but not with the same start in microseconds. */
 export interface ReplicaRow {
   readonly id: number
   /** Microseconds since 1970, by the database's clock. */
@@ -54,7 +55,7 @@ export interface ReplicaRow {
 
 const STARTED_AT = 'CAST(extract(epoch FROM started_at) * 1000000 AS BIGINT)'
 
-/** Adds a replica, with a number that no other one of this database ever had. */
+/** Adds a replica, with a number that this database has never used. */
 export function registerReplica(database: Database, { host, version }: ReplicaName): ReplicaRow {
   const added = database.prepare(
     `INSERT INTO replica (host, version, lease_until, open_from) VALUES (?, ?, ${LEASE}, ?)
@@ -64,7 +65,7 @@ export function registerReplica(database: Database, { host, version }: ReplicaNa
   return { id: Number(row['id']), startedAt: Number(row['started_at']) }
 }
 
-/** Whether this database still knows it. */
+/** Whether this database still has its row. */
 export function isReplica(database: Database, { id, startedAt }: ReplicaRow): boolean {
   return database.prepare(`SELECT 1 FROM replica WHERE id = ? AND ${STARTED_AT} = ?`).get(id, startedAt) !== undefined
 }
@@ -81,10 +82,10 @@ export function createReplicaOperations(database: Database, self: number): Repli
       UPDATE replica SET taken_by = ?1, lease_until = ${LEASE}
       WHERE id = (SELECT id FROM replica WHERE ${until} AND id <> ?1 ORDER BY id LIMIT 1 FOR UPDATE)
       RETURNING id`)
-  // And one that this replica has begun with.
+  // Includes one that this replica has started to take over.
   const takeEnded = takeOne('(lease_until < clock_timestamp() OR taken_by = ?1)')
   const takeLeft = takeOne(`lease_until = ${LEFT}`)
-  // A process that is dead has no connection; one that only lost its lock on the folder would still have it.
+  // The process is dead if it has no connection. One that only lost its lock on the folder still has one.
   const takeFormer = database.prepare(`
     UPDATE replica SET taken_by = ?, lease_until = ${LEASE}
     WHERE id = ? AND NOT EXISTS (
@@ -111,18 +112,18 @@ export function createReplicaOperations(database: Database, self: number): Repli
   }
 }
 
-/** Under which name in `meta` a replica looks whether it can write: no two of them wait for each other. */
+/** The name in `meta` of a replica's probe. Each has its own, so that probes do not wait for each other. */
 export const probeName = (replica: number): string => `probe ${replica}`
 
-/** Keeps a replica from writing once it was taken over. */
+/** Prevents a replica from writing after it was taken over. */
 export interface Fence {
-  /** Begins a transaction, and says as whom. */
+  /** Begins a transaction as this replica. */
   readonly begin: string
-  /** Runs work of a transaction; takes notice when the fence has kept it. */
+  /** Runs a part of a transaction and records whether the fence refused it. */
   within<Result>(work: () => Result): Result
-  /** Before a transaction: makes the replica's row anew, when its holds have been settled meanwhile. */
+  /** Call it before a transaction. Adds the replica's row again after its holds were settled. */
   mend(): void
-  /** The end of this replica, after which nothing of it is open: another one need not wait for its lease. */
+  /** Shuts down this replica, so that the others need not wait for its lease. */
   leave(): void
 }
 

@@ -1,16 +1,16 @@
-/** Tries that count at all replicas together: one row for each subject of a limit, whose state is a rule's (tries.ts). */
+/** Tries that count for all replicas together: one row for each subject of a limit, with the state of its rule (tries.ts). */
 import type { Clock } from '#contract'
 import { type Counted, countTry, endOf, type TryState, takeBack } from '../../people/tries.ts'
 import type { Database } from '../database.ts'
 import type { SharedResult, TryRow } from '../replicas.ts'
 
 export interface TryOperations {
-  /** All of them, or none. Run again after a COMMIT in doubt, they may count twice, which only makes somebody wait. */
+  /** Counts all tries or none. After a COMMIT with an unknown result they may count twice, which only makes a person wait longer. */
   countTries(tries: readonly TryRow[]): SharedResult
   takeTriesBack(taken: { readonly tries: readonly TryRow[]; readonly counted: readonly Counted[] }): void
 }
 
-/** One process counts in its memory alone. */
+/** A single process counts in memory only. */
 export const NO_TRIES: TryOperations = { countTries: () => ({ counted: [] }), takeTriesBack() {} }
 
 export function createTryOperations(database: Database, clock: Clock): TryOperations {
@@ -21,7 +21,7 @@ export function createTryOperations(database: Database, clock: Clock): TryOperat
   const remove = database.prepare('DELETE FROM try_count WHERE limit_name = ? AND subject = ?')
   const sweep = database.prepare('DELETE FROM try_count WHERE until < ?')
 
-  /** One way to the server for all of them: holds wait for it too. */
+  /** Reads all in one round trip, because holds wait for it too. */
   function read(tries: readonly TryRow[]): (TryState | null)[] {
     const last = tries.length - 1
     const rows = tries.map(({ name, subject }, index) => {
@@ -32,7 +32,7 @@ export function createTryOperations(database: Database, clock: Clock): TryOperat
     return rows.map(found => (found()[0] === undefined ? null : JSON.parse(found()[0]!['state'] as string)))
   }
 
-  /** On the way of the next statement, which is COMMIT at the latest. */
+  /** Deferred to the next statement, which is COMMIT at the latest. */
   function write({ name, rule, subject }: TryRow, state: TryState | null): void {
     if (state === null) remove.later!(name, subject)
     else put.later!(name, subject, JSON.stringify(state), endOf(rule, state))

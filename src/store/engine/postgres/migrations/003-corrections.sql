@@ -1,8 +1,8 @@
--- A settle that came after recovery had settled its exchange without knowing the usage. Append-only, one row for an exchange. It is
--- one more event of kind 1: a child of `event`, so that the key of `event` stays and replicas of earlier versions go on. A query that
--- wants the events without corrections says ONLY.
+-- Late settles: recovery had settled the exchange without its usage. Append-only, one row for an exchange. A correction is another event
+-- of kind 1, in a child table of `event`, so that the key of `event` stays and replicas of earlier versions go on. Queries for events
+-- without corrections use ONLY.
 
--- A correction may give back. The rows that are there were checked when they came, so nothing is read here.
+-- A correction may give money back. Existing rows were checked when they were written, so nothing is read here.
 ALTER TABLE event DROP CONSTRAINT event_amount_check;
 ALTER TABLE event ADD CONSTRAINT event_amount_check CHECK (amount >= 0) NO INHERIT NOT VALID;
 

@@ -1,10 +1,10 @@
--- A hold keeps its whole price, and a settle the units that have no column of their own. The columns price_input to price_search
--- are those of earlier versions; none of their rows is changed. `correction` inherits both.
+-- A hold keeps its whole price, and a settle the units without a column of their own. The columns price_input to price_search are those
+-- of earlier versions; their rows are not changed. `correction` inherits both.
 ALTER TABLE event ADD COLUMN price JSON; -- hold: a list of rules (money/ledger-fields.ts)
 ALTER TABLE event ADD COLUMN units JSON; -- settle: counts by unit, and the tier; NULL: none
 
--- Limits on money (money/budgets.ts). The cap of a key, its budget for life, stays in `key_total`: replicas of earlier versions keep
--- to it there. Of other budgets they know nothing.
+-- Limits on money (money/budgets.ts). The cap of a key, its budget for life, stays in `key_total`, where replicas of earlier versions
+-- keep to it. They do not know other budgets.
 CREATE TABLE budget (
   id     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   of     TEXT COLLATE "C" NOT NULL CHECK (of IN ('account', 'key', 'tag', 'caller', 'model')),
@@ -15,7 +15,7 @@ CREATE TABLE budget (
   UNIQUE (of, name, period)
 );
 
--- What holds that began in a period have spent and hold. `amount` is that of the budget; `ceiling` as in `key_total`.
+-- The spent and held amounts of holds that began in a period. `amount` is that of the budget; `ceiling` as in `key_total`.
 CREATE TABLE budget_use (
   budget       TEXT COLLATE "C" NOT NULL REFERENCES budget (id) ON DELETE CASCADE,
   period_start BIGINT NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE budget_use (
   CHECK (spent + held <= ceiling)
 ) WITH (fillfactor = 50);
 
--- hold: the ids of the budgets in which it has reserved, with a space between two; NULL: none
+-- hold: the ids of the budgets in which it reserves, separated by a space; NULL: none
 ALTER TABLE event ADD COLUMN budgets TEXT COLLATE "C";
 
 -- In UTC.
@@ -46,7 +46,8 @@ BEGIN
     AND period_start = start_of_period(period, at);
 END $$;
 
--- What one exchange adds to `usage`. A type of its own: a later version may give the table more columns while this one serves.
+-- The amounts that one exchange adds to `usage`. A type of its own, because a later version may add columns to the table while this one
+-- serves.
 CREATE TYPE counted AS (
   account           TEXT COLLATE "C",
   grain             BIGINT,
@@ -62,15 +63,15 @@ CREATE TYPE counted AS (
   charged           BIGINT
 );
 
--- A group of the ledger's operations in one statement, with an answer for each of them, whatever becomes of it. `write_many` and
--- `write_all` stay for replicas of earlier versions. A line is a row of `event`, of which JSON is a text, or of kind 3: a checkpoint.
+-- A group of the ledger's operations in one statement, with an answer for each of them, whatever its result. `write_many` and `write_all`
+-- stay for replicas of earlier versions. A line is a row of `event`, in which JSON is a text, or of kind 3: a checkpoint.
 --
 -- Answers of a hold:   held, account, key or budget (short), frozen, unknown_account; ended (it is settled),
 --   other (it has another hold), other_open (which this replica has open)
 -- Answers of a settle: settled, already_settled, no_hold; corrected, beyond (its hold), no_account
 CREATE FUNCTION write_group(requests JSON, now_ms BIGINT)
 RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql
--- A plan that was made while a table was small is kept, and must be good when it is large.
+-- A plan that was made while a table was small is kept, so it must also be good for a large table.
 SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -243,8 +244,8 @@ BEGIN
   PERFORM set_config('tollgate.used', CAST(used AS TEXT), TRUE);
 END $$;
 
--- Adds what `write_group` has settled in this transaction, as usage.ts does. The last thing before COMMIT: rows of all accounts
--- together are of every replica, and in one order.
+-- Adds the usage of the settles of this transaction, like usage.ts. It is the last statement before COMMIT: all replicas update the rows
+-- of all accounts together, in one order.
 CREATE FUNCTION add_usage() RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO usage AS had (account, grain, at, key, model, requests, failed, prompt_tokens, cached_tokens,
@@ -264,7 +265,7 @@ BEGIN
     charged = least(CAST(had.charged AS NUMERIC) + excluded.charged, 9223372036854775807);
 END $$;
 
--- Credit can be taken back: a credit whose amount is below 0. Replicas of earlier versions show it, but their `verify` calls it corrupt. The
--- rows that are there were checked when they came, so nothing is read here.
+-- A credit below 0 removes credit. Replicas of earlier versions show it, but their `verify` calls it corrupt. Existing rows were checked
+-- when they were written, so nothing is read here.
 ALTER TABLE event DROP CONSTRAINT event_amount_check;
 ALTER TABLE event ADD CONSTRAINT event_amount_check CHECK (amount >= 0 OR kind = 2) NO INHERIT NOT VALID;

@@ -1,5 +1,5 @@
--- Budgets (money/budgets.ts). Those of an account or of a key are in its row; those of plans and policies are in files. A hold brings
--- the list of its budgets, so the ledger only keeps what is held and spent. No command could make a budget before.
+-- Budgets (money/budgets.ts). Those of an account or a key are in its row; those of plans and policies are in files. A hold brings its
+-- list of budgets, so the ledger keeps only held and spent amounts. No command could create a budget before.
 
 ALTER TABLE account ADD COLUMN budgets TEXT;        -- JSON, a list; NULL: none
 ALTER TABLE key ADD COLUMN budgets TEXT;
@@ -7,7 +7,7 @@ ALTER TABLE key ADD COLUMN budgets TEXT;
 -- hold: `budgets` is JSON from here on (money/budgets.ts), and `tags` an object of texts; NULL: none. `correction` inherits it.
 ALTER TABLE event ADD COLUMN tags JSON;
 
--- What somebody should hear of. The id says of which event it is, so that each has one.
+-- Alerts for operators. The id identifies the event, so that each event has one alert.
 CREATE TABLE alert (
   id      TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   kind    TEXT COLLATE "C" NOT NULL,
@@ -23,7 +23,7 @@ DROP FUNCTION start_of_period(TEXT, BIGINT);
 DROP TABLE budget_use;
 DROP TABLE budget;
 
--- What holds that began in a period have spent and hold. `amount` is the limit of the last hold that had room.
+-- The spent and held amounts of holds that began in a period. `amount` is the limit of the last hold that had room.
 CREATE TABLE budget_period (
   account      TEXT COLLATE "C" NOT NULL REFERENCES account (id),
   budget       TEXT COLLATE "C" NOT NULL,           -- where it is written, its period, and whom it limits
@@ -37,7 +37,7 @@ CREATE TABLE budget_period (
   CHECK (spent + held <= amount)
 ) WITH (fillfactor = 50);
 
--- A budget as a hold brings it: [name, begin of the period, its end, amount, marks in percent, the lowest first].
+-- A budget of a hold: [name, start of the period, its end, amount, marks in percent, lowest first].
 
 -- The highest mark that an amount has reached; 0: none.
 CREATE FUNCTION mark_of(marks JSONB, limited_to BIGINT, has_spent BIGINT) RETURNS INTEGER LANGUAGE sql IMMUTABLE AS $$
@@ -45,7 +45,7 @@ CREATE FUNCTION mark_of(marks JSONB, limited_to BIGINT, has_spent BIGINT) RETURN
   WHERE limited_to > 0 AND CAST(has_spent AS NUMERIC) * 100 >= CAST(limited_to AS NUMERIC) * CAST(mark AS INTEGER)
 $$;
 
--- Called by `write_group`, which forbids scans. A limit that has changed is compared with its marks again.
+-- Called by `write_group`, which forbids scans. A changed limit is compared with its marks again.
 CREATE FUNCTION reserve_in_budgets(of_account TEXT, budgets JSONB, more BIGINT, has_changed BOOLEAN) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
   IF has_changed THEN
@@ -60,7 +60,7 @@ BEGIN
   ON CONFLICT ON CONSTRAINT budget_period_pkey DO UPDATE SET held = had.held + more, amount = excluded.amount;
 END $$;
 
--- Writes an alert for each mark that is reached, above one and up to another, and has none in its period.
+-- Writes an alert for each mark in a range that has none in its period.
 CREATE FUNCTION mark_budget(of_account TEXT, b JSONB, limited_to BIGINT, above INTEGER, upto INTEGER, has_spent BIGINT, now_ms BIGINT)
 RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
@@ -105,14 +105,14 @@ BEGIN
   END LOOP;
 END $$;
 
--- As in 004-money.sql, with the budgets that a hold brings. Replicas of the version before send none, and go on.
+-- Like 004-money.sql, with the budgets of a hold. Replicas of the version before send none, and go on.
 --
 -- Answers of a hold:   held, account, key or budget (short; `account` is its place in the list), frozen, unknown_account; ended (it is settled),
 --   other (it has another hold), other_open (which this replica has open)
 -- Answers of a settle: settled, already_settled, no_hold; corrected, beyond (its hold), no_account
 CREATE OR REPLACE FUNCTION write_group(requests JSON, now_ms BIGINT)
 RETURNS TABLE (answer TEXT, available BIGINT, on_hold BIGINT, account TEXT, amount BIGINT) LANGUAGE plpgsql
--- A plan that was made while a table was small is kept, and must be good when it is large.
+-- A plan that was made while a table was small is kept, so it must also be good for a large table.
 SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -295,14 +295,15 @@ END $$;
 
 CREATE INDEX alert_of_account ON alert (account, at, id) WHERE account IS NOT NULL;
 
--- Where alerts are sent (`alerts.webhooks`), by name. Those from before `since` are not sent; those until `upto` have their deliveries.
+-- The receivers of alerts (`alerts.webhooks`), by name. Alerts from before `since` are not sent; those until `upto` have their
+-- deliveries.
 CREATE TABLE alert_receiver (
   name  TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   since BIGINT NOT NULL,
   upto  BIGINT NOT NULL
 );
 
--- An alert on its way to one receiver. While a replica sends it, `next_at` is the end of that replica's lease.
+-- The delivery of an alert to one receiver. While a replica sends it, `next_at` is the end of that replica's lease.
 CREATE TABLE alert_delivery (
   alert        TEXT COLLATE "C" NOT NULL REFERENCES alert (id) ON DELETE CASCADE,
   receiver     TEXT COLLATE "C" NOT NULL REFERENCES alert_receiver (name),
@@ -316,10 +317,10 @@ CREATE TABLE alert_delivery (
 
 CREATE INDEX alert_delivery_due ON alert_delivery (receiver, next_at) WHERE delivered_at IS NULL AND given_up_at IS NULL;
 
--- Accounts whose credit is below `alerts.low_balance`: each has its alert, and gets the next one after it was above.
+-- Accounts whose credit is below `alerts.low_balance`. Each has its alert, and gets the next one after its credit was above the limit.
 CREATE TABLE low_account (
   account TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES account (id)
 );
 
--- Finds the periods of now among those that are over.
+-- Finds current periods without reading ended ones.
 CREATE INDEX budget_period_by_end ON budget_period (account, coalesce(period_end, 9223372036854775807));
