@@ -53,7 +53,7 @@ export const MALFORMED: readonly Malformed[] = [
 
   // Host.
   row('no Host', 'GET /v1/models HTTP/1.1\r\n\r\n', /Host is missing/),
-  row('two Hosts', get(['Host: evil.example']), /host stands there twice/),
+  row('two Hosts', get(['Host: evil.example']), /host occurs twice/),
   row('two hosts in one', get().replace('gateway', 'gateway, evil.example'), /not a host name/),
   row('a user in the Host', get().replace('gateway', 'gateway@evil.example'), /not a host name/),
   row('a path in the Host', get().replace('gateway', 'gateway/v1'), /not a host name/),

@@ -27,21 +27,21 @@ const head = (...lines: string[]) =>
 describe('a head that two servers could read differently', () => {
   test.each<[name: string, bytes: string, answer: string]>([
     ['no Host', 'POST / HTTP/1.1\r\n\r\n', '400 The header Host is missing.'],
-    ['two Hosts', head('host: b'), '400 The header host stands there twice.'],
+    ['two Hosts', head('host: b'), '400 The header host occurs twice.'],
     [
       'two Authorizations',
       head('authorization: Bearer a', 'Authorization: Bearer b'),
-      '400 The header authorization stands there twice.',
+      '400 The header authorization occurs twice.',
     ],
     [
       'two Content-Types',
       head('content-type: application/json', 'content-type: text/plain'),
-      '400 The header content-type stands there twice.',
+      '400 The header content-type occurs twice.',
     ],
     [
       'two Idempotency-Keys',
       head('idempotency-key: a', 'idempotency-key: b'),
-      '400 The header idempotency-key stands there twice.',
+      '400 The header idempotency-key occurs twice.',
     ],
     ['two Content-Lengths', head('content-length: 0', 'content-length: 0'), '400 The HTTP request is malformed.'],
     [
@@ -96,9 +96,9 @@ describe('a head that two servers could read differently', () => {
     ],
     ['too large headers', head(`x-large: ${'x'.repeat(20_000)}`), '431 The request has too many or too large headers.'],
     ['a line feed in a header', head('x: a\nb'), '400 The HTTP request is malformed.'],
-    ['no version', 'GET /\r\n\r\n', '400 Only HTTP/1.1 is spoken here.'],
-    ['HTTP/0.9', 'GET / HTTP/0.9\r\nhost: a\r\n\r\n', '400 Only HTTP/1.1 is spoken here.'],
-    ['HTTP/2.0', 'GET / HTTP/2.0\r\nhost: a\r\n\r\n', '400 Only HTTP/1.1 is spoken here.'],
+    ['no version', 'GET /\r\n\r\n', '400 Only HTTP/1.1 is supported.'],
+    ['HTTP/0.9', 'GET / HTTP/0.9\r\nhost: a\r\n\r\n', '400 Only HTTP/1.1 is supported.'],
+    ['HTTP/2.0', 'GET / HTTP/2.0\r\nhost: a\r\n\r\n', '400 Only HTTP/1.1 is supported.'],
     ['another protocol', 'SSH-2.0-OpenSSH_9.0\r\n', '400 The HTTP request is malformed.'],
     ['a bad length', head('content-length: -1'), '400 The HTTP request is malformed.'],
     ['two lengths in one', head('content-length: 5, 5'), '400 The HTTP request is malformed.'],
