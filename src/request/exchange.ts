@@ -70,7 +70,7 @@ export interface ExchangeParts {
 
 /** Notified of events that end an exchange. */
 export interface ExchangeListener {
-  /** The answer is no longer awaited. Called twice if the client disconnects and the gateway then shuts down. */
+  /** The exchange was stopped. Called twice if the client disconnects and the gateway then shuts down. */
   onStop(why: Stop): void
   /** The answer that a step gave itself is over. */
   onAnswered?(): void
@@ -105,7 +105,7 @@ export abstract class Exchange {
   readonly progress: Progress
   readonly ctx: Context
   phase: Phase = 'opening'
-  /** Why the answer is no longer awaited; null while it is. */
+  /** Why the exchange was stopped; null: it was not. */
   stopped: Stop | null = null
   /** Set when the body was read, before the first step that needs it. */
   bytes: Buffer = UNREAD
@@ -134,7 +134,7 @@ export abstract class Exchange {
   inbound: InboundRequest | null = null
   /** Whether a step has answered itself. */
   answered = false
-  /** Settles when that answer is over. Null: there is none, or Koa sends it. */
+  /** Settles when that answer is over. Null: no step answered, or Koa sends it. */
   answering: Promise<void> | null = null
   answerPrice: Price | null = null
   /** The error of sending that answer: an outer step refused it, or the gateway is shutting down. */
@@ -212,8 +212,7 @@ export abstract class Exchange {
   }
 
   /**
-   * The answer is no longer awaited: the client disconnected, or the gateway is shutting down. Shutdown also ends an answer
-   * that is drained.
+   * Stops the exchange: the client disconnected, or the gateway is shutting down. Shutdown also ends an answer that is drained.
    */
   stop(why: Stop, reason: string): void {
     if (this.stopped === 'cut' || this.stopped === why) return
@@ -360,7 +359,7 @@ export abstract class Exchange {
     return this.#added[step]
   }
 
-  /** The trail in the order of the policy. A step that has gone on and not returned counts as passed. */
+  /** The trail in the order of the policy. A step that has continued and not returned counts as passed. */
   get trail(): TrailEntry[] {
     let size = 0
     for (let at = 0; at < this.#trail.length; at++) if (this.#trail[at] !== undefined) size++

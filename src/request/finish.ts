@@ -4,7 +4,7 @@ import { isRefusal, type MeteredUsage, type Outcome, type Refusal } from '#contr
 /** A sent answer, without the part that is withheld until the steps have returned. */
 export interface Reply {
   readonly outcome: Outcome
-  /** What the answer used; null: nothing, or unknown. */
+  /** The usage of the answer; null: nothing, or unknown. */
   readonly usage: MeteredUsage | null
   /** The error that the client gets; null: the answer succeeded, or the client disconnected. */
   readonly refusal: Refusal | null
@@ -14,7 +14,7 @@ export interface Reply {
   fail(refusal: Refusal): void
 }
 
-/** Why the answer is no longer awaited. */
+/** Why an exchange was stopped. */
 export type Stop = 'client_left' | 'cut'
 
 /** An error: a refusal is a decision, anything else a bug. */

@@ -81,7 +81,7 @@ test('answers some with 503 and Retry-After, spares /livez, and ends', async () 
     goesOn = false
     await Promise.all(clients)
   }
-  await gateway.waitForLog(line => line['msg'] === 'the event loop is no longer overloaded')
+  await gateway.waitForLog(line => line['msg'] === 'the overload of the event loop has ended')
   await pause(100)
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',

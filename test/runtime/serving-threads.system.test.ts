@@ -157,8 +157,8 @@ test('what a dead thread has left open is tried again until it is settled', asyn
   expect((await answer(port)).status).toBe(200)
   expect(all.log.filter(({ thread }) => thread === 1).map(({ msg }) => msg)).toEqual([
     'a serving thread has ended',
-    'what a serving thread left open cannot be settled yet',
-    'recovered what a serving thread left open',
+    'the open holds of a serving thread cannot be settled yet',
+    'settled the open holds of a serving thread that ended',
   ])
 })
 
@@ -175,7 +175,7 @@ test('an end does not wait for a disk that fails: the next start settles what is
   const closing = threads.close()
   clock.advance(0)
   await closing
-  expect(all.log.at(-1)).toMatchObject({ msg: 'what a serving thread left open is settled at the next start' })
+  expect(all.log.at(-1)).toMatchObject({ msg: 'the open holds of a serving thread are settled at the next start' })
   faults.before = 0
   await store.close()
   const next = await testStore({ path: store.path, clock: store.clock })
@@ -216,7 +216,7 @@ test.each([
   // A change to what serves already is none.
   all.use(texts)
   await changed(port)
-  expect([deaths(all), all.log.filter(({ msg }) => msg === 'a rejection that nobody handled')]).toEqual([1, []])
+  expect([deaths(all), all.log.filter(({ msg }) => msg === 'unhandled promise rejection')]).toEqual([1, []])
 })
 
 test('a thread that cannot follow a change is replaced by one that begins with it', async () => {

@@ -125,7 +125,7 @@ async function metric(gateway: Gateway, name: string): Promise<number> {
 
 const countOf = (gateway: Gateway, message: string) => gateway.logs().filter(line => line['msg'] === message).length
 const deaths = (gateway: Gateway) => countOf(gateway, 'a serving thread has ended')
-const recoveries = (gateway: Gateway) => countOf(gateway, 'recovered what a serving thread left open')
+const recoveries = (gateway: Gateway) => countOf(gateway, 'settled the open holds of a serving thread that ended')
 
 withGateway(2, { standard: STEPS }, gatewayOf => {
   test('every thread serves; one balance, one view of them all', async () => {
@@ -192,7 +192,7 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
       if (laneOfAnswer(streams[index]!) === gone) continue
       expect(result).toMatchObject({ status: 'fulfilled' })
     }
-    await gateway.waitForLog(line => line['msg'] === 'recovered what a serving thread left open')
+    await gateway.waitForLog(line => line['msg'] === 'settled the open holds of a serving thread that ended')
     // The next one has another number, and takes its part of the connections.
     await until(async () => expect(laneOfAnswer(await ask(gateway, key))).toBeGreaterThan(2))
     await until(async () => {

@@ -93,7 +93,7 @@ export class Meter implements Progress {
   }
 
   /**
-   * What the answer used. The provider's usage counts, even if it is all zeros. But a usage from the middle of an answer covers
+   * The usage of the answer. The provider's usage counts, even if it is all zeros. But a usage from the middle of an answer covers
    * only the part before it, and delivered tokens are never free. In these cases the count replaces the completion tokens, and
    * the estimate replaces missing prompt tokens.
    * @param whole whether the answer ended properly, so that no further usage could have come

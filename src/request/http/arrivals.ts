@@ -247,7 +247,7 @@ function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined
 }
 
-/** The request whose body is incomplete; null if there is none. It may wait behind others. */
+/** The request whose body is incomplete; null: all are complete. It may wait behind others. */
 function bodyOn({ parser }: ServedSocket): IncomingMessage | null {
   const incoming = parser?.incoming
   return incoming && !incoming.complete ? incoming : null

@@ -77,7 +77,7 @@ export class Connections {
    * Ends a connection on which Node's parser failed. Complete requests on it are still answered; an incomplete one does not
    * begin.
    * @returns where to send the error. `current`: the request in progress, which may be the broken one. `none`: the answers
-   * before the broken request are still due. `connection`: there is no request on it.
+   * before the broken request are still due. `connection`: it has no request.
    */
   giveUp(socket: object): 'current' | 'none' | 'connection' {
     const connection = this.#known.get(socket as Socket)

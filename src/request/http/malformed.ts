@@ -20,8 +20,8 @@ interface PendingResponse {
 /**
  * Answers a server's `clientError`.
  *
- * @param of `requestId`: for the header x-request-id, if there is no request; `isInProgress`: whether a request of the
- * connection is in progress (left out: whether an answer is due)
+ * @param of `requestId`: for the header x-request-id, without a request. `isInProgress`: whether a request of the connection is
+ * in progress; left out: whether an answer is due.
  */
 export function answerMalformed(
   error: NodeJS.ErrnoException,
@@ -37,7 +37,7 @@ export function answerMalformed(
   else refuseOn(socket, refusal, of.requestId)
 }
 
-/** Answers a request whose socket Node has detached (CONNECT): there is no other listener on it. */
+/** Answers a request whose socket Node has detached (CONNECT): it has no other listener. */
 export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: string): void {
   stopWatching(socket)
   socket.on('error', () => {})

@@ -2,7 +2,7 @@
 
 /** A counter of bytes. */
 export interface Room {
-  /** Counts bytes that are about to be kept. False: there is no room, and nothing was counted. */
+  /** Counts bytes that are about to be kept. False: the share is used up, and nothing was counted. */
   take(bytes: number): boolean
   give(bytes: number): void
 }
@@ -51,7 +51,7 @@ export class Shares {
     return { take: bytes => this.take(owner, bytes), give: bytes => this.add(owner, -bytes) }
   }
 
-  /** Counts bytes that are about to be kept. False: there is no room, and nothing was counted. */
+  /** Counts bytes that are about to be kept. False: the share is used up, and nothing was counted. */
   take(owner: string, bytes: number): boolean {
     const free = this.#limits.total() - this.#all
     if (bytes > free || this.held(owner) + bytes > this.#limits.share(free)) return false

@@ -226,7 +226,7 @@ export class StepCall implements Outer {
     throw this.#run.failed(this.#step, undefined)
   }
 
-  /** The step has gone on and returned. In shadow it may have wanted to stop the answer. */
+  /** The step has continued and returned. In shadow it may have wanted to stop the answer. */
   #passed(): void {
     const { exchange } = this.#run
     const code = this.#shadow?.wouldStop ?? undefined

@@ -20,7 +20,7 @@ const MISTAKES = {
 
 export type StepMistake = keyof typeof MISTAKES
 
-/** What a plugin's author should change, if the predicate does not say it. */
+/** The remedy for a plugin's author, if the predicate does not state it. */
 export const REMEDIES: { readonly [mistake in StepMistake]?: string } = {
   no_decision: 'add `await next()`, or throw a refusal',
   not_awaited: 'write `await next()` or `return next()`',

@@ -142,7 +142,7 @@ export function requestFor(exchange: LiveExchange, target: Target): EncodedReque
   }
 }
 
-/** Null if there is no further attempt: the answer has begun, or nothing suggests one. */
+/** Null: this attempt was the last one, because its answer has begun or nothing suggests another. */
 function mayRetry(
   exchange: LiveExchange,
   { pump, target, tookMs, hasCredential }: Try,

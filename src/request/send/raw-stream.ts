@@ -1,6 +1,6 @@
 /**
  * Raw answers that are sent as they arrive: sound, files, events. Their bytes pass unchanged. The end is withheld until the
- * steps have returned: of bytes the last piece; of events the last one, or everything from the event with the usage on. So an
+ * steps have returned. It is the last piece of bytes, the last event, or everything from the event with the usage on. So an
  * answer never looks finished before its charge is committed.
  */
 import type { AnswerIdentity, MeteredUsage, Refusal, UpstreamFailure } from '#contract'

@@ -21,8 +21,8 @@ export interface RawSizes {
 }
 
 /**
- * The units that a price counts, reported or else estimated, so that no form of answer is free: tokens by a quarter of the
- * bytes, other units by the request. Characters are always counted in the request.
+ * The units that a price counts, reported or else estimated, so that no form of answer is free. Tokens are estimated as a
+ * quarter of the bytes, other units from the request. Characters are always counted in the request.
  */
 export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, sizes: RawSizes): MeteredUsage {
   if (price === null) return { source: 'reported' }
@@ -115,8 +115,8 @@ function promptIn(usage: unknown): MeteredUsage | null {
 }
 
 /**
- * Units other than tokens: seconds of sound (OpenAI's `usage.seconds`, or the `duration` of a verbose transcription; Mistral's
- * `prompt_audio_seconds`), pages (Mistral's OCR), and images of an answer.
+ * Units other than tokens: seconds of sound, pages (Mistral's OCR), and images of an answer. Seconds are OpenAI's
+ * `usage.seconds`, the `duration` of a verbose transcription, or Mistral's `prompt_audio_seconds`.
  */
 function unitsIn(value: unknown, usage: unknown): Counts | null {
   const seconds = numberIn(usage, 'seconds', 'prompt_audio_seconds') ?? numberIn(value, 'duration')

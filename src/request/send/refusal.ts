@@ -9,7 +9,7 @@ import { decisionHeader } from './decision.ts'
 
 /**
  * The body of an error in the format of the client.
- * @param kind of the route; undefined: there is none, and the path alone determines the format
+ * @param kind of the route; undefined: without a route, the path alone determines the format
  */
 export function errorBody(
   request: Pick<IncomingMessage, 'url' | 'headers'>,
@@ -40,8 +40,8 @@ export function isForAnthropic(
 /**
  * Sends the JSON error with the headers that client libraries read; also used before an exchange exists.
  * @param body see `errorBody`
- * @param of `decidedBy`: left out: the gateway, if a route was found; `dropped`: called with the names of headers that cannot
- * be sent and are omitted
+ * @param of `decidedBy`: left out: the gateway, if a route was found. `dropped` is called with the names of headers that cannot
+ * be sent.
  */
 export function sendRefusal(
   ctx: Context,

@@ -60,8 +60,8 @@ describe('is refused, and nothing is sent or charged,', () => {
   })
 
   test.each([
-    [['api-key', 'mine', 'schema', 'credits', 'route'], 'a request that nobody has read; let it need "chat"'],
-    [['api-key', 'schema', 'credits', 'mine', 'route'], 'a request for which credit is held'],
+    [['api-key', 'mine', 'schema', 'credits', 'route'], 'a request that was not read; add "chat" to its `needs`'],
+    [['api-key', 'schema', 'credits', 'mine', 'route'], 'a request after credit was held for it'],
   ])('in the order %j', async (steps, sentence) => {
     deed = rewriting({ messages: [INSTRUCTION] })
     await using other = await open(...steps)
