@@ -140,8 +140,8 @@ export function createAdminApp(
 }
 
 /**
- * On loopback, only names of this machine are accepted. Any other name may come from a hostile page (DNS rebinding). Beyond
- * loopback, the operator chooses the names.
+ * On loopback, only names of this machine are accepted. Any other name may come from a hostile page (DNS rebinding). Beyond loopback, the
+ * operator chooses the names.
  */
 function checkLocalName(hostname: string, admin: Address | null): void {
   if (!admin || !isLoopback(urlHost(admin.host)) || isLoopback(hostname.toLowerCase())) return
@@ -207,9 +207,8 @@ const API_BODIES_BYTES = 16 * 1024 * 1024
 const API_SHARE_BYTES = 1024 * 1024
 
 /**
- * Reads the JSON bodies at one listener of the account API, as strictly as those of clients. Each listener has its own room,
- * and so have unauthenticated senders. Bodies that never end therefore block neither the other listener nor people who are
- * signed in.
+ * Reads the JSON bodies at one listener of the account API, as strictly as those of clients. Each listener has its own room, and so have
+ * unauthenticated senders. Bodies that never end therefore block neither the other listener nor people who are signed in.
  */
 export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unknown> {
   const limits = { total: () => API_BODIES_BYTES, share: () => API_SHARE_BYTES }

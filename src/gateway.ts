@@ -1,6 +1,6 @@
 /**
- * Handles ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends,
- * ends and records. It connects the parts, which do not import each other.
+ * Handles ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends, ends and
+ * records. It connects the parts, which do not import each other.
  */
 import type { Context } from 'koa'
 import { decidedBy, isRefusal, ownTurn, type Refusal, refuse, slices, type WorkOwner } from '#contract'
@@ -94,8 +94,8 @@ export class Gateway {
   }
 
   /**
-   * Handles one request on a route of that generation. `ctx.state.requestId` must be set. Rejects only if no exchange could be
-   * opened; the caller answers then.
+   * Handles one request on a route of that generation. `ctx.state.requestId` must be set. Rejects only if no exchange could be opened;
+   * the caller answers then.
    */
   async handle(ctx: Context, route: LiveRoute, generation: Generation): Promise<void> {
     let exchange: LiveExchange | null = null
@@ -111,8 +111,8 @@ export class Gateway {
       if (this.#draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
       this.#checkRoom(generation)
       exchange.link = this.#exchanges.add(exchange)
-      // 3. The steps, in the order of the policy. The body is read before the first step that needs it, because every later
-      // step may look at all of it. `send` runs after the last step.
+      // 3. The steps, in the order of the policy. The body is read before the first step that needs it, because every later step may look
+      // at all of it. `send` runs after the last step.
       await runPlan(exchange, this.#parts)
       // 4. The end: the withheld part of the answer is sent, now that the charge is committed.
       exchange.phase = 'closing'
@@ -156,8 +156,8 @@ export class Gateway {
   }
 
   /**
-   * Ends every exchange in progress: streams with an error event; each is settled. Clients that have stopped reading get two
-   * more seconds.
+   * Ends every exchange in progress: streams with an error event; each is settled. Clients that have stopped reading get two more
+   * seconds.
    */
   cut(): void {
     for (const exchange of this.#exchanges) {
@@ -198,8 +198,7 @@ export class Gateway {
   }
 
   /**
-   * Assigns the exchange's work to its account or network. The first steps have accepted the client, so it counts as known from
-   * now on.
+   * Assigns the exchange's work to its account or network. The first steps have accepted the client, so it counts as known from now on.
    */
   #own(exchange: LiveExchange, { owners }: Work): WorkOwner {
     const { account, ctx, generation } = exchange
@@ -212,8 +211,8 @@ export class Gateway {
   }
 
   /**
-   * Slow uploads must not block other requests: up to `max_inflight` bodies may arrive in addition to the exchanges in
-   * progress. Above that, the slowest upload of the client with the most uploads is dropped.
+   * Slow uploads must not block other requests: up to `max_inflight` bodies may arrive in addition to the exchanges in progress. Above
+   * that, the slowest upload of the client with the most uploads is dropped.
    */
   #read(exchange: LiveExchange): Promise<void> {
     if (exchange.stopped) {
@@ -391,8 +390,8 @@ async function parseAhead(exchange: LiveExchange): Promise<void> {
 }
 
 /**
- * Releases the answer. If a Koa middleware answered, its answer is on `ctx`, and Koa sends it. Throws if a connected client has
- * no answer, or if the answer cannot be sent.
+ * Releases the answer. If a Koa middleware answered, its answer is on `ctx`, and Koa sends it. Throws if a connected client has no
+ * answer, or if the answer cannot be sent.
  */
 function finish({ reply, answered, client, ctx }: LiveExchange): void {
   if (reply) reply.commit()

@@ -2,8 +2,8 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The group of an address. An IPv6 host gets a whole /64 (RFC 7421), so its 2^64 addresses count as one. IPv4-mapped IPv6
- * addresses (`::ffff:192.0.2.1`) count as IPv4. All invalid addresses share one group.
+ * The group of an address. An IPv6 host gets a whole /64 (RFC 7421), so its 2^64 addresses count as one. IPv4-mapped IPv6 addresses
+ * (`::ffff:192.0.2.1`) count as IPv4. All invalid addresses share one group.
  */
 export function addressGroup(address: string): string {
   const [bare = ''] = address.split('%', 1)

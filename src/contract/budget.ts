@@ -3,6 +3,7 @@ import { type NanoUsd, unit } from './quantities.ts'
 
 /** The length of a period. `life` has no end. Weeks begin on Monday (ISO 8601). */
 export const EVERY = ['hour', 'day', 'week', 'month', 'life'] as const
+/** The length of a period. */
 export type Every = (typeof EVERY)[number]
 
 /** The subjects of a budget, each within an account. `caller`: the subject of a key or a token. */
@@ -108,6 +109,7 @@ export function marksOf({ at }: Pick<Budget, 'at'>): readonly number[] {
   return at === undefined ? DEFAULT_MARKS : at.map(text => Number.parseInt(text, 10)).sort((a, b) => a - b)
 }
 
+/** Returns the name of a budget, or `PER EVERY`. */
 export const budgetName = ({ name, per, every }: Budget): string => name ?? `${per} ${every}`
 
 /** Whether the time zone exists. */
@@ -140,9 +142,7 @@ export function mistakeInBudget({ zone, at = [] }: Pick<Budget, 'zone' | 'at'>):
   return twice === undefined ? null : { field: 'at', value: twice, rule: 'must have each percentage once' }
 }
 
-/**
- * Returns the mistakes in a list of budgets that its schema cannot find: unknown time zones and repeated names. Each has its place.
- */
+/** Returns the mistakes in a list of budgets that its schema cannot find: unknown time zones and repeated names. Each has its place. */
 export function problemsOfBudgets(budgets: readonly Budget[]): { readonly at: string; readonly message: string }[] {
   const names = new Set<string>()
   return budgets.flatMap((budget, index) => {

@@ -1,6 +1,6 @@
 /**
- * The canonical format: chat completions (OpenAI's OpenAPI description 2.3.0), as far as the gateway reads it. All other fields
- * are passed through, hence the index signatures.
+ * The canonical format: chat completions (OpenAI's OpenAPI description 2.3.0), as far as the gateway reads it. All other fields are
+ * passed through, hence the index signatures.
  */
 import type { Model } from './model.ts'
 import { isAnthropicSearch } from './search.ts'
@@ -20,8 +20,8 @@ export interface ChatRequest {
 }
 
 /**
- * Returns the index in `tools` of the first tool that the provider runs itself (mostly a search), or -1. The provider bills
- * such a tool by its own price list, and its results become prompt.
+ * Returns the index in `tools` of the first tool that the provider runs itself (mostly a search), or -1. The provider bills such a tool
+ * by its own price list, and its results become prompt.
  */
 export function findProviderTool({ tools }: Pick<ChatRequest, 'tools'>): number {
   return tools?.findIndex(tool => !runsAtClient(tool as { readonly type?: unknown } | null)) ?? -1
@@ -37,8 +37,8 @@ function runsAtClient(tool: { readonly type?: unknown } | null): boolean {
 }
 
 /**
- * Returns the declaration of a tool that Anthropic defines and the client runs, or of its web search; null for other tools.
- * Only the Messages API has these, so the canonical format wraps them: `{ type: 'anthropic', anthropic: declaration }`.
+ * Returns the declaration of a tool that Anthropic defines and the client runs, or of its web search; null for other tools. Only the
+ * Messages API has these, so the canonical format wraps them: `{ type: 'anthropic', anthropic: declaration }`.
  */
 export function anthropicToolIn(tool: unknown): AnthropicTool | null {
   const { type, anthropic } = (tool ?? {}) as { readonly type?: unknown; readonly anthropic?: Partial<AnthropicTool> }
@@ -104,8 +104,8 @@ export interface Delta {
   refusal?: string | null
   tool_calls?: ToolCallDelta[]
   /**
-   * The blocks of an answer with Anthropic's web searches, in order. Search blocks are unchanged. A text block has its length
-   * in `content` and its citations; a signed thinking block only marks its position.
+   * The blocks of an answer with Anthropic's web searches, in order. Search blocks are unchanged. A text block has its length in
+   * `content` and its citations; a signed thinking block only marks its position.
    */
   anthropic_content?: AnthropicPiece[]
   [field: string]: unknown
@@ -169,8 +169,8 @@ export interface Chat {
   /** The validated body. Only `exchange.rewrite()` replaces it; the object itself never changes. */
   readonly body: ChatRequest
   /**
-   * The request as bytes, with the same content as `body`: as the client sent them, or as rewritten. They have passed the depth
-   * scan and contain no duplicate keys.
+   * The request as bytes, with the same content as `body`: as the client sent them, or as rewritten. They have passed the depth scan and
+   * contain no duplicate keys.
    */
   readonly bytes: Buffer
   readonly stream: boolean
@@ -181,17 +181,14 @@ export interface Chat {
   /** The client's output cap per choice, in tokens; null: none was sent. */
   readonly requestedCap: number | null
   /**
-   * The output cap per choice, in tokens, that is sent upstream; always set. A later step may lower it (`credits` does if the
-   * balance is short), but never raise it.
+   * The output cap per choice, in tokens, that is sent upstream; always set. A later step may lower it (`credits` does if the balance is
+   * short), but never raise it.
    */
   cap: number
   /** Dropped parameters; reported with those the dialect does not support. */
   readonly dropped?: readonly string[]
   /** Whether the client hides reasoning. A provider that shows it only on demand is then not asked for it. */
   readonly hidesThoughts?: boolean
-  /**
-   * Returns the same request for another model. Throws a refusal if that model cannot answer it. Left out: the model cannot
-   * change.
-   */
+  /** Returns the same request for another model. Throws a refusal if that model cannot answer it. Left out: the model cannot change. */
   readonly forModel?: (chat: Chat, model: Model) => Chat
 }

@@ -27,8 +27,7 @@ export interface CollectorOptions {
   /** The limit for the answer, with about 64 for each choice, tool call and member. The chunk that exceeds it is the last one. */
   readonly maxCharacters: number
   /**
-   * The part that is kept of an answer beyond the limit: nothing, or its beginning. For contradicting pieces: nothing, or the
-   * first one.
+   * The part that is kept of an answer beyond the limit: nothing, or its beginning. For contradicting pieces: nothing, or the first one.
    */
   readonly onOverflow: 'discard' | 'truncate'
 }
@@ -90,10 +89,7 @@ export class AnswerCollector {
     this.#count(sizeOf(finish))
   }
 
-  /**
-   * Returns the answer so far, without usage; null: nothing, or it was discarded. Later calls of `add` change the returned
-   * object.
-   */
+  /** Returns the answer so far, without usage; null: nothing, or it was discarded. Later calls of `add` change the returned object. */
   completion(): ChatCompletion | null {
     if (this.#isLost || this.#head === null) return null
     const folded = [...this.#choices].sort(([one], [other]) => one - other)

@@ -6,8 +6,8 @@ import type { TrailEntry } from './exchange.ts'
 export type Stage = 'gateway' | 'send'
 
 /**
- * Returns the id of the step that refused, failed or answered. If no step refused: `send` for a refusal of the upstream call,
- * `gateway` for one before or after the steps. Null if the provider answered.
+ * Returns the id of the step that refused, failed or answered. If no step refused: `send` for a refusal of the upstream call, `gateway`
+ * for one before or after the steps. Null if the provider answered.
  */
 export function decidedBy(
   trail: readonly TrailEntry[],

@@ -1,6 +1,6 @@
 /**
- * Dialects: the wire format of a provider, as four pure functions between it and the canonical chat-completions format. No
- * network, no clock, no Koa. Further attempts repeat the calls, so none changes its input.
+ * Dialects: the wire format of a provider, as four pure functions between it and the canonical chat-completions format. No network, no
+ * clock, no Koa. Further attempts repeat the calls, so none changes its input.
  */
 import type { Chat, ChatCompletion, Chunk, WireUsage } from './chat.ts'
 import type { ErrorCode } from './errors.ts'
@@ -17,9 +17,9 @@ export interface EncodedRequest {
 }
 
 /**
- * Positions in the outermost object of a JSON text: its opening and closing brace, then three numbers for each member in order.
- * These are the opening quote of its key, its value, and the end of the value. Offsets are bytes. It is a flat list because it
- * lives as long as a request.
+ * Positions in the outermost object of a JSON text: its opening and closing brace, then three numbers for each member in order. These are
+ * the opening quote of its key, its value, and the end of the value. Offsets are bytes. It is a flat list because it lives as long as a
+ * request.
  */
 export type Spans = readonly number[]
 
@@ -91,8 +91,8 @@ export type StreamItem =
   | { readonly kind: 'done' }
 
 /**
- * A decoder that holds all of its state: the result does not depend on how the bytes were split. It takes bytes, not events,
- * because framing differs by dialect (SSE, NDJSON, binary event streams).
+ * A decoder that holds all of its state: the result does not depend on how the bytes were split. It takes bytes, not events, because
+ * framing differs by dialect (SSE, NDJSON, binary event streams).
  */
 export interface StreamDecoder {
   push(bytes: Buffer): readonly StreamItem[]

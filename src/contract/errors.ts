@@ -1,9 +1,9 @@
 /**
- * The table of all errors that a client can get: code, status, type, whether a retry can help, and message. A test checks the
- * README's table against it.
+ * The table of all errors that a client can get: code, status, type, whether a retry can help, and message. A test checks the README's
+ * table against it.
  *
- * The envelope and its four keys are those of api.openai.com (`ErrorResponse` of its OpenAPI description). The statuses suit
- * the official SDKs, which retry 408, 409, 429 and 5xx, and nothing else.
+ * The envelope and its four keys are those of api.openai.com (`ErrorResponse` of its OpenAPI description). The statuses suit the official
+ * SDKs, which retry 408, 409, 429 and 5xx, and nothing else.
  */
 import { visible } from './visible.ts'
 
@@ -32,6 +32,7 @@ const row = (status: number, type: ErrorType, retryable: boolean, message: strin
   message,
 })
 
+/** The error table. */
 export const ERRORS = {
   // HTTP and the body.
   bad_request: row(400, 'invalid_request_error', false, 'The HTTP request is malformed.'),
@@ -223,10 +224,7 @@ export class Refusal extends Error {
   }
 }
 
-/**
- * Creates a refusal to throw: `throw refuse('rate_limit_exceeded', { retryAfterMs: 1200 })`. Throws a TypeError for an unknown
- * code.
- */
+/** Creates a refusal to throw: `throw refuse('rate_limit_exceeded', { retryAfterMs: 1200 })`. Throws a TypeError for an unknown code. */
 export function refuse(code: ErrorCode, options: RefusalOptions = {}): Refusal {
   if (!Object.hasOwn(ERRORS, code)) throw new TypeError(`refuse: "${code}" is not in the table of errors`)
   return new Refusal(code, options)
@@ -266,8 +264,8 @@ const MAX_RETRY_MS = 60_000
 const NEVER_RETRIED: ReadonlySet<number> = new Set([401, 402, 403, 404])
 
 /**
- * Returns the headers that control retries: Retry-After (whole seconds, RFC 9110 10.2.3), and `retry-after-ms` and
- * `x-should-retry`, which the OpenAI SDKs read.
+ * Returns the headers that control retries: Retry-After (whole seconds, RFC 9110 10.2.3), and `retry-after-ms` and `x-should-retry`,
+ * which the OpenAI SDKs read.
  */
 export function retryHeaders(refusal: Refusal): Record<string, string> {
   const headers: Record<string, string> = {}

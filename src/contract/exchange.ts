@@ -33,8 +33,8 @@ export type FactName = keyof Facts
 export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold', 'claims', 'tags']
 
 /**
- * How an exchange ended; set by the pump or at the refusal. `refused`: rejected before the client received a byte of an answer,
- * so nothing is charged. A rejection during or after a stream is `failed`: delivered content is charged.
+ * How an exchange ended; set by the pump or at the refusal. `refused`: rejected before the client received a byte of an answer, so
+ * nothing is charged. A rejection during or after a stream is `failed`: delivered content is charged.
  */
 export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
 
@@ -51,15 +51,15 @@ export interface Progress {
   /** Whether a finish reason was received. */
   readonly finished: boolean
   /**
-   * Whether content of a streamed answer was sent to the client: text, reasoning, a refusal, a tool call, sound. A head, a role
-   * or a comment does not count, nor does content that a step holds back.
+   * Whether content of a streamed answer was sent to the client: text, reasoning, a refusal, a tool call, sound. A head, a role or a
+   * comment does not count, nor does content that a step holds back.
    */
   readonly delivered: boolean
   /** Whether the client disconnected before the end. */
   readonly left: boolean
   /**
-   * Whether the gateway abandoned the request because its client disconnected: after it was sent, before a finish reason, and
-   * without an error of the provider. The provider may bill it, so at least the prompt was used.
+   * Whether the gateway abandoned the request because its client disconnected: after it was sent, before a finish reason, and without an
+   * error of the provider. The provider may bill it, so at least the prompt was used.
    */
   readonly abandoned: boolean
   /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
@@ -94,6 +94,7 @@ export const TRAIL_WHYS = [
   /** Passed: it caught the error of a later step and did not rethrow it. The error ended the exchange. */
   'kept_error',
 ] as const
+/** The reason of a verdict. */
 export type TrailWhy = (typeof TRAIL_WHYS)[number]
 
 /** A suppressed action of a step in shadow. */
@@ -143,8 +144,8 @@ export interface RouteView {
   readonly path: string
   readonly kind: RouteKind
   /**
-   * Whether the route only counts tokens (`/v1/messages/count_tokens`, `/v1/responses/input_tokens`): no model answers, and
-   * nothing is held, charged or kept. `kind` is the format. Left out: false.
+   * Whether the route only counts tokens (`/v1/messages/count_tokens`, `/v1/responses/input_tokens`): no model answers, and nothing is
+   * held, charged or kept. `kind` is the format. Left out: false.
    */
   readonly counts?: boolean
   readonly policy: string
@@ -176,8 +177,8 @@ export interface Exchange {
    */
   json(): unknown
   /**
-   * The request in the canonical format: the body itself on a chat route, its translation on a route of another format
-   * (`messages`, `responses`). Throws the refusal of an invalid one, in terms of the client's format.
+   * The request in the canonical format: the body itself on a chat route, its translation on a route of another format (`messages`,
+   * `responses`). Throws the refusal of an invalid one, in terms of the client's format.
    */
   request(): AskedRequest
   /** Aborts when the client disconnects, a deadline passes or the shutdown cuts. Do not use it for store calls after `next()`. */
@@ -205,21 +206,21 @@ export interface Exchange {
    */
   rewrite(changes: ChatChanges, own?: readonly object[]): void
   /**
-   * Replaces the requested model. Call it before `next()`, and before `targets` and `hold` are given. Throws a refusal if that
-   * model cannot answer the request.
+   * Replaces the requested model. Call it before `next()`, and before `targets` and `hold` are given. Throws a refusal if that model
+   * cannot answer the request.
    */
   askInstead(model: Model): void
   /** Reads every chunk of the answer; a whole answer comes as one chunk per choice, with its finish. Call it before `next()`. */
   watch(fn: (chunk: Chunk) => void): void
   /**
-   * Changes chunks: return the chunk, several, or null to drop it. Call it before `next()`. An edit costs encoding every chunk
-   * again; to only read, use `watch`. An edit may return a promise, as for sliced work: the answer waits for it, and the next
-   * chunk comes only afterwards.
+   * Changes chunks: return the chunk, several, or null to drop it. Call it before `next()`. An edit costs encoding every chunk again; to
+   * only read, use `watch`. An edit may return a promise, as for sliced work: the answer waits for it, and the next chunk comes only
+   * afterwards.
    */
   edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void
   /**
-   * Answers without a provider (a cache, a mock), instead of `next()`. Resolves when the answer is over. It passes the edits of
-   * the outer steps and is sent whole or as a stream, as the client requested.
+   * Answers without a provider (a cache, a mock), instead of `next()`. Resolves when the answer is over. It passes the edits of the outer
+   * steps and is sent whole or as a stream, as the client requested.
    * @param price the price of its `usage`, within the hold; left out: free
    */
   answer(completion: ChatCompletion, price?: Price): Promise<void>
@@ -240,9 +241,9 @@ export interface Exchange {
   /** Maximum number of attempts, over all targets. Set before `next()` by the step that decides on retries. */
   attemptsAtMost: number
   /**
-   * Handling of targets that do not support every parameter. `tell`: send the request without them, and name them in a header.
-   * `refuse`: skip the target. `refuse_tools`: skip it for tools that the client runs, and drop the rest. Set before `next()`
-   * by the step that decides on retries. Default: refuse_tools.
+   * Handling of targets that do not support every parameter. `tell`: send the request without them, and name them in a header. `refuse`:
+   * skip the target. `refuse_tools`: skip it for tools that the client runs, and drop the rest. Set before `next()` by the step that
+   * decides on retries. Default: refuse_tools.
    */
   onDropped: 'tell' | 'refuse_tools' | 'refuse'
   /** Handling of disconnects. Set before `next()` by the step that charges. Default: cancel. */

@@ -1,6 +1,6 @@
 /**
- * Inbound dialects: formats other than chat completions that clients may use. They are the reverse of a provider dialect, so
- * all steps, prices and providers work the same for all clients. No network, no clock, no Koa.
+ * Inbound dialects: formats other than chat completions that clients may use. They are the reverse of a provider dialect, so all steps,
+ * prices and providers work the same for all clients. No network, no clock, no Koa.
  */
 import type { ChatCompletion, Chunk, WireUsage } from './chat.ts'
 import type { Refusal } from './errors.ts'
@@ -31,13 +31,13 @@ export interface KeptAnswer {
 /** The kept answers of the requesting account. */
 export interface KeptAnswers {
   /**
-   * Reads one half of an answer ahead, in slices, so that `find` and `item` have it at once. Resolves with the preceding
-   * answer's id. Undefined, and refusals, as for `find`.
+   * Reads one half of an answer ahead, in slices, so that `find` and `item` have it at once. Resolves with the preceding answer's id.
+   * Undefined, and refusals, as for `find`.
    */
   load(answer: string, half: 'input' | 'output'): Sliced<Pick<KeptAnswer, 'previous'> | undefined>
   /**
-   * Undefined: this account has no such answer, or it has expired. Throws a refusal if the request and everything that it names
-   * are too large together.
+   * Undefined: this account has no such answer, or it has expired. Throws a refusal if the request and everything that it names are too
+   * large together.
    */
   find(id: string): KeptAnswer | undefined
   /**
@@ -62,9 +62,9 @@ export interface InboundView {
   /** Seconds since the epoch. */
   readonly createdAt: number
   /**
-   * Finds a model of the catalog by the id or alias that the client sent; undefined: none. A format with a mandatory cap lowers
-   * it to the model's, and sends web searches to models that support them. Left out: the `schema` step refuses a cap that is
-   * too high, and a search.
+   * Finds a model of the catalog by the id or alias that the client sent; undefined: none. A format with a mandatory cap lowers it to the
+   * model's, and sends web searches to models that support them. Left out: the `schema` step refuses a cap that is too high, and a
+   * search.
    */
   readonly findModel?: (id: string) => ModelLimits | undefined
   /** The gateway's estimate of the prompt, for an error that states its length. Left out: the error omits it. */
@@ -98,13 +98,12 @@ export interface InboundRequest {
   readonly hidesThoughts?: boolean
   encodeAnswer(completion: ChatCompletion): Buffer
   /**
-   * @param soFar returns the usage known at the first chunk: the provider's count of the prompt, or an estimate; null or left
-   * out: none
+   * @param soFar returns the usage known at the first chunk: the provider's count of the prompt, or an estimate; null or left out: none
    */
   encodeStream(soFar?: () => WireUsage | null): StreamEncoder
   /**
-   * The JSON body of an error answer. It replaces the dialect's own once the request was read, because it maps places of the
-   * canonical body to the client's.
+   * The JSON body of an error answer. It replaces the dialect's own once the request was read, because it maps places of the canonical
+   * body to the client's.
    */
   encodeError?(refusal: Refusal): string
 }
@@ -115,13 +114,13 @@ export interface InboundDialect {
   /** The header in which its clients expect the id of an answer, besides `x-request-id`. */
   readonly idHeader?: string
   /**
-   * Reads a body (any JSON value). Refuses content that the canonical format does not support, if the answer would be wrong
-   * without it. Message and `param` are in terms of the client's format.
+   * Reads a body (any JSON value). Refuses content that the canonical format does not support, if the answer would be wrong without it.
+   * Message and `param` are in terms of the client's format.
    */
   decodeRequest(body: unknown, view: InboundView): InboundRequest
   /**
-   * Reads ahead what a request refers to. Missing answers are refused by `decodeRequest`. Left out: requests refer to nothing
-   * that is kept.
+   * Reads ahead what a request refers to. Missing answers are refused by `decodeRequest`. Left out: requests refer to nothing that is
+   * kept.
    */
   readAhead?(body: unknown, kept: KeptAnswers): Sliced<void>
   /** The JSON body of an error answer. */

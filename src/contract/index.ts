@@ -1,6 +1,6 @@
 /**
- * The plugin API: everything that a plugin may import, as `tollgate/plugin` or, inside this repository, `#contract`. It imports
- * nothing else.
+ * The plugin API: everything that a plugin may import, as `tollgate/plugin` or, inside this repository, `#contract`. It imports nothing
+ * else.
  */
 export * from './account.ts'
 export * from './address.ts'

@@ -28,8 +28,8 @@ export function placeOfMistake(error: unknown): MistakePlace | null {
 /**
  * Returns the first line of a thrown value, followed by the place as `(policies/mine.ts:4:11)` if it is known.
  *
- * @param beside the absolute path of gateway.yaml or of one of its policies: places below the folder of gateway.yaml are shown
- * relative to it
+ * @param beside the absolute path of gateway.yaml or of one of its policies: places below the folder of gateway.yaml are shown relative
+ * to it
  */
 export function mistakeText(error: unknown, beside?: string): string {
   const place = shownPlace(placeOfMistake(error), beside)

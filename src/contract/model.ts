@@ -5,6 +5,7 @@ import type { Price } from './units.ts'
 
 /** Modalities as model catalogues name them. `file` is a document. */
 export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const
+/** A medium that a model reads or writes. */
 export type Modality = (typeof MODALITIES)[number]
 
 /** The media that a target's model can read; left out: everything that the dialect supports. */
@@ -73,8 +74,8 @@ export interface ModelEnd {
 }
 
 /**
- * Whether a caller may use a model. A list of the plan or the key allows its models; with both lists, a model must be in both.
- * Without a list, public models are allowed. All checks and lists use this function, so that a refused model is never shown.
+ * Whether a caller may use a model. A list of the plan or the key allows its models; with both lists, a model must be in both. Without a
+ * list, public models are allowed. All checks and lists use this function, so that a refused model is never shown.
  */
 export function mayUse(model: Model, key: Key | undefined, plan?: Plan | undefined): boolean {
   if (!model.enabled) return false

@@ -40,8 +40,7 @@ export interface Plans {
   /** Undefined: gateway.yaml declares no such plan. */
   find(name: string): Plan | undefined
   /**
-   * The plan of an account. Undefined if gateway.yaml declares no plans. Throws the refusal `plan_not_declared` if it declares
-   * others.
+   * The plan of an account. Undefined if gateway.yaml declares no plans. Throws the refusal `plan_not_declared` if it declares others.
    */
   of(account: Pick<Account, 'plan'>): Plan | undefined
 }

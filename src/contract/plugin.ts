@@ -1,7 +1,7 @@
 /**
- * The plugin contract. A plugin creates steps: each decides about a request, or wraps the later steps as a Koa middleware. It has a
- * name, a settings schema, and rules for its position: the facts that it needs from earlier steps and gives to later ones. The loader
- * refuses a policy in which a needed fact has no earlier giver; it never reorders steps.
+ * The plugin contract. A plugin creates steps: each decides about a request, or wraps the later steps as a Koa middleware. It has a name,
+ * a settings schema, and rules for its position: the facts that it needs from earlier steps and gives to later ones. The loader refuses a
+ * policy in which a needed fact has no earlier giver; it never reorders steps.
  */
 import type { ParameterizedContext } from 'koa'
 import type { Budget, ChainedBudget } from './budget.ts'
@@ -19,8 +19,8 @@ export interface Catalog {
 }
 
 /**
- * The service `clock`: the only source of time for a plugin, so that tests can replace it. Each gateway has its own clock
- * object, which survives reloads. A step can use it as a WeakMap key for objects that must survive a reload. Use `kv` for text.
+ * The service `clock`: the only source of time for a plugin, so that tests can replace it. Each gateway has its own clock object, which
+ * survives reloads. A step can use it as a WeakMap key for objects that must survive a reload. Use `kv` for text.
  */
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -117,14 +117,14 @@ export interface WrappingStep<Needs extends FactName = never> {
 }
 
 /**
- * The result of `create` for a step that does not wrap others: it decides, and may act at the end. It is cheaper than a
- * middleware, most of all if `decide` is not `async`.
+ * The result of `create` for a step that does not wrap others: it decides, and may act at the end. It is cheaper than a middleware, most
+ * of all if `decide` is not `async`.
  */
 export interface DecidingStep<Needs extends FactName = never> {
   readonly handle?: undefined
   /**
-   * Returns to let the request continue, throws `refuse(…)` to end it, or answers by `exchange.answer` or `ctx.body`. It may be
-   * async. Its result is passed to `after`.
+   * Returns to let the request continue, throws `refuse(…)` to end it, or answers by `exchange.answer` or `ctx.body`. It may be async.
+   * Its result is passed to `after`.
    */
   decide(ctx: StepContext<Needs>): unknown
   /**
@@ -156,10 +156,7 @@ export interface DecidingStep<Needs extends FactName = never> {
 /** A step as an object. */
 export type StepInstance<Needs extends FactName = never> = WrappingStep<Needs> | DecidingStep<Needs>
 
-/**
- * A JSON Schema (2020-12) for a step's `with`. Objects must have `additionalProperties: false`; properties need a
- * `description`.
- */
+/** A JSON Schema (2020-12) for a step's `with`. Objects must have `additionalProperties: false`; properties need a `description`. */
 export interface SettingsSchema {
   readonly type: 'object'
   readonly additionalProperties: false
@@ -169,9 +166,8 @@ export interface SettingsSchema {
 }
 
 /**
- * The environment of a step. `serve`: a gateway. `test`: policy tests and test benches. The others use made-up or recorded
- * requests. `check` creates the steps, and dry-runs complete policies. `reload` is the dry run before a changed configuration
- * serves.
+ * The environment of a step. `serve`: a gateway. `test`: policy tests and test benches. The others use made-up or recorded requests.
+ * `check` creates the steps, and dry-runs complete policies. `reload` is the dry run before a changed configuration serves.
  */
 export type StepRun = 'serve' | 'test' | 'check' | 'reload' | 'explain' | 'replay'
 
@@ -208,33 +204,33 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   /** Whether it answers or refuses every request, so that none passes it. */
   readonly ends?: boolean
   /**
-   * Whether it only records, outside of the gateway, what happened. In simulated exchanges (policy tests, explain, replay, the
-   * dry run of a reload) such a step lets everything pass.
+   * Whether it only records, outside of the gateway, what happened. In simulated exchanges (policy tests, explain, replay, the dry run of
+   * a reload) such a step lets everything pass.
    */
   readonly records?: boolean
   /**
-   * Whether it may run on requests that are not real: in the dry run of a reload, `explain` and `replay`. Set it to true if the
-   * step depends only on the request, its settings and its services. It must call no other machine, and write nothing that
-   * outlives the process. Default: false; the step is then neither created nor run there, and reports mention it. A boolean, or
-   * a function of the settings.
+   * Whether it may run on requests that are not real: in the dry run of a reload, `explain` and `replay`. Set it to true if the step
+   * depends only on the request, its settings and its services. It must call no other machine, and write nothing that outlives the
+   * process. Default: false; the step is then neither created nor run there, and reports mention it. A boolean, or a function of the
+   * settings.
    */
   readonly dryRun?: boolean | ((settings: Settings) => boolean)
   /**
-   * Whether it reads the body or anything derived from it. Default: true. The leading steps of a policy with false run before
-   * the body is read, so that requests that they refuse take no memory for it. `exchange.bytes` is empty until then. A boolean,
-   * or a function of the settings.
+   * Whether it reads the body or anything derived from it. Default: true. The leading steps of a policy with false run before the body is
+   * read, so that requests that they refuse take no memory for it. `exchange.bytes` is empty until then. A boolean, or a function of the
+   * settings.
    */
   readonly needsBody?: boolean | ((settings: Settings) => boolean)
   /** Facts that an earlier step must give: a list, or a function of the settings and the route's kind. */
   readonly needs?: readonly Needs[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
-   * Facts that no earlier step may have given, because this step changes their source: a step that rewrites the request comes
-   * before `hold`. A list, or a function like `needs`.
+   * Facts that no earlier step may have given, because this step changes their source: a step that rewrites the request comes before
+   * `hold`. A list, or a function like `needs`.
    */
   readonly before?: readonly FactName[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
-   * Names of plugins that must not come before this step. It reads what the client sent, and would take their changes for the
-   * client's. A list, or a function of the settings.
+   * Names of plugins that must not come before this step. It reads what the client sent, and would take their changes for the client's. A
+   * list, or a function of the settings.
    */
   readonly precedes?: readonly string[] | ((settings: Settings) => readonly string[])
   /** Facts that this step sets before it calls `next()`. */
@@ -243,10 +239,10 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly uses?: readonly Uses[]
   readonly settings: SettingsSchema
   /**
-   * Returns the problems of settings that fit the schema: all of them, each with its place. There must be no error if `create`
-   * would accept the settings. Called for each step that is not off, with the same settings as `create` (units parsed, defaults
-   * filled in), whenever a configuration is read. So its result may depend on the settings only, and it must be fast. A step
-   * that `records` may check its destination, without leaving anything there; only `tollgate check` calls it.
+   * Returns the problems of settings that fit the schema: all of them, each with its place. There must be no error if `create` would
+   * accept the settings. Called for each step that is not off, with the same settings as `create` (units parsed, defaults filled in),
+   * whenever a configuration is read. So its result may depend on the settings only, and it must be fast. A step that `records` may check
+   * its destination, without leaving anything there; only `tollgate check` calls it.
    */
   check?(settings: Settings, place: StepPlace): readonly SettingsProblem[]
   /** Creates a step, once, when the configuration is loaded. Units are parsed, and defaults filled in. */

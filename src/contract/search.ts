@@ -1,6 +1,6 @@
 /**
- * Web searches by a provider while it answers: whether a request asks for them, and how many may be billed. Results become
- * prompt, so a search costs tokens besides its own price.
+ * Web searches by a provider while it answers: whether a request asks for them, and how many may be billed. Results become prompt, so a
+ * search costs tokens besides its own price.
  */
 
 /** Bounds on the searches of one request. */
@@ -20,8 +20,8 @@ export const NO_SEARCH: Searching = { passes: 1, least: 0, most: 0 }
 const ONE_SEARCH: Searching = { passes: 1, least: 1, most: 1 }
 
 /**
- * Anthropic ends a turn after ten passes (`pause_turn`), whatever `max_uses` is. A search beyond it fails, and the model reads
- * the error too. Each pass may write up to `max_tokens`; the usage is the sum of all.
+ * Anthropic ends a turn after ten passes (`pause_turn`), whatever `max_uses` is. A search beyond it fails, and the model reads the error
+ * too. Each pass may write up to `max_tokens`; the usage is the sum of all.
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools
  */
 export const MAX_PASSES = 10

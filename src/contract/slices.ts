@@ -2,8 +2,8 @@
 import { ownerOfSignal, WorkOwner } from './work-owner.ts'
 
 /**
- * Work that can pause: a generator that yields where other work may run, or yields a promise that it waits for (`waited`). It
- * should yield at least once per millisecond. Work that ends before its first `yield` costs no clock, no timer and no promise.
+ * Work that can pause: a generator that yields where other work may run, or yields a promise that it waits for (`waited`). It should
+ * yield at least once per millisecond. Work that ends before its first `yield` costs no clock, no timer and no promise.
  */
 export type Sliced<Result> = Generator<undefined | Promise<void>, Result, undefined>
 
@@ -44,8 +44,8 @@ export interface SliceOptions {
 }
 
 /**
- * Shares a part of each turn of the event loop among all its work. The next slice goes to the owner with the least recent work
- * (weighted fair queueing), and to that owner's oldest task.
+ * Shares a part of each turn of the event loop among all its work. The next slice goes to the owner with the least recent work (weighted
+ * fair queueing), and to that owner's oldest task.
  */
 export class SliceQueue {
   readonly #now: () => number

@@ -1,7 +1,7 @@
 /**
- * Services that keep state between requests: `buckets`, `slots`, `kv`, `cache` and `versions`. Their state survives a reload
- * and a change of the plugin's file. Within one process they return values; with a state server that all replicas share they
- * return promises, so callers must await. All steps share the names: begin yours with the policy and the step's id.
+ * Services that keep state between requests: `buckets`, `slots`, `kv`, `cache` and `versions`. Their state survives a reload and a change
+ * of the plugin's file. Within one process they return values; with a state server that all replicas share they return promises, so
+ * callers must await. All steps share the names: begin yours with the policy and the step's id.
  */
 
 /** A token bucket: it holds at most `capacity` and refills evenly. */
@@ -50,8 +50,8 @@ export interface Slots {
   /** Takes a slot at once; null if `limit` slots are taken, or others wait for one. */
   enter(name: string, limit: number): Slot | null | Promise<Slot | null>
   /**
-   * Waits for a slot, in order of arrival within the process. Null: the queue is full, or the time is over. `left`: the signal
-   * has aborted.
+   * Waits for a slot, in order of arrival within the process. Null: the queue is full, or the time is over. `left`: the signal has
+   * aborted.
    */
   wait(name: string, limit: number, queue: Queue, signal: AbortSignal): Promise<Slot | null | 'left'>
 }
@@ -66,18 +66,18 @@ export interface KeyValue {
 }
 
 /**
- * The service `versions`: notifies all threads and replicas of a change, for instance of a list that a plugin caches. Read the
- * version before you load the list, and load the list again when the version differs.
+ * The service `versions`: notifies all threads and replicas of a change, for instance of a list that a plugin caches. Read the version
+ * before you load the list, and load the list again when the version differs.
  */
 export interface Versions {
   /**
-   * Returns a different number after `change` was called for the name. Compare with `===`. The number may also change without a
-   * call, for instance when a state server is lost or returns.
+   * Returns a different number after `change` was called for the name. Compare with `===`. The number may also change without a call, for
+   * instance when a state server is lost or returns.
    */
   get(name: string): number | Promise<number>
   /**
-   * After it returns, or its promise resolves, each `get` returns a different number, in all threads and replicas. While a
-   * state server is lost, other replicas see the change only when it is back.
+   * After it returns, or its promise resolves, each `get` returns a different number, in all threads and replicas. While a state server
+   * is lost, other replicas see the change only when it is back.
    */
   change(name: string): void | Promise<void>
 }

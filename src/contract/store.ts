@@ -89,15 +89,15 @@ export interface SettleRequest {
 }
 
 /**
- * `no_hold`: there was nothing to settle. `corrected`: the lease of this process had ended, and another process had settled the
- * exchange at its last checkpoint. The difference is booked now, as far as the account can pay it.
+ * `no_hold`: there was nothing to settle. `corrected`: the lease of this process had ended, and another process had settled the exchange
+ * at its last checkpoint. The difference is booked now, as far as the account can pay it.
  */
 export type SettleResult = 'settled' | 'corrected' | 'already_settled' | 'no_hold'
 
 /**
- * Where a settle waits. `spooled`: in its own file; the next start settles it at the latest. `spooled_late`: also there, but
- * the lease of this process has ended. Another process may have settled the hold without the usage, and the settle will correct
- * that. `waiting`: the disk refused it, and it is in memory only.
+ * Where a settle waits. `spooled`: in its own file; the next start settles it at the latest. `spooled_late`: also there, but the lease of
+ * this process has ended. Another process may have settled the hold without the usage, and the settle will correct that. `waiting`: the
+ * disk refused it, and it is in memory only.
  */
 export type Spooled = 'spooled' | 'spooled_late' | 'waiting'
 

@@ -89,6 +89,7 @@ export const isToken = (unit: Unit): boolean => UNITS[unit].one.startsWith('toke
 
 /** Service tiers with prices of their own, besides the default tier. */
 export const TIERS = ['flex', 'priority', 'batch'] as const
+/** A service tier. */
 export type Tier = (typeof TIERS)[number]
 
 /** Whole numbers by unit. A missing unit was not used. Seconds are in milliseconds. */
@@ -100,19 +101,13 @@ export interface Usage extends Counts {
   readonly tier?: Tier
 }
 
-/**
- * The price of one unit. If several rules of a unit apply, the most specific counts: first by tier, then by the largest
- * `above`.
- */
+/** The price of one unit. If several rules of a unit apply, the most specific counts: first by tier, then by the largest `above`. */
 export interface PriceRule {
   readonly unit: Unit
   /** The price of `per` units. */
   readonly nanos: NanoUsd
   readonly per: number
-  /**
-   * Applies to requests whose prompt has more tokens than this, including cached and written ones; it then covers the whole
-   * request.
-   */
+  /** Applies to requests whose prompt has more tokens than this, including cached and written ones; it then covers the whole request. */
   readonly above?: number
   readonly tier?: Tier
   /** The price list and its day; left out: the price is from gateway.yaml. */
@@ -149,10 +144,7 @@ export const NO_COST: Cost = { lines: [], rounding: 0n, total: 0n }
 const DENOMINATOR = 3_000_000n
 const TO_MILLIONTHS = DENOMINATOR / 1_000_000n
 
-/**
- * Returns the cost of usage. Its parts must fit their wholes (`fitted`). A request counts once, even if the usage does not list
- * it.
- */
+/** Returns the cost of usage. Its parts must fit their wholes (`fitted`). A request counts once, even if the usage does not list it. */
 export function cost(usage: Usage, price: Price): Cost {
   const rules = rulesFor(price, usage.input ?? 0, usage.tier)
   const lines: Line[] = []
@@ -170,8 +162,8 @@ export function cost(usage: Usage, price: Price): Cost {
 }
 
 /**
- * Returns the highest possible cost of usage within bounds. Each whole costs the most expensive rule that it or one of its
- * parts can reach, in any tier.
+ * Returns the highest possible cost of usage within bounds. Each whole costs the most expensive rule that it or one of its parts can
+ * reach, in any tier.
  * @param bound the maximum of `input`, `output`, and each other unit that is not part of one
  */
 export function ceiling(bound: Counts, price: Price): Cost {
@@ -370,10 +362,7 @@ export function ruleFor(price: Price, unit: Unit, input = 0, tier?: Tier): Price
   return rulesFor(price, input, tier)[unit]
 }
 
-/**
- * Returns the price of a unit in an ordinary request, for `per` units of its rule. A part without a rule costs what its whole
- * costs.
- */
+/** Returns the price of a unit in an ordinary request, for `per` units of its rule. A part without a rule costs what its whole costs. */
 export function rateOf(price: Price, unit: Unit): NanoUsd {
   return ruleFor(price, unit)?.nanos ?? 0n
 }

@@ -51,9 +51,8 @@ const SENT: TrailEntry = Object.freeze({ step: 'send', verdict: 'passed' })
 const UNREAD: Buffer = Buffer.alloc(0)
 
 /**
- * The phase of an exchange. `opening`: before its steps. `receiving`: its body arrives. `deciding`: its steps run. `sending`:
- * the answer is on its way. `settling`: the steps return. `closing`: the end of the answer is sent. `flushing`: the client
- * reads the rest. `over`.
+ * The phase of an exchange. `opening`: before its steps. `receiving`: its body arrives. `deciding`: its steps run. `sending`: the answer
+ * is on its way. `settling`: the steps return. `closing`: the end of the answer is sent. `flushing`: the client reads the rest. `over`.
  */
 export type Phase = 'opening' | 'receiving' | 'deciding' | 'sending' | 'settling' | 'closing' | 'flushing' | 'over'
 
@@ -211,9 +210,7 @@ export abstract class Exchange {
     return work()
   }
 
-  /**
-   * Stops the exchange: the client disconnected, or the gateway is shutting down. Shutdown also ends an answer that is drained.
-   */
+  /** Stops the exchange: the client disconnected, or the gateway is shutting down. Shutdown also ends an answer that is drained. */
   stop(why: Stop, reason: string): void {
     if (this.stopped === 'cut' || this.stopped === why) return
     this.stopped = why
@@ -255,8 +252,8 @@ export abstract class Exchange {
   }
 
   /**
-   * Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment in it, does not count
-   * as content that the client has seen.
+   * Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment in it, does not count as content
+   * that the client has seen.
    */
   broke(error: unknown): void {
     const hasSeen = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
@@ -373,8 +370,8 @@ export abstract class Exchange {
   }
 
   /**
-   * Writes a step's line of the trail, with its notes. A later verdict replaces an earlier one, except that a step that refused
-   * or failed during the answer does not become `passed` by returning.
+   * Writes a step's line of the trail, with its notes. A later verdict replaces an earlier one, except that a step that refused or failed
+   * during the answer does not become `passed` by returning.
    */
   record(
     step: number,

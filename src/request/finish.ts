@@ -33,8 +33,8 @@ export function outcomeAfter(before: Outcome | null, end: Pick<Reply, 'outcome'>
 }
 
 /**
- * The outcome of an answer that a step refused, or failed on (null). It is `refused` only if the client received nothing;
- * delivered content is charged.
+ * The outcome of an answer that a step refused, or failed on (null). It is `refused` only if the client received nothing; delivered
+ * content is charged.
  */
 export function outcomeOfBroken(refusal: Refusal | null, hasSeen: boolean): Outcome {
   return refusal === null || refusal.status >= 500 || hasSeen ? 'failed' : 'refused'

@@ -1,6 +1,6 @@
 /**
- * The runtime objects of one configuration: catalog, plans with their steps, connections to the providers. An exchange keeps
- * the generation in which it began.
+ * The runtime objects of one configuration: catalog, plans with their steps, connections to the providers. An exchange keeps the
+ * generation in which it began.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type {
@@ -57,10 +57,7 @@ export interface Upstream {
 export interface Signed {
   /** Headers of this request only: the sender may add to them. */
   readonly headers: Record<string, string>
-  /**
-   * Call it if the provider does not know the credential, or its quota is used up. Returns how many other credentials are
-   * usable.
-   */
+  /** Call it if the provider does not know the credential, or its quota is used up. Returns how many other credentials are usable. */
   refused(): number
   /** Call it if the provider rate-limits the credential for this long. Returns how many other credentials are usable. */
   limited(forMs: number): number
@@ -109,10 +106,7 @@ export interface GenerationParts {
   readonly version: string
   readonly deadlineClock: DeadlineClock
   readonly log: Log
-  /**
-   * For tests without a network: replaces the transport of every provider, in the format of chat completions and without
-   * credentials.
-   */
+  /** For tests without a network: replaces the transport of every provider, in the format of chat completions and without credentials. */
   readonly transportTo?: ((provider: string) => Transport) | undefined
   /** The same for raw routes. */
   readonly rawProxy?: RawProxy | undefined

@@ -1,6 +1,6 @@
 /**
- * Maps places of a rewritten request to places of the client's request. If a step put a message in front, `messages[1]` is the
- * client's `messages[0]`, and an error must name that, in `param` and in its message.
+ * Maps places of a rewritten request to places of the client's request. If a step put a message in front, `messages[1]` is the client's
+ * `messages[0]`, and an error must name that, in `param` and in its message.
  */
 import { type ChatChanges, type ChatRequest, type Refusal, reworded } from '#contract'
 

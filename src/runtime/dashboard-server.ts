@@ -19,8 +19,8 @@ import type { ReplicaViews } from './replica-views.ts'
 const PAGE_FOLDER = fileURLToPath(new URL('../dashboard/dist', import.meta.url))
 
 /**
- * Builds the page if needed, and reads it. Call it early in the start: it takes half a second of other cores. @param build
- * resolves with the folder
+ * Builds the page if needed, and reads it. Call it early in the start: it takes half a second of other cores. @param build resolves with
+ * the folder
  */
 export function preparePage(build: () => Promise<string> = async () => PAGE_FOLDER): Promise<Middleware> {
   const page = build().then(createPageFiles)

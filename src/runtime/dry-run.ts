@@ -1,7 +1,7 @@
 /**
- * The dry run: sends test requests through each policy of a configuration before it serves, to find broken steps. One request
- * has no key; another is accepted with a made-up key and account. Nothing is sent upstream or held. Authentication and billing
- * are simulated, and a step that does not allow dry runs lets both requests pass.
+ * The dry run: sends test requests through each policy of a configuration before it serves, to find broken steps. One request has no key;
+ * another is accepted with a made-up key and account. Nothing is sent upstream or held. Authentication and billing are simulated, and a
+ * step that does not allow dry runs lets both requests pass.
  */
 import { type AnyPlugin, asksModel, type Catalog, isRefusal, mistakeText, refuse, type StepMiddleware } from '#contract'
 import type { Position, RouteConfig } from '../config/configuration.ts'
@@ -30,8 +30,8 @@ export interface Mistake {
 }
 
 /**
- * Runs every policy that a route uses: `reload` does so before a changed configuration serves, `check` for a test. Returns the
- * first mistake of each policy.
+ * Runs every policy that a route uses: `reload` does so before a changed configuration serves, `check` for a test. Returns the first
+ * mistake of each policy.
  *
  * @param services the real services; others are simulated
  * @param run the `run` that steps see

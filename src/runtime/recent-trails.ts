@@ -1,6 +1,6 @@
 /**
- * Recent trails: details of finished exchanges beyond their receipts, and the suppressed actions of steps in shadow. In memory,
- * since the start; a reload keeps them.
+ * Recent trails: details of finished exchanges beyond their receipts, and the suppressed actions of steps in shadow. In memory, since the
+ * start; a reload keeps them.
  */
 import type { ApiParts } from '../api/api-parts.ts'
 import type { PastExchangeView, ShadowStepView, ShadowView } from '../api/views.ts'

@@ -1,7 +1,7 @@
 /**
- * Reloads: changes the configuration of a serving gateway. The files are loaded and checked; a new generation is created beside
- * the serving one, dry-run, and swapped in. Exchanges end in the generation in which they began, and an unused generation is
- * released. Invalid files change nothing: the problem is reported, and the old configuration serves.
+ * Reloads: changes the configuration of a serving gateway. The files are loaded and checked; a new generation is created beside the
+ * serving one, dry-run, and swapped in. Exchanges end in the generation in which they began, and an unused generation is released.
+ * Invalid files change nothing: the problem is reported, and the old configuration serves.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '#contract'
@@ -63,8 +63,8 @@ export interface Reloads {
   /** Releases every generation. Rejects, after all were tried, if resources could not be released. */
   dispose(): Promise<void>
   /**
-   * For a thread that follows the main one: creates the next generation. It serves from `commit` on; another `prepare`, or
-   * `abandon`, releases it.
+   * For a thread that follows the main one: creates the next generation. It serves from `commit` on; another `prepare`, or `abandon`,
+   * releases it.
    */
   prepare(loaded: Loaded): Promise<void>
   /** Returns false if nothing is prepared. */
@@ -307,8 +307,8 @@ class Reloader {
   }
 
   /**
-   * Polls: this follows a swapped symlink, works on network drives, and never misses a rename. The first check compares with
-   * the stamps from before the files were read, so that no change meanwhile is lost.
+   * Polls: this follows a swapped symlink, works on network drives, and never misses a rename. The first check compares with the stamps
+   * from before the files were read, so that no change meanwhile is lost.
    */
   async #look(): Promise<void> {
     if (this.#isLooking) return

@@ -1,6 +1,6 @@
 /**
- * Combines the operators' views of all replicas. Each publishes its exchanges in progress and its providers every few seconds,
- * and reads those of the others on demand.
+ * Combines the operators' views of all replicas. Each publishes its exchanges in progress and its providers every few seconds, and reads
+ * those of the others on demand.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ExchangeView, ProviderView } from '../api/views.ts'

@@ -1,6 +1,6 @@
 /**
- * A serving thread: one unit that serves clients (serving.ts), with its own listener, steps and connections. The main thread
- * (threads.ts) gives it configurations and ends it. The thread calls the main thread for shared data.
+ * A serving thread: one unit that serves clients (serving.ts), with its own listener, steps and connections. The main thread (threads.ts)
+ * gives it configurations and ends it. The thread calls the main thread for shared data.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type MessagePort, workerData } from 'node:worker_threads'

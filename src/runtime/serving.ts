@@ -1,6 +1,6 @@
 /**
- * Serves clients in one thread: the gateway with its listener. A process has one such unit in the main thread, or one in each
- * serving thread (threads.ts). The interfaces here are what the rest of the process uses.
+ * Serves clients in one thread: the gateway with its listener. A process has one such unit in the main thread, or one in each serving
+ * thread (threads.ts). The interfaces here are what the rest of the process uses.
  */
 import type { Server } from 'node:http'
 import { type Clock, type Random, refuse } from '#contract'

@@ -13,8 +13,8 @@ export interface ShutdownParts {
 }
 
 /**
- * Undoes the steps of the start in reverse order. A failure does not stop the others: the store closes, and its lock is
- * released. Resolves with whether all succeeded.
+ * Undoes the steps of the start in reverse order. A failure does not stop the others: the store closes, and its lock is released.
+ * Resolves with whether all succeeded.
  */
 export async function undoAll(undo: readonly (() => unknown)[], { log }: Logger): Promise<boolean> {
   let isOrderly = true
@@ -35,9 +35,9 @@ const AFTER_CUT_MS = 15_000
 const UNDO_MS = 20_000
 
 /**
- * The first call refuses new work, and streams continue until they end or `drain` is over. A second call, or the end of that
- * time, sends each stream an error event. Either way everything is settled before the store closes: failed settles are retried
- * as long as streams may continue. The exit code is 1 if that did not succeed.
+ * The first call refuses new work, and streams continue until they end or `drain` is over. A second call, or the end of that time, sends
+ * each stream an error event. Either way everything is settled before the store closes: failed settles are retried as long as streams may
+ * continue. The exit code is 1 if that did not succeed.
  */
 export function createShutdown({ serving, log, drainMs, undo, finish }: ShutdownParts): () => void {
   const { promise: cutting, resolve: startCut } = Promise.withResolvers<void>()
@@ -94,10 +94,7 @@ export function createShutdown({ serving, log, drainMs, undo, finish }: Shutdown
 /** npm forwards Ctrl-C although the terminal has already sent it: a second one within this time is ignored. */
 const SAME_INTERRUPT_MS = 500
 
-/**
- * SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) also ends the gateway; without a terminal SIGHUP
- * reloads.
- */
+/** SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) also ends the gateway; without a terminal SIGHUP reloads. */
 export function followSignals(end: () => void, reload: () => void, finished: Promise<number>): void {
   let interruptedAt = Number.NEGATIVE_INFINITY
   listenUntil(finished, {
@@ -116,9 +113,8 @@ export function followSignals(end: () => void, reload: () => void, finished: Pro
 }
 
 /**
- * An unhandled rejection is a bug of one plugin, which must not end the answers of all others: it is logged and counted. An
- * uncaught error may have left anything in an inconsistent state: Node ends the process, and recovery settles open holds. Here
- * it is only logged.
+ * An unhandled rejection is a bug of one plugin, which must not end the answers of all others: it is logged and counted. An uncaught
+ * error may have left anything in an inconsistent state: Node ends the process, and recovery settles open holds. Here it is only logged.
  */
 export function followMistakes(count: () => void, log: Logger, finished: Promise<number>): void {
   listenUntil(finished, {

@@ -1,6 +1,6 @@
 /**
- * State services for serving threads. They are in memory that all threads share, so that a policy behaves the same with one
- * thread or many. The main thread has the queue for slots, and the connection to a state server, if there is one.
+ * State services for serving threads. They are in memory that all threads share, so that a policy behaves the same with one thread or
+ * many. The main thread has the queue for slots, and the connection to a state server, if there is one.
  */
 import type { BucketShape, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
 import { checkGive } from '../state/buckets.ts'

@@ -1,6 +1,6 @@
 /**
- * Manages the serving threads from the main thread: starts them, replaces dead ones, and combines their answers. Each has its
- * own listener on the same address; the kernel distributes the connections.
+ * Manages the serving threads from the main thread: starts them, replaces dead ones, and combines their answers. Each has its own
+ * listener on the same address; the kernel distributes the connections.
  */
 import { extname } from 'node:path'
 import { MessageChannel, type Worker } from 'node:worker_threads'
@@ -362,8 +362,8 @@ export class ServingThreads implements ServingSet {
   }
 
   /**
-   * Replaces a dead thread: the first within a minute at once, later ones after growing pauses. A thread that cannot listen
-   * counts as dead.
+   * Replaces a dead thread: the first within a minute at once, later ones after growing pauses. A thread that cannot listen counts as
+   * dead.
    */
   async #replace(index: number): Promise<void> {
     const before = this.#deaths.ofMinute() - 1

@@ -1,6 +1,6 @@
 /**
- * The client's end of an exchange: writes with backpressure, detects clients that disconnect or stop reading, and sends `:
- * ping` during silence.
+ * The client's end of an exchange: writes with backpressure, detects clients that disconnect or stop reading, and sends `: ping` during
+ * silence.
  */
 import type { ServerResponse } from 'node:http'
 import { ByteCollector } from '../../common/bytes.ts'
@@ -21,8 +21,8 @@ export interface ClientOwner {
   /** The client disconnected (a FIN counts: half-closed connections are not supported), or was cut because it stalled. */
   onLeave(): void
   /**
-   * The kernel has all bytes, or the connection is closed; the process may end only then. An answer behind another one on its
-   * connection (pipelining) waits for that one first.
+   * The kernel has all bytes, or the connection is closed; the process may end only then. An answer behind another one on its connection
+   * (pipelining) waits for that one first.
    */
   onFlushed(): void
 }
@@ -235,8 +235,8 @@ export class Client {
   }
 
   /**
-   * Koa writes from now on, and a close no longer counts as a disconnect. Its answer may be a slow stream of a step. So the
-   * stall time begins when bytes wait for the client, and restarts whenever the client reads some of them.
+   * Koa writes from now on, and a close no longer counts as a disconnect. Its answer may be a slow stream of a step. So the stall time
+   * begins when bytes wait for the client, and restarts whenever the client reads some of them.
    */
   release(): void {
     if (this.#ended) return

@@ -33,10 +33,7 @@ interface RawRoute {
   readonly raw: { readonly models: readonly string[] | null; readonly provider: { readonly name: string } } | null
 }
 
-/**
- * The models of raw routes (`models`) that this caller may use there: embeddings, speech, images. Models of the catalog are
- * excluded.
- */
+/** The models of raw routes (`models`) that this caller may use there: embeddings, speech, images. Models of the catalog are excluded. */
 export function listedRawModels(
   routes: readonly { readonly config: RawRoute }[],
   catalog: Catalog,

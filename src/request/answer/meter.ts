@@ -1,6 +1,6 @@
 /**
- * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count serves
- * answers that end without it.
+ * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count serves answers that end
+ * without it.
  */
 import type {
   Chat,
@@ -63,8 +63,8 @@ export class Meter implements Progress {
   }
 
   /**
-   * Most providers send one token per chunk, some send many. The larger of the number of content deltas and a quarter of their
-   * UTF-8 bytes is close for both. (Characters / 4 alone was 28 % below a provider's own count.)
+   * Most providers send one token per chunk, some send many. The larger of the number of content deltas and a quarter of their UTF-8
+   * bytes is close for both. (Characters / 4 alone was 28 % below a provider's own count.)
    */
   get countedTokens(): number {
     return Math.max(this.#deltas, Math.ceil(this.#bytes / 4))
@@ -93,9 +93,9 @@ export class Meter implements Progress {
   }
 
   /**
-   * The usage of the answer. The provider's usage counts, even if it is all zeros. But a usage from the middle of an answer covers
-   * only the part before it, and delivered tokens are never free. In these cases the count replaces the completion tokens, and
-   * the estimate replaces missing prompt tokens.
+   * The usage of the answer. The provider's usage counts, even if it is all zeros. But a usage from the middle of an answer covers only
+   * the part before it, and delivered tokens are never free. In these cases the count replaces the completion tokens, and the estimate
+   * replaces missing prompt tokens.
    * @param whole whether the answer ended properly, so that no further usage could have come
    */
   spent(whole: boolean): MeteredUsage | null {
@@ -124,8 +124,8 @@ export class Meter implements Progress {
   }
 
   /**
-   * Whether every choice that was requested or has begun has its finish reason. If a provider continues after a finish reason,
-   * only its [DONE] is the end.
+   * Whether every choice that was requested or has begun has its finish reason. If a provider continues after a finish reason, only its
+   * [DONE] is the end.
    */
   get complete(): boolean {
     if (!this.finished || this.#goesOn || this.#choices.includes('begun')) return false
@@ -140,8 +140,8 @@ export class Meter implements Progress {
   }
 
   /**
-   * Whether the provider far exceeds the output cap. The count is inexact (some chunks have less than a token, some tokens are
-   * long), so the threshold is beyond any miscount.
+   * Whether the provider far exceeds the output cap. The count is inexact (some chunks have less than a token, some tokens are long), so
+   * the threshold is beyond any miscount.
    */
   get beyondCeiling(): boolean {
     return this.#deltas > 2 * this.outputCeiling + 64 || this.#bytes > 16 * this.outputCeiling + 4096
@@ -258,8 +258,8 @@ function isNonZero(wire: WireUsage): boolean {
 const TOKENS_PER_PART = 1024
 
 /**
- * Estimates the prompt's tokens: a quarter of the text's bytes, four per message, and a flat count for other parts. Everything
- * that a model reads counts, including calls, reasoning and schemas: uncounted text would be free.
+ * Estimates the prompt's tokens: a quarter of the text's bytes, four per message, and a flat count for other parts. Everything that a
+ * model reads counts, including calls, reasoning and schemas: uncounted text would be free.
  */
 export function promptEstimate({ body }: Pick<Chat, 'body'>): number {
   let bytes = sizeOfJson(body.tools) + sizeOfJson(body['functions']) + sizeOfJson(body['response_format'])

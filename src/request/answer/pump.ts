@@ -1,7 +1,6 @@
 /**
- * The pumps: they turn the bytes of one attempt into the client's answer. A pump reports once that its answer is over. Then
- * everything before the charge was sent, or the answer failed, or the client disconnected and nothing more is awaited from the
- * provider.
+ * The pumps: they turn the bytes of one attempt into the client's answer. A pump reports once that its answer is over. Then everything
+ * before the charge was sent, or the answer failed, or the client disconnected and nothing more is awaited from the provider.
  */
 import type { Chunk, OnDisconnect, StreamDecoder, UpstreamFailure } from '#contract'
 import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
@@ -174,8 +173,8 @@ export abstract class Pump implements Sink {
 const MAX_PRELUDE = 16
 
 /**
- * Streams events to the client as they arrive. Only chunks before the first content are delayed. While nothing was sent, a
- * failed attempt can be followed by another one, and an error still has a status.
+ * Streams events to the client as they arrive. Only chunks before the first content are delayed. While nothing was sent, a failed attempt
+ * can be followed by another one, and an error still has a status.
  */
 export class StreamPump extends Pump {
   /** Whether anything was passed to the client's stream. */

@@ -1,7 +1,7 @@
 /**
- * Writes a streamed answer. From an event with a finish reason on, everything is withheld until a choice continues, or the
- * steps have returned. So the end that the client sees (finish, usage, `[DONE]`) is sent only after its charge is committed. An
- * answer that could not be charged never looks finished.
+ * Writes a streamed answer. From an event with a finish reason on, everything is withheld until a choice continues, or the steps have
+ * returned. So the end that the client sees (finish, usage, `[DONE]`) is sent only after its charge is committed. An answer that could
+ * not be charged never looks finished.
  */
 import {
   type Chunk,
@@ -32,8 +32,8 @@ const CHAT_FORMAT: StreamFormat = {
 }
 
 /**
- * The last event of a failed stream. Some typed clients (Spring AI, langchain4j) ignore `error` in a chunk, and take an answer
- * that ends there for complete. So `created`, a number in every chunk, is the message here: those clients fail on it.
+ * The last event of a failed stream. Some typed clients (Spring AI, langchain4j) ignore `error` in a chunk, and take an answer that ends
+ * there for complete. So `created`, a number in every chunk, is the message here: those clients fail on it.
  */
 export function failureFrame(refusal: Refusal): Buffer {
   const { error } = envelope(refusal)
@@ -115,8 +115,8 @@ export class StreamAnswer {
   }
 
   /**
-   * Set while a tap's promise is pending. Resolves when its chunk and those queued behind it are through, with whether the
-   * client keeps up. Rejects with a tap's error.
+   * Set while a tap's promise is pending. Resolves when its chunk and those queued behind it are through, with whether the client keeps
+   * up. Rejects with a tap's error.
    */
   get busy(): Promise<boolean> | null {
     return this.#busy
@@ -167,8 +167,8 @@ export class StreamAnswer {
   }
 
   /**
-   * Ends a failed stream: one error event; no finish reason, no `[DONE]`. The body then ends properly, as at OpenAI and
-   * Anthropic. If the connection breaks instead, clients lose the event (Spring AI) or throw a second error (AI SDK).
+   * Ends a failed stream: one error event; no finish reason, no `[DONE]`. The body then ends properly, as at OpenAI and Anthropic. If the
+   * connection breaks instead, clients lose the event (Spring AI) or throw a second error (AI SDK).
    */
   fail(refusal: Refusal): void {
     this.#isOver = true
@@ -255,8 +255,8 @@ export class StreamAnswer {
   }
 
   /**
-   * Finishes that arrived and that no edit has passed on: of choices that the client has seen begin, or at least one. A
-   * successful stream states how it ended.
+   * Finishes that arrived and that no edit has passed on: of choices that the client has seen begin, or at least one. A successful stream
+   * states how it ended.
    */
   #swallowed(): readonly Chunk[] {
     const missing = [...this.#due].filter(([index]) => !this.#finished.has(index))

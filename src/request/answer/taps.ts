@@ -1,6 +1,6 @@
 /**
- * Taps: a step's watches and edits of an answer. A chunk passes the last step's taps first and the first step's last, so that
- * an outer step sees what the client will see.
+ * Taps: a step's watches and edits of an answer. A chunk passes the last step's taps first and the first step's last, so that an outer
+ * step sees what the client will see.
  */
 import type { ChatCompletion, Chunk, Edited } from '#contract'
 import { isPromise } from '../../common/promises.ts'
@@ -26,8 +26,8 @@ export function onlyWatched(taps: readonly Tap[]): boolean {
 }
 
 /**
- * Sends one chunk through the taps; the result has zero, one or several chunks. It is a promise only if a tap returned one.
- * That promise is awaited before the next tap, and before the next chunk for the same tap.
+ * Sends one chunk through the taps; the result has zero, one or several chunks. It is a promise only if a tap returned one. That promise
+ * is awaited before the next tap, and before the next chunk for the same tap.
  */
 export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[] | Promise<readonly Chunk[]> {
   let chunks: readonly Chunk[] = [chunk]
@@ -89,10 +89,7 @@ function take({ kind }: Tap, chunk: Chunk, returned: unknown, out: Chunk[]): voi
   else if (returned !== null) out.push(...chunksFrom(returned as Chunk | readonly Chunk[]))
 }
 
-/**
- * The chunks that an edit returned. Plugins may be plain JavaScript: one that forgets to return would silently empty the
- * answer.
- */
+/** The chunks that an edit returned. Plugins may be plain JavaScript: one that forgets to return would silently empty the answer. */
 function chunksFrom(returned: Chunk | readonly Chunk[]): readonly Chunk[] {
   const chunks = Array.isArray(returned) ? (returned as readonly Chunk[]) : [returned as Chunk]
   if (!chunks.every(isChunk)) throw new TypeError('an edit must return a chunk, a list of chunks, or null to drop it')
@@ -104,9 +101,9 @@ function isChunk(value: Chunk | null | undefined): boolean {
 }
 
 /**
- * Sends a whole answer through the taps. Each choice is one chunk whose delta is the message itself, so that no field is lost.
- * A choice whose chunk was dropped keeps an empty message. A choice without a finish reason has `stop` for the taps, because it
- * is complete, and taps may wait for the end of a text. The result is a promise only if a tap returned one.
+ * Sends a whole answer through the taps. Each choice is one chunk whose delta is the message itself, so that no field is lost. A choice
+ * whose chunk was dropped keeps an empty message. A choice without a finish reason has `stop` for the taps, because it is complete, and
+ * taps may wait for the end of a text. The result is a promise only if a tap returned one.
  */
 export function completionThroughTaps(
   taps: readonly Tap[],

@@ -1,6 +1,6 @@
 /**
- * Rejects what Node's HTTP parser accepts and a gateway must not: requests that two servers could read differently, or that no
- * client library sends.
+ * Rejects what Node's HTTP parser accepts and a gateway must not: requests that two servers could read differently, or that no client
+ * library sends.
  */
 import type { IncomingMessage } from 'node:http'
 import { type Refusal, refuse } from '#contract'

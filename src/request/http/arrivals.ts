@@ -1,7 +1,7 @@
 /**
- * Passes the bytes of connections to Node's parser in portions. The cost of bytes is unknown before they are parsed: 64 KiB of
- * one-byte chunks take 10 ms and 1.7 MiB of objects. So bytes of unknown clients and of chunked bodies are parsed in small
- * portions, queued as sliced work of their owner. Chunks are not parsed before the body is read.
+ * Passes the bytes of connections to Node's parser in portions. The cost of bytes is unknown before they are parsed: 64 KiB of one-byte
+ * chunks take 10 ms and 1.7 MiB of objects. So bytes of unknown clients and of chunked bodies are parsed in small portions, queued as
+ * sliced work of their owner. Chunks are not parsed before the body is read.
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

@@ -21,8 +21,8 @@ export interface BodyLimit {
 /**
  * Reads the body. Only bytes that have arrived are counted: a declared length takes no room.
  *
- * Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client disconnected in the middle), or the refusal
- * that `refuseBody` ended the reading with.
+ * Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client disconnected in the middle), or the refusal that
+ * `refuseBody` ended the reading with.
  *
  * @param response gets `100 Continue` if the client waits for it before it sends the body (RFC 9110, 10.1.1)
  */

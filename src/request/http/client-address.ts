@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 
 /**
- * The client's address behind `hops` trusted proxies: the entry of X-Forwarded-For that the outermost trusted one wrote.
- * Entries to its left come from the client and are not trusted. With 0 hops the header is ignored.
+ * The client's address behind `hops` trusted proxies: the entry of X-Forwarded-For that the outermost trusted one wrote. Entries to its
+ * left come from the client and are not trusted. With 0 hops the header is ignored.
  */
 export function clientAddress(request: IncomingMessage, hops: number): string {
   const socketAddress = plain(request.socket.remoteAddress ?? '')

@@ -4,8 +4,8 @@ import type { Socket } from 'node:net'
 import { LEFTOVER } from './leftover.ts'
 
 /**
- * A body that arrives in one piece is kept beside the stream, and `readBody` takes it without the stream's listeners and ticks.
- * Readers of the stream (a step, or Node after the answer) still get it from the stream.
+ * A body that arrives in one piece is kept beside the stream, and `readBody` takes it without the stream's listeners and ticks. Readers
+ * of the stream (a step, or Node after the answer) still get it from the stream.
  */
 export class ClientRequest extends IncomingMessage {
   #whole: Buffer | null = null

@@ -1,6 +1,6 @@
 /**
- * Handles one exchange at a time on each connection. A client may send requests without waiting for answers (pipelining, RFC
- * 9112, 9.3.2). Node would begin all of them at once, and keep all their answers if the client reads none.
+ * Handles one exchange at a time on each connection. A client may send requests without waiting for answers (pipelining, RFC 9112,
+ * 9.3.2). Node would begin all of them at once, and keep all their answers if the client reads none.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -74,10 +74,9 @@ export class Connections {
   }
 
   /**
-   * Ends a connection on which Node's parser failed. Complete requests on it are still answered; an incomplete one does not
-   * begin.
-   * @returns where to send the error. `current`: the request in progress, which may be the broken one. `none`: the answers
-   * before the broken request are still due. `connection`: it has no request.
+   * Ends a connection on which Node's parser failed. Complete requests on it are still answered; an incomplete one does not begin.
+   * @returns where to send the error. `current`: the request in progress, which may be the broken one. `none`: the answers before the
+   * broken request are still due. `connection`: it has no request.
    */
   giveUp(socket: object): 'current' | 'none' | 'connection' {
     const connection = this.#known.get(socket as Socket)

@@ -1,13 +1,13 @@
 /**
- * Closes connections on which a body is still arriving. After an immediate close, the kernel answers further bytes with a
- * reset. The reset makes many clients lose the answer that they have not read yet (RFC 9112, 9.6).
+ * Closes connections on which a body is still arriving. After an immediate close, the kernel answers further bytes with a reset. The
+ * reset makes many clients lose the answer that they have not read yet (RFC 9112, 9.6).
  */
 import type { IncomingMessage } from 'node:http'
 import { dropUnread } from './arrivals.ts'
 
 /**
- * Lets Node parse what came together with the head. A request that is refused by its head is then often complete, and its
- * connection can stay open.
+ * Lets Node parse what came together with the head. A request that is refused by its head is then often complete, and its connection can
+ * stay open.
  */
 export function parseArrived(request: IncomingMessage): Promise<void> | null {
   return request.complete ? null : new Promise(resolve => setImmediate(resolve))
@@ -21,8 +21,8 @@ const CHUNKED_MS = 250
 const LOOK_EVERY_MS = 50
 
 /**
- * Makes the end of an answer a half-close: further bytes are read and discarded for a short time, and then the connection ends.
- * Call it before the answer is sent, for a request whose body is incomplete.
+ * Makes the end of an answer a half-close: further bytes are read and discarded for a short time, and then the connection ends. Call it
+ * before the answer is sent, for a request whose body is incomplete.
  */
 export function lingerAtEnd(request: IncomingMessage): void {
   const { socket } = request

@@ -20,8 +20,8 @@ interface PendingResponse {
 /**
  * Answers a server's `clientError`.
  *
- * @param of `requestId`: for the header x-request-id, without a request. `isInProgress`: whether a request of the connection is
- * in progress; left out: whether an answer is due.
+ * @param of `requestId`: for the header x-request-id, without a request. `isInProgress`: whether a request of the connection is in
+ * progress; left out: whether an answer is due.
  */
 export function answerMalformed(
   error: NodeJS.ErrnoException,

@@ -1,10 +1,10 @@
 /**
- * Refuses new requests while the event loop is overloaded: those of the accounts and networks with most of the load. Otherwise
- * every request waits behind all others, and clients give up on answers that are still in progress. A refusal by the head costs
- * a tenth of an answer. Connections are always accepted: /livez needs one.
+ * Refuses new requests while the event loop is overloaded: those of the accounts and networks with most of the load. Otherwise every
+ * request waits behind all others, and clients give up on answers that are still in progress. A refusal by the head costs a tenth of an
+ * answer. Connections are always accepted: /livez needs one.
  *
- * The signal is a delay: how long work has waited since it was ready. It is measured at the queue of sliced work, and as the
- * CPU time by which a round of the timer is late. CPU time of other processes does not count.
+ * The signal is a delay: how long work has waited since it was ready. It is measured at the queue of sliced work, and as the CPU time by
+ * which a round of the timer is late. CPU time of other processes does not count.
  */
 import type { SliceQueue, WorkOwner } from '#contract'
 

@@ -17,8 +17,8 @@ export class WorkOwners {
   readonly #strangers = new WorkOwner()
   readonly #accounts = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
   /**
-   * Networks are hashed into a fixed number of queues (stochastic fairness queueing), so that any number of addresses keeps the
-   * queue short.
+   * Networks are hashed into a fixed number of queues (stochastic fairness queueing), so that any number of addresses keeps the queue
+   * short.
    */
   readonly #networks = Array.from({ length: NETWORKS }, () => new WorkOwner(this.#strangers))
   readonly #seed = randomInt(2 ** 32)

@@ -32,9 +32,7 @@ const MISSING: readonly (readonly [path: RegExp, advice: string])[] = [
 const OTHER_API =
   /^\/(?:v1beta\d*\/|v1\/models\/[^/]+:|api\/(?:chat|generate|tags|show|embed|embeddings|ps|version)$|model\/[^/]+\/)/
 
-/**
- * @param routes the paths of all routes, with `{id}` for a variable last part
- */
+/** @param routes the paths of all routes, with `{id}` for a variable last part */
 export function refusalOfUnknown(method: string, path: string, routes: readonly string[]): Refusal {
   const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
   const nothing = (advice: string) => refuse('unknown_url', { message: `There is nothing at ${shown}.${advice}` })

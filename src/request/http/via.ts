@@ -1,6 +1,6 @@
 /**
- * The `Via` header (RFC 9110, 7.6.3): a gateway recognizes its own requests if a provider's `base_url` leads back to it,
- * directly or through others. Only names of Tollgate gateways are sent on; other proxies in front stay hidden from providers.
+ * The `Via` header (RFC 9110, 7.6.3): a gateway recognizes its own requests if a provider's `base_url` leads back to it, directly or
+ * through others. Only names of Tollgate gateways are sent on; other proxies in front stay hidden from providers.
  */
 import { randomBytes } from 'node:crypto'
 

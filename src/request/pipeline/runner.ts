@@ -1,7 +1,7 @@
 /**
- * Runs an exchange through the steps of its plan, as Koa runs middleware, with three differences. `await next()` returns when
- * the answer is over. The runner owns `next` and tracks it, so that no step can lose an inner refusal or send twice. No step
- * can block the others for ever.
+ * Runs an exchange through the steps of its plan, as Koa runs middleware, with three differences. `await next()` returns when the answer
+ * is over. The runner owns `next` and tracks it, so that no step can lose an inner refusal or send twice. No step can block the others
+ * for ever.
  */
 import { type Refusal, refuse } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'

@@ -7,9 +7,9 @@ import type { Exchange } from '../exchange.ts'
 import type { StepHandle } from './handle.ts'
 
 /**
- * Runs a step without effect. Its changes to the response are undone when it goes on and when it ends. Its answers and
- * rewritings are only recorded. Its edits see copies, and their results are discarded. An error of a watch or an edit would
- * have stopped the answer: it is recorded, and the step sees no more of the answer.
+ * Runs a step without effect. Its changes to the response are undone when it goes on and when it ends. Its answers and rewritings are
+ * only recorded. Its edits see copies, and their results are discarded. An error of a watch or an edit would have stopped the answer: it
+ * is recorded, and the step sees no more of the answer.
  */
 export class Shadow {
   readonly ctx: Context
@@ -83,8 +83,8 @@ export class Shadow {
 }
 
 /**
- * The exchange as a step in shadow sees it: reads pass through; changes are recorded, or stay with the step. One proxy per
- * request: a copy of all members would cost twenty times as much.
+ * The exchange as a step in shadow sees it: reads pass through; changes are recorded, or stay with the step. One proxy per request: a
+ * copy of all members would cost twenty times as much.
  */
 class ShadowedExchange implements ProxyHandler<StepHandle> {
   readonly #shadow: Shadow

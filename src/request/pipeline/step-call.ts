@@ -26,9 +26,9 @@ export interface StepRun {
 }
 
 /**
- * The call of a step that wraps others, until it has returned or was given up. A correct step costs this object, two promises
- * and the function `next`; all other cases have methods of their own. A deciding step that runs in shadow, has answered or has
- * failed is called the same way.
+ * The call of a step that wraps others, until it has returned or was given up. A correct step costs this object, two promises and the
+ * function `next`; all other cases have methods of their own. A deciding step that runs in shadow, has answered or has failed is called
+ * the same way.
  */
 export class StepCall implements Outer {
   readonly #run: StepRun
@@ -301,8 +301,7 @@ export class StepCall implements Outer {
     if (this.#state === 'failed') throw this.#error
     if (this.#state === 'not called' && exchange.answerError !== null) throw exchange.answerError
     if (this.#state === 'not called' && (!exchange.answered || exchange.phase === 'sending')) {
-      // The step never continued: the client disconnected or the gateway is shutting down, and the answer is missing or
-      // incomplete.
+      // The step never continued: the client disconnected or the gateway is shutting down, and the answer is missing or incomplete.
       exchange.phase = 'settling'
       throw this.#run.failed(this.#step, new Error('the step did not continue'))
     }

@@ -1,6 +1,6 @@
 /**
- * A stretch: consecutive steps that only decide (`decide`, and `after` at the end). They run in a loop; a step costs a promise
- * only if it waits. A step that wraps, runs in shadow or has failed gets a `StepCall`, which reports its end to the stretch.
+ * A stretch: consecutive steps that only decide (`decide`, and `after` at the end). They run in a loop; a step costs a promise only if it
+ * waits. A step that wraps, runs in shadow or has failed gets a `StepCall`, which reports its end to the stretch.
  */
 import type { StepMiddleware } from '#contract'
 import { isPromise, promiseOf } from '../../common/promises.ts'

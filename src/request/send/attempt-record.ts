@@ -39,8 +39,7 @@ export class AttemptRecord {
   }
 
   /**
-   * Records the result: the head has arrived, the attempt failed before that, or it was given up (both null). Later calls are
-   * ignored.
+   * Records the result: the head has arrived, the attempt failed before that, or it was given up (both null). Later calls are ignored.
    */
   head(status: number | null, failure: UpstreamFailure | null, atMs?: number): void {
     if (this.#isWritten) return

@@ -1,6 +1,6 @@
 /**
- * Counts tokens: asks a provider that counts, and estimates if none does or none answers. A count is free and optional, so it
- * is not retried, and its result affects neither the health of targets nor of credentials.
+ * Counts tokens: asks a provider that counts, and estimates if none does or none answers. A count is free and optional, so it is not
+ * retried, and its result affects neither the health of targets nor of credentials.
  */
 import {
   type ChatCompletion,
@@ -47,8 +47,8 @@ function completionOf({ id, startedAt }: LiveExchange, model: string, tokens: nu
 }
 
 /**
- * The count of the first target that counts and supports the request; null: no target counts, or the exchange was stopped. Throws
- * the last target's refusal if none supports it: it would get no answer either.
+ * The count of the first target that counts and supports the request; null: no target counts, or the exchange was stopped. Throws the
+ * last target's refusal if none supports it: it would get no answer either.
  */
 async function askTargets(exchange: LiveExchange, targets: readonly Target[]): Promise<number | null> {
   let isSupported = false

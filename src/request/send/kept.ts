@@ -9,8 +9,8 @@ import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
 
 /**
- * Stores the answer of an exchange; resolves when it is on disk. Requests in the same thread find it before that. If it cannot
- * be written, the answer is still valid, and the failure is logged.
+ * Stores the answer of an exchange; resolves when it is on disk. Requests in the same thread find it before that. If it cannot be
+ * written, the answer is still valid, and the failure is logged.
  */
 export async function keepAnswer(exchange: LiveExchange): Promise<void> {
   const { live, generation, kept, host } = exchange
@@ -38,8 +38,8 @@ export async function keepAnswer(exchange: LiveExchange): Promise<void> {
 const MAX_WAIT_MS = 1000
 
 /**
- * Stores the answer, and resolves when other threads can find it, which is when it is on disk. If the disk hangs, the answer is
- * sent anyway, and other threads find it later.
+ * Stores the answer, and resolves when other threads can find it, which is when it is on disk. If the disk hangs, the answer is sent
+ * anyway, and other threads find it later.
  */
 export function keepForOthers(exchange: LiveExchange): Promise<void> {
   const { deadlineClock } = exchange.host

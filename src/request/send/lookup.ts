@@ -49,8 +49,8 @@ export function sendModel(exchange: LiveExchange, id: string): Reply {
 export type FindRecent = (id: string) => ExchangeSummary | undefined | Promise<ExchangeSummary | undefined>
 
 /**
- * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. An exchange without a hold has no
- * receipt; as long as it is in memory, its entry is returned instead.
+ * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. An exchange without a hold has no receipt; as
+ * long as it is in memory, its entry is returned instead.
  */
 export async function sendReceipt(
   exchange: LiveExchange,
@@ -65,8 +65,8 @@ export async function sendReceipt(
 }
 
 /**
- * An exchange without a receipt, for the owner of its key: the available fields of a receipt, and how it ended. Notes are
- * omitted: they are for the operator.
+ * An exchange without a receipt, for the owner of its key: the available fields of a receipt, and how it ended. Notes are omitted: they
+ * are for the operator.
  */
 function exchangeEntry(exchange: ExchangeSummary): object {
   return {

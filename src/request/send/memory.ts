@@ -22,10 +22,7 @@ export interface MemoryUser {
 export interface Memory {
   /** The room that counts the body of a request. */
   forBody(exchange: MemoryUser): Room
-  /**
-   * Reserves memory for a whole answer before the request is sent, when a refusal costs nothing yet. Throws the refusal
-   * `overloaded`.
-   */
+  /** Reserves memory for a whole answer before the request is sent, when a refusal costs nothing yet. Throws the refusal `overloaded`. */
   reserveAnswer(exchange: MemoryUser): void
   /** Counts the collected part of an answer if it exceeds the reservation. @returns false: no room */
   growAnswer(exchange: MemoryUser, bytes: number): boolean

@@ -1,6 +1,6 @@
 /**
- * The upstream path of a raw request: the route's path with the client's part in place of `{id}`, and the client's query.
- * Anything that a server on the way could read as another place is refused: no request can leave its route.
+ * The upstream path of a raw request: the route's path with the client's part in place of `{id}`, and the client's query. Anything that a
+ * server on the way could read as another place is refused: no request can leave its route.
  */
 import { refuse } from '#contract'
 
@@ -48,8 +48,8 @@ const NEEDLESS = /%(?:3[0-9]|[46][1-9a-f]|[57][0-9a]|2[de]|5f|7e)/i
 const OTHER_PLACE = /[/\\%\0-\x1f\x7f-\x9f]/
 
 /**
- * The meaning of a segment to the most lenient server: decoded, normalised, without parameters, and without dots and blanks at
- * its end. Null if it is not allowed or empty (`.` and `..` are other folders).
+ * The meaning of a segment to the most lenient server: decoded, normalised, without parameters, and without dots and blanks at its end.
+ * Null if it is not allowed or empty (`.` and `..` are other folders).
  */
 function meaningOf(segment: string): string | null {
   if (!SEGMENT.test(segment) || NEEDLESS.test(segment)) return null

@@ -1,7 +1,7 @@
 /**
- * Raw answers that are sent as they arrive: sound, files, events. Their bytes pass unchanged. The end is withheld until the
- * steps have returned. It is the last piece of bytes, the last event, or everything from the event with the usage on. So an
- * answer never looks finished before its charge is committed.
+ * Raw answers that are sent as they arrive: sound, files, events. Their bytes pass unchanged. The end is withheld until the steps have
+ * returned. It is the last piece of bytes, the last event, or everything from the event with the usage on. So an answer never looks
+ * finished before its charge is committed.
  */
 import type { AnswerIdentity, MeteredUsage, Refusal, UpstreamFailure } from '#contract'
 import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
@@ -32,8 +32,8 @@ export interface RawOutlet {
 const SMALL_BYTES = 256 * 1024
 
 /**
- * How to send an answer, by its head; null: collect it. JSON is always collected, because half of it is useless and its usage
- * can be anywhere.
+ * How to send an answer, by its head; null: collect it. JSON is always collected, because half of it is useless and its usage can be
+ * anywhere.
  */
 export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | null {
   const type = (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase()
@@ -104,8 +104,8 @@ export interface EventRules extends AnswerRoom {
 }
 
 /**
- * `text/event-stream`: split into whole events, so that an error event can follow the last one. Comments are sent ahead of
- * withheld events: they carry no data, and their timing matters.
+ * `text/event-stream`: split into whole events, so that an error event can follow the last one. Comments are sent ahead of withheld
+ * events: they carry no data, and their timing matters.
  */
 export class EventStream implements RawStream {
   usage: MeteredUsage | null = null

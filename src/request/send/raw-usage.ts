@@ -1,6 +1,6 @@
 /**
- * The usage of a raw answer. Providers report it under two sets of names, in a JSON body or in the last event of a stream. If
- * the price counts tokens and none are reported, they are estimated, and the receipt marks it.
+ * The usage of a raw answer. Providers report it under two sets of names, in a JSON body or in the last event of a stream. If the price
+ * counts tokens and none are reported, they are estimated, and the receipt marks it.
  */
 import {
   type AnswerIdentity,
@@ -21,8 +21,8 @@ export interface RawSizes {
 }
 
 /**
- * The units that a price counts, reported or else estimated, so that no form of answer is free. Tokens are estimated as a
- * quarter of the bytes, other units from the request. Characters are always counted in the request.
+ * The units that a price counts, reported or else estimated, so that no form of answer is free. Tokens are estimated as a quarter of the
+ * bytes, other units from the request. Characters are always counted in the request.
  */
 export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, sizes: RawSizes): MeteredUsage {
   if (price === null) return { source: 'reported' }
@@ -96,8 +96,8 @@ export function reportedIn(json: Buffer, identity: AnswerIdentity | null): Meter
 }
 
 /**
- * The usage of a body or an event, including one that wraps the answer (`response.completed`). Numbers are returned unchecked.
- * Null: it counts nothing.
+ * The usage of a body or an event, including one that wraps the answer (`response.completed`). Numbers are returned unchecked. Null: it
+ * counts nothing.
  */
 export function usageIn(value: unknown): MeteredUsage | null {
   const usage = member(value, 'usage') ?? member(member(value, 'response'), 'usage')
@@ -115,8 +115,8 @@ function promptIn(usage: unknown): MeteredUsage | null {
 }
 
 /**
- * Units other than tokens: seconds of sound, pages (Mistral's OCR), and images of an answer. Seconds are OpenAI's
- * `usage.seconds`, the `duration` of a verbose transcription, or Mistral's `prompt_audio_seconds`.
+ * Units other than tokens: seconds of sound, pages (Mistral's OCR), and images of an answer. Seconds are OpenAI's `usage.seconds`, the
+ * `duration` of a verbose transcription, or Mistral's `prompt_audio_seconds`.
  */
 function unitsIn(value: unknown, usage: unknown): Counts | null {
   const seconds = numberIn(usage, 'seconds', 'prompt_audio_seconds') ?? numberIn(value, 'duration')

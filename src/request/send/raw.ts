@@ -1,6 +1,6 @@
 /**
- * Sends the requests of a raw route: bytes pass unchanged, and only their cost is determined. Small answers and JSON are sent
- * whole, after the steps have returned; sound, files and events as they arrive, except for their end.
+ * Sends the requests of a raw route: bytes pass unchanged, and only their cost is determined. Small answers and JSON are sent whole,
+ * after the steps have returned; sound, files and events as they arrive, except for their end.
  */
 import { isRefusal, type MeteredUsage, mayUseRaw, type Refusal, refuse, type UpstreamFailure } from '#contract'
 import { blameCredential } from '../../providers/credentials.ts'
@@ -155,8 +155,8 @@ class RawAttempt {
   }
 
   /**
-   * The reply after a disconnect. If a part of the answer was sent, the request and that part are charged. If the request was
-   * only sent, the request is charged.
+   * The reply after a disconnect. If a part of the answer was sent, the request and that part are charged. If the request was only sent,
+   * the request is charged.
    */
   #stopped(error: unknown): Reply {
     const { client, meter, bytes, live } = this.#exchange
@@ -190,8 +190,8 @@ class RawAttempt {
 }
 
 /**
- * Whether a provider's error concerns the request, which the client wrote. A 403 often means that a file belongs to another
- * account, which does not concern the credential.
+ * Whether a provider's error concerns the request, which the client wrote. A 403 often means that a file belongs to another account,
+ * which does not concern the credential.
  */
 function isRequests({ code }: UpstreamFailure, status: number): boolean {
   if (status === 403) return code !== 'upstream_quota'
@@ -205,8 +205,8 @@ function refuseEncodedBody(encoding: string): void {
 }
 
 /**
- * A limited key must not reach other models through a route whose bodies are not validated. If the route lists its models, its
- * price covers only those. Without a list, a path, a query or a file may name the model, and the gateway cannot determine it.
+ * A limited key must not reach other models through a route whose bodies are not validated. If the route lists its models, its price
+ * covers only those. Without a list, a path, a query or a file may name the model, and the gateway cannot determine it.
  */
 function refuseForbiddenModel(exchange: LiveExchange, models: readonly string[] | null): void {
   const { account, key, generation } = exchange
@@ -227,8 +227,8 @@ function listedModel(exchange: LiveExchange, models: readonly string[]): string 
 }
 
 /**
- * Records the model for receipts and usage, if the route lists it. Otherwise clients could write anything, and create any
- * number of rows in the usage. Errors of the body are reported when it is sent.
+ * Records the model for receipts and usage, if the route lists it. Otherwise clients could write anything, and create any number of rows
+ * in the usage. Errors of the body are reported when it is sent.
  */
 export function noteRawModel(exchange: LiveExchange): void {
   const models = exchange.live.config.raw?.models

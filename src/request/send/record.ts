@@ -56,8 +56,8 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
 }
 
 /**
- * Milliseconds per output token after the first one. Providers count hidden reasoning tokens, which come before the first
- * visible one. So answers with reasoning count the visible tokens only.
+ * Milliseconds per output token after the first one. Providers count hidden reasoning tokens, which come before the first visible one. So
+ * answers with reasoning count the visible tokens only.
  */
 function perTokenMs({ firstTokenAtMs, streamedAtMs, usage, meter }: LiveExchange): number | null {
   if (firstTokenAtMs === null || streamedAtMs === null || usage === null) return null

@@ -25,8 +25,8 @@ export function errorBody(
 const MESSAGES_PATH = /^[^?#]*\/v1\/messages(?:[/?#]|$)/
 
 /**
- * Whether the client uses Anthropic's API. It does if its path is at or below that of Messages, whatever the route. On paths
- * that both APIs share, and without a route, it does if it sends `anthropic-version`.
+ * Whether the client uses Anthropic's API. It does if its path is at or below that of Messages, whatever the route. On paths that both
+ * APIs share, and without a route, it does if it sends `anthropic-version`.
  */
 export function isForAnthropic(
   { url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>,
@@ -40,8 +40,7 @@ export function isForAnthropic(
 /**
  * Sends the JSON error with the headers that client libraries read; also used before an exchange exists.
  * @param body see `errorBody`
- * @param of `decidedBy`: left out: the gateway, if a route was found. `dropped` is called with the names of headers that cannot
- * be sent.
+ * @param of `decidedBy`: left out: the gateway, if a route was found. `dropped` is called with the names of headers that cannot be sent.
  */
 export function sendRefusal(
   ctx: Context,

@@ -77,8 +77,8 @@ export class StreamReply implements Reply {
 }
 
 /**
- * The usage at the end of a stream: the one that is charged, wherever the provider reported it. Null in the canonical format if
- * the provider's own usage stays, or the client did not ask for it.
+ * The usage at the end of a stream: the one that is charged, wherever the provider reported it. Null in the canonical format if the
+ * provider's own usage stays, or the client did not ask for it.
  */
 function lastUsage({ inbound, chat }: LiveExchange, usage: MeteredUsage | null): WireUsage | null {
   if (usage === null) return null

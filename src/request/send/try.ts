@@ -208,8 +208,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     if (ending.ending === 'failed') {
       this.#record.failed(null, ending.failure)
       const isPaused = this.#attempt!.isPaused && this.#isInTurn
-      // A credential's failure counts against the target only without another credential. A slow client is not the target's
-      // fault.
+      // A credential's failure counts against the target only without another credential. A slow client is not the target's fault.
       if (this.hasCredential || isPaused) this.#trackedAttempt.dropped()
       else this.#trackedAttempt.bad(ending.failure)
     } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good(atMs)

@@ -34,8 +34,8 @@ function keptOf(exchange: LiveExchange): ExchangeAnswers | null {
 }
 
 /**
- * Reads the kept answers that a request refers to, in turns of the event loop, before a step asks for the request. If no step
- * has identified the account yet, they are read on demand.
+ * Reads the kept answers that a request refers to, in turns of the event loop, before a step asks for the request. If no step has
+ * identified the account yet, they are read on demand.
  */
 export async function readKeptAhead(exchange: LiveExchange): Promise<void> {
   const { format } = exchange
