@@ -1,4 +1,4 @@
-/** The Koa application and its listeners: what comes before a route is known, and what is the same for every answer. */
+/** The Koa application and its listeners: everything before the route is known, and everything that all answers share. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import Koa, { type Context } from 'koa'
 import Router from 'koa-router'
@@ -25,41 +25,41 @@ import { Shares } from './request/http/shares.ts'
 import { refusalOfUnknown } from './request/http/unknown-url.ts'
 import { errorBody, sendRefusal } from './request/send/refusal.ts'
 
-/** `configuration`: what is wrong with the files on disk, while older ones serve. */
+/** `configuration`: the problem of the files on disk, while an older configuration serves. */
 export interface Readiness {
   readonly ready: boolean
   readonly reason?: string
   readonly configuration?: string
 }
 
-/** What `GET /` says to whoever finds the clients' listener. */
+/** The answer to `GET /` on the clients' listener. */
 export interface About {
-  /** What clients are pointed at: it ends in /v1. */
+  /** The base URL for clients; it ends in /v1. */
   readonly baseUrl: string
-  /** Where people open the dashboard; null when there is none. */
+  /** The URL of the dashboard; null without one. */
   readonly dashboard: string | null
 }
 
 export interface AppParts {
   generation(): Generation
   nextId(): string
-  /** Whether the gateway takes new work: answers /readyz. It may look first. */
+  /** Whether the gateway accepts new work; answers /readyz. May run checks first. */
   ready(): Readiness | Promise<Readiness>
-  /** The text of /metrics; only on the operators' listener. @param accept the header of that name */
+  /** Returns the text of /metrics, for the operators' listener only. @param accept the `Accept` header */
   metrics(accept: string): Promise<{ readonly type: string; readonly text: string }>
   reportBug(exchange: string, error: unknown): void
 }
 
-/** `refused` counts a request that never becomes an exchange. */
+/** `refused` counts requests that never become an exchange. */
 type HealthParts = Omit<AppParts, 'metrics'> & { refused?(code: ErrorCode): void }
 
 export interface ClientAppParts extends HealthParts {
   readonly gateway: Gateway
-  /** Where clients and people go; undefined while the gateway starts, or without a listener. */
+  /** The URLs for clients and people; undefined while the gateway starts, or without a listener. */
   about?(): About | undefined | Promise<About | undefined>
 }
 
-/** The clients' application: policies and routes of the current generation. */
+/** The application for clients: policies and routes of the current generation. */
 export function createClientApp(parts: ClientAppParts): Koa {
   const app = createApp(parts)
   let router: { readonly generation: Generation; readonly routes: Koa.Middleware } | null = null
@@ -76,8 +76,8 @@ export function createClientApp(parts: ClientAppParts): Koa {
     return cors === null ? routes(ctx as never, next) : cors(ctx, () => routes(ctx as never, next))
   })
   app.use(async ctx => {
-    const isAsked = ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD')
-    const about = isAsked ? await parts.about?.() : undefined
+    const isRoot = ctx.path === '/' && (ctx.method === 'GET' || ctx.method === 'HEAD')
+    const about = isRoot ? await parts.about?.() : undefined
     if (about === undefined) {
       const paths = parts.generation().routes.map(route => route.config.path)
       throw refusalOfUnknown(ctx.method, ctx.path, paths)
@@ -97,7 +97,7 @@ function welcome({ baseUrl, dashboard }: About): object {
   }
 }
 
-/** People's application: the account API, and the page for everything else. */
+/** The application for people: the account API, and the page for all other paths. */
 export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: Koa.Middleware): Koa {
   const app = createApp(parts)
   app.use(page)
@@ -106,9 +106,9 @@ export function createDashboardApp(parts: AppParts, api: Koa.Middleware, page: K
 }
 
 /**
- * The operators' application: their part of the account API, metrics, and health as everywhere.
+ * The application for operators: their part of the account API, metrics, and health.
  *
- * @param isOperator whether a request brings an operator's token
+ * @param isOperator whether a request carries an operator's token
  */
 export function createAdminApp(
   parts: AppParts,
@@ -140,8 +140,8 @@ export function createAdminApp(
 }
 
 /**
- * Where only this machine can reach the listener, only its own names lead there: any other is one that a page of somebody
- * else was given to read what is here (DNS rebinding). Beyond loopback the names are the operator's business.
+ * On loopback, only names of this machine are accepted. Any other name may come from a hostile page (DNS rebinding). Beyond loopback, the
+ * operator chooses the names.
  */
 function checkLocalName(hostname: string, admin: Address | null): void {
   if (!admin || !isLoopback(urlHost(admin.host)) || isLoopback(hostname.toLowerCase())) return
@@ -152,12 +152,12 @@ function checkLocalName(hostname: string, admin: Address | null): void {
 }
 
 /**
- * What both have in common: the request id, the error boundary, the checks of the head, and health.
- * @param isForOperators whether the one who asks may know files and lines
+ * Shared by all applications: the request id, the error boundary, the checks of the head, and health.
+ * @param isForOperators whether the requester may see file names and lines
  */
 function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise<boolean> = async () => false): Koa {
   const app = new Koa()
-  // Koa's own error printing is not needed: the boundary below sees everything first.
+  // Koa does not print errors: the boundary below sees all of them first.
   app.silent = true
   guardAnswerAfterNext(app)
   leaveOwnAnswersAlone(app)
@@ -175,7 +175,7 @@ function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise
   }
   const pass = (ctx: Context, next: Koa.Next): Promise<void> => {
     const problem = headProblem(ctx.req)
-    // Who reads its end in another way than we do must not find a second request behind it.
+    // A proxy that sees another end of this request must not find a second request after it.
     if (problem) ctx.res.shouldKeepAlive = false
     if (problem) throw problem
     if (ctx.path === '/livez' || ctx.path === '/readyz') return answerHealth(ctx, parts, isForOperators)
@@ -193,22 +193,22 @@ function createApp(parts: HealthParts, isForOperators: (ctx: Context) => Promise
   return app
 }
 
-/** Whose body it is that comes, and how long it may be. */
+/** The owner of a body, and its limit. */
 interface ApiBody {
   readonly limitBytes: number
   readonly owner: string
-  /** Nobody knows who they are: their bodies have room of their own. */
+  /** Unauthenticated senders have room of their own. */
   readonly isStranger: boolean
 }
 
-/** Of all bodies at one door that have not been read to their end. */
+/** The limit for all unread bodies at one listener. */
 const API_BODIES_BYTES = 16 * 1024 * 1024
-/** Of those that one address or one person sends: four conversations of the playground. */
+/** The limit for one address or one person: four conversations of the playground. */
 const API_SHARE_BYTES = 1024 * 1024
 
 /**
- * Reads the JSON bodies of one door of the account API: as strictly as those of clients, and with room of their own. So
- * bodies that never end, at one door or from strangers, shut out nobody at the other and nobody who is signed in.
+ * Reads the JSON bodies at one listener of the account API, as strictly as those of clients. Each listener has its own room, and so have
+ * unauthenticated senders. Bodies that never end therefore block neither the other listener nor people who are signed in.
  */
 export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unknown> {
   const limits = { total: () => API_BODIES_BYTES, share: () => API_SHARE_BYTES }
@@ -228,9 +228,9 @@ export function createJsonReader(): (ctx: Context, of: ApiBody) => Promise<unkno
 }
 
 function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.Middleware {
-  // As written: two paths that differ in case or in a last slash may have two policies.
+  // Strict: two paths that differ in case or in a last slash may have two policies.
   const router = new Router({ sensitive: true, strict: true })
-  /** Most requests are for one of these: found at once, without the router's patterns. */
+  /** Most requests are for one of these; the router's patterns are skipped. */
   const exact = new Map<string, Koa.Middleware>()
   for (const [path, routes] of Map.groupBy(generation.routes, ({ config }) => config.path)) {
     const [route] = routes as [LiveRoute]
@@ -257,14 +257,14 @@ function createRoutes({ gateway }: ClientAppParts, generation: Generation): Koa.
   return (ctx, next) => (exact.get(ctx.path) ?? patterns)(ctx, next)
 }
 
-/** A wildcard's segments are decoded one by one; an id with slashes is whole again when they are joined. */
+/** The router decodes a wildcard's segments one by one. Joining them restores an id that contains slashes. */
 function idOf(parameter: unknown): string {
   return Array.isArray(parameter) ? parameter.join('/') : String(parameter ?? '')
 }
 
 const REFUSED_RELOAD = 'the last reload was refused: the log says why'
 
-/** `/livez` is about the process, `/readyz` about whether to send it requests; neither asks a provider or the log. */
+/** `/livez` checks the process, `/readyz` whether it should receive requests. Neither asks a provider or the log. */
 async function answerHealth(
   ctx: Context,
   { ready }: HealthParts,
@@ -282,11 +282,11 @@ async function answerHealth(
 
 export interface Listener {
   readonly server: Server
-  /** Refuses the requests whose bodies are still coming. */
+  /** Refuses the requests whose bodies are still arriving. */
   cutBodies(refusal: Refusal): void
 }
 
-/** An HTTP server with limits that Node leaves wide. @param work that of the thread, unless time is not real */
+/** Creates an HTTP server with limits that Node leaves wide. @param work that of the thread, unless time is simulated */
 export function createListener(
   app: Koa,
   limits: Limits,
@@ -296,7 +296,7 @@ export function createListener(
 ): Listener {
   const callback = app.callback()
   const begin = (request: IncomingMessage, response: ServerResponse) => {
-    // A closed server takes no further request. Node's parser throws away the bytes behind a request to upgrade.
+    // A closed server accepts no further request. Node's parser drops the bytes after an upgrade request.
     if (!server.listening || wantsUpgrade(request)) response.shouldKeepAlive = false
     if (overload?.isActive() && isRefused(request, overload)) {
       overload.refused()
@@ -311,18 +311,18 @@ export function createListener(
       IncomingMessage: ClientRequest,
       ServerResponse: CutResponse,
       connectionsCheckingInterval: 1000,
-      keepAliveTimeout: 75_000, // longer than the balancers in front keep theirs: they close first
-      // What a client that does not read costs; the pump stops at the first `false`. (Node's 64 KiB cost 40 KiB more each.)
+      keepAliveTimeout: 75_000, // longer than load balancers keep theirs, so that they close first
+      // Memory of a client that does not read; the pump stops at the first `false`. (Node's 64 KiB cost 40 KiB more each.)
       highWaterMark: 16 * 1024,
       maxHeaderSize: 16 * 1024,
-      // Node would answer these itself, without JSON; `headProblem` does.
+      // Node would answer without JSON; `headProblem` refuses these instead.
       requireHostHeader: false,
     },
     beginInTurn,
   )
   setTimeouts(server, limits)
   watchArrivals(server, work)
-  // A client that waits for `100 Continue` gets it when its body is read: `readBody` says it.
+  // `readBody` sends `100 Continue` when it reads the body.
   for (const event of ['checkContinue', 'checkExpectation']) server.on(event, beginInTurn)
   server.once('listening', () => {
     const look = setInterval(() => connections.cutStalled(performance.now()), STALLS_EVERY_MS)
@@ -331,8 +331,8 @@ export function createListener(
   })
   server.on('clientError', (error, socket) => {
     dropUnread(socket)
-    const told = connections.giveUp(socket)
-    if (told !== 'nobody') answerMalformed(error, socket, { isInProgress: told === 'current', requestId: nextId() })
+    const target = connections.giveUp(socket)
+    if (target !== 'none') answerMalformed(error, socket, { isInProgress: target === 'current', requestId: nextId() })
   })
   server.on('connect', (_request, socket) => {
     answerUnserved(socket, refuse('bad_request', { message: 'The request target must be a path.' }), nextId())
@@ -345,23 +345,23 @@ export function createListener(
   }
 }
 
-/** The limits that a server keeps itself: they are set again when the configuration changes. */
+/** Sets the limits that the server enforces itself. Call it again when the configuration changes. */
 export function setTimeouts(server: Server, { headersMs, requestMs, stallMs }: Limits): void {
   Object.assign(server, { headersTimeout: headersMs, requestTimeout: requestMs })
   stalls.set(server, stallMs)
 }
 
-/** Node's servers have no timeout for a client that takes nothing of its answer; in milliseconds. */
+/** In milliseconds. Node's servers have no timeout for a client that does not read its answer. */
 const stalls = new WeakMap<Server, number>()
 const STALLS_EVERY_MS = 1000
 
-/** A mistake in a head is answered in any case. A proxy sends requests of many clients on one connection. */
+/** A malformed head is always answered, because a proxy sends requests of many clients on one connection. */
 function isRefused(request: IncomingMessage, overload: Overload): boolean {
   if (request.url === '/livez' || request.url === '/readyz' || headProblem(request) !== null) return false
   return overload.refuses(request, requestOwner(request))
 }
 
-/** Without Koa: a refusal has to cost much less than an answer. */
+/** Bypasses Koa: a refusal has to cost much less than an answer. */
 function refuseOverloaded(request: IncomingMessage, response: ServerResponse, id: string): void {
   const refusal = refuse('overloaded', { retryAfterMs: 1000, detail: 'the event loop is overloaded' })
   const body = errorBody(request, undefined, refusal, id)
@@ -385,7 +385,7 @@ const LARGE_BODY_BYTES = 64 * 1024
 /**
  * Listens; resolves with the actual port. Rejects with the system's error (EADDRINUSE, EACCES).
  *
- * @param isShared several listeners of the process share the address, and the kernel gives each its part of the connections
+ * @param isShared several listeners of the process share the address, and the kernel distributes the connections
  */
 export function listen(server: Server, { host, port }: Address, isShared = false): Promise<number> {
   return new Promise((resolve, reject) => {

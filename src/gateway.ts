@@ -1,6 +1,6 @@
 /**
- * ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends,
- * ends and records. It introduces the parts to each other; they do not know one another.
+ * Handles ONE request from top to bottom. Read this file first: it opens the exchange, reads the body, runs the steps, sends, ends and
+ * records. It connects the parts, which do not import each other.
  */
 import type { Context } from 'koa'
 import { decidedBy, isRefusal, ownTurn, type Refusal, refuse, slices, type WorkOwner } from '#contract'
@@ -36,40 +36,40 @@ import { readKeptAhead, viewOf } from './request/send/view.ts'
 export interface GatewayParts extends SenderParts {
   /** The generation in which new exchanges begin. */
   generation(): Generation
-  /** An exchange begins in a generation, and is over. */
+  /** Called when an exchange begins in a generation, and when it is over. */
   entered(generation: Generation): void
   left(generation: Generation): void
-  /** Left out: that of the thread. Null: time is not real, and no exchange waits for its turn. */
+  /** Left out: the work of this thread. Null: time is simulated, and no exchange waits for its turn. */
   readonly work?: Work | null
-  /** Left out: no exchange is refused because of its account's work. */
+  /** Left out: no exchange is refused because of its account's load. */
   readonly overload?: Overload
-  /** Counts exchanges whose bodies have come; left out: this gateway is the only one of its process. */
+  /** Counts exchanges whose bodies have arrived, in all threads. Left out: this gateway is the only one of its process. */
   readonly admitted?: SharedCount
   /** Whether other threads serve with the same store. */
   readonly isOneOfSeveral?: boolean
-  /** Called once for each exchange, when all is said and done. */
-  record(exchange: LiveExchange, told: Told): void
-  /** Of the last exchanges that are over; left out: none is remembered. */
+  /** Called once for each exchange, after the answer was flushed or the client disconnected. */
+  record(exchange: LiveExchange, sent: Told): void
+  /** Looks up finished exchanges. Left out: none are kept. */
   readonly findRecent?: FindRecent
-  /** An error that nobody expected. */
+  /** Reports an unexpected error. */
   reportBug(exchange: string, error: unknown): void
 }
 
-/** The work of an exchange that is not measured: its head and its answer, and the reading of its body. */
+/** The work of an exchange that is not measured: its head, its answer, and reading its body. */
 const MIN_COST_MS = 0.2
 const MS_PER_BYTE = 3e-6
-/** A body of this size takes milliseconds to scan and as many to parse. */
+/** A body of this size takes milliseconds to scan, and as long again to parse. */
 const LONG_BODY_BYTES = 512 * 1024
 const TOO_LARGE_ADVICE = ' The setting limits.body of the gateway has this limit.'
 
 export class Gateway {
   readonly #parts: GatewayParts
   readonly #host: ExchangeHost
-  /** All of them: the gateway ends when there is none. */
+  /** All exchanges. The gateway has ended when the chain is empty. */
   readonly #exchanges = new Chain<LiveExchange>()
-  /** Those whose bodies are still coming, the longest waiting first. */
+  /** Exchanges whose bodies are still arriving, oldest first. */
   readonly #arriving = new Chain<LiveExchange>()
-  /** Those whose bodies have come, in all threads of the process. */
+  /** Exchanges whose bodies have arrived, in all threads of the process. */
   readonly #admitted: SharedCount
   readonly #via = createVia()
   readonly #work: Work | null
@@ -94,36 +94,36 @@ export class Gateway {
   }
 
   /**
-   * One request on a route of that generation; `ctx.state.requestId` is set. Rejects only when no exchange could be opened:
-   * then the caller answers.
+   * Handles one request on a route of that generation. `ctx.state.requestId` must be set. Rejects only if no exchange could be opened;
+   * the caller answers then.
    */
   async handle(ctx: Context, route: LiveRoute, generation: Generation): Promise<void> {
     let exchange: LiveExchange | null = null
-    let told: Told = { refusal: null, decidedBy: null }
+    let sent: Told = { refusal: null, decidedBy: null }
     try {
-      // 1. Open: from here on the exchange notices when its client leaves.
+      // 1. Open: from here on the exchange notices when its client disconnects.
       this.#parts.entered(generation)
       const onward = this.#via.onward(ctx.req.headers.via)
       exchange = new LiveExchange(ctx, route, generation, this.#host, onward ?? '')
       ctx.respond = false
-      // 2. Was it us who sent it, and is there room?
+      // 2. Refuse loops; check capacity.
       if (onward === null) throw refuse('loop_detected')
       if (this.#draining) throw refuse('shutting_down', { retryAfterMs: 1000 })
       this.#checkRoom(generation)
       exchange.link = this.#exchanges.add(exchange)
-      // 3. The steps, in the order of the policy. The body is read before the first one that needs it: every step from
-      // there on may want to look at all of it. Behind the last one, `send`.
+      // 3. The steps, in the order of the policy. The body is read before the first step that needs it, because every later step may look
+      // at all of it. `send` runs after the last step.
       await runPlan(exchange, this.#parts)
-      // 4. The end: what was kept back leaves, now that the charge is committed.
+      // 4. The end: the withheld part of the answer is sent, now that the charge is committed.
       exchange.phase = 'closing'
       if (exchange.kept && this.#parts.isOneOfSeveral) await keepForOthers(exchange)
       finish(exchange)
       if (exchange.kept && !this.#parts.isOneOfSeveral) void keepAnswer(exchange)
-      if (exchange.answered) told = { refusal: null, decidedBy: decidedBy(exchange.trail, null, 'gateway') }
+      if (exchange.answered) sent = { refusal: null, decidedBy: decidedBy(exchange.trail, null, 'gateway') }
     } catch (error) {
       if (exchange === null) throw error
       if (!exchange.body) await parseArrived(ctx.req)
-      told = this.#tell(exchange, error)
+      sent = this.#sendError(exchange, error)
     } finally {
       // 5. Record.
       if (exchange === null) this.#parts.left(generation)
@@ -132,30 +132,33 @@ export class Gateway {
         exchange.body?.release()
         exchange.kept?.release()
         exchange.client.release()
-        this.#record(exchange, told)
+        this.#record(exchange, sent)
         exchange.close()
       }
     }
   }
 
-  /** Exchanges under way: those whose bodies have come, which `max_inflight` bounds. */
+  /** Exchanges in progress whose bodies have arrived. `max_inflight` limits them. */
   inflight(): number {
     return this.#admitted.total
   }
 
-  /** All that are under way, the oldest first; also those whose bodies are still coming. */
+  /** All exchanges in progress, oldest first, including those whose bodies are still arriving. */
   exchanges(): readonly LiveExchange[] {
     return [...this.#exchanges]
   }
 
-  /** New exchanges are refused from now on. */
+  /** From now on, new exchanges are refused. */
   drain(): void {
     this.#draining = true
-    // An answer that is still to come says so: the next request must not come on its connection.
+    // Pending answers close their connections: no further request may come on them.
     for (const { ctx } of this.#exchanges) ctx.res.shouldKeepAlive = false
   }
 
-  /** Ends every exchange under way: streams with an error event; each is settled. Who takes nothing is waited for briefly. */
+  /**
+   * Ends every exchange in progress: streams with an error event; each is settled. Clients that have stopped reading get two more
+   * seconds.
+   */
   cut(): void {
     for (const exchange of this.#exchanges) {
       exchange.stop('cut', 'the gateway is shutting down')
@@ -163,22 +166,22 @@ export class Gateway {
     }
   }
 
-  /** Resolves when no exchange is under way. */
+  /** Resolves when no exchange is in progress. */
   idle(): Promise<void> {
     return this.#exchanges.size === 0 ? Promise.resolve() : new Promise(resolve => this.#waiting.push(resolve))
   }
 
   #checkRoom(generation: Generation): void {
     if (this.#admitted.total < generation.configuration.limits.maxInflight) return
-    throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many exchanges under way' })
+    throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many exchanges in progress' })
   }
 
-  /** The body has to come: from here on the exchange counts as one that may be sent on. */
+  /** Reads the body. From here on the exchange counts as one that may be sent to a provider. */
   #receive(exchange: LiveExchange): Promise<void> {
     return this.#turnOf(exchange)?.then(() => this.#read(exchange)) ?? this.#read(exchange)
   }
 
-  /** While others have work, an account that has much of it waits for its turn, or is refused. Null: its turn is now. */
+  /** While other accounts have work, an account with much work waits for its turn, or is refused. Null: its turn is now. */
   #turnOf(exchange: LiveExchange): Promise<void> | null {
     if (this.#work === null) return null
     const { slices } = this.#work
@@ -187,14 +190,16 @@ export class Gateway {
       throw refuse('overloaded', { retryAfterMs: 1000, detail: 'others wait, and this account has most of the work' })
     }
     const declared = Number(exchange.ctx.req.headers['content-length'] ?? 0)
-    // A longer body is not read.
+    // Longer bodies are refused, so they cost no more.
     const costMs = MIN_COST_MS + Math.min(declared, exchange.generation.configuration.limits.bodyBytes) * MS_PER_BYTE
     if (slices.isBehind(owner)) return Promise.resolve(slices.run(ownTurn(), exchange.signal, { owner, costMs }))
     slices.spend(owner, costMs, 0)
     return null
   }
 
-  /** Finds out whose work the exchange is. The first steps have let it in, so its client is known from now on. */
+  /**
+   * Assigns the exchange's work to its account or network. The first steps have accepted the client, so it counts as known from now on.
+   */
   #own(exchange: LiveExchange, { owners }: Work): WorkOwner {
     const { account, ctx, generation } = exchange
     const owner = account
@@ -206,8 +211,8 @@ export class Gateway {
   }
 
   /**
-   * Bodies that do not come must not keep out those that do: as many as `max_inflight` may be coming beside the exchanges
-   * under way. Of more, one is given up: the slowest of whoever sends the most.
+   * Slow uploads must not block other requests: up to `max_inflight` bodies may arrive in addition to the exchanges in progress. Above
+   * that, the slowest upload of the client with the most uploads is dropped.
    */
   #read(exchange: LiveExchange): Promise<void> {
     if (exchange.stopped) {
@@ -228,14 +233,14 @@ export class Gateway {
       },
       error => {
         this.#arriving.remove(link)
-        // It broke off because its client has gone, or the gateway is going.
+        // The client disconnected, or the gateway is shutting down.
         if (exchange.stopped) exchange.end({ outcome: exchange.stopped })
         throw error
       },
     )
   }
 
-  /** A promise only where something is read ahead of the steps. */
+  /** Returns a promise only if something is read before the steps run. */
   #admit(exchange: LiveExchange, body: ReadBody): Promise<void> | undefined {
     const { config } = exchange.live
     exchange.body = body
@@ -257,18 +262,18 @@ export class Gateway {
     )
   }
 
-  /** What stands behind the steps. */
+  /** Runs after the last step: the upstream call, or a lookup. */
   #send(exchange: LiveExchange): Promise<Reply> {
     const { ctx, live } = exchange
     if (ctx.method === 'OPTIONS') throw refuse('method_not_allowed')
-    // A policy may read the body before it knows the account.
+    // A policy may read the body before it identifies the account.
     if (this.#work !== null && exchange.owner?.group && exchange.account) this.#own(exchange, this.#work)
     switch (live.config.kind) {
       case 'chat':
       case 'messages':
       case 'responses':
         if (live.config.counts) return sendCount(exchange)
-        // A long body is written anew as it is parsed: when it is its turn.
+        // A long body is serialized again in the exchange's turn, as it was parsed.
         if (exchange.bytes.length > LONG_BODY_BYTES) {
           return Promise.resolve(slices.run(ownTurn(), exchange.signal)).then(() => this.#sendChat(exchange))
         }
@@ -290,13 +295,13 @@ export class Gateway {
   }
 
   #sendChat(exchange: LiveExchange): Promise<Reply> {
-    // A stream waits at the provider, not here.
+    // A stream waits at the provider and takes no memory here.
     if (!exchange.chat?.stream) this.#host.memory.reserveAnswer(exchange)
     return exchange.measured(() => sendChat(exchange))
   }
 
-  /** Tells the client, whatever it takes: silence would let it wait for ever. Returns what it was told. */
-  #tell(exchange: LiveExchange, error: unknown): Told {
+  /** Always sends an error: a client without one would hang. Returns what was sent. */
+  #sendError(exchange: LiveExchange, error: unknown): Told {
     const stage = ['opening', 'receiving', 'closing'].includes(exchange.phase) ? 'gateway' : 'send'
     exchange.broke(error)
     if (!isRefusal(error)) this.#parts.reportBug(exchange.id, error)
@@ -307,16 +312,16 @@ export class Gateway {
       return { refusal, decidedBy: decider }
     } catch (unsent) {
       this.#parts.reportBug(exchange.id, unsent)
-      return this.#tellPlainly(exchange, unsent)
+      return this.#sendPlainError(exchange, unsent)
     }
   }
 
-  /** What should have been told could not be sent: what is told in its place is nobody's decision. */
-  #tellPlainly(exchange: LiveExchange, cause: unknown): Told {
+  /** The error could not be sent. A plain one takes its place, decided by the gateway. */
+  #sendPlainError(exchange: LiveExchange, cause: unknown): Told {
     const { ctx, client, id } = exchange
     const refusal = refuse('internal_error', { cause })
     try {
-      // Whatever a step has set may be what cannot be sent.
+      // A header that a step has set may be the cause.
       for (const name of ctx.res.getHeaderNames()) if (name !== 'x-request-id') ctx.res.removeHeader(name)
       this.#fail(exchange, refusal, 'gateway')
     } catch (again) {
@@ -326,7 +331,7 @@ export class Gateway {
     return { refusal, decidedBy: 'gateway' }
   }
 
-  /** Tells the client: with a status while there is still one to give, else as the stream's last event. */
+  /** Sends a refusal: with a status while the head is unsent, else as the stream's last event. */
   #fail(exchange: LiveExchange, refusal: Refusal, decider: string | null): void {
     const { ctx, client, reply, live, id } = exchange
     if (client.headSent) {
@@ -334,7 +339,7 @@ export class Gateway {
       else exchange.breakOff(refusal)
       return
     }
-    // A step may have said what the answer cost that is now not sent.
+    // A step may have stated the cost of the answer, which is now not sent.
     ctx.remove('x-tollgate-cost')
     sendRefusal(
       ctx,
@@ -348,10 +353,10 @@ export class Gateway {
     )
   }
 
-  /** What goes wrong here must not keep the exchange open. */
-  #record(exchange: LiveExchange, told: Told): void {
+  /** An error in `record` must not keep the exchange open. */
+  #record(exchange: LiveExchange, sent: Told): void {
     try {
-      this.#parts.record(exchange, told)
+      this.#parts.record(exchange, sent)
     } catch (error) {
       this.#parts.reportBug(exchange.id, error)
     }
@@ -373,20 +378,20 @@ async function readAhead(exchange: LiveExchange, isLong: boolean): Promise<void>
   if (exchange.live.config.keepResponsesMs !== null) await readKeptAhead(exchange)
 }
 
-/** Parses a long body in turns of the event loop, before the first step asks for it: others run between. */
+/** Parses a long body in turns of the event loop, before a step asks for it. Other work runs in between. */
 async function parseAhead(exchange: LiveExchange): Promise<void> {
   try {
     const body = await slices.run(parseInSlices(exchange.bytes, exchange.spans), exchange.signal)
     if (body !== undefined) exchange.setJson(body)
   } catch (error) {
-    // The step that asks for the body is the one that refuses it.
+    // The step that asks for the body refuses it.
     if (isRefusal(error)) exchange.refuseJson(error)
   }
 }
 
 /**
- * Lets the answer out. A Koa middleware that answered by itself has left it on `ctx`, and Koa sends it. Throws when there
- * is none although somebody waits for it, or when it cannot be sent.
+ * Releases the answer. If a Koa middleware answered, its answer is on `ctx`, and Koa sends it. Throws if a connected client has no
+ * answer, or if the answer cannot be sent.
  */
 function finish({ reply, answered, client, ctx }: LiveExchange): void {
   if (reply) reply.commit()

@@ -1,4 +1,4 @@
-/** Start, signals, drain: the life of the process around the gateway. */
+/** The process: start, signals and shutdown of the gateway. */
 import type { Server } from 'node:http'
 import { availableParallelism } from 'node:os'
 import type { Clock, Random } from '#contract'
@@ -50,39 +50,39 @@ export interface ServeOptions {
   /** Absolute path of gateway.yaml. */
   readonly configFile: string
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Takes the log, line by line; default: the process's own stdout. */
+  /** Receives the log, line by line; default: the process's own stdout. */
   readonly stdout?: (text: string) => void
   readonly clock?: Clock
   readonly random?: Random
-  /** Where policies find their plugins; the built-in ones unless a test brings its own. */
+  /** The plugins that policies can name; the built-in ones, except in tests. */
   readonly registry?: Registry
-  /** How long a step may go on after an answer is over; 5 s unless a test is in a hurry. */
+  /** How long a step may continue after its answer is over; 5 s, shorter in tests. */
   readonly stepGraceMs?: number
-  /** What the store is opened with; tests make the disk fail. */
+  /** Opens the store; tests replace it to make the disk fail. */
   readonly open?: typeof openServedStore
-  /** Makes sure that the page of the dashboard is built, and answers with its folder; called only where there is a dashboard. */
+  /** Builds the dashboard's page if needed and resolves with its folder; called only with a dashboard. */
   readonly page?: () => Promise<string>
-  /** Whether signals, unhandled rejections and uncaught errors are this gateway's; the commands say yes. */
+  /** Whether this gateway handles signals, unhandled rejections and uncaught errors; the commands set it. */
   readonly signals?: boolean
 }
 
 export interface Running {
-  /** Where clients reach it, without `/v1`. */
+  /** The base URL for clients, without `/v1`. */
   readonly url: string
   readonly adminUrl: string | null
-  /** Where people open the dashboard. */
+  /** The URL of the dashboard. */
   readonly dashboardUrl: string | null
   readonly store: ServedStore
   readonly configuration: Configuration
-  /** Loads the files again; they serve when nothing is wrong with them. */
+  /** Loads the files again; they serve if they are valid. */
   reload(): Promise<ReloadResult>
-  /** The exit code, when it has ended. */
+  /** Resolves with the exit code. */
   readonly finished: Promise<number>
-  /** Begins the orderly end; a second call cuts. */
+  /** Starts an orderly shutdown; a second call cuts exchanges off. */
   drain(): void
 }
 
-/** Starts a gateway and resolves when it listens. What fails on the way is undone and thrown. */
+/** Starts a gateway and resolves when it listens. On an error, everything started so far is undone, and the error is thrown. */
 export async function serve(options: ServeOptions): Promise<Running> {
   const { load, textsOf } = createLoader(options.configFile, options.env, options.registry ?? builtinRegistry())
   const loaded = await load()
@@ -106,33 +106,33 @@ interface StartParts {
   readonly undo: (() => unknown)[]
 }
 
-/** What of the start every stage may use. */
-interface Base extends StartParts {
+/** The parts of the start that every stage uses. */
+interface Foundation extends StartParts {
   readonly configuration: Configuration
   readonly clock: Clock
   readonly random: Random
   readonly deadlineClock: DeadlineClock
   readonly state: State
-  /** What services of steps keep between requests. */
+  /** Data that the services of steps keep between requests. */
   readonly kept: StepState
 }
 
-/** What changes while the gateway serves. */
+/** The mutable state of a serving gateway. */
 interface State {
   mostInflight: number
   draining: boolean
-  /** What serves clients; undefined while the gateway starts. */
+  /** The units that serve clients; undefined while the gateway starts. */
   serving: ServingSet | undefined
-  /** Where there are several threads. */
+  /** Set if several threads serve. */
   threads: ServingThreads | undefined
-  /** Their timeouts are those of the configuration that serves. */
+  /** Servers whose timeouts follow the serving configuration. */
   servers: readonly Server[]
 }
 
 async function start(parts: StartParts): Promise<Running> {
   const { configuration } = parts.loaded
   const { clock: time = systemClock, random = Math.random } = parts.options
-  // An object of its own: steps keep by it what outlives a reload, and no two gateways share that.
+  // A new object each time: steps use it as the key of data that survives a reload, and no two gateways may share that.
   const clock: Clock = { now: () => time.now() }
   const page = configuration.dashboard ? preparePage(parts.options.page) : null
   const state: State = {
@@ -142,16 +142,16 @@ async function start(parts: StartParts): Promise<Running> {
     threads: undefined,
     servers: [],
   }
-  // 1. The store, and with it the right to be the only one that writes to it.
+  // 1. The store, with its lock: only one process writes to it.
   const { store, secret } = await openRecovered({ ...parts, clock, state })
   const kept = await openOwnState(parts.loaded, clock, parts.log)
   parts.undo.push(kept.close)
-  // 2. What the configuration describes.
+  // 2. Everything that the configuration describes.
   const deadlineClock = createDeadlineClock()
   parts.undo.push(deadlineClock.stop)
   reportLosses(store, configuration.store, { log: parts.log.log, watch: deadlineClock.watch })
   sweepResponses(store, { log: parts.log.log, watch: deadlineClock.watch })
-  const base: Base = { ...parts, configuration, clock, random, deadlineClock, state, kept }
+  const base: Foundation = { ...parts, configuration, clock, random, deadlineClock, state, kept }
   const configHash = () => hashOf(parts.textsOf(reloads.running()), parts.options.configFile)
   const metrics = createMetrics(
     ownSources({ store, thread: 'main', deadlineClock, serving: () => state.serving?.figures() }),
@@ -166,11 +166,11 @@ async function start(parts: StartParts): Promise<Running> {
   )
   parts.undo.push(metrics.close)
   const reloads = await createReloadsOf(base, store, metrics)
-  // 3. What serves clients, the other listeners, and alerts.
+  // 3. The units that serve clients, the other listeners, and alerts.
   const { serving, past, ...urls } = await openListeners(base, { store, secret, metrics, reloads }, page)
   const alerts = startOwnAlerts({ ...base, store, metrics, reloads, serving })
   parts.undo.push(alerts.close)
-  // 4. The commands.
+  // 4. The control socket of the commands.
   const control = await startControl(store, controlPath(configuration.store, parts.options.configFile), {
     log: parts.log.log,
     clock,
@@ -181,19 +181,19 @@ async function start(parts: StartParts): Promise<Running> {
     refused: configuration.store === 'memory' ? {} : REFUSED_WITH_DATABASE,
   })
   parts.undo.push(control.close)
-  // 5. The end, when it comes.
+  // 5. The shutdown.
   const { finished, drain } = followEnd(base, { metrics, reloads }, serving)
-  tellListening(parts.log, urls, unitsOf(base, store))
+  logListening(parts.log, urls, unitsOf(base, store))
   return { ...urls, store, configuration, finished, reload: () => reloads.reload('asked'), drain }
 }
 
 interface OpenStore {
   readonly store: ServedStore
-  /** Under which keys are digested. */
+  /** The key for digests of API keys. */
   readonly secret: string
 }
 
-type Opening = StartParts & Pick<Base, 'clock' | 'state'>
+type Opening = StartParts & Pick<Foundation, 'clock' | 'state'>
 
 async function openRecovered({ loaded, clock, log, options, undo, state }: Opening): Promise<OpenStore> {
   const open: typeof openServedStore = each =>
@@ -204,11 +204,11 @@ async function openRecovered({ loaded, clock, log, options, undo, state }: Openi
     () => store.close(),
   )
   const { settled, replayed } = await store.recover()
-  if (settled + replayed > 0) log.log.warn({ settled, replayed }, 'recovered what a dead process left open')
+  if (settled + replayed > 0) log.log.warn({ settled, replayed }, 'settled the open holds of a process that had died')
   return { store, secret }
 }
 
-async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics): Promise<Reloads> {
+async function createReloadsOf(base: Foundation, store: ServedStore, metrics: Metrics): Promise<Reloads> {
   const { loaded, load, textsOf, log, clock, random, deadlineClock, state, undo } = base
   const reloads = await createReloads({
     first: loaded,
@@ -218,7 +218,7 @@ async function createReloadsOf(base: Base, store: ServedStore, metrics: Metrics)
       const { log: own, forStep: logFor, redact } = log
       const common = { clock, random, deadlineClock, log: own, version: VERSION }
       const services = { ...common, store, state: base.kept, logFor, redact }
-      // Where several threads serve, each exports its own.
+      // Several threads export their own telemetry.
       const telemetry =
         unitsOf(base, store) === 1
           ? (config: TelemetryConfig) =>
@@ -264,7 +264,7 @@ interface Opened extends Urls {
 }
 
 async function openListeners(
-  base: Base,
+  base: Foundation,
   services: Services,
   page: ReturnType<typeof preparePage> | null,
 ): Promise<Opened> {
@@ -273,12 +273,12 @@ async function openListeners(
   const ids = createIds(clock)
   let people: ReturnType<typeof createDashboardServer> | undefined
   const ready = () => readiness(state.draining, store.problem() ?? state.serving?.problem() ?? null, reloads.problem())
-  const lookAndTell = async () => {
+  const checkReadiness = async () => {
     await Promise.all([store.look(), state.serving?.look()])
     return ready()
   }
   const figures = createShadowFigures()
-  const serving = await startServing(base, services, { figures, ready: lookAndTell, about: () => people?.about() })
+  const serving = await startServing(base, services, { figures, ready: checkReadiness, about: () => people?.about() })
   state.serving = serving
   undo.push(() => serving.close())
   const { views } = serving
@@ -301,7 +301,7 @@ async function openListeners(
   const parts: AppParts = {
     generation: reloads.generation,
     nextId: () => ids.next('req_'),
-    ready: lookAndTell,
+    ready: checkReadiness,
     metrics: async accept => metricsPage(metrics, await serving.metrics(), accept),
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
   }
@@ -318,15 +318,15 @@ async function openListeners(
   return { url, adminUrl, dashboardUrl: dashboard?.url ?? null, serving, past }
 }
 
-/** How many threads serve; 1: this one does. */
-function unitsOf({ configuration }: Base, store: ServedStore): number {
+/** The number of serving threads; 1: this thread serves. */
+function unitsOf({ configuration }: Foundation, store: ServedStore): number {
   return store.threads === null ? 1 : threadsOf(configuration, availableParallelism())
 }
 
 type ServingNeeds = Pick<ServingParts, 'figures'> & Pick<ThreadsParts, 'ready' | 'about'>
 
-/** One unit in this thread, or as many threads as the configuration says. */
-async function startServing(base: Base, services: Services, needs: ServingNeeds): Promise<ServingSet> {
+/** Serves from this thread, or from as many threads as configured. */
+async function startServing(base: Foundation, services: Services, needs: ServingNeeds): Promise<ServingSet> {
   const { configuration, options, log, state, textsOf } = base
   const { store, secret, metrics, reloads } = services
   const stepGraceMs = options.stepGraceMs ?? STEP_GRACE_MS
@@ -357,7 +357,7 @@ async function startServing(base: Base, services: Services, needs: ServingNeeds)
   return state.threads
 }
 
-function followEnd(base: Base, { metrics, reloads }: Pick<Services, 'metrics' | 'reloads'>, serving: ServingSet) {
+function followEnd(base: Foundation, { metrics, reloads }: Pick<Services, 'metrics' | 'reloads'>, serving: ServingSet) {
   const { log, undo, options, state } = base
   const { promise: finished, resolve: finish } = Promise.withResolvers<number>()
   const drainMs = () => reloads.generation().configuration.drainMs
@@ -374,7 +374,7 @@ function followEnd(base: Base, { metrics, reloads }: Pick<Services, 'metrics' | 
   return { finished, drain }
 }
 
-function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls, threads: number): void {
+function logListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls, threads: number): void {
   const others = {
     ...(adminUrl === null ? {} : { admin: adminUrl }),
     ...(dashboardUrl === null ? {} : { dashboard: dashboardUrl }),
@@ -383,13 +383,13 @@ function tellListening({ log }: Logger, { url, adminUrl, dashboardUrl }: Urls, t
   log.info({ url, ...others, pid: process.pid, version: VERSION }, 'listening')
 }
 
-/** How long a step may go on after an answer is over. */
+/** How long a step may continue after its answer is over. */
 const STEP_GRACE_MS = 5_000
 
-/** How soon a changed file is noticed. */
+/** How often files are checked for changes. */
 const WATCH_EVERY_MS = 1000
 
-/** Files that cannot be served keep nobody from serving: they are told beside. */
+/** Invalid files do not stop the gateway from serving; they are reported beside. */
 function readiness(draining: boolean, ledger: string | null, configuration: string | null): Readiness {
   if (draining) return { ready: false, reason: 'the gateway is shutting down' }
   if (ledger !== null) return { ready: false, reason: ledger }

@@ -1,32 +1,32 @@
-/** Who pays, and what lets a client in: accounts and their keys. */
+/** Accounts and their API keys. */
 import type { Budget } from './budget.ts'
 import type { NanoUsd } from './quantities.ts'
 
-/** Who pays: prepaid credit belongs to an account. */
+/** An account: it owns prepaid credit and pays for requests. */
 export interface Account {
   readonly id: string
   readonly name: string
   readonly plan: string
   readonly frozen: boolean
   readonly createdAt: number
-  /** Of its own, beside those of its plan; left out: none. */
+  /** The account's own budgets, besides those of its plan; left out: none. */
   readonly budgets?: readonly Budget[]
 }
 
-/** An account with its money: `available = posted - held`. */
+/** An account with its balance: `available = posted - held`. */
 export interface AccountBalance extends Account {
-  /** Credit granted minus what was charged. */
+  /** Credit granted minus charges. */
   readonly posted: NanoUsd
-  /** Promised to requests under way. */
+  /** Held for requests in progress. */
   readonly held: NanoUsd
 }
 
-/** What a client shows to be let in; its secret is not part of it. */
+/** An API key, without its secret. */
 export interface Key {
   readonly id: string
   readonly accountId: string
   readonly name: string
-  /** Ids of the catalog's models that this key may use; null: every public one. */
+  /** Ids of the catalog's models that this key may use; null: all public ones. */
   readonly models: readonly string[] | null
   readonly createdAt: number
   readonly expiresAt: number | null
@@ -35,19 +35,19 @@ export interface Key {
   readonly budgets?: readonly Budget[]
 }
 
-/** A key as a list shows it: never a secret, only the last four characters of each live one. */
+/** A key as lists show it: with the last four characters of each live secret. */
 export interface KeySummary extends Key {
   readonly secrets: readonly { readonly last4: string; readonly expiresAt: number | null }[]
-  /** What it may spend in its life; null: as much as the balance and the budgets of the account allow. */
+  /** The most that it may spend in its life; null: only the balance and the budgets of the account limit it. */
   readonly spendingCap: NanoUsd | null
   readonly spent: NanoUsd
-  /** How many requests have held credit with it; free ones are not counted. */
+  /** The number of requests that held credit with it; free requests are not counted. */
   readonly requests: number
-  /** When one last did. */
+  /** The time of the last such request. */
   readonly lastUsedAt: number | null
-  /** `playground`: made by the gateway for the playground of its dashboard. */
+  /** `playground`: created by the gateway for the playground of its dashboard. */
   readonly purpose: KeyPurpose | null
 }
 
-/** What a key is for that nobody asked for by name. */
+/** The purpose of a key that the gateway created itself. */
 export type KeyPurpose = 'playground'

@@ -1,9 +1,9 @@
-/** Which addresses count as one client, wherever something is counted by address. */
+/** Address groups: which addresses count as one client, wherever something is counted by address. */
 import { isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The group of an address. An IPv6 host is given a whole /64 (RFC 7421), so its 2^64 addresses count as one; IPv4 in
- * IPv6 clothes (`::ffff:192.0.2.1`) counts as IPv4. What is no address shares one group.
+ * The group of an address. An IPv6 host gets a whole /64 (RFC 7421), so its 2^64 addresses count as one. IPv4-mapped IPv6 addresses
+ * (`::ffff:192.0.2.1`) count as IPv4. All invalid addresses share one group.
  */
 export function addressGroup(address: string): string {
   const [bare = ''] = address.split('%', 1)

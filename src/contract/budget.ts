@@ -1,39 +1,39 @@
-/** Budgets limit spending in a period. Design section 16. */
+/** Budgets: limits on spending in a period. Design section 16. */
 import { type NanoUsd, unit } from './quantities.ts'
 
-/** How long a period is. A `life` has no end. Weeks begin on Monday (ISO 8601). */
+/** The length of a period. `life` has no end. Weeks begin on Monday (ISO 8601). */
 export const EVERY = ['hour', 'day', 'week', 'month', 'life'] as const
-/** One of them. */
+/** The length of a period. */
 export type Every = (typeof EVERY)[number]
 
-/** The subjects of a budget, each within an account. `caller`: whom a key or a token identifies. */
+/** The subjects of a budget, each within an account. `caller`: the subject of a key or a token. */
 export type BudgetPer = 'account' | 'key' | 'caller' | `tag ${string}`
 
-/** A limit on spending in a period, as a plan, a policy, an account or a key has it. */
+/** A limit on spending in a period, in a plan, a policy, an account or a key. */
 export interface Budget {
-  /** For people, and one of its kind in its place. Default: `PER EVERY`. */
+  /** For people; unique for its period and place. Default: `PER EVERY`. */
   readonly name?: string
   readonly per: BudgetPer
   readonly amount: NanoUsd
   readonly every: Every
-  /** Where days begin: a name of the IANA time zone database. Default: UTC. */
+  /** The time zone in which days begin: a name of the IANA database. Default: UTC. */
   readonly zone?: string
-  /** At which parts of the amount there is an alert, in percent: `80%`. Default: 80 % and 100 %. */
+  /** Percentages of the amount that trigger an alert: `80%`. Default: 80 % and 100 %. */
   readonly at?: readonly string[]
-  /** `refuse`, or the model that answers what the budget cannot pay. Default: refuse. */
+  /** `refuse`, or the model that answers requests beyond the budget. Default: refuse. */
   readonly then?: string
 }
 
 /** A budget for one hold: its row in the ledger, and its limit. */
 export interface HoldBudget {
-  /** The place of the budget, its name, its period and whom it limits; unique in the account. */
+  /** The budget's place, name, period and subject; unique in the account. */
   readonly budget: string
-  /** The period, in milliseconds since the epoch. */
+  /** The start of the period, in milliseconds since the epoch. */
   readonly start: number
-  /** Null: it has no end. */
+  /** Null: the period has no end. */
   readonly end: number | null
   readonly amount: NanoUsd
-  /** In percent of the amount, the lowest first. */
+  /** In percent of the amount, lowest first. */
   readonly marks: readonly number[]
 }
 
@@ -47,7 +47,7 @@ export interface ChainedBudget extends HoldBudget {
 /** The pattern of `per: tag NAME`, in limits and budgets. */
 export const PER_TAG = 'tag [A-Za-z_][\\w-]{0,63}'
 
-/** The key `per` of a plan's limit and of a budget, for the schema of settings. */
+/** The field `per` of a plan's limit and of a budget, for the settings schema. */
 export const PER_SETTING = {
   type: 'string',
   pattern: `^(account|key|caller|${PER_TAG})$`,
@@ -55,12 +55,12 @@ export const PER_SETTING = {
   sentence: 'must be account, key, caller or "tag NAME"',
 } as const
 
-/** The pattern of a part of the amount: `80%`. */
+/** The pattern of a percentage: `80%`. */
 export const MARK_PATTERN = '^([1-9]\\d?|100)%$'
-/** The rule of `MARK_PATTERN`, behind the name of a field. */
+/** The rule of `MARK_PATTERN`, after the name of a field. */
 export const MARK_RULE = 'must be a percentage from 1% to 100%'
 
-/** A budget in YAML, for the schema of settings. */
+/** A budget in YAML, for the settings schema. */
 export const BUDGET_SCHEMA = {
   type: 'object',
   additionalProperties: false,
@@ -101,18 +101,18 @@ export const BUDGET_SCHEMA = {
 
 const DEFAULT_MARKS: readonly number[] = [80, 100]
 
-/** The tag that `per` names: `team` of `tag team`; null: it names none. */
+/** Returns the tag in `per`: `team` of `tag team`; null: none. */
 export const tagOf = (per: string): string | null => (per.startsWith('tag ') ? per.slice('tag '.length) : null)
 
-/** The marks of a budget in percent, the lowest first. */
+/** Returns the marks of a budget in percent, lowest first. */
 export function marksOf({ at }: Pick<Budget, 'at'>): readonly number[] {
   return at === undefined ? DEFAULT_MARKS : at.map(text => Number.parseInt(text, 10)).sort((a, b) => a - b)
 }
 
-/** Its own name, or `PER EVERY`. */
+/** Returns the name of a budget, or `PER EVERY`. */
 export const budgetName = ({ name, per, every }: Budget): string => name ?? `${per} ${every}`
 
-/** Whether there is such a time zone. */
+/** Whether the time zone exists. */
 export function isZone(zone: string): boolean {
   try {
     return new Intl.DateTimeFormat('en', { timeZone: zone }) !== null
@@ -121,17 +121,17 @@ export function isZone(zone: string): boolean {
   }
 }
 
-/** A term of a budget that cannot be. */
+/** An invalid term of a budget. */
 export interface BudgetMistake {
   readonly field: 'zone' | 'at'
   readonly value: string
-  /** Behind the name of the field: `must be …`. */
+  /** Follows the name of the field: `must be …`. */
   readonly rule: string
 }
 
 const MARK = new RegExp(MARK_PATTERN)
 
-/** The mistake in the terms of a budget: an unknown time zone, or a wrong or repeated part of the amount. */
+/** Returns the mistake in the terms of a budget: an unknown time zone, or an invalid or repeated percentage. */
 export function mistakeInBudget({ zone, at = [] }: Pick<Budget, 'zone' | 'at'>): BudgetMistake | null {
   if (zone !== undefined && !isZone(zone)) {
     return { field: 'zone', value: zone, rule: 'must be a time zone such as Europe/Berlin or UTC' }
@@ -142,10 +142,7 @@ export function mistakeInBudget({ zone, at = [] }: Pick<Budget, 'zone' | 'at'>):
   return twice === undefined ? null : { field: 'at', value: twice, rule: 'must have each percentage once' }
 }
 
-/**
- * The mistakes in a list of budgets that its schema cannot find: an unknown time zone, or a name that occurs twice.
- * @returns the place in the list with the sentence
- */
+/** Returns the mistakes in a list of budgets that its schema cannot find: unknown time zones and repeated names. Each has its place. */
 export function problemsOfBudgets(budgets: readonly Budget[]): { readonly at: string; readonly message: string }[] {
   const names = new Set<string>()
   return budgets.flatMap((budget, index) => {

@@ -1,11 +1,11 @@
 /**
- * The canonical shapes: the chat-completions format itself (OpenAI's OpenAPI description 2.3.0), as far as the gateway
- * looks at it. Everything it does not look at is carried along untouched, hence the index signatures.
+ * The canonical format: chat completions (OpenAI's OpenAPI description 2.3.0), as far as the gateway reads it. All other fields are
+ * passed through, hence the index signatures.
  */
 import type { Model } from './model.ts'
 import { isAnthropicSearch } from './search.ts'
 
-/** A request body that passed validation. Read-only: what goes upstream is spliced from the bytes, not from here. */
+/** A validated request body. Read-only: the upstream request is spliced from the bytes, not made from this object. */
 export interface ChatRequest {
   readonly model: string
   readonly messages: readonly ChatMessage[]
@@ -20,14 +20,14 @@ export interface ChatRequest {
 }
 
 /**
- * Where in `tools` the first tool stands that the provider runs itself (a search, mostly), or -1. Such a tool is billed by
- * the provider's own price list, and what it finds becomes prompt.
+ * Returns the index in `tools` of the first tool that the provider runs itself (mostly a search), or -1. The provider bills such a tool
+ * by its own price list, and its results become prompt.
  */
 export function findProviderTool({ tools }: Pick<ChatRequest, 'tools'>): number {
   return tools?.findIndex(tool => !runsAtClient(tool as { readonly type?: unknown } | null)) ?? -1
 }
 
-/** Kinds of tools that the client runs. Some clients leave the type out and mean a function. */
+/** Types of tools that the client runs. Some clients omit the type and mean a function. */
 const CLIENT_TOOLS: ReadonlySet<unknown> = new Set(['function', 'custom', undefined])
 
 function runsAtClient(tool: { readonly type?: unknown } | null): boolean {
@@ -37,9 +37,8 @@ function runsAtClient(tool: { readonly type?: unknown } | null): boolean {
 }
 
 /**
- * A tool that Anthropic defines and the client runs, or its search of the web, as its own declaration; null where a tool is
- * none. Only the Messages API knows these, so in the canonical format one stands in an envelope:
- * `{ type: 'anthropic', anthropic: declaration }`.
+ * Returns the declaration of a tool that Anthropic defines and the client runs, or of its web search; null for other tools. Only the
+ * Messages API has these, so the canonical format wraps them: `{ type: 'anthropic', anthropic: declaration }`.
  */
 export function anthropicToolIn(tool: unknown): AnthropicTool | null {
   const { type, anthropic } = (tool ?? {}) as { readonly type?: unknown; readonly anthropic?: Partial<AnthropicTool> }
@@ -47,25 +46,25 @@ export function anthropicToolIn(tool: unknown): AnthropicTool | null {
   return isAnthropicClientTool(anthropic.type) || isAnthropicSearch(anthropic) ? (anthropic as AnthropicTool) : null
 }
 
-/** Such a declaration. */
+/** The declaration of such a tool. */
 export interface AnthropicTool {
   readonly type: string
   readonly name: string
   readonly [field: string]: unknown
 }
 
-/** Whether a type of the Messages API names a tool that the client runs; others with a date run at Anthropic. */
+/** Whether a type of the Messages API is a tool that the client runs; other dated types run at Anthropic. */
 export function isAnthropicClientTool(type: unknown): boolean {
   return typeof type === 'string' && /^(?:bash|text_editor|memory)_\d{8}$/.test(type)
 }
 
-/** Efforts by the tokens of the smallest budget. Half of the models that think do not know the words beyond `high`. */
+/** Efforts by their smallest token budget. Half of the reasoning models do not support efforts above `high`. */
 const BUDGETS = [
   { least: 16_384, effort: 'high' },
   { least: 8192, effort: 'medium' },
 ] as const
 
-/** The effort that thinks no longer than a budget of tokens allows. */
+/** Returns the highest effort that a token budget allows. */
 export function effortWithin(budgetTokens: number): 'low' | 'medium' | 'high' {
   return BUDGETS.find(({ least }) => budgetTokens >= least)?.effort ?? 'low'
 }
@@ -77,7 +76,7 @@ export interface ChatMessage {
   readonly [field: string]: unknown
 }
 
-/** A piece of a message: text, an image, a sound, a file; `type` says which. */
+/** A part of a message: text, an image, a sound, a file; `type` determines which. */
 export interface ContentPart {
   readonly type: string
   readonly text?: string
@@ -85,19 +84,19 @@ export interface ContentPart {
   readonly [field: string]: unknown
 }
 
-/** `usage` as it stands on the wire. */
+/** `usage` on the wire. */
 export interface WireUsage {
   prompt_tokens: number
   completion_tokens: number
   total_tokens: number
   prompt_tokens_details?: { cached_tokens?: number; cache_write_tokens?: number; [field: string]: unknown } | null
   completion_tokens_details?: { reasoning_tokens?: number; [field: string]: unknown } | null
-  /** Searches of the web that the provider made; in the words of Anthropic and OpenRouter. */
+  /** Web searches by the provider, with the field names of Anthropic and OpenRouter. */
   server_tool_use?: { web_search_requests?: number; [field: string]: unknown } | null
   [field: string]: unknown
 }
 
-/** What a choice adds in a chunk, and, in a whole answer, its message. */
+/** The addition of a chunk to a choice; in a whole answer, its message. */
 export interface Delta {
   role?: string
   content?: string | null
@@ -105,8 +104,8 @@ export interface Delta {
   refusal?: string | null
   tool_calls?: ToolCallDelta[]
   /**
-   * Of an answer with searches of Anthropic's: its blocks in their order. What a search did is there as it came; a text says how
-   * many characters of `content` it is and what it quotes, and a signed thought only where it stood.
+   * The blocks of an answer with Anthropic's web searches, in order. Search blocks are unchanged. A text block has its length in
+   * `content` and its citations; a signed thinking block only marks its position.
    */
   anthropic_content?: AnthropicPiece[]
   [field: string]: unknown
@@ -115,13 +114,13 @@ export interface Delta {
 /** One block of `anthropic_content`: `text`, `thinking`, `server_tool_use` or `web_search_tool_result`. */
 export interface AnthropicPiece {
   readonly type: string
-  /** Of a text, in UTF-16 units. */
+  /** The length of a text, in UTF-16 units. */
   readonly length?: number
   readonly citations?: readonly unknown[]
   readonly [field: string]: unknown
 }
 
-/** What a chunk adds to a tool call; in a whole answer, the call. */
+/** The addition of a chunk to a tool call; in a whole answer, the call. */
 export interface ToolCallDelta {
   index?: number
   id?: string
@@ -152,13 +151,10 @@ export interface ChatCompletion {
   [field: string]: unknown
 }
 
-/**
- * Fields that a step puts in a request's place with `exchange.rewrite()`; `undefined` takes one away. Those of
- * `FIXED_FIELDS` cannot be among them.
- */
+/** Fields that replace those of a request in `exchange.rewrite()`; `undefined` removes a field. `FIXED_FIELDS` are excluded. */
 export type ChatChanges = Readonly<Partial<ChatRequest>>
 
-/** What steps have read, decided and counted by: no step rewrites it. */
+/** Fields that no step may rewrite, because other steps have read them. */
 export const FIXED_FIELDS: readonly string[] = [
   'model',
   'stream',
@@ -170,29 +166,29 @@ export const FIXED_FIELDS: readonly string[] = [
 
 /** The fact `chat`, given by the `schema` step. */
 export interface Chat {
-  /** The validated body. Another one takes its place by `exchange.rewrite()` only; an object once read stays as it is. */
+  /** The validated body. Only `exchange.rewrite()` replaces it; the object itself never changes. */
   readonly body: ChatRequest
   /**
-   * The bytes as the client sent them, or as they were rewritten, saying what `body` says; they have passed the depth scan
-   * and hold no duplicate keys.
+   * The request as bytes, with the same content as `body`: as the client sent them, or as rewritten. They have passed the depth scan and
+   * contain no duplicate keys.
    */
   readonly bytes: Buffer
   readonly stream: boolean
   /** Whether the client asked for the usage chunk. */
   readonly includeUsage: boolean
-  /** `n`: how many choices. */
+  /** The number of choices (`n`). */
   readonly choices: number
-  /** The client's own output cap per choice in tokens, or null when it sent none. */
+  /** The client's output cap per choice, in tokens; null: none was sent. */
   readonly requestedCap: number | null
   /**
-   * The output cap per choice, in tokens, that goes upstream; always sent. A later step may lower it (credits does when
-   * the balance is short), never raise it.
+   * The output cap per choice, in tokens, that is sent upstream; always set. A later step may lower it (`credits` does if the balance is
+   * short), but never raise it.
    */
   cap: number
-  /** Parameters of the request that were left out on purpose; told with those that the dialect cannot carry. */
+  /** Dropped parameters; reported with those the dialect does not support. */
   readonly dropped?: readonly string[]
-  /** Whether the client does not see thoughts: a provider that shows them on demand alone is not asked to. */
+  /** Whether the client hides reasoning. A provider that shows it only on demand is then not asked for it. */
   readonly hidesThoughts?: boolean
-  /** The same request for another model. Throws the refusal when that model cannot answer it. Left out: it cannot be asked. */
+  /** Returns the same request for another model. Throws a refusal if that model cannot answer it. Left out: the model cannot change. */
   readonly forModel?: (chat: Chat, model: Model) => Chat
 }

@@ -1,18 +1,18 @@
-/** Puts the chunks of an answer together again: the whole answer, or its beginning. */
+/** Assembles the chunks of an answer: the whole answer, or its beginning. */
 import { isDeepStrictEqual } from 'node:util'
 import type { ChatCompletion, Chunk, Delta, ToolCallDelta } from './chat.ts'
 
-/** Members of a delta whose pieces are put one behind the other. */
+/** Members of a delta whose pieces are concatenated. */
 const TEXTS: ReadonlySet<string> = new Set(['content', 'reasoning_content', 'reasoning', 'refusal'])
-/** Of a chunk itself: said anew for a whole answer, or there for each chunk only. */
+/** Members of a chunk that a whole answer does not take over. */
 const OF_CHUNKS: ReadonlySet<string> = new Set(['choices', 'usage', 'object', 'obfuscation'])
 
-/** Characters that each choice, call and member counts beside its text: an empty one takes memory too. */
+/** Characters that each choice, call and member counts besides its text, because empty ones take memory too. */
 const ENTRY = 64
 
 type Members = Record<string, unknown>
 
-/** Providers choose the names of members: `__proto__` and `constructor` are names like all others here. */
+/** Without a prototype: providers choose the names of members, such as `__proto__` and `constructor`. */
 const noMembers = (): Members => Object.create(null) as Members
 
 interface Folded {
@@ -24,16 +24,15 @@ interface Folded {
 
 /** How much an `AnswerCollector` keeps. */
 export interface CollectorOptions {
-  /** Of the answer, with about 64 for each choice, tool call and member. The chunk that exceeds them is the last one. */
+  /** The limit for the answer, with about 64 for each choice, tool call and member. The chunk that exceeds it is the last one. */
   readonly maxCharacters: number
   /**
-   * What is kept of a longer answer: nothing, or its beginning. So also where pieces contradict each other: nothing, or the
-   * first one.
+   * The part that is kept of an answer beyond the limit: nothing, or its beginning. For contradicting pieces: nothing, or the first one.
    */
   readonly onOverflow: 'discard' | 'truncate'
 }
 
-/** Takes the chunks of one answer, such as a `watch` gets, and gives back the answer as one. */
+/** Collects the chunks of one answer, for instance in a `watch`, and assembles the answer. */
 export class AnswerCollector {
   readonly #options: CollectorOptions
   readonly #choices = new Map<number, Folded>()
@@ -46,12 +45,12 @@ export class AnswerCollector {
     this.#options = options
   }
 
-  /** Whether chunks were left out because of the size of those before. */
+  /** Whether chunks were left out because the limit was exceeded. */
   get isCut(): boolean {
     return this.#isCut
   }
 
-  /** Reads one chunk and keeps nothing of it but what it says. */
+  /** Adds the content of one chunk; the chunk itself is not kept. */
   add(chunk: Chunk): void {
     if (this.#isLost) return
     if (this.#isFull) {
@@ -73,7 +72,7 @@ export class AnswerCollector {
     return this.#size > this.#options.maxCharacters
   }
 
-  /** Of what comes later only how the choices end. */
+  /** After the limit, records only how the choices end. */
   #addEnds({ choices }: Chunk): void {
     for (const { index, delta, finish_reason: finish } of choices) {
       const folded = this.#choices.get(index)
@@ -90,7 +89,7 @@ export class AnswerCollector {
     this.#count(sizeOf(finish))
   }
 
-  /** What has come, without usage; null: nothing, or more than is kept. Who goes on adding changes what was given out. */
+  /** Returns the answer so far, without usage; null: nothing, or it was discarded. Later calls of `add` change the returned object. */
   completion(): ChatCompletion | null {
     if (this.#isLost || this.#head === null) return null
     const folded = [...this.#choices].sort(([one], [other]) => one - other)
@@ -115,7 +114,7 @@ export class AnswerCollector {
     for (const [name, value] of Object.entries(chunk)) {
       if (OF_CHUNKS.has(name) || value === null) continue
       if (name === 'id' || name === 'created' || name === 'model') this.#first(head, name, value)
-      // What a provider adds at the top (sources, a fingerprint) comes once or grows: the last one has all of it.
+      // Top-level additions of a provider (sources, a fingerprint) come once or grow: the last one is complete.
       else if (!isDeepStrictEqual(head[name], value)) this.#replace(head, name, value)
     }
   }
@@ -150,12 +149,12 @@ export class AnswerCollector {
     }
     for (const [name, value] of Object.entries(call)) {
       if (isMembers(value)) this.#textsAt(folded, name, value)
-      // Some say the id and the type again with every piece, some say them empty.
+      // Some providers repeat the id and the type in every piece, some send them empty.
       else if (value !== null && value !== '') this.#set(folded, name, value)
     }
   }
 
-  /** The name and the arguments of a call: texts, put one behind the other. */
+  /** Concatenates the name and the arguments of a call. */
   #textsAt(parent: Members, member: string, from: Members): void {
     this.#first(parent, member, noMembers())
     const into = parent[member]
@@ -165,7 +164,7 @@ export class AnswerCollector {
     }
     for (const [name, value] of Object.entries(from)) {
       if (typeof value !== 'string') this.#set(into, name, value)
-      // A name that comes again with every piece is one name.
+      // A name that is repeated in every piece is one name.
       else if (name !== 'name' || into[name] !== value) this.#append(into, name, value)
     }
   }
@@ -180,7 +179,7 @@ export class AnswerCollector {
     }
   }
 
-  /** A member of which nobody knows how its pieces belong together: one value, or the answer is not kept. */
+  /** A member with unknown semantics: it has one value, or the answer is discarded. */
   #set(into: Members, name: string, value: unknown): void {
     if (into[name] === undefined || into[name] === null) this.#replace(into, name, value)
     else if (!isDeepStrictEqual(into[name], value)) this.#lose()

@@ -1,13 +1,13 @@
-/** Answers that a trail gives: the same in headers, logs, receipts, policy tests and replays. */
+/** Decisions derived from a trail, the same in headers, logs, receipts, policy tests and replays. */
 import type { Refusal } from './errors.ts'
 import type { TrailEntry } from './exchange.ts'
 
-/** Where an exchange is: before and after its steps it is the gateway's own, between them what stands behind them decides. */
+/** The decider if no step decided: the gateway, before or after the steps; or the upstream call. */
 export type Stage = 'gateway' | 'send'
 
 /**
- * The id of the step that refused, failed or answered. Of a refusal that no step made: `send` when it came from behind the
- * steps, `gateway` when it came before or after them. Null when the exchange was answered in the ordinary way.
+ * Returns the id of the step that refused, failed or answered. If no step refused: `send` for a refusal of the upstream call, `gateway`
+ * for one before or after the steps. Null if the provider answered.
  */
 export function decidedBy(
   trail: readonly TrailEntry[],
@@ -15,12 +15,12 @@ export function decidedBy(
   stage: Stage,
 ): string | null {
   if (refusal === null) return trail.find(({ verdict }) => verdict === 'answered')?.step ?? null
-  // Of a mistake the refusal says whose it is: other steps may have made some that ended nothing.
+  // A refusal after an error names the failed step: other steps may have failed without ending the exchange.
   if (refusal.step !== undefined) return refusal.step
-  // The outermost one: a step that turned the refusal of an inner one into its own has the last word.
+  // The outermost match: a step may have turned an inner refusal into its own.
   return trail.find(entry => entry.verdict === 'refused' && entry.code === refusal.code)?.step ?? stage
 }
 
-/** The id of the model that the client asked for, where a step asked another one; null: none did. */
+/** Returns the id of the requested model if a step replaced it; null otherwise. */
 export const askedModel = (trail: readonly TrailEntry[]): string | null =>
   trail.find(({ asked }) => asked !== undefined)?.asked ?? null

@@ -1,13 +1,13 @@
 /**
- * Every error that a client can see, in one table: its code, status, type, whether trying again can help, and the
- * sentence. The README's table of errors is checked against this one by a test, so neither can drift.
+ * The table of all errors that a client can get: code, status, type, whether a retry can help, and message. A test checks the README's
+ * table against it.
  *
- * The envelope and the four keys are those of api.openai.com (`ErrorResponse` of its OpenAPI description), and the
- * statuses are chosen for what the official SDKs do with them: they try 408, 409, 429 and 5xx again, and nothing else.
+ * The envelope and its four keys are those of api.openai.com (`ErrorResponse` of its OpenAPI description). The statuses suit the official
+ * SDKs, which retry 408, 409, 429 and 5xx, and nothing else.
  */
 import { visible } from './visible.ts'
 
-/** What the `type` of an error may be: the words that api.openai.com uses. */
+/** The types of errors, as api.openai.com names them. */
 export type ErrorType =
   | 'invalid_request_error'
   | 'authentication_error'
@@ -16,12 +16,12 @@ export type ErrorType =
   | 'insufficient_quota'
   | 'server_error'
 
-/** One row of the table. `retryable` becomes `x-should-retry: false` where a client would otherwise try again in vain. */
+/** One row of the table. If `retryable` is false, `x-should-retry: false` stops clients that would retry in vain. */
 export interface ErrorRow {
   readonly status: number
   readonly type: ErrorType
   readonly retryable: boolean
-  /** Shown when the place that refuses has nothing more exact to say. */
+  /** Used if the refusal has no more specific message. */
   readonly message: string
 }
 
@@ -32,15 +32,15 @@ const row = (status: number, type: ErrorType, retryable: boolean, message: strin
   message,
 })
 
-/** The table. */
+/** The error table. */
 export const ERRORS = {
-  // The way in: HTTP and the body.
+  // HTTP and the body.
   bad_request: row(400, 'invalid_request_error', false, 'The HTTP request is malformed.'),
   request_timeout: row(408, 'invalid_request_error', true, 'The request did not arrive completely in time.'),
   unknown_url: row(404, 'invalid_request_error', false, 'There is nothing at this URL.'),
   not_supported: row(404, 'invalid_request_error', false, 'The gateway does not have this part of the API.'),
   unknown_host: row(404, 'invalid_request_error', false, 'This gateway does not serve that host name.'),
-  method_not_allowed: row(405, 'invalid_request_error', false, 'This URL does not take that method.'),
+  method_not_allowed: row(405, 'invalid_request_error', false, 'This URL does not support that method.'),
   request_too_large: row(413, 'invalid_request_error', false, 'The request body is too large.'),
   unsupported_media_type: row(415, 'invalid_request_error', false, 'The body must be application/json, not encoded.'),
   websocket_not_supported: row(426, 'invalid_request_error', false, 'WebSockets are not supported here. Use HTTP.'),
@@ -48,7 +48,7 @@ export const ERRORS = {
   invalid_json: row(400, 'invalid_request_error', false, 'The body is not valid JSON.'),
   request_too_complex: row(400, 'invalid_request_error', false, 'The body is nested too deeply or has too many parts.'),
   missing_required_parameter: row(400, 'invalid_request_error', false, 'A required parameter is missing.'),
-  unknown_parameter: row(400, 'invalid_request_error', false, 'A parameter is not known.'),
+  unknown_parameter: row(400, 'invalid_request_error', false, 'A parameter is unknown.'),
   invalid_type: row(400, 'invalid_request_error', false, 'A parameter has the wrong type.'),
   invalid_tag: row(400, 'invalid_request_error', false, 'A tag of the request has a value that is not allowed.'),
   tag_required: row(400, 'invalid_request_error', false, 'The request has no value for a tag that is required.'),
@@ -57,7 +57,7 @@ export const ERRORS = {
     400,
     'invalid_request_error',
     false,
-    'This model does not take a parameter that was sent.',
+    'This model does not support a parameter of the request.',
   ),
   context_length_exceeded: row(
     400,
@@ -66,12 +66,17 @@ export const ERRORS = {
     "The messages do not fit the model's maximum context length.",
   ),
   model_not_found: row(404, 'invalid_request_error', false, 'The model does not exist, or this key may not use it.'),
-  receipt_not_found: row(404, 'invalid_request_error', false, 'There is no receipt with this id for your account.'),
-  response_not_found: row(404, 'invalid_request_error', false, 'There is no response with this id for your account.'),
-  previous_response_not_found: row(400, 'invalid_request_error', false, 'The previous response is not kept any more.'),
-  item_not_found: row(404, 'invalid_request_error', false, 'There is no item with this id for your account.'),
+  receipt_not_found: row(404, 'invalid_request_error', false, 'Your account has no receipt with this id.'),
+  response_not_found: row(404, 'invalid_request_error', false, 'Your account has no response with this id.'),
+  previous_response_not_found: row(
+    400,
+    'invalid_request_error',
+    false,
+    'The previous response has expired or was deleted.',
+  ),
+  item_not_found: row(404, 'invalid_request_error', false, 'Your account has no item with this id.'),
 
-  // Who is asking.
+  // Authentication.
   missing_api_key: row(401, 'authentication_error', false, 'No API key. Send it as: Authorization: Bearer KEY'),
   malformed_api_key: row(
     401,
@@ -79,7 +84,7 @@ export const ERRORS = {
     false,
     'The API key is incomplete, mistyped or of another gateway. Copy it again.',
   ),
-  invalid_api_key: row(401, 'authentication_error', false, 'This API key is not known here.'),
+  invalid_api_key: row(401, 'authentication_error', false, 'This API key is unknown.'),
   revoked_api_key: row(401, 'authentication_error', false, 'This API key was revoked. Make a new one.'),
   expired_api_key: row(
     401,
@@ -92,7 +97,7 @@ export const ERRORS = {
   unauthorized: row(401, 'authentication_error', false, 'This request is not authenticated.'),
   forbidden: row(403, 'permission_error', false, 'This request is not allowed.'),
 
-  // How much.
+  // Limits and money.
   rate_limit_exceeded: row(
     429,
     'rate_limit_error',
@@ -113,30 +118,20 @@ export const ERRORS = {
   not_signed_in: row(401, 'authentication_error', false, 'Sign in first.'),
   wrong_credentials: row(401, 'authentication_error', false, 'The e-mail address or the password is wrong.'),
   too_many_attempts: row(429, 'rate_limit_error', true, 'Too many attempts. Try again later.'),
-  cross_site_request: row(403, 'permission_error', false, 'Changes are taken from the dashboard itself only.'),
-  registration_closed: row(403, 'permission_error', false, 'Accounts are made by invitation here. Ask the operator.'),
+  cross_site_request: row(403, 'permission_error', false, 'Cross-site requests are not allowed.'),
+  registration_closed: row(403, 'permission_error', false, 'Registration is by invitation only. Ask the operator.'),
   link_invalid: row(404, 'invalid_request_error', false, 'This link was used, has expired, or is incomplete.'),
-  not_found: row(404, 'invalid_request_error', false, 'There is nothing by this id.'),
-  conflict: row(409, 'invalid_request_error', false, 'That is taken, or was done otherwise before.'),
+  not_found: row(404, 'invalid_request_error', false, 'Nothing has this id.'),
+  conflict: row(409, 'invalid_request_error', false, 'It conflicts with something that exists.'),
 
   // The gateway itself.
   overloaded: row(503, 'server_error', true, 'The gateway is at its limit. Try again shortly.'),
   shutting_down: row(503, 'server_error', true, 'The gateway is shutting down. Try again.'),
   store_unavailable: row(503, 'server_error', true, 'The ledger could not be written. Nothing was charged.'),
-  plugin_error: row(
-    500,
-    'server_error',
-    false,
-    'A step of the policy failed. The operator finds it by the request id.',
-  ),
-  internal_error: row(
-    500,
-    'server_error',
-    false,
-    'Something unexpected failed. The operator finds it by the request id.',
-  ),
+  plugin_error: row(500, 'server_error', false, 'A step of the policy failed. Give the operator the request id.'),
+  internal_error: row(500, 'server_error', false, 'Something unexpected failed. Give the operator the request id.'),
 
-  loop_detected: row(508, 'server_error', false, 'The request has come back to this gateway: a base_url leads here.'),
+  loop_detected: row(508, 'server_error', false, 'The request has returned to this gateway: a base_url points to it.'),
 
   // The provider.
   upstream_rejected: row(400, 'invalid_request_error', false, 'The model provider refused the request.'),
@@ -164,27 +159,27 @@ export const ERRORS = {
   upstream_truncated: row(502, 'server_error', true, "The model provider's answer broke off before its end."),
 } as const satisfies Record<string, ErrorRow>
 
-/** A code of the table: what `error.code` says to the client, what metrics and the log call it. */
+/** A code of the table, used in `error.code`, metrics and the log. */
 export type ErrorCode = keyof typeof ERRORS
 
-/** What a refusal may say beyond its code. */
+/** Details of a refusal besides its code. */
 export interface RefusalOptions {
-  /** The sentence for the client; the table's own when left out. Must not carry secrets, hosts or stack traces. */
+  /** The message for the client; left out: the table's. It must not contain secrets, hosts or stack traces. */
   readonly message?: string
   /** The place in the request, as a path: `messages[1].content`. */
   readonly param?: string | null
-  /** When trying again can help, in milliseconds from now; becomes Retry-After and retry-after-ms. */
+  /** The time until a retry can help, in milliseconds; becomes Retry-After and retry-after-ms. */
   readonly retryAfterMs?: number
-  /** Further response headers, lower-case names. */
+  /** Further response headers, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>>
   /** For the log only. */
   readonly detail?: string
-  /** The id of the step whose mistake this is. The gateway sets it. */
+  /** The id of the failed step. The gateway sets it. */
   readonly step?: string
   readonly cause?: unknown
 }
 
-/** The body of every error answer; always all four keys. */
+/** The body of every error answer; it always has all four keys. */
 export interface ErrorEnvelope {
   readonly error: {
     readonly message: string
@@ -194,10 +189,10 @@ export interface ErrorEnvelope {
   }
 }
 
-// A symbol from the global registry, not `instanceof`: a plugin may come with its own copy of this module.
+// A symbol from the global registry instead of `instanceof`: a plugin may have its own copy of this module.
 const REFUSAL = Symbol.for('tollgate.refusal')
 
-/** A deliberate no, thrown by `refuse()`: the runner turns it into the envelope and never reports it as a bug. */
+/** A deliberate rejection, created by `refuse()`. The runner turns it into the envelope and never reports it as a bug. */
 export class Refusal extends Error {
   readonly [REFUSAL] = true
   readonly code: ErrorCode
@@ -229,16 +224,13 @@ export class Refusal extends Error {
   }
 }
 
-/**
- * Makes a refusal to throw: `throw refuse('rate_limit_exceeded', { retryAfterMs: 1200 })`.
- * An unknown code is a programming error and throws at once.
- */
+/** Creates a refusal to throw: `throw refuse('rate_limit_exceeded', { retryAfterMs: 1200 })`. Throws a TypeError for an unknown code. */
 export function refuse(code: ErrorCode, options: RefusalOptions = {}): Refusal {
   if (!Object.hasOwn(ERRORS, code)) throw new TypeError(`refuse: "${code}" is not in the table of errors`)
   return new Refusal(code, options)
 }
 
-/** The same refusal with another sentence and another place; itself where both are as they were. */
+/** Returns the refusal with another message and place; itself if both are unchanged. */
 export function reworded(refusal: Refusal, { message, param }: { message: string; param: string | null }): Refusal {
   if (message === refusal.message && param === refusal.param) return refusal
   const { code, retryAfterMs, headers, detail, step, cause } = refusal
@@ -253,7 +245,7 @@ export function reworded(refusal: Refusal, { message, param }: { message: string
   })
 }
 
-/** Whether an error is a refusal, also one made by another copy of this module. */
+/** Whether an error is a refusal, possibly made by another copy of this module. */
 export function isRefusal(error: unknown): error is Refusal {
   return typeof error === 'object' && error !== null && (error as { [REFUSAL]?: unknown })[REFUSAL] === true
 }
@@ -265,15 +257,15 @@ export function envelope(refusal: Refusal): ErrorEnvelope {
   }
 }
 
-/** Waits beyond this are ignored by the official SDKs, which then hammer: so such a refusal says "do not retry". */
+/** The official SDKs ignore longer waits and retry at once, so such a refusal forbids retries. */
 const MAX_RETRY_MS = 60_000
 
-/** Some clients try these again too, for minutes, although neither the key nor the credit changes by waiting. */
+/** Some clients retry these for minutes, although waiting changes neither the key nor the credit. */
 const NEVER_RETRIED: ReadonlySet<number> = new Set([401, 402, 403, 404])
 
 /**
- * The headers that make client libraries do the right thing: Retry-After (whole seconds, RFC 9110 10.2.3),
- * `retry-after-ms` and `x-should-retry` (both read by the OpenAI SDKs).
+ * Returns the headers that control retries: Retry-After (whole seconds, RFC 9110 10.2.3), and `retry-after-ms` and `x-should-retry`,
+ * which the OpenAI SDKs read.
  */
 export function retryHeaders(refusal: Refusal): Record<string, string> {
   const headers: Record<string, string> = {}

@@ -1,4 +1,4 @@
-/** One request and its answer, as the steps of a policy see it: `ctx.exchange`. */
+/** The exchange: one request and its answer, as the steps of a policy see it in `ctx.exchange`. */
 
 import type { Account, Key } from './account.ts'
 import type { Chat, ChatChanges, ChatCompletion, Chunk } from './chat.ts'
@@ -7,19 +7,19 @@ import type { Model, Target } from './model.ts'
 import type { NanoUsd } from './quantities.ts'
 import type { Cost, Price, Usage } from './units.ts'
 
-/** Facts: what earlier steps found out. Each is given by exactly one step of a policy. */
+/** Facts: results of earlier steps. Exactly one step of a policy gives each. */
 export interface Facts {
-  /** The key that was presented; by `api-key`. */
+  /** The client's key; by `api-key`. */
   readonly key: Key
-  /** Whose it is; by `api-key`. */
+  /** The key's account; by `api-key`. */
   readonly account: Account
   /** The validated chat request; by `schema`. */
   readonly chat: Chat
   /** The catalog's model, alias resolved and allowed for the key; by `schema`. */
   readonly model: Model
-  /** Where to send it, best first; by `route`. */
+  /** The targets, best first; by `route`. */
   readonly targets: readonly Target[]
-  /** What is set aside for it, in nano-dollars, 0 where it is free; by `credits`. Who needs it stands behind the money. */
+  /** The held amount in nano-dollars, 0 if the request is free; by `credits`. A step that needs it comes after `credits`. */
   readonly hold: NanoUsd
   /** The claims of the verified token; by `jwt`. */
   readonly claims: Readonly<Record<string, unknown>>
@@ -27,15 +27,14 @@ export interface Facts {
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** The name of a fact, as plugins write it in `needs` and `gives`. */
+/** The name of a fact, for `needs` and `gives`. */
 export type FactName = keyof Facts
-/** All of them, for checks at run time. */
+/** All fact names, for checks at run time. */
 export const FACT_NAMES: readonly FactName[] = ['key', 'account', 'chat', 'model', 'targets', 'hold', 'claims', 'tags']
 
 /**
- * How an exchange ended. Set by the pump and at the refusal; never guessed from what surfaces. `refused` is a no before
- * which the client has seen nothing of an answer, so it costs nothing; a no in the middle or behind a stream is `failed`: what
- * has been delivered is charged.
+ * How an exchange ended; set by the pump or at the refusal. `refused`: rejected before the client received a byte of an answer, so
+ * nothing is charged. A rejection during or after a stream is `failed`: delivered content is charged.
  */
 export type Outcome = 'answered' | 'refused' | 'failed' | 'client_left' | 'cut'
 
@@ -45,31 +44,31 @@ export interface MeteredUsage extends Usage {
   readonly source: 'reported' | 'estimated' | 'cached'
 }
 
-/** What has come from upstream so far: counters, not text. */
+/** The progress of the provider's answer: counters, not text. */
 export interface Progress {
   /** Whether the provider has begun to answer (its first event or byte of content). */
   readonly started: boolean
   /** Whether a finish reason was received. */
   readonly finished: boolean
   /**
-   * Whether something of a streamed answer has gone to the client: a text, thinking, a refusal, a tool call, sound. A head, a
-   * role or a comment is nothing yet, and so is what a step holds back.
+   * Whether content of a streamed answer was sent to the client: text, reasoning, a refusal, a tool call, sound. A head, a role or a
+   * comment does not count, nor does content that a step holds back.
    */
   readonly delivered: boolean
-  /** Whether the client has gone before the end: what it did not wait for is its own. */
+  /** Whether the client disconnected before the end. */
   readonly left: boolean
   /**
-   * Whether the gateway gave the request up because its client had left: after it was sent, before a finish reason, and with
-   * no error from the provider. The provider may bill it, so the prompt at least was used.
+   * Whether the gateway abandoned the request because its client disconnected: after it was sent, before a finish reason, and without an
+   * error of the provider. The provider may bill it, so at least the prompt was used.
    */
   readonly abandoned: boolean
   /** Output tokens counted over all choices: the larger of content deltas and a quarter of their UTF-8 bytes. */
   readonly countedTokens: number
-  /** What the exchange would have used if it ended now without the provider's own figures; `source` is `estimated`. */
+  /** The usage if the exchange ended now without the provider's figures; `source` is `estimated`. */
   readonly estimate: MeteredUsage
 }
 
-/** One try at one target. */
+/** One attempt at one target. */
 export interface Attempt {
   readonly target: string
   readonly status: number | null
@@ -78,52 +77,52 @@ export interface Attempt {
   readonly ms: number
 }
 
-/** Why a step has its verdict, where the verdict does not say it. */
+/** The reason of a verdict, if the verdict does not state it. */
 export const TRAIL_WHYS = [
-  /** Refused or failed: in its `watch` or `edit`, while the answer was on its way. */
+  /** Refused or failed in its `watch` or `edit`, while the answer was being sent. */
   'in_answer',
   /** Failed: its `when` threw. */
   'when_threw',
-  /** Failed: it threw, and the exchange went on without it (`onError: skip`). */
+  /** Failed: it threw, and the exchange continued without it (`onError: skip`). */
   'skipped_on_error',
   /** Failed: it returned while its `next()` was pending. */
   'not_awaited',
   /** Failed: it returned without `next()`, an answer or a refusal. */
   'no_decision',
-  /** Failed: it threw an error of its own after a later step had failed. That step's error ended the exchange. */
+  /** Failed: it threw its own error after a later step had failed. That step's error ended the exchange. */
   'threw_after_error',
-  /** Passed: it caught the error of a later step and kept it. The error ended the exchange. */
+  /** Passed: it caught the error of a later step and did not rethrow it. The error ended the exchange. */
   'kept_error',
 ] as const
-/** One of them. */
+/** The reason of a verdict. */
 export type TrailWhy = (typeof TRAIL_WHYS)[number]
 
-/** What a step in shadow would have done. */
+/** A suppressed action of a step in shadow. */
 export interface TrailDeed {
   readonly deed: 'answer' | 'edit' | 'rewrite' | 'set_header'
-  /** The name of the header that it would have set. */
+  /** The name of the header. */
   readonly header?: string
 }
 
-/** One line of the trail: what a step did. Plain JSON: receipts keep it. */
+/** One line of the trail: the verdict of a step. Plain JSON: receipts keep it. */
 export interface TrailEntry {
   readonly step: string
-  /** The name of the step's plugin, where its id is another. */
+  /** The name of the step's plugin, if its id is different. */
   readonly plugin?: string
   readonly verdict: 'passed' | 'answered' | 'refused' | 'failed' | 'skipped' | 'off' | 'would_refuse' | 'late'
   readonly code?: ErrorCode
   readonly why?: TrailWhy
   readonly would?: readonly TrailDeed[]
-  /** The id of the model that was asked before the step asked another one, by `exchange.askInstead(model)`. */
+  /** The id of the model before the step replaced it by `exchange.askInstead(model)`. */
   readonly asked?: string
-  /** What the step itself said by `exchange.note(text)`: words for people, which no code reads. */
+  /** The remarks of the step by `exchange.note(text)`: for people, no code reads them. */
   readonly note?: string
 }
 
-/** What happens to the upstream request when the client leaves: abort it, or read on for the usage. */
+/** Handling of the upstream request when the client disconnects: abort it, or read on for the usage. */
 export type OnDisconnect = 'cancel' | 'drain'
 
-/** What a route is for: it decides what stands behind the last step, and which facts can exist. */
+/** The kind of a route: it determines what runs after the last step, and which facts can exist. */
 export type RouteKind =
   | 'chat'
   | 'messages'
@@ -135,28 +134,28 @@ export type RouteKind =
   | 'budgets'
   | 'raw'
 
-/** Whether a model is asked on such a route, in whatever format its clients speak: then there are `chat`, `model`, `targets`. */
+/** Whether such a route calls a model, in any client format: the facts `chat`, `model` and `targets` exist then. */
 export function asksModel(kind: RouteKind): boolean {
   return kind === 'chat' || kind === 'messages' || kind === 'responses'
 }
 
-/** The part of a route that steps may look at. */
+/** The part of a route that steps can read. */
 export interface RouteView {
   readonly path: string
   readonly kind: RouteKind
   /**
-   * The route only counts the tokens of what it is asked (`/v1/messages/count_tokens`, `/v1/responses/input_tokens`): no model
-   * answers, so nothing is held, charged or kept. `kind` is the format. Left out: false.
+   * Whether the route only counts tokens (`/v1/messages/count_tokens`, `/v1/responses/input_tokens`): no model answers, and nothing is
+   * held, charged or kept. `kind` is the format. Left out: false.
    */
   readonly counts?: boolean
   readonly policy: string
-  /** Raw routes: what a request costs; null when free or not raw. */
+  /** Raw routes: the price of a request; null if free or not raw. */
   readonly price: Price | null
-  /** Raw routes: the most that one request costs, where the configuration says it; so much is held. */
+  /** Raw routes: the maximum cost of one request, if configured; it is the hold. */
   readonly hold?: NanoUsd | null
 }
 
-/** What an edit makes of a chunk: one, several, or null for none. */
+/** The result of an edit: one chunk, several, or null for none. */
 export type Edited = Chunk | readonly Chunk[] | null
 
 /** One request and its answer: `ctx.exchange`. */
@@ -166,23 +165,23 @@ export interface Exchange {
   /** Milliseconds since the epoch. */
   readonly startedAt: number
   readonly route: RouteView
-  /** The client's address; behind `trust_proxy` hops the forwarded one. */
+  /** The client's address; with `trust_proxy`, the forwarded one. */
   readonly address: string
   /** The body as it arrived (empty without one). */
   readonly bytes: Buffer
-  /** Raw routes: the provider's model that the body names, when the route lists it under `models`. */
+  /** Raw routes: the provider's model that the body names, if the route lists it under `models`. */
   readonly rawModel?: string | null
   /**
-   * The body as JSON, scanned for depth, width and duplicate keys before it was parsed. Throws the refusal
-   * (`invalid_json`, `request_too_complex`) for a bad one.
+   * The body as JSON, scanned for depth, width and duplicate keys before parsing. Throws the refusal (`invalid_json`,
+   * `request_too_complex`) of an invalid one.
    */
   json(): unknown
   /**
-   * What is asked of a model, in the canonical format: the body itself on a chat route, its translation on a route of
-   * another format (`messages`, `responses`). Throws the refusal for a bad one, in the client's own terms.
+   * The request in the canonical format: the body itself on a chat route, its translation on a route of another format (`messages`,
+   * `responses`). Throws the refusal of an invalid one, in terms of the client's format.
    */
   request(): AskedRequest
-  /** Aborts when the client leaves, a deadline passes or shutdown cuts. Not for store calls after `next()`. */
+  /** Aborts when the client disconnects, a deadline passes or the shutdown cuts. Do not use it for store calls after `next()`. */
   readonly signal: AbortSignal
 
   readonly key?: Key | undefined
@@ -193,67 +192,67 @@ export interface Exchange {
   readonly hold?: NanoUsd | undefined
   readonly claims?: Facts['claims'] | undefined
   readonly tags?: Facts['tags'] | undefined
-  /** Sets a fact that this plugin declares in `gives`; anything else throws. */
+  /** Sets a fact that this plugin declares in `gives`; throws for other facts. */
   give<F extends FactName>(name: F, value: Facts[F]): void
 
   /**
-   * Changes what is asked of the model: these fields take the place of the request's own, in `chat.body` and `chat.bytes`
-   * together. Before `next()` only, behind the step that gives `chat`, and before credit is held: the hold is for the
-   * request that goes up. A step that rewrites says `before: ['hold']`.
+   * Replaces fields of the request, in `chat.body` and `chat.bytes`. Call it before `next()`, after the step that gives `chat`,
+   * and before credit is held, because the hold must cover the request that is sent. A plugin that rewrites declares `before:
+   * ['hold']`.
    *
-   * Errors name places of the client's own request. So keep the objects of a list that stay, and the length of a list whose
+   * Errors refer to places of the client's request. So keep the objects of a list that stay, and the length of a list whose
    * objects you replace.
-   * @param own messages that the step has added: errors about them name no place
+   * @param own messages that the step added: errors about them name no place
    */
   rewrite(changes: ChatChanges, own?: readonly object[]): void
   /**
-   * Asks another model in place of the one that was asked for. Before `next()` only, and before `targets` and `hold` are given.
-   * Throws the refusal when that model cannot answer the request.
+   * Replaces the requested model. Call it before `next()`, and before `targets` and `hold` are given. Throws a refusal if that model
+   * cannot answer the request.
    */
   askInstead(model: Model): void
-  /** Reads every chunk of the answer (a whole answer comes as one chunk a choice, with its finish). Before `next()` only. */
+  /** Reads every chunk of the answer; a whole answer comes as one chunk per choice, with its finish. Call it before `next()`. */
   watch(fn: (chunk: Chunk) => void): void
   /**
-   * Changes chunks: return the chunk, several, or null to drop it. Before `next()` only. An edit costs a re-encode of
-   * every chunk; to only look, `watch`. An edit may return a promise, as for work in slices: the answer waits for it, and
-   * the next chunk comes only after it.
+   * Changes chunks: return the chunk, several, or null to drop it. Call it before `next()`. An edit costs encoding every chunk again; to
+   * only read, use `watch`. An edit may return a promise, as for sliced work: the answer waits for it, and the next chunk comes only
+   * afterwards.
    */
   edit(fn: (chunk: Chunk) => Edited | Promise<Edited>): void
   /**
-   * Answers without a provider (a cache, a mock). Instead of `next()`; resolves when the answer is over. It passes the
-   * edits of the outer steps and is sent whole or as a stream, as the client asked.
-   * @param price what its `usage` is charged by, within the hold; left out: nothing
+   * Answers without a provider (a cache, a mock), instead of `next()`. Resolves when the answer is over. It passes the edits of the outer
+   * steps and is sent whole or as a stream, as the client requested.
+   * @param price the price of its `usage`, within the hold; left out: free
    */
   answer(completion: ChatCompletion, price?: Price): Promise<void>
-  /** The price that came with an answer of a step's own; null: there was none. For the step that settles. */
+  /** The price of a step's own answer, for the step that settles; null: none. */
   readonly answerPrice: Price | null
 
-  /** What the provider reported, else what was counted; null until the answer is over, or when nothing was used. */
+  /** The usage that the provider reported, else the count; null until the answer is over, or if nothing was used. */
   readonly usage: MeteredUsage | null
   /** Null until the exchange is over. */
   readonly outcome: Outcome | null
   readonly progress: Progress
   readonly attempts: readonly Attempt[]
   readonly trail: readonly TrailEntry[]
-  /** What was charged, once it is committed: for the log and the metrics. Set by the step that settles. */
+  /** The committed charge, for the log and the metrics. Set by the step that settles. */
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd; readonly cost?: Cost } | null
-  /** A remark of this step for the trail. */
+  /** Adds a remark of this step to the trail. */
   note(text: string): void
-  /** Set before `next()` by the step that decides on retries: how many attempts there may be, all targets together. */
+  /** Maximum number of attempts, over all targets. Set before `next()` by the step that decides on retries. */
   attemptsAtMost: number
   /**
-   * Set before `next()` by the same step: whether a target that cannot carry every parameter is asked without them, which a
-   * header tells, or passed over (`refuse`). `refuse_tools` does the latter for tools that the client runs and the former for the
-   * rest. Default: refuse_tools.
+   * Handling of targets that do not support every parameter. `tell`: send the request without them, and name them in a header. `refuse`:
+   * skip the target. `refuse_tools`: skip it for tools that the client runs, and drop the rest. Set before `next()` by the step that
+   * decides on retries. Default: refuse_tools.
    */
   onDropped: 'tell' | 'refuse_tools' | 'refuse'
-  /** Set before `next()` by the step that knows what an abandoned answer is worth. Default: cancel. */
+  /** Handling of disconnects. Set before `next()` by the step that charges. Default: cancel. */
   onDisconnect: OnDisconnect
   /** The `Idempotency-Key` header, or null. Recorded in the receipt. */
   readonly idempotencyKey: string | null
 }
 
-/** An exchange in which the named facts are known to be there. */
+/** An exchange that has the named facts. */
 export type ExchangeWith<F extends FactName> = Exchange & Pick<Facts, F>
 
 /** A request in the canonical format. */
@@ -262,6 +261,6 @@ export interface AskedRequest {
   readonly bytes: Buffer
   /** Names of parameters that could not be translated. */
   readonly dropped?: readonly string[]
-  /** Whether the client does not see thoughts. */
+  /** Whether the client hides reasoning. */
   readonly hidesThoughts?: boolean
 }

@@ -1,4 +1,7 @@
-/** Everything that a plugin may import: `tollgate/plugin`, inside this repository `#contract`. Leans on nobody. */
+/**
+ * The plugin API: everything that a plugin may import, as `tollgate/plugin` or, inside this repository, `#contract`. It imports nothing
+ * else.
+ */
 export * from './account.ts'
 export * from './address.ts'
 export * from './budget.ts'

@@ -1,9 +1,9 @@
-/** Media in the messages of a request, and which of them a target's model reads. */
+/** Media in the messages of a request, checked against what a target's model can read. */
 import type { ChatRequest } from './chat.ts'
 import { type Refusal, refuse } from './errors.ts'
 import type { Modality, Reader } from './model.ts'
 
-/** Types of parts, those of relatives of OpenAI too. The dialect judges every other type. */
+/** Types of parts, including those of OpenAI-compatible APIs. The dialect checks all other types. */
 const OF_PART: ReadonlyMap<unknown, Modality> = new Map(
   Object.entries({
     image_url: 'image',
@@ -25,7 +25,7 @@ const SHOWN: Readonly<Record<Modality, string>> = {
   file: 'a file',
 }
 
-/** Why the target's model cannot read the request; null when it can. */
+/** The refusal of a request that the target's model cannot read; null if it can. */
 export function refusalOfMedia(
   { messages }: Pick<ChatRequest, 'messages'>,
   { inputModalities: reads }: Reader,
@@ -37,7 +37,7 @@ export function refusalOfMedia(
       const modality = OF_PART.get(part?.type)
       if (modality === undefined || reads.includes(modality)) continue
       const place = `messages[${index}].content[${at}]`
-      const message = `${place} holds ${SHOWN[modality]}, which this model does not read. It reads ${reads.join(', ')}.`
+      const message = `${place} contains ${SHOWN[modality]}, which this model cannot read. It reads ${reads.join(', ')}.`
       return refuse('unsupported_parameter', { message, param: place })
     }
   }

@@ -1,20 +1,20 @@
-/** Mistakes in the code of plugins, for the people who wrote it: what was thrown, and where in their files. */
+/** Errors in the code of plugins, for their authors: the message, and the place in their files. */
 
-/** A place in a source file, from 1 on. Node strips types from TypeScript in place, so it holds there too. */
+/** A place in a source file; lines and columns begin at 1. Node strips types in place, so TypeScript positions are exact. */
 export interface MistakePlace {
   /** Absolute path. */
   readonly file: string
   readonly line: number
-  /** Null where the error does not say it. */
+  /** Null if the error does not contain it. */
   readonly column: number | null
 }
 
-/** The gateway's own code: its frames say nothing about a mistake in a plugin. */
+/** The gateway's own code: its frames do not locate an error in a plugin. */
 const GATEWAY = pathOf(new URL('..', import.meta.url).href)
-/** A cause may have a cause. */
+/** The maximum depth of the chain of causes. */
 const MAX_CAUSES = 5
 
-/** Where the code of a plugin threw this; null when the error's stack names no such place. */
+/** Returns the place in a plugin's code that threw; null if the error's stack has none. */
 export function placeOfMistake(error: unknown): MistakePlace | null {
   let at = error
   for (let nth = 0; nth <= MAX_CAUSES && at instanceof Error; nth++) {
@@ -26,20 +26,20 @@ export function placeOfMistake(error: unknown): MistakePlace | null {
 }
 
 /**
- * The first line of what was thrown, with the place as `(policies/mine.ts:4:11)` where it is known.
+ * Returns the first line of a thrown value, followed by the place as `(policies/mine.ts:4:11)` if it is known.
  *
- * @param beside gateway.yaml, or a policy of it, by its absolute path: places below the folder of gateway.yaml are told
- * relative to that folder
+ * @param beside the absolute path of gateway.yaml or of one of its policies: places below the folder of gateway.yaml are shown relative
+ * to it
  */
 export function mistakeText(error: unknown, beside?: string): string {
   const place = shownPlace(placeOfMistake(error), beside)
   const line = firstLineOf(error)
-  // An error that was told once and passed on has its place already.
+  // An error that was rethrown may already contain its place.
   return place === null || line.endsWith(`(${place})`) ? line : `${line} (${place})`
 }
 
 /**
- * `policies/mine.ts:4:11`; null for no place.
+ * Formats a place as `policies/mine.ts:4:11`; null for no place.
  *
  * @param beside as for `mistakeText`
  */
@@ -50,7 +50,7 @@ export function shownPlace(place: MistakePlace | null, beside?: string): string 
 }
 
 /**
- * The path of a plugin's file.
+ * Formats the path of a plugin's file.
  *
  * @param beside as for `mistakeText`
  */
@@ -59,14 +59,14 @@ export function shownFile(file: string, beside?: string): string {
   return project && file.startsWith(project) ? file.slice(project.length) : file
 }
 
-/** The first line of what was thrown. */
+/** Returns the first line of a thrown value. */
 export function firstLineOf(error: unknown): string {
   const { message, name } = Object(error) as Partial<Error>
   const text = error instanceof Error || typeof message === 'string' ? message || name : error
   return String(text).split('\n', 1)[0]!
 }
 
-/** The innermost frame outside of node_modules; without one, the innermost frame in there (a plugin from npm). */
+/** Returns the innermost frame outside of node_modules or, without one, the innermost frame in there (a plugin from npm). */
 function placeInStack(stack: string): MistakePlace | null {
   const header = placeInHeader(stack)
   const places = header === null ? [] : [header]
@@ -75,14 +75,14 @@ function placeInStack(stack: string): MistakePlace | null {
   for (const [, path, line, column] of stack.matchAll(frames)) {
     places.push({ file: pathOf(path!), line: Number(line), column: Number(column) })
   }
-  // Who called the gateway did not make the mistake: a test of the plugin, for example.
+  // Frames outside of the gateway's are its caller, such as a test of the plugin.
   const begin = places.findIndex(({ file }) => !file.startsWith(GATEWAY))
   const end = places.findIndex(({ file }, nth) => nth > begin && file.startsWith(GATEWAY))
   const outside = begin < 0 ? [] : places.slice(begin, end < 0 ? undefined : end)
   return outside.find(({ file }) => !file.includes('/node_modules/')) ?? outside[0] ?? null
 }
 
-/** Of a file that cannot be parsed, Node says place and text before the message: `file:///a/b.ts:2`, lines, `   ^^^`. */
+/** If a file cannot be parsed, Node puts place and source before the message: `file:///a/b.ts:2`, lines, `   ^^^`. */
 function placeInHeader(stack: string): MistakePlace | null {
   const [first = '', ...lines] = stack.split('\n', 8)
   const [, path, line] = /^((?:file:\/)?\/.+?)(?:\?[^:/]*)?:(\d+)$/.exec(first) ?? []

@@ -1,4 +1,4 @@
-/** Usage, prices and costs as JSON has them: in receipts, lists, logs and exports. Money is dollars, as exact text. */
+/** Usage, prices and costs as JSON, for receipts, lists, logs and exports. Money is dollars, as exact text. */
 import { formatMoney } from './quantities.ts'
 import {
   type Cost,
@@ -12,7 +12,7 @@ import {
   type Usage,
 } from './units.ts'
 
-/** Counts by unit; six of them are always there, also where they are 0. */
+/** Counts by unit; six of them are always present, even if 0. */
 export interface UsageFields {
   readonly prompt_tokens: number
   readonly cached_tokens: number
@@ -20,14 +20,14 @@ export interface UsageFields {
   readonly completion_tokens: number
   readonly reasoning_tokens: number
   readonly searches: number
-  /** Of the other units, those that were used. */
+  /** Other units that were used. */
   readonly units?: Counts
   readonly tier?: Tier
 }
 
 /**
- * Usage as JSON.
- * @param count makes a whole number of a provider's figure; left out: it is one
+ * Converts usage to JSON.
+ * @param count rounds a provider's figure to a whole number; left out: the figures are whole
  */
 export function usageFields(usage: Usage, count: (reported: number) => number = same): UsageFields {
   const others = UNIT_NAMES.filter(unit => UNITS[unit].field === null && usage[unit])
@@ -47,7 +47,7 @@ export function usageFields(usage: Usage, count: (reported: number) => number = 
 
 const same = (reported: number): number => reported
 
-/** JSON counts in seconds. */
+/** JSON counts in seconds, usage in milliseconds. */
 const scaleOf = (unit: Unit): number => (unit === 'second' ? 1000 : 1)
 
 /** A price as JSON: the rates of an ordinary request. */
@@ -59,7 +59,7 @@ export interface PriceFields {
   readonly output: string
   readonly request: string
   readonly web_search: string
-  /** All of its rules, where the fields above do not say all of them. */
+  /** All rules, if the fields above do not cover all of them. */
   readonly rules?: readonly RuleFields[]
 }
 
@@ -67,7 +67,7 @@ export interface PriceFields {
 export interface RuleFields {
   readonly unit: Unit
   readonly price: string
-  /** How many units the price is for. */
+  /** The number of units that the price covers. */
   readonly per: number
   readonly above?: number
   readonly tier?: Tier
@@ -77,7 +77,7 @@ export interface RuleFields {
 
 const PLAIN: readonly Unit[] = ['input', 'cached_input', 'cache_write', 'output', 'request', 'search']
 
-/** A price as JSON. */
+/** Converts a price to JSON. */
 export function priceFields(price: Price): PriceFields {
   const shown = (unit: Unit) => formatMoney(rateOf(price, unit))
   const isPlain = price.every(
@@ -107,7 +107,7 @@ export function priceFields(price: Price): PriceFields {
 /** A cost as JSON. */
 export interface CostFields {
   readonly lines: readonly LineFields[]
-  /** Dollars by which the cost is more than its lines: it is rounded up to the nano-dollar, once. */
+  /** Dollars by which the cost exceeds its lines: it is rounded up to the nano-dollar, once. */
   readonly rounding: string
   readonly cost: string
 }
@@ -116,14 +116,14 @@ export interface CostFields {
 export interface LineFields {
   readonly unit: Unit
   readonly quantity: number
-  /** Dollars for `per` units. */
+  /** In dollars, for `per` units. */
   readonly rate: string
   readonly per: number
-  /** Dollars with 15 decimals. */
+  /** In dollars, with 15 decimals. */
   readonly amount: string
 }
 
-/** A cost as JSON. */
+/** Converts a cost to JSON. */
 export function costFields({ lines, rounding, total }: Cost): CostFields {
   return {
     lines: lines.map(({ unit, quantity, per, rate, amount }) => ({
@@ -138,7 +138,7 @@ export function costFields({ lines, rounding, total }: Cost): CostFields {
   }
 }
 
-/** Millionths of nano-dollars as dollars. */
+/** Formats millionths of nano-dollars as dollars. */
 function exact(millionths: bigint): string {
   const digits = String(millionths).padStart(16, '0')
   return `${digits.slice(0, -15)}.${digits.slice(-15)}`

@@ -1,7 +1,7 @@
 /**
- * The plugin contract. A plugin makes steps: each decides about a request, or wraps the later steps as a Koa middleware. It
- * has a name, a settings schema, and a word about its place: which facts it needs from earlier steps and which it gives to
- * later ones. The loader refuses a policy in which a need has no earlier giver; it never reorders.
+ * The plugin contract. A plugin creates steps: each decides about a request, or wraps the later steps as a Koa middleware. It has a name,
+ * a settings schema, and rules for its position: the facts that it needs from earlier steps and gives to later ones. The loader refuses a
+ * policy in which a needed fact has no earlier giver; it never reorders steps.
  */
 import type { ParameterizedContext } from 'koa'
 import type { Budget, ChainedBudget } from './budget.ts'
@@ -11,57 +11,57 @@ import type { Plans } from './plans.ts'
 import type { Buckets, Cache, KeyValue, Slots, Versions } from './state.ts'
 import type { Accounts, Keys, Ledger } from './store.ts'
 
-/** The service `catalog`: the models of the configuration in which the step was built. */
+/** The service `catalog`: the models of the configuration in which the step was created. */
 export interface Catalog {
-  /** By id or alias; undefined when there is none. Visibility is the caller's question. */
+  /** Finds a model by id or alias; undefined if it does not exist. It does not check visibility. */
   find(id: string): Model | undefined
   list(): readonly Model[]
 }
 
 /**
- * The service `clock`: the only time that a plugin should ask for, so that tests can pass their own. Each gateway has its own,
- * the same object after a reload: objects that a step keeps over a reload it can keep by it, in a WeakMap. Text is kept in `kv`.
+ * The service `clock`: the only source of time for a plugin, so that tests can replace it. Each gateway has its own clock object, which
+ * survives reloads. A step can use it as a WeakMap key for objects that must survive a reload. Use `kv` for text.
  */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number
 }
 
-/** The service `random`: a number in [0, 1), so that a test can pass a seed. */
+/** The service `random`: returns a number in [0, 1). Tests can pass a seed. */
 export type Random = () => number
 
-/** The service `log`: structured lines on the gateway's log, with the step's id in each. */
+/** The service `log`: structured lines in the gateway's log, each with the step's id. */
 export interface Log {
   info(fields: Readonly<Record<string, unknown>>, message: string): void
   warn(fields: Readonly<Record<string, unknown>>, message: string): void
   error(fields: Readonly<Record<string, unknown>>, message: string): void
 }
 
-/** The service `targets`: what has been seen of targets lately, in this process. */
+/** The service `targets`: recent observations of targets, in this process. */
 export interface TargetsView {
-  /** How long the target's answers take to begin, in milliseconds; null while nothing is known. */
+  /** The time until the target's answers begin, in milliseconds; null: unknown. */
   latencyMs(target: string, streams: boolean): number | null
 }
 
-/** The service `budgets`. */
+/** The service `budgets`: the budgets that count a request. */
 export interface Budgets {
   /**
-   * The budgets of a request, those of its account first: of the account and the key, of the plan, and of the policy.
-   * @param own those of the step
-   * @param place of the step, for their names
+   * Returns the budgets of a request in this order: those of its account and key, of its plan, and of the policy.
+   * @param own the budgets of the step
+   * @param place the step's place, for their names
    */
   chain(exchange: Exchange, own: readonly Budget[], place: string): readonly ChainedBudget[]
-  /** The time at which a budget begins anew, for people: `2026-12-01 00:00 Europe/Berlin`; null: never. */
+  /** The start of a budget's next period, for people: `2026-12-01 00:00 Europe/Berlin`; null: never. */
   resets(budget: ChainedBudget): string | null
 }
 
-/** What a plugin may name in `uses`. `ledger` is for plugins marked critical that ship with the gateway. */
+/** Services that a plugin may name in `uses`. `ledger` is for critical plugins that ship with the gateway. */
 export interface Services {
   readonly keys: Keys
   readonly accounts: Accounts
   readonly buckets: Buckets
   readonly slots: Slots
-  /** A plugin's own small state. */
+  /** Small state of a plugin. */
   readonly kv: KeyValue
   readonly cache: Cache
   readonly versions: Versions
@@ -75,9 +75,9 @@ export interface Services {
   readonly targets: TargetsView
 }
 
-/** The name of a service, as plugins write it in `uses`. */
+/** The name of a service, for `uses`. */
 export type ServiceName = keyof Services
-/** All of them, for checks at run time. */
+/** All service names, for checks at run time. */
 export const SERVICE_NAMES: readonly ServiceName[] = [
   'keys',
   'accounts',
@@ -96,7 +96,7 @@ export const SERVICE_NAMES: readonly ServiceName[] = [
   'targets',
 ]
 
-/** The context of a step: Koa's own, with the exchange in which the needed facts are present. */
+/** The context of a step: Koa's own, with an exchange that has the needed facts. */
 export type StepContext<Needs extends FactName = never> = ParameterizedContext & {
   readonly exchange: Exchange & Pick<Facts, Needs>
 }
@@ -104,10 +104,10 @@ export type StepContext<Needs extends FactName = never> = ParameterizedContext &
 /** Runs everything inside this step; resolves when the answer is over. */
 export type Next = () => Promise<void>
 
-/** A step at work. `await next()` returns when the answer is over, never before. */
+/** A step as a Koa middleware. `await next()` returns when the answer is over, never before. */
 export type StepMiddleware<Needs extends FactName = never> = (ctx: StepContext<Needs>, next: Next) => Promise<void>
 
-/** What `create` returns when a middleware holds something that must be released. `takes` is as for deciding steps. */
+/** The result of `create` for a middleware that holds resources. `takes` is as for deciding steps. */
 export interface WrappingStep<Needs extends FactName = never> {
   readonly handle: StepMiddleware<Needs>
   readonly decide?: undefined
@@ -117,36 +117,36 @@ export interface WrappingStep<Needs extends FactName = never> {
 }
 
 /**
- * The result of `create` for a step that puts nothing around the others: it decides, and may act at the end. It costs a
- * request less than a middleware does, most of all when `decide` is not `async`.
+ * The result of `create` for a step that does not wrap others: it decides, and may act at the end. It is cheaper than a middleware, most
+ * of all if `decide` is not `async`.
  */
 export interface DecidingStep<Needs extends FactName = never> {
   readonly handle?: undefined
   /**
-   * Returns, and the request goes on. Throws `refuse(…)`, and it ends. Or answers, by `exchange.answer` or `ctx.body`. Waiting
-   * is allowed. What it returns is kept for `after`.
+   * Returns to let the request continue, throws `refuse(…)` to end it, or answers by `exchange.answer` or `ctx.body`. It may be async.
+   * Its result is passed to `after`.
    */
   decide(ctx: StepContext<Needs>): unknown
   /**
-   * Runs when the answer is over, in the place of what a middleware does after `next()`: once for each `decide` that has let
-   * the request go on, also when the request failed further in. What it throws ends the exchange badly, unless that has failed already.
+   * Runs when the answer is over, like the code after `next()` in a middleware. It runs once for each `decide` that let the
+   * request continue, even if an inner step failed. If it throws, the exchange fails, unless it has failed already.
    *
    * @param outcome null: nothing was sent, as in a dry run
-   * @param kept what `decide` has returned
-   * @param error what the inner steps, or the sending, failed with; undefined: nothing failed
+   * @param kept the result of `decide`
+   * @param error the error of the inner steps or the upstream call; undefined: nothing failed
    */
   after?(
     ctx: StepContext<Needs>,
     outcome: Outcome | null,
-    // biome-ignore lint/suspicious/noExplicitAny: the step knows what it keeps
+    // biome-ignore lint/suspicious/noExplicitAny: the type is the result of `decide`
     kept: any,
     error: unknown,
   ): void | Promise<void>
   /**
-   * Whether the credential of a request has the form that this step takes. Asked where a path such as `/v1/models` comes with
-   * routes of several policies, to choose the policy. It proves nothing, and may neither throw nor wait. Left out: any form.
+   * Whether the credential of a request has the form that this step accepts. Called if a path such as `/v1/models` has routes
+   * of several policies, to choose the policy. It proves nothing, and must neither throw nor wait. Left out: any form.
    *
-   * @param rawHeaders names and values by turns, as Node has them
+   * @param rawHeaders alternating names and values, as in Node
    */
   takes?(rawHeaders: readonly string[]): boolean
   /** Called once, when no exchange uses this step any more. */
@@ -156,7 +156,7 @@ export interface DecidingStep<Needs extends FactName = never> {
 /** A step as an object. */
 export type StepInstance<Needs extends FactName = never> = WrappingStep<Needs> | DecidingStep<Needs>
 
-/** A JSON Schema (2020-12) for a step's `with`. Objects must say `additionalProperties: false`; properties, what for. */
+/** A JSON Schema (2020-12) for a step's `with`. Objects must have `additionalProperties: false`; properties need a `description`. */
 export interface SettingsSchema {
   readonly type: 'object'
   readonly additionalProperties: false
@@ -166,72 +166,71 @@ export interface SettingsSchema {
 }
 
 /**
- * Where a step runs. `serve`: in a gateway. `test`: in policy tests and on a bench. Made-up or recorded requests: `check`
- * (the step is created, and a policy that can be created has the dry run of a reload), `reload` (the dry run before a
- * changed configuration serves), `explain`, `replay`.
+ * The environment of a step. `serve`: a gateway. `test`: policy tests and test benches. The others use made-up or recorded requests.
+ * `check` creates the steps, and dry-runs complete policies. `reload` is the dry run before a changed configuration serves.
  */
 export type StepRun = 'serve' | 'test' | 'check' | 'reload' | 'explain' | 'replay'
 
-/** Where a step stands: stable over reloads, so that its state can be named after it. */
+/** The place of a step: stable over reloads, so that state can be named after it. */
 export interface StepPlace {
   readonly policy: string
   readonly id: string
-  /** In shadow a step must not do what the gateway cannot undo for it: wait, write, call others. Left out: `enforce`. */
+  /** In shadow a step must not do what the gateway cannot undo: wait, write, call other machines. Left out: `enforce`. */
   readonly mode?: 'enforce' | 'shadow'
   /** Left out: `serve`. */
   readonly run?: StepRun
-  /** The folder of the file that says the step, absolute: where relative paths in its settings begin. */
+  /** The absolute path of the folder with the step's file: relative paths in its settings begin there. */
   readonly folder?: string
 }
 
-/** What `check` finds wrong with the settings of a step. */
+/** A problem that `check` found in the settings of a step. */
 export interface SettingsProblem {
-  /** Where: a JSON pointer below `with`, such as `/rules/0/pattern`; empty for all of it. */
+  /** The place: a JSON pointer below `with`, such as `/rules/0/pattern`; empty for all of it. */
   readonly at: string
-  /** One sentence without a full stop. It may quote what stands at `at`, and no other value: that may be a secret. */
+  /** One sentence without a full stop. It may quote the value at `at` and no other, because others may be secret. */
   readonly message: string
-  /** Left out: `error`. A warning is told by `tollgate check`, and the step is created all the same. */
+  /** Left out: `error`. `tollgate check` reports a warning; the step is created anyway. */
   readonly level?: 'error' | 'warning'
 }
 
-/** What `definePlugin` takes. */
+/** The argument of `definePlugin`. */
 export interface Plugin<Settings = never, Needs extends FactName = never, Uses extends ServiceName = never> {
-  /** As policies write it in `use`. Lower-case words with dashes. */
+  /** The name in `use`. Lower-case words with dashes. */
   readonly name: string
   /** One sentence for `check` and the docs. */
   readonly description?: string
-  /** Auth and money: such a step cannot be skipped, shadowed or switched off, and runs when its `when` throws. */
+  /** For authentication and money: such a step cannot be skipped, shadowed or turned off, and runs if its `when` throws. */
   readonly critical?: boolean
-  /** Whether no request comes past it: it answers or refuses each one. */
+  /** Whether it answers or refuses every request, so that none passes it. */
   readonly ends?: boolean
   /**
-   * Whether it only writes down what has happened, outside of the gateway. Where exchanges are played (policy tests,
-   * explain, replay, the dry run of a reload) such a step is there and lets everything pass.
+   * Whether it only records, outside of the gateway, what happened. In simulated exchanges (policy tests, explain, replay, the dry run of
+   * a reload) such a step lets everything pass.
    */
   readonly records?: boolean
   /**
-   * Whether it may run where no request is real: the dry run of a reload, `explain` and `replay`. Say true when it decides by
-   * the request, its settings and its services alone: it calls no other machine, and writes nothing that outlives the
-   * process. Default: false; there the step is not created and not run, and what is told of the request says so. A boolean,
-   * or a function of the settings.
+   * Whether it may run on requests that are not real: in the dry run of a reload, `explain` and `replay`. Set it to true if the step
+   * depends only on the request, its settings and its services. It must call no other machine, and write nothing that outlives the
+   * process. Default: false; the step is then neither created nor run there, and reports mention it. A boolean, or a function of the
+   * settings.
    */
   readonly dryRun?: boolean | ((settings: Settings) => boolean)
   /**
-   * Whether it looks at the body, or at anything made of it. Default: true. The leading steps of a policy that say false run
-   * before the body is read: who is refused by them never takes room for one. Until then `exchange.bytes` is empty. A boolean,
-   * or a function of the settings.
+   * Whether it reads the body or anything derived from it. Default: true. The leading steps of a policy with false run before the body is
+   * read, so that requests that they refuse take no memory for it. `exchange.bytes` is empty until then. A boolean, or a function of the
+   * settings.
    */
   readonly needsBody?: boolean | ((settings: Settings) => boolean)
-  /** Facts that an earlier step must give: a list, or a function of the settings and of what the route is for. */
+  /** Facts that an earlier step must give: a list, or a function of the settings and the route's kind. */
   readonly needs?: readonly Needs[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
-   * Facts that no earlier step may have given, because this one changes what they are made from: a step that rewrites the
-   * request stands before `hold`. A list, or a function as `needs`.
+   * Facts that no earlier step may have given, because this step changes their source: a step that rewrites the request comes before
+   * `hold`. A list, or a function like `needs`.
    */
   readonly before?: readonly FactName[] | ((settings: Settings, kind: RouteKind) => readonly FactName[])
   /**
-   * Names of plugins behind which this step cannot stand: it looks at what the client sent, and would take what a step of
-   * theirs has put there for the client's. A list, or a function of the settings.
+   * Names of plugins that must not come before this step. It reads what the client sent, and would take their changes for the client's. A
+   * list, or a function of the settings.
    */
   readonly precedes?: readonly string[] | ((settings: Settings) => readonly string[])
   /** Facts that this step sets before it calls `next()`. */
@@ -240,13 +239,13 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   readonly uses?: readonly Uses[]
   readonly settings: SettingsSchema
   /**
-   * What is wrong with settings that fit the schema: all of it, each at its place; no error when `create` would take them.
-   * Asked for each step that is not off, with the settings as `create` gets them (units parsed, defaults filled in), by
-   * whatever reads a configuration: so it answers from the settings alone, at once, and the same everywhere. Only one that
-   * `records` may look at where it is to write, without leaving anything there: it is asked by `tollgate check` alone.
+   * Returns the problems of settings that fit the schema: all of them, each with its place. There must be no error if `create` would
+   * accept the settings. Called for each step that is not off, with the same settings as `create` (units parsed, defaults filled in),
+   * whenever a configuration is read. So its result may depend on the settings only, and it must be fast. A step that `records` may check
+   * its destination, without leaving anything there; only `tollgate check` calls it.
    */
   check?(settings: Settings, place: StepPlace): readonly SettingsProblem[]
-  /** Once per step, when the configuration is loaded; units arrive parsed, defaults filled in. */
+  /** Creates a step, once, when the configuration is loaded. Units are parsed, and defaults filled in. */
   create(
     settings: Settings,
     services: Pick<Services, Uses>,
@@ -254,7 +253,7 @@ export interface Plugin<Settings = never, Needs extends FactName = never, Uses e
   ): StepMiddleware<Needs> | StepInstance<Needs>
 }
 
-/** A plugin whose types have done their work: what the registry and the loader handle. */
+/** A plugin without its type parameters, as the registry and the loader use it. */
 export interface AnyPlugin {
   readonly name: string
   readonly description?: string
@@ -283,6 +282,7 @@ const PLUGIN = Symbol.for('tollgate.plugin')
  *   name: 'office-hours',
  *   uses: ['clock'],
  *   settings: { type: 'object', additionalProperties: false, properties: {} },
+ *   // Refuses requests at night.
  *   create: (settings, { clock }) => ({
  *     decide() {
  *       if (new Date(clock.now()).getUTCHours() < 6) throw refuse('forbidden', { message: 'Closed until 06:00 UTC.' })
@@ -297,7 +297,7 @@ export function definePlugin<Settings, const Needs extends FactName = never, con
   return plugin as unknown as AnyPlugin
 }
 
-/** Whether a module's default export was made by `definePlugin`, also by another copy of this module. */
+/** Whether a value was made by `definePlugin`, possibly by another copy of this module. */
 export function isPlugin(value: unknown): value is AnyPlugin {
   return typeof value === 'object' && value !== null && (value as { [PLUGIN]?: unknown })[PLUGIN] === 1
 }

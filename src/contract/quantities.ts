@@ -1,9 +1,9 @@
 /**
- * Units as people write them in YAML, and the integers that code counts with.
+ * Parses units as people write them in YAML into the integers that code uses.
  *
- * Money is nano-dollars in `bigint` everywhere: a float is never part of a price or a balance. `k` is 1,000 and `Ki` is
- * 1,024. Each unit is a JSON Schema (for editors: pattern, description) with the keyword `unit`, by which the loader
- * hands the *parsed* value to `create`.
+ * Money is nano-dollars in `bigint` everywhere: a float is never part of a price or a balance. `k` is 1,000 and `Ki` is 1,024. Each unit
+ * is a JSON Schema (for editors: pattern, description) with the keyword `unit`. By that keyword the loader parses the value before it
+ * calls `create`.
  */
 
 /** Nano-dollars: 1 USD = 1_000_000_000n. */
@@ -11,13 +11,13 @@ export type NanoUsd = bigint
 
 /** A number of things per time. */
 export interface Rate {
-  /** How many in one window. */
+  /** The number in one window. */
   readonly amount: number
   /** The window's length in milliseconds. */
   readonly perMs: number
 }
 
-/** A text that is not a value of its unit. The message is a sentence for its author. */
+/** A text that is not a value of its unit. The message is for the author of the configuration. */
 export class UnitError extends Error {
   override readonly name = 'UnitError'
 }
@@ -56,10 +56,10 @@ const MS: Readonly<Record<string, number>> = {
   ...{ d: 86_400_000, day: 86_400_000 },
 }
 
-/** `hours` is as many milliseconds as `hour`. */
+/** Plurals mean the same. */
 const msOf = (word: string) => MS[word] ?? MS[word.replace(/s$/, '')]!
 
-/** A time span in milliseconds: `15s`, `10m`, `500ms`, `1h30m`, `30 days`. A bare number is refused: of what? */
+/** Parses a time span into milliseconds: `15s`, `10m`, `500ms`, `1h30m`, `30 days`. A number without a unit is refused. */
 export function parseDuration(text: string | number): number {
   const written = String(text).trim()
   if (!DURATION.test(written)) throw new UnitError(`"${text}" is not a duration such as 500ms, 15s, 10m, 1h30m or 30d`)
@@ -83,10 +83,10 @@ export function parseRate(text: string): Rate {
 
 const MONEY = /^\$?(\d{1,9})(?:\.(\d{1,9}))?$/
 const TOO_MUCH = /^\$?0*[1-9]\d{9,}(?:\.\d{1,9})?$/
-/** Nine digits of dollars in nano-dollars are well within 64 bits, also when some are summed. */
+/** The sum of several such amounts still fits in 64 bits. */
 const LARGEST_AMOUNT = '$999999999.999999999'
 
-/** Dollars to nano-dollars, exactly: `$0.15` is 150_000_000n. More than nine decimals are refused, not rounded. */
+/** Parses dollars into nano-dollars, exactly: `$0.15` is 150_000_000n. More than nine decimals are refused, not rounded. */
 export function parseMoney(text: string | number): NanoUsd {
   const written = String(text).trim()
   const match = MONEY.exec(written)
@@ -97,15 +97,15 @@ export function parseMoney(text: string | number): NanoUsd {
   return BigInt(match[1]!) * 1_000_000_000n + BigInt((match[2] ?? '').padEnd(9, '0'))
 }
 
-/** Nano-dollars as the string that JSON and headers carry: dollars with 9 decimals, `"0.000450000"`. */
+/** Formats nano-dollars for JSON and headers: dollars with 9 decimals, `"0.000450000"`. */
 export function formatMoney(nano: NanoUsd): string {
-  // Less than a dollar, as nearly all charges are: three texts, not five.
+  // A fast path: nearly all charges are below a dollar.
   if (nano >= 0n && nano < 1_000_000_000n) return `0.${(nano + 1_000_000_000n).toString().slice(1)}`
   const digits = (nano < 0n ? -nano : nano).toString().padStart(10, '0')
   return `${nano < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`
 }
 
-/** A span as OpenAI writes it in `x-ratelimit-reset-*`: `1s`, `6m0s`, `120ms`. */
+/** Formats a time span like OpenAI in `x-ratelimit-reset-*`: `1s`, `6m0s`, `120ms`. */
 export function formatSpan(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.ceil(ms))}ms`
   const seconds = Math.ceil(ms / 1000)
@@ -113,10 +113,10 @@ export function formatSpan(ms: number): string {
   return `${h ? `${h}h` : ''}${h || m ? `${m}m` : ''}${s}s`
 }
 
-/** Names that a settings schema may use in `{ $ref: 'tollgate:units#/$defs/rate' }`, or spread from `unit()`. */
+/** Names of units for a settings schema, in `{ $ref: 'tollgate:units#/$defs/rate' }` or from `unit()`. */
 export type UnitName = 'rate' | 'duration' | 'bytes' | 'tokens' | 'money'
 
-/** How each unit's text is parsed; the loader calls this after the schema has accepted the text. */
+/** The parser of each unit; the loader calls it after the schema has accepted the text. */
 export const parseUnit: Record<UnitName, (text: string | number) => unknown> = {
   rate: text => parseRate(String(text)),
   duration: parseDuration,
@@ -128,11 +128,11 @@ export const parseUnit: Record<UnitName, (text: string | number) => unknown> = {
 /** The `$id` under which the loader registers the unit schemas. */
 export const UNITS_ID = 'tollgate:units'
 
-/** JSON Schemas of the units. The keyword `unit` is the loader's: it parses, and its error is the unit's sentence. */
+/** JSON Schemas of the units. The loader defines the keyword `unit`: it parses the value and reports the parser's error. */
 export const UNIT_SCHEMAS = {
   $id: UNITS_ID,
   $defs: {
-    rate: { type: 'string', unit: 'rate', description: 'So many per so long: "60 per minute", "200k/hour".' },
+    rate: { type: 'string', unit: 'rate', description: 'A number per time: "60 per minute", "200k/hour".' },
     duration: { type: 'string', unit: 'duration', description: 'A time span: "500ms", "15s", "10m", "1h30m", "30d".' },
     bytes: { type: ['string', 'integer'], unit: 'bytes', description: 'A size: "4MiB", "64KiB", or bytes.' },
     tokens: { type: ['string', 'integer'], unit: 'tokens', description: 'A number of tokens: 4096, "200k", "128Ki".' },
@@ -140,7 +140,7 @@ export const UNIT_SCHEMAS = {
   },
 } as const
 
-/** A reference to a unit for a settings schema: `requests: { ...unit('rate'), description: '…' }`. */
+/** Returns a reference to a unit for a settings schema: `requests: { ...unit('rate'), description: '…' }`. */
 export function unit(name: UnitName): { $ref: string } {
   return { $ref: `${UNITS_ID}#/$defs/${name}` }
 }

@@ -1,27 +1,27 @@
-/** Long work in slices: one event loop serves every exchange, and none may hold it for long. */
+/** Sliced work: one event loop serves every exchange, and no work may block it for long. */
 import { ownerOfSignal, WorkOwner } from './work-owner.ts'
 
 /**
- * Work that can pause: a generator that yields where others may run, and what it waits for (`waited`). It ought to yield at least once a millisecond. Work that
- * ends before its first `yield` costs no clock, no timer and no promise.
+ * Work that can pause: a generator that yields where other work may run, or yields a promise that it waits for (`waited`). It should
+ * yield at least once per millisecond. Work that ends before its first `yield` costs no clock, no timer and no promise.
  */
 export type Sliced<Result> = Generator<undefined | Promise<void>, Result, undefined>
 
-/** Milliseconds that all sliced work of a process may take in one turn of the event loop. */
+/** The time of all sliced work of a process in one turn of the event loop, in milliseconds. */
 const TURN_MS = 1
 /** A slice that takes longer is followed by a rest. */
 const LONG_SLICE_MS = 3
-/** While others have work, the rest of an owner is this multiple of its long slice: the owner has at most a fifth of the loop. */
+/** While others have work, an owner rests for this multiple of its long slice, so it has at most a fifth of the loop. */
 const REST = 4
-/** No slice counts for more in a rest, in milliseconds. */
+/** A slice counts at most this many milliseconds towards a rest. */
 const LONGEST_REST_MS = 250
-/** An account counts as one of the others for this time after its last work, in milliseconds. */
+/** How long an account counts as active after its last work, in milliseconds. */
 const ACTIVE_MS = 1000
-/** An owner with less recent work never waits: it has 10 % of the loop at most. */
+/** An owner with less recent work never waits: it uses at most 10 % of the loop. */
 const LIGHT_MS = 150
-/** The thread's use of the processor is read so often, in milliseconds of the clock. */
+/** The interval of readings of the thread's CPU time, in milliseconds. */
 const READ_MS = 50
-/** The owners that fill the loop: those with at least this part of the largest share. */
+/** Owners with at least this part of the largest share are heavy. */
 const HEAVY_PART = 0.25
 
 /** Work that waits for its next slice. */
@@ -29,48 +29,48 @@ interface Task {
   readonly work: Sliced<unknown>
   readonly signal: AbortSignal | undefined
   readonly owner: WorkOwner
-  /** Since when it waits, in milliseconds. */
+  /** When it began to wait, in milliseconds. */
   sinceMs: number
-  /** Milliseconds of what follows it, which no slice measures. */
+  /** Milliseconds of subsequent work that no slice measures. */
   costMs: number
   readonly resolve: (result: unknown) => void
   readonly reject: (error: unknown) => void
 }
 
-/** Whose work it is, and what belongs to it. */
+/** The owner of work, and its additional cost. */
 export interface SliceOptions {
   /** Left out: the owner of the signal. */
   readonly owner?: WorkOwner | undefined
-  /** Milliseconds of work that follows at once, outside the queue; they count as a part of the first slice. */
+  /** Milliseconds of work that follows at once, outside the queue. They count as part of the first slice. */
   readonly costMs?: number
 }
 
 /**
- * Shares a part of each turn of the event loop among all work that was given to it. The next slice goes to the owner with the least
- * recent work (weighted fair queueing), and among that owner's work to what has waited longest.
+ * Shares a part of each turn of the event loop among all its work. The next slice goes to the owner with the least recent work (weighted
+ * fair queueing), and to that owner's oldest task.
  */
 export class SliceQueue {
   readonly #now: () => number
   readonly #defer: (turn: () => void, restMs: number) => void
   readonly #cpuMs: (() => number) | null
-  /** When that was read last, and what it was. */
+  /** The time of the last reading, and its result. */
   #readAtMs = Number.NEGATIVE_INFINITY
   #usedMs = Number.NEGATIVE_INFINITY
-  /** All work without an owner has this one. */
+  /** The owner of all work without one. */
   readonly #unowned = new WorkOwner()
-  /** By owner, the longest waiting first. */
+  /** By owner, oldest first. */
   readonly #queued = new Map<WorkOwner, Task[]>()
   #waiting = 0
   #countedMs = 0
-  /** The part of this turn that has been taken already. */
+  /** The part of this turn that is used up. */
   #spentMs = 0
-  /** When the next turn begins; infinite: none was asked for. */
+  /** When the next turn begins; infinity: none is scheduled. */
   #turnAtMs = Number.POSITIVE_INFINITY
-  /** The number of that turn. Where an earlier one was asked for later, the former is left out. */
+  /** The number of that turn. A turn that was replaced by an earlier one is skipped. */
   #turn = 0
-  /** Behind a long slice the loop is for light owners: the others begin nothing before this time. */
+  /** After a long slice the loop is reserved for light owners: the others begin nothing before this time. */
   #restUntilMs = 0
-  /** The owner that had work last, when that was, and when the one before it had. */
+  /** The last owner that had work, and when; and when another owner last had work. */
   #last: WorkOwner | null = null
   #lastAtMs = Number.NEGATIVE_INFINITY
   #otherAtMs = Number.NEGATIVE_INFINITY
@@ -79,8 +79,8 @@ export class SliceQueue {
 
   /**
    * @param now milliseconds; only differences count
-   * @param defer calls back once: in the next turn of the event loop, or after `restMs` when that is not 0
-   * @param cpuMs the processor's time that this thread has used, in milliseconds; null: it has the processor at all times
+   * @param defer calls back once: in the next turn of the event loop, or after `restMs` if that is not 0
+   * @param cpuMs the CPU time of this thread, in milliseconds; null: the thread always has the processor
    */
   constructor(
     now: () => number,
@@ -93,19 +93,19 @@ export class SliceQueue {
     this.#top = this.#unowned
   }
 
-  /** The time that all slices together have taken so far, in milliseconds. */
+  /** The total time of all slices, in milliseconds. */
   get countedMs(): number {
     return this.#countedMs
   }
 
-  /** How much work waits for its next slice. */
+  /** The number of tasks that wait for their next slice. */
   get waiting(): number {
     return this.#waiting
   }
 
   /**
-   * Does the work. Returns its result at once when it is done within the rest of this turn's time, otherwise a promise. What the
-   * work throws, `run` throws or the promise rejects with. The result is undefined when `signal` aborts before the end.
+   * Does the work. Returns its result at once if it ends within this turn's time, otherwise a promise. Errors of the work are
+   * thrown, or reject the promise. The result is undefined if `signal` aborts before the end.
    *
    * @example
    * const found = await slices.run(search(text), exchange.signal)
@@ -142,7 +142,7 @@ export class SliceQueue {
     return promise
   }
 
-  /** Whether new work of the owner has to wait for its turn; never that of an owner with little work, or of one that is alone. */
+  /** Whether new work of the owner has to wait for its turn. False for an owner with little work, or without others. */
   isBehind(owner: WorkOwner): boolean {
     if (this.#waiting === 0 && this.#spentMs < TURN_MS && owner.restUntilMs === 0) return false
     const now = this.#now()
@@ -152,8 +152,8 @@ export class SliceQueue {
 
   /**
    * Counts work outside the queue, in milliseconds.
-   * @param workedMs the part of it that was measured; others rest only for that
-   * @param nowMs the queue's clock, where it has just been read
+   * @param workedMs the measured part; other owners rest only for that
+   * @param nowMs the queue's clock, if it was just read
    */
   spend(owner: WorkOwner, ms: number, workedMs: number = ms, nowMs: number = this.#now()): void {
     this.#count(owner, ms, workedMs, nowMs)
@@ -161,7 +161,7 @@ export class SliceQueue {
     if (this.#spentMs >= TURN_MS) this.#deferTurn(nowMs)
   }
 
-  /** How long the owner's oldest work has waited behind that of others, in milliseconds; 0 for an owner with little work. */
+  /** How long the owner's oldest task has waited, in milliseconds; 0 for an owner with little work. */
   waitOf(owner: WorkOwner): number {
     const oldest = this.#queued.get(owner)?.[0]
     if (oldest === undefined) return 0
@@ -169,7 +169,7 @@ export class SliceQueue {
     return owner.share(now) <= LIGHT_MS ? 0 : now - oldest.sinceMs
   }
 
-  /** The delay of the queue, in milliseconds: how long work has waited at most since it could have begun. */
+  /** The delay of the queue, in milliseconds: the longest wait of a task since it could have begun. */
   delay(): number {
     if (this.#waiting === 0) return 0
     const now = this.#now()
@@ -180,7 +180,7 @@ export class SliceQueue {
     return delayMs
   }
 
-  /** Whether the owner is one of those that fill the loop: its share is at least a quarter of the largest, and not little. */
+  /** Whether the owner is heavy: its share is at least a quarter of the largest, and not small. */
   isHeavy(owner: WorkOwner): boolean {
     const now = this.#now()
     const share = owner.share(now)
@@ -199,13 +199,13 @@ export class SliceQueue {
     return (owner === this.#last ? this.#otherAtMs : this.#lastAtMs) > nowMs - ACTIVE_MS
   }
 
-  /** When the owner's next work may begin; it may be in the past. */
+  /** When the owner's next task may begin; possibly in the past. */
   #readyAt(owner: WorkOwner, nowMs: number): number {
     if (this.#restUntilMs <= owner.restUntilMs || owner.share(nowMs) <= LIGHT_MS) return owner.restUntilMs
     return this.#restUntilMs
   }
 
-  /** A turn: slices of what waits, until its time is over. */
+  /** Runs slices of waiting tasks until the turn's time is used up. */
   #serve(turn: number): void {
     if (turn !== this.#turn) return
     this.#turnAtMs = Number.POSITIVE_INFINITY
@@ -218,7 +218,7 @@ export class SliceQueue {
     this.#deferTurn()
   }
 
-  /** The owner with the smallest share of those that do not rest. */
+  /** Returns the owner with the smallest share among those that do not rest. */
   #next(): WorkOwner | null {
     const now = this.#now()
     let next: WorkOwner | null = null
@@ -234,7 +234,7 @@ export class SliceQueue {
     return next
   }
 
-  /** @param at the place of the task among the owner's */
+  /** @param at the index of the owner's task */
   #take(owner: WorkOwner, at: number): Task {
     this.#waiting--
     const tasks = this.#queued.get(owner)!
@@ -262,7 +262,7 @@ export class SliceQueue {
     }
   }
 
-  /** Work that waits ends at once when its signal aborts. */
+  /** Ends a waiting task at once when its signal aborts. */
   #giveUp(task: Task): void {
     const at = this.#queued.get(task.owner)?.indexOf(task) ?? -1
     if (at === -1) return
@@ -271,7 +271,7 @@ export class SliceQueue {
     task.resolve(undefined)
   }
 
-  /** Until its next turn; before, until what it waits for is there. */
+  /** Queues a task for its next turn, after its promise has settled. */
   #wait(task: Task, awaited: Promise<void> | undefined): void {
     if (awaited !== undefined) return void awaited.then(() => this.#wait(task, undefined))
     const now = this.#now()
@@ -283,7 +283,7 @@ export class SliceQueue {
     this.#deferTurn(now)
   }
 
-  /** Works until the end, until it has to wait, or until the turn's time is over. */
+  /** Works until the end, a wait, or the end of the turn's time. */
   #slice<Result>(
     work: Sliced<Result>,
     owner: WorkOwner,
@@ -305,12 +305,12 @@ export class SliceQueue {
     }
   }
 
-  /** Behind a slice that could not be cut (JSON) others have as much time, and more from its owner. */
+  /** After a long slice (JSON cannot be cut), light owners have the loop for as long. Its owner rests up to four times as long. */
   #count(owner: WorkOwner, spentMs: number, measuredMs: number, now: number): void {
     const workedMs = this.#worked(measuredMs, now)
     const ms = spentMs - measuredMs + workedMs
     owner.add(ms, now)
-    // Probes of health and metrics slow no account.
+    // Health and metrics probes slow no account.
     if (owner !== this.#unowned && owner.group === null) {
       if (owner !== this.#last) this.#otherAtMs = this.#lastAtMs
       this.#last = owner
@@ -318,13 +318,13 @@ export class SliceQueue {
     }
     if (owner !== this.#top && owner.share(now) > this.#top.share(now)) this.#top = owner
     if (ms <= LONG_SLICE_MS) return
-    // A process that was stopped in the middle of a slice has not worked for so long.
+    // A process that was suspended during a slice has not worked that long.
     const rest = Math.min(ms, LONGEST_REST_MS)
     owner.restUntilMs = now + rest * (this.#hasOthers(owner, now) ? REST / owner.weight : 1)
     if (workedMs > LONG_SLICE_MS) this.#restUntilMs = now + Math.min(workedMs, LONGEST_REST_MS)
   }
 
-  /** While other processes had the processor, nothing was worked: a long measurement is at most what this thread has used since the last reading. */
+  /** Time without the processor is not work: a long measurement counts at most the CPU time since the last reading. */
   #worked(measuredMs: number, now: number): number {
     const isLong = measuredMs > LONG_SLICE_MS
     if (this.#cpuMs === null || (!isLong && now - this.#readAtMs < READ_MS)) return measuredMs
@@ -334,7 +334,7 @@ export class SliceQueue {
     return isLong ? Math.min(measuredMs, this.#usedMs - before) : measuredMs
   }
 
-  /** Asks for the next turn, where there is something to do in it. */
+  /** Schedules the next turn if there is work for it. */
   #deferTurn(now: number = this.#now()): void {
     if (this.#waiting === 0 && this.#spentMs === 0) return
     if (this.#turnAtMs <= now) return
@@ -350,7 +350,7 @@ export class SliceQueue {
 
 const NO_OPTIONS: SliceOptions = {}
 
-/** Does all of the work at once, for who cannot wait. Throws when the work has to. */
+/** Does all of the work synchronously, for callers that cannot wait. Throws if the work yields a promise. */
 export function atOnce<Result>(work: Sliced<Result>): Result {
   for (;;) {
     const step = work.next()
@@ -374,12 +374,12 @@ export function* waited<Value>(promise: Promise<Value>): Sliced<Value> {
   return outcome!.value
 }
 
-/** Work of no length: it is done when it is the owner's turn. */
+/** Work without duration: it is done when it is the owner's turn. */
 export function* ownTurn(): Sliced<void> {
   yield
 }
 
-/** Work that cannot be cut, as work in slices: it has a slice of its own, with others in front of it and behind it. */
+/** Wraps work that cannot be cut: it gets a slice of its own, with other work before and after it. */
 export function* uncut<Result>(work: () => Result): Sliced<Result> {
   yield
   const result = work()
@@ -387,7 +387,7 @@ export function* uncut<Result>(work: () => Result): Sliced<Result> {
   return result
 }
 
-/** The queue of this process: there is one event loop, so its gateway and all plugins share this one. */
+/** The queue of this process. There is one event loop, so the gateway and all plugins share it. */
 export const slices: SliceQueue = new SliceQueue(
   () => performance.now(),
   (turn, restMs) => void (restMs === 0 ? setImmediate(turn) : setTimeout(turn, restMs)),

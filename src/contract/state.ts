@@ -1,7 +1,7 @@
 /**
- * Services that keep state from one request to the next: `buckets`, `slots`, `kv`, `cache` and `versions`. Their state outlives
- * a reload and a change of the plugin's own file. Within one process they answer at once. With a state server that all replicas share
- * they answer with a promise, so a caller awaits. All steps share the names: begin yours with the policy and the step's id.
+ * Services that keep state between requests: `buckets`, `slots`, `kv`, `cache` and `versions`. Their state survives a reload and a change
+ * of the plugin's file. Within one process they return values; with a state server that all replicas share they return promises, so
+ * callers must await. All steps share the names: begin yours with the policy and the step's id.
  */
 
 /** A token bucket: it holds at most `capacity` and refills evenly. */
@@ -11,85 +11,85 @@ export interface BucketShape {
   readonly refillPerMs: number
 }
 
-/** What a bucket said. */
+/** The result of taking from a bucket. */
 export interface Grant {
   readonly taken: boolean
   /** Whole units left, never below 0. */
   readonly remaining: number
-  /** Until the same request would be granted, 0 when it was. */
+  /** Milliseconds until the same request would be granted; 0 if it was. */
   readonly retryAfterMs: number
-  /** Until the bucket is full again. */
+  /** Milliseconds until the bucket is full again. */
   readonly resetMs: number
 }
 
 /** The service `buckets`: token buckets by name. */
 export interface Buckets {
   take(name: string, shape: BucketShape, amount: number): Grant | Promise<Grant>
-  /** Corrects an estimate: positive gives back, negative takes more (the bucket may go into debt). */
+  /** Corrects an estimate: a positive amount returns units, a negative one takes more (the bucket may go into debt). */
   give(name: string, shape: BucketShape, amount: number): void | Promise<void>
 }
 
 /** One of a limited number of slots. */
 export interface Slot {
-  /** How many slots of the name were taken when this one was, itself included. */
+  /** The number of taken slots of the name when this one was taken, itself included. */
   readonly inside: number
-  /** Gives it back; a second call does nothing. The service renews it until then, and frees it when the process dies. */
+  /** Releases the slot; a second call does nothing. The service renews it until then, and releases it when the process dies. */
   free(): void
 }
 
 /** How requests beyond the limit may wait. */
 export interface Queue {
-  /** How many may wait at once. */
+  /** Maximum number of waiting requests. */
   readonly length: number
-  /** How long each may wait, in milliseconds. */
+  /** The longest wait of each, in milliseconds. */
   readonly wait: number
 }
 
-/** The service `slots`: at most so many at once, by name. */
+/** The service `slots`: limits concurrency by name. */
 export interface Slots {
-  /** Takes a slot now; null when `limit` slots are taken, or others wait for one. */
+  /** Takes a slot at once; null if `limit` slots are taken, or others wait for one. */
   enter(name: string, limit: number): Slot | null | Promise<Slot | null>
   /**
-   * Waits for a slot, in order of arrival within the process. Null: the queue is full, or the time is over. `left`: the
-   * signal has aborted.
+   * Waits for a slot, in order of arrival within the process. Null: the queue is full, or the time is over. `left`: the signal has
+   * aborted.
    */
   wait(name: string, limit: number, queue: Queue, signal: AbortSignal): Promise<Slot | null | 'left'>
 }
 
-/** Texts by name, each with a time to live. Any of them may be gone before its time: memory is bounded. */
+/** Texts by name, each with a time to live. Memory is limited, so any of them may be dropped early. */
 export interface KeyValue {
-  /** Undefined: it was not set, its time is over, or it made room for others. */
+  /** Undefined: it was never set, has expired, or was dropped to free memory. */
   get(name: string): string | undefined | Promise<string | undefined>
-  /** Sets it for `ttlMs` milliseconds, in place of what was there. */
+  /** Sets or replaces a text for `ttlMs` milliseconds. */
   set(name: string, value: string, ttlMs: number): void
   delete(name: string): void
 }
 
 /**
- * The service `versions`: says to all threads and replicas that something has changed, such as a list that a plugin keeps in
- * memory. Read the version before you load the list, and load the list again when the version is another one.
+ * The service `versions`: notifies all threads and replicas of a change, for instance of a list that a plugin caches. Read the version
+ * before you load the list, and load the list again when the version differs.
  */
 export interface Versions {
   /**
-   * Another number than before when `change` was called for the name. Compare with `===`. The number may also be another one without
-   * a call, e.g. when a state server is lost and when it is back.
+   * Returns a different number after `change` was called for the name. Compare with `===`. The number may also change without a call, for
+   * instance when a state server is lost or returns.
    */
   get(name: string): number | Promise<number>
   /**
-   * When it returns, or its promise resolves, each `get` that follows returns another number, in all threads and replicas. While a
-   * state server is lost, other replicas see the change when it is back.
+   * After it returns, or its promise resolves, each `get` returns a different number, in all threads and replicas. While a state server
+   * is lost, other replicas see the change only when it is back.
    */
   change(name: string): void | Promise<void>
 }
 
-/** The service `cache`: answers and other large texts that can be made again. */
+/** The service `cache`: answers and other large texts that can be created again. */
 export interface Cache {
   /**
-   * Opens the part of one step. What it holds belongs to the configuration in which the step was created.
+   * Opens the part of one step. Its content belongs to the configuration in which the step was created.
    *
    * @param scope the policy and the step's id
-   * @param maxBytes memory for it in this process; the least recently used texts make room, or with several threads the oldest
-   *   ones that were not read since they came. Several threads use at most 1 GiB of it
+   * @param maxBytes memory for it in this process. The least recently used texts are dropped first; with several threads, the
+   * oldest that were never read. Several threads use at most 1 GiB of it
    */
   open(scope: string, maxBytes: number): KeyValue
 }

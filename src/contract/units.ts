@@ -1,20 +1,20 @@
 /**
- * The units that providers bill, usage, prices, and the cost of one at the other. The only file that multiplies.
- * Names and meaning follow `@pydantic/genai-prices`. Money is nano-dollars in `bigint`.
+ * Units that providers bill, usage, prices and costs. Only this file multiplies prices. Names and meaning follow
+ * `@pydantic/genai-prices`. Money is nano-dollars in `bigint`.
  */
 import type { NanoUsd } from './quantities.ts'
 
 interface UnitRow {
   /** Its key under `price` in YAML. */
   readonly key: string
-  /** The name of its count in receipts, logs and columns of the store; null: it is in their `units`. */
+  /** The name of its count in receipts, logs and columns of the store; null: the count is in `units`. */
   readonly field: string | null
-  /** How many units a price in YAML is for; of tokens `per` says it. */
+  /** The number of units that a price in YAML covers; a token price states it in `per`. */
   readonly per: number
-  /** One of them, and several, for people. */
+  /** Singular and plural, for people. */
   readonly one: string
   readonly many: string
-  /** Where it has no price, it has that of the first unit here that has one: its wholes, the nearest first. */
+  /** The units that contain this one, nearest first. A unit without a price costs what the first of these with a price costs. */
   readonly wholes: readonly Unit[]
 }
 
@@ -56,7 +56,7 @@ export type Unit =
   | 'search'
   | 'request'
 
-/** All units. A count of a whole has its parts in it: `input` counts cached tokens too, `output` those of reasoning. */
+/** All units. The count of a whole includes its parts: `input` includes cached tokens, and `output` includes reasoning tokens. */
 export const UNITS: Readonly<Record<Unit, UnitRow>> = {
   input: token('prompt_tokens', 'input', 'of the prompt'),
   cached_input: token('cached_tokens', 'cached_input', 'from a cache', 'input'),
@@ -78,60 +78,60 @@ export const UNITS: Readonly<Record<Unit, UnitRow>> = {
   request: single('request', 'request', 'requests'),
 }
 
-/** All units, in the order in which receipts list them. */
+/** All units, in the order of receipts. */
 export const UNIT_NAMES = Object.keys(UNITS) as readonly Unit[]
 
-/** The units that are not part of another one. */
+/** Units that are not part of another one. */
 export const WHOLES: readonly Unit[] = UNIT_NAMES.filter(unit => UNITS[unit].wholes.length === 0)
 
 /** Whether a price of this unit in YAML is for `per` tokens. */
 export const isToken = (unit: Unit): boolean => UNITS[unit].one.startsWith('token')
 
-/** A provider's classes of service with prices of their own, beside the ordinary one. */
+/** Service tiers with prices of their own, besides the default tier. */
 export const TIERS = ['flex', 'priority', 'batch'] as const
-/** One of them. */
+/** A service tier. */
 export type Tier = (typeof TIERS)[number]
 
-/** Whole numbers by unit; a unit that is left out was not used. Seconds are in milliseconds. */
+/** Whole numbers by unit. A missing unit was not used. Seconds are in milliseconds. */
 export type Counts = { readonly [unit in Unit]?: number }
 
 /** The units that a request used. */
 export interface Usage extends Counts {
-  /** The class of service in which the provider answered; left out: the ordinary one. */
+  /** The tier in which the provider answered; left out: the default tier. */
   readonly tier?: Tier
 }
 
-/** A price of one unit. Of several rules for a unit, the one that fits most closely counts: with its tier, then with the largest `above`. */
+/** The price of one unit. If several rules of a unit apply, the most specific counts: first by tier, then by the largest `above`. */
 export interface PriceRule {
   readonly unit: Unit
   /** The price of `per` units. */
   readonly nanos: NanoUsd
   readonly per: number
-  /** Holds for requests whose prompt has more tokens than this, cached and written ones included; then for all of the request. */
+  /** Applies to requests whose prompt has more tokens than this, including cached and written ones; it then covers the whole request. */
   readonly above?: number
   readonly tier?: Tier
-  /** The price list and its day; left out: gateway.yaml has the price. */
+  /** The price list and its day; left out: the price is from gateway.yaml. */
   readonly source?: string
 }
 
 /** Copied into the hold, so a reload cannot change a bill. A unit without a rule costs what its whole costs, or nothing. */
 export type Price = readonly PriceRule[]
 
-/** A part of a cost. */
+/** A line of a cost. */
 export interface CostLine {
   readonly unit: Unit
   readonly quantity: number
   /** The price of `per` units. */
   readonly rate: NanoUsd
   readonly per: number
-  /** Millionths of a nano-dollar, rounded down. */
+  /** In millionths of a nano-dollar, rounded down. */
   readonly amount: bigint
 }
 
-/** An amount, and how it adds up. */
+/** An amount and its lines. */
 export interface Cost {
   readonly lines: readonly CostLine[]
-  /** Millionths of a nano-dollar by which the total is more than its lines. */
+  /** The total minus the sum of the lines, in millionths of a nano-dollar. */
   readonly rounding: bigint
   /** Rounded up once. */
   readonly total: NanoUsd
@@ -140,31 +140,31 @@ export interface Cost {
 /** The cost of nothing. */
 export const NO_COST: Cost = { lines: [], rounding: 0n, total: 0n }
 
-/** Each `per` divides it, so that all amounts can be added before anything is rounded. */
+/** A multiple of every `per`, so that all amounts can be added before rounding. */
 const DENOMINATOR = 3_000_000n
 const TO_MILLIONTHS = DENOMINATOR / 1_000_000n
 
-/** The cost of usage. Its parts must fit their wholes (`fitted`). A request counts once, also where the usage has none. */
+/** Returns the cost of usage. Its parts must fit their wholes (`fitted`). A request counts once, even if the usage does not list it. */
 export function cost(usage: Usage, price: Price): Cost {
   const rules = rulesFor(price, usage.input ?? 0, usage.tier)
   const lines: Line[] = []
   let sum = 0n
-  // By index, here and below: until V8 has optimised it, a loop with `of` makes an object in each round.
+  // By index, here and below: before V8 has optimised it, a loop with `of` allocates an object in each round.
   for (let at = 0; at < UNIT_NAMES.length; at++) {
     const unit = UNIT_NAMES[at]!
     const rule = rules[unit]
     if (rule === undefined || (usage[unit] === undefined && unit !== 'request')) continue
     const quantity = unit === 'request' ? (usage.request ?? 1) : ownCount(usage, unit)
-    // A part without a rule of its own is charged with its whole.
+    // A part without a rule is charged with its whole.
     if (!(quantity <= 0)) sum += charge(lines, rule, rule.unit, quantity)
   }
   return added(lines, sum)
 }
 
 /**
- * The most that usage within these bounds can cost: each whole at the dearest rule that it or one of its parts can reach, in any
- * tier.
- * @param bound the most of `input`, `output`, and of each other unit that is not part of one
+ * Returns the highest possible cost of usage within bounds. Each whole costs the most expensive rule that it or one of its parts can
+ * reach, in any tier.
+ * @param bound the maximum of `input`, `output`, and each other unit that is not part of one
  */
 export function ceiling(bound: Counts, price: Price): Cost {
   const lines: Line[] = []
@@ -179,9 +179,9 @@ export function ceiling(bound: Counts, price: Price): Cost {
   return added(lines, sum)
 }
 
-/** The dearest rule that a whole or one of its parts can reach within the bound; undefined: it costs nothing. */
+/** Returns the most expensive rule that a whole or one of its parts can reach within the bound; undefined: it is free. */
 export function dearestRule(price: Price, whole: Unit, { input = 0 }: Counts): PriceRule | undefined {
-  const { steps, dearest: ofSteps } = workedOut(price)
+  const { steps, dearest: ofSteps } = cachedFor(price)
   const ofStep = (ofSteps[stepOf(steps, input)] ??= {})
   if (whole in ofStep) return ofStep[whole]
   let dearest: PriceRule | undefined
@@ -194,7 +194,7 @@ export function dearestRule(price: Price, whole: Unit, { input = 0 }: Counts): P
   return dearest
 }
 
-/** How many units of a whole an amount pays for at the dearest rule; infinitely many where they are free. */
+/** Returns how many units of a whole an amount pays for at the most expensive rule; infinity if they are free. */
 export function affordable(amount: NanoUsd, price: Price, whole: Unit, bound: Counts): number {
   const rule = dearestRule(price, whole, bound)
   return rule === undefined || rule.nanos === 0n
@@ -204,7 +204,7 @@ export function affordable(amount: NanoUsd, price: Price, whole: Unit, bound: Co
 
 type Line = { -readonly [Name in keyof CostLine]: CostLine[Name] }
 
-/** Adds units to the line of their rule. Returns their amount by `DENOMINATOR`. */
+/** Adds units to the line of their rule. Returns their amount multiplied by `DENOMINATOR`. */
 function charge(lines: Line[], rule: PriceRule, unit: Unit, quantity: number): bigint {
   const { nanos: rate, per } = rule
   if (unit === 'request' && rate === 0n) return 0n
@@ -238,32 +238,32 @@ function scaledRate(rule: PriceRule): bigint {
   return rate
 }
 
-/** The rule by which each unit is charged, of a whole or its own. */
+/** The rule that applies to each unit: its own, or that of a whole. */
 type Rules = { readonly [unit in Unit]?: PriceRule }
 
-/** Facts that depend on the price and on the steps that a prompt reaches, kept because every request needs them. */
-interface WorkedOut {
-  /** All `above`, the lowest first. */
+/** Values derived from the price and the steps that a prompt reaches. Cached, because every request needs them. */
+interface PriceCache {
+  /** All values of `above`, lowest first. */
   readonly steps: readonly number[]
-  /** By `stepOf`, and by the tier. */
+  /** Indexed by `stepOf` and tier. */
   readonly rules: (Rules | undefined)[]
-  /** By `stepOf`. */
+  /** Indexed by `stepOf`. */
   readonly dearest: ({ [whole in Unit]?: PriceRule | undefined } | undefined)[]
 }
 
-const known = new WeakMap<Price, WorkedOut>()
+const caches = new WeakMap<Price, PriceCache>()
 
-function workedOut(price: Price): WorkedOut {
-  let found = known.get(price)
+function cachedFor(price: Price): PriceCache {
+  let found = caches.get(price)
   if (found === undefined) {
     const steps = new Set(price.map(({ above }) => above).filter(above => above !== undefined))
     found = { steps: [...steps].sort((one, other) => one - other), rules: [], dearest: [] }
-    known.set(price, found)
+    caches.set(price, found)
   }
   return found
 }
 
-/** How many steps a prompt reaches. */
+/** Returns the number of steps that a prompt reaches. */
 function stepOf(steps: readonly number[], input: number): number {
   let reached = 0
   while (reached < steps.length && !(input <= steps[reached]!)) reached++
@@ -271,7 +271,7 @@ function stepOf(steps: readonly number[], input: number): number {
 }
 
 function rulesFor(price: Price, input: number, tier: Tier | undefined): Rules {
-  const { steps, rules } = workedOut(price)
+  const { steps, rules } = cachedFor(price)
   const at = stepOf(steps, input) * (TIERS.length + 1) + (tier === undefined ? 0 : TIERS.indexOf(tier) + 1)
   return (rules[at] ??= findRules(price, input, tier))
 }
@@ -297,14 +297,14 @@ function isCloser(rule: PriceRule, other: PriceRule): boolean {
   return (rule.above ?? -1) > (other.above ?? -1)
 }
 
-/** How many of a unit are in none of its parts. */
+/** Returns the units that are in none of the unit's parts. */
 function ownCount(usage: Usage, unit: Unit): number {
   const count = usage[unit] ?? 0
   switch (unit) {
     case 'input': {
       const parts =
         (usage.cached_input ?? 0) + (usage.cache_write ?? 0) + (usage.input_audio ?? 0) + (usage.input_image ?? 0)
-      // Sound from a cache is in both of them.
+      // Cached sound is part of both.
       return count - parts + (usage.cached_audio ?? 0)
     }
     case 'cached_input':
@@ -319,7 +319,7 @@ function ownCount(usage: Usage, unit: Unit): number {
   }
 }
 
-/** Usage whose parts fit their wholes: what is too much is cut, in the order of the units. */
+/** Returns usage whose parts fit their wholes. Excess is cut, in the order of the units. */
 export function fitted(usage: Usage): Usage {
   const { input = 0, output = 0 } = usage
   const cached = Math.min(usage.cached_input ?? 0, input)
@@ -344,12 +344,12 @@ export function fitted(usage: Usage): Usage {
 
 type Writable = { -readonly [Name in keyof Usage]: Usage[Name] }
 
-/** Most usage has few parts: what is as it was takes no room. */
+/** Skips unchanged counts: most usage has few parts, and absent fields take no memory. */
 function set(usage: Writable, unit: Unit, count: number): void {
   if ((usage[unit] ?? 0) !== count) usage[unit] = count
 }
 
-/** Without the units that were not used. */
+/** Removes units that were not used. */
 export function withoutZeros(usage: Usage): Usage {
   const used: Writable = {}
   for (let at = 0; at < UNIT_NAMES.length; at++) set(used, UNIT_NAMES[at]!, usage[UNIT_NAMES[at]!] || 0)
@@ -357,30 +357,29 @@ export function withoutZeros(usage: Usage): Usage {
   return used
 }
 
-/** The rule by which a unit is charged, its own or that of a whole; undefined: it costs nothing. */
+/** Returns the rule that applies to a unit, its own or that of a whole; undefined: it is free. */
 export function ruleFor(price: Price, unit: Unit, input = 0, tier?: Tier): PriceRule | undefined {
   return rulesFor(price, input, tier)[unit]
 }
 
-/** The price of a unit in an ordinary request, for as many as its rule says; a part without a rule costs what its whole costs. */
+/** Returns the price of a unit in an ordinary request, for `per` units of its rule. A part without a rule costs what its whole costs. */
 export function rateOf(price: Price, unit: Unit): NanoUsd {
   return ruleFor(price, unit)?.nanos ?? 0n
 }
 
 /**
- * The margin between the price and the cost of a unit in percent of the price, rounded down to a tenth: no loss is 0.
- * Null: the price is 0.
- * @param price its rule, as of `ruleFor`; undefined: it is free
+ * Returns the margin between price and cost of a unit, in percent of the price, rounded down to a tenth. Null: the price is 0.
+ * @param price its rule, as from `ruleFor`; undefined: it is free
  */
 export function marginOf(price: PriceRule | undefined, cost: PriceRule | undefined): number | null {
   const [ours, theirs] = [price, cost].map(rule => (rule === undefined ? 0n : scaledRate(rule))) as [bigint, bigint]
   if (ours === 0n) return null
   const part = (ours - theirs) * 1000n
-  // A division of bigint rounds towards 0.
+  // Division of bigint rounds towards 0.
   return Number(part / ours - (part % ours < 0n ? 1n : 0n)) / 10
 }
 
-/** Whether any rule gives one of these units, or a part of it, a price above 0. */
+/** Whether a rule charges for one of these units, or for a part of one. */
 export function paysFor(price: Price, ...units: readonly Unit[]): boolean {
   return price.some(
     ({ unit, nanos }) =>
@@ -388,7 +387,7 @@ export function paysFor(price: Price, ...units: readonly Unit[]): boolean {
   )
 }
 
-/** A price without `above` and `tier`: nano-dollars by unit, of tokens and characters for a million, of seconds for one. */
+/** Creates a price without `above` and `tier` from nano-dollars by unit: per million tokens or characters, per second. */
 export function plainPrice(rates: { readonly [unit in Unit]?: NanoUsd }): Price {
   return UNIT_NAMES.flatMap(unit => {
     const nanos = rates[unit]

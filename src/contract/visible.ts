@@ -1,11 +1,11 @@
 /**
- * Characters that would act instead of being seen: on a terminal they move the cursor and change what was written, in a
- * line of text they turn it around or hide a part of it. Whatever comes from a client, a provider or a plugin passes here
- * before it stands in an error's message, a log line, the trail, or on a terminal.
+ * Escapes characters that act instead of being shown. On a terminal they move the cursor and change earlier output; in a line of text
+ * they reverse or hide a part of it. Text of clients, providers and plugins is escaped before it reaches an error message, a log line,
+ * the trail, or a terminal.
  *
- * They are the control characters (C0, DEL, C1), line and paragraph separators, marks of direction (U+061C, U+200E/F,
- * U+202A-202E, U+2066-2069), and what has no width and no use in words: U+00AD, U+180E, U+200B, U+2060-2065, U+206A-206F, U+FEFF,
- * U+FFF9-FFFB and the tags (U+E0000-E007F). The joiners U+200C/D stay: Persian, Indic scripts and emoji are written with them.
+ * They are control characters (C0, DEL, C1), line and paragraph separators, and direction marks (U+061C, U+200E/F, U+202A-202E,
+ * U+2066-2069). They also include characters without width and use in words: U+00AD, U+180E, U+200B, U+2060-2065, U+206A-206F, U+FEFF,
+ * U+FFF9-FFFB and the tags (U+E0000-E007F). The joiners U+200C/D stay: Persian, Indic scripts and emoji need them.
  */
 const BEYOND_C0 =
   '[\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]|\\udb40[\\udc00-\\udc7f]'
@@ -14,22 +14,22 @@ const ALL_IN_TEXT = new RegExp(IN_TEXT, 'g')
 const IN_JSON = new RegExp(BEYOND_C0)
 const ALL_IN_JSON = new RegExp(BEYOND_C0, 'g')
 
-/** A text on one line, in which everything can be seen: `\u202e` in place of the character. A second time changes nothing. */
+/** Returns a text on one line in which every character is visible: `\u202e` replaces the character. Idempotent. */
 export function visible(text: string): string {
   return IN_TEXT.test(text) ? text.replace(ALL_IN_TEXT, escaped) : text
 }
 
-/** The same for JSON, whose values stay what they are. C0 is left alone: JSON escapes it, and has it between values only. */
+/** The same for JSON; its values stay the same. C0 is skipped: JSON escapes it in strings, and has it otherwise only between values. */
 export function visibleJson(json: string): string {
   return IN_JSON.test(json) ? json.replace(ALL_IN_JSON, escaped) : json
 }
 
-/** The same with one character for each, for text whose columns count. Tabs stay. */
+/** Replaces each character by one other, for text whose columns count. Tabs stay. */
 export function inColumns(text: string): string {
   return text.replace(ALL_IN_TEXT, found => (found === '\t' ? found : '\ufffd'.repeat(found.length)))
 }
 
-/** As JSON writes them, so that the log knows a secret of several lines again. */
+/** Short escapes as in JSON, so that the log recognizes a multi-line secret. */
 const SHORT: Readonly<Record<string, string>> = {
   '\b': '\\b',
   '\t': '\\t',

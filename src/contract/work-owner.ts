@@ -1,16 +1,16 @@
-/** Whose work the event loop does, and how much of it lately. */
-/** The half-life of work: after this time it counts half, in milliseconds. */
+/** Owners of work on the event loop, with their recent use of it. */
+/** The half-life of work, in milliseconds: after this time it counts half. */
 const HALF_LIFE_MS = 1000
 
 /** An account, or the network of a client without one. Work is in milliseconds of the event loop. */
 export class WorkOwner {
   /** An owner of weight 4 has the same share with four times the work. */
   weight = 1
-  /** Its work counts for this group too, and its share includes that of the group; null: it is in none. */
+  /** A group whose share includes this owner's work, and is added to its share; null: none. */
   readonly group: WorkOwner | null
-  /** None of its work in the queue begins before this time. */
+  /** No queued work of it begins before this time. */
   restUntilMs = 0
-  /** The part of a refusal that it has collected, below 1. */
+  /** Accumulated fractions of a refusal, below 1. */
   refusalDebt = 0
   #ms = 0
   #atMs = 0
@@ -19,7 +19,7 @@ export class WorkOwner {
     this.group = group
   }
 
-  /** Its recent work by weight. @param nowMs the clock of the queue */
+  /** Returns its recent work divided by its weight. @param nowMs the clock of the queue */
   share(nowMs: number): number {
     const own = (this.#ms * 2 ** ((this.#atMs - nowMs) / HALF_LIFE_MS)) / this.weight
     return this.group === null ? own : own + this.group.share(nowMs)
@@ -34,12 +34,12 @@ export class WorkOwner {
 
 const ownersOfSignals = new WeakMap<AbortSignal, WorkOwner>()
 
-/** From now on, work in slices with this signal is the owner's. */
+/** Assigns sliced work with this signal to the owner. */
 export function ownSignal(signal: AbortSignal, owner: WorkOwner): void {
   ownersOfSignals.set(signal, owner)
 }
 
-/** The owner of work with this signal, where one is known. */
+/** Returns the owner of work with this signal, if it is known. */
 export function ownerOfSignal(signal: AbortSignal | undefined): WorkOwner | undefined {
   return signal && ownersOfSignals.get(signal)
 }

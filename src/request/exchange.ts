@@ -1,4 +1,4 @@
-/** The exchange: one request and its answer. Whoever runs the steps of its plan says what stands behind them. */
+/** The exchange: one request and its answer. Subclasses implement the upstream call after the last step. */
 import type { Context } from 'koa'
 import {
   type Account,
@@ -44,19 +44,18 @@ export type StepTap =
 
 const NOTHING_LOST: readonly string[] = []
 
-/** The line of what is behind the last step. */
+/** The trail line of the upstream call. */
 const SENT: TrailEntry = Object.freeze({ step: 'send', verdict: 'passed' })
 
 /** The body, while it has not been read. */
 const UNREAD: Buffer = Buffer.alloc(0)
 
 /**
- * Where an exchange is. `opening`: before its steps. `receiving`: its body comes. `deciding`: its steps run. `sending`: the
- * answer is on its way. `settling`: the steps return. `closing`: its end leaves. `flushing`: the client takes the rest. `over`.
+ * The phase of an exchange. `opening`: before its steps. `receiving`: its body arrives. `deciding`: its steps run. `sending`: the answer
+ * is on its way. `settling`: the steps return. `closing`: the end of the answer is sent. `flushing`: the client reads the rest. `over`.
  */
 export type Phase = 'opening' | 'receiving' | 'deciding' | 'sending' | 'settling' | 'closing' | 'flushing' | 'over'
 
-/** What an exchange is made of. */
 export interface ExchangeParts {
   readonly id: string
   readonly startedAt: number
@@ -68,30 +67,33 @@ export interface ExchangeParts {
   readonly ctx: Context
 }
 
-/** Told of what ends an exchange. */
+/** Notified of events that end an exchange. */
 export interface ExchangeListener {
-  /** Nobody waits for an answer any more. A second time when the client has left and then the gateway goes. */
+  /** The exchange was stopped. Called twice if the client disconnects and the gateway then shuts down. */
   onStop(why: Stop): void
-  /** A step's own answer is over. */
+  /** The answer that a step gave itself is over. */
   onAnswered?(): void
 }
 
-/** A listener of an exchange, in a list of its own: an array has room for seventeen, and there are one or two. */
-class Listening {
+/** A node of the listener list. There are one or two listeners, and an array would allocate room for seventeen. */
+class ListenerNode {
   readonly listener: ExchangeListener
-  before: Listening | null
+  before: ListenerNode | null
 
-  constructor(listener: ExchangeListener, before: Listening | null) {
+  constructor(listener: ExchangeListener, before: ListenerNode | null) {
     this.listener = listener
     this.before = before
   }
 }
 
 type Writable<Value> = { -readonly [Name in keyof Value]: Value[Name] }
-/** The part of a trail's line that its step writes itself. */
-type Added = Pick<Writable<TrailEntry>, 'asked' | 'note'>
+/** The fields of a trail line that its step writes. */
+type StepNotes = Pick<Writable<TrailEntry>, 'asked' | 'note'>
 
-/** All fields are set in the constructor, in one order: every exchange has the same shape. Steps get a `StepHandle`. */
+/**
+ * State of an exchange. The constructor sets all fields in one order, so that every exchange has the same shape. Steps get a
+ * `StepHandle`.
+ */
 export abstract class Exchange {
   readonly id: string
   readonly startedAt: number
@@ -102,11 +104,11 @@ export abstract class Exchange {
   readonly progress: Progress
   readonly ctx: Context
   phase: Phase = 'opening'
-  /** Why nobody waits for an answer any more; null while somebody does. */
+  /** Why the exchange was stopped; null: it was not. */
   stopped: Stop | null = null
   /** Set when the body was read, before the first step that needs it. */
   bytes: Buffer = UNREAD
-  /** Of the members of `bytes`; empty until they are scanned. */
+  /** The positions of the members of `bytes`; empty until they are scanned. */
   readonly spans: number[] = []
   rawModel: string | null = null
   key: Key | undefined = undefined
@@ -119,7 +121,7 @@ export abstract class Exchange {
   tags: Facts['tags'] | undefined = undefined
   readonly taps: StepTap[] = []
   readonly attempts: Attempt[] = []
-  /** What was sent; null while nothing was, and where a Koa middleware has answered. */
+  /** The reply that was sent; null before that, and if a Koa middleware answered. */
   reply: Reply | null = null
   usage: MeteredUsage | null = null
   outcome: Outcome | null = null
@@ -127,31 +129,31 @@ export abstract class Exchange {
   onDropped: 'tell' | 'refuse_tools' | 'refuse' = 'refuse_tools'
   onDisconnect: OnDisconnect = 'cancel'
   charge: { readonly amount: NanoUsd; readonly overrun: NanoUsd } | null = null
-  /** What was asked in another format than chat completions, once it is read: it writes the answer too. */
+  /** The request in a format other than chat completions, once it is read. It also writes the answer. */
   inbound: InboundRequest | null = null
-  /** Whether a step has answered by itself. */
+  /** Whether a step has answered itself. */
   answered = false
-  /** Settles when that answer is over; null: there is none, or Koa sends it. */
+  /** Settles when that answer is over. Null: no step answered, or Koa sends it. */
   answering: Promise<void> | null = null
   answerPrice: Price | null = null
-  /** What the sending of that answer has failed with: a step further out has refused it, or the gateway is going. */
+  /** The error of sending that answer: an outer step refused it, or the gateway is shutting down. */
   answerError: unknown = null
-  /** Whose work it is; null until the body is to come. */
+  /** The owner of the exchange's work; null until the body is read. */
   owner: WorkOwner | null = null
-  /** The place of the step whose code runs now. */
+  /** The index of the step whose code runs now. */
   step = -1
   #controller: AbortController | null = null
   #stopReason: Error | null = null
-  /** The last one who has begun to listen. */
-  #listening: Listening | null = null
+  /** The head of the list: the latest listener. */
+  #listening: ListenerNode | null = null
   #json: unknown = undefined
   #parsed = false
   #badJson: Refusal | null = null
   #translated: Buffer | null = null
-  /** By the step's place. */
-  #added: Added[] | null = null
+  /** By step index. */
+  #added: StepNotes[] | null = null
   #rewritings: Rewriting[] | null = null
-  /** By the step's place; the last one is what stands behind the steps. */
+  /** By step index; the last one is the upstream call. */
   readonly #trail: (TrailEntry | undefined)[]
 
   constructor({ id, startedAt, route, plan, address, idempotencyKey, progress, ctx }: ExchangeParts) {
@@ -166,24 +168,24 @@ export abstract class Exchange {
     this.ctx = ctx
   }
 
-  /** Reads the body, before the first step that needs it; throws the refusal of a bad one. */
+  /** Reads the body, before the first step that needs it. Throws the refusal of an invalid one. */
   abstract receive(): Promise<void>
-  /** What stands behind the steps: sends the request on and resolves when the answer is over. Null: nothing was sent. */
+  /** Runs after the last step: sends the request on and resolves when the answer is over. Null: nothing was sent. */
   abstract send(): Promise<Reply | null>
-  /** Sends an early answer through the taps of the steps before the one that gives it. */
+  /** Sends an early answer through the taps of the steps outside the one that answers. */
   abstract answer(completion: ChatCompletion, taps: readonly StepTap[]): Promise<Reply>
-  /** Facts for `when`. */
+  /** Facts for conditions (`when`). */
   abstract facts(): Record<string, unknown>
-  /** Scans and parses the body; throws the refusal for a bad one. Fills `spans`, or leaves them empty. */
+  /** Scans and parses the body. Throws the refusal of an invalid one. Fills `spans`, or leaves them empty. */
   protected abstract parse(bytes: Buffer, spans: number[]): unknown
-  /** Reads a request of another format than chat completions; null where the route has that format. */
+  /** Reads a request in a format other than chat completions; null if the route has that format. */
   protected abstract translate(body: unknown): InboundRequest | null
-  /** Why a request must not go without what its translation has left out; null: the sender judges it. */
+  /** The refusal of a request that must not be sent without its dropped parameters; null: the sender decides. */
   protected refusalOfLost(_lost: readonly string[]): Refusal | null {
     return null
   }
 
-  /** The request is on its way, or answered: nothing more may be watched, edited or given. */
+  /** The request is being sent, or is answered: no more taps, edits or facts. */
   get sealed(): boolean {
     return this.phase === 'sending' || this.phase === 'settling' || this.reply !== null
   }
@@ -197,33 +199,33 @@ export abstract class Exchange {
     return this.#controller.signal
   }
 
-  /** From now on it is known whose work it is. */
+  /** Sets the owner of the exchange's work. */
   own(owner: WorkOwner): void {
     this.owner = owner
     if (this.#controller !== null) ownSignal(this.#controller.signal, owner)
   }
 
-  /** Does work at once. The gateway counts its time for the owner. */
+  /** Runs work synchronously. The gateway counts its time for the owner. */
   measured<Result>(work: () => Result): Result {
     return work()
   }
 
-  /** Nobody waits for an answer any more: the client has left, or the gateway is going, which also ends what is read on. */
+  /** Stops the exchange: the client disconnected, or the gateway is shutting down. Shutdown also ends an answer that is drained. */
   stop(why: Stop, reason: string): void {
     if (this.stopped === 'cut' || this.stopped === why) return
     this.stopped = why
     this.#stopReason ??= new Error(reason)
-    // One of them may end what another one listens for.
+    // A listener may remove another one.
     for (const listener of this.#listeners()) listener.onStop(why)
     this.#controller?.abort(this.#stopReason)
   }
 
   listen(listener: ExchangeListener): void {
-    this.#listening = new Listening(listener, this.#listening)
+    this.#listening = new ListenerNode(listener, this.#listening)
   }
 
   unlisten(listener: ExchangeListener): void {
-    let after: Listening | null = null
+    let after: ListenerNode | null = null
     let at = this.#listening
     while (at !== null && at.listener !== listener) {
       after = at
@@ -234,14 +236,14 @@ export abstract class Exchange {
     else after.before = at.before
   }
 
-  /** All who listen now, the first one first. */
+  /** All listeners, oldest first. */
   #listeners(): ExchangeListener[] {
     const all: ExchangeListener[] = []
     for (let at = this.#listening; at !== null; at = at.before) all.unshift(at.listener)
     return all
   }
 
-  /** The one place where an outcome is written down. A reply is the exchange's from here on. */
+  /** The only place that sets the outcome. The exchange owns a reply from here on. */
   end(how: Reply | Broken | { readonly outcome: Outcome }): void {
     this.outcome = outcomeAfter(this.outcome, how)
     if (!('commit' in how)) return
@@ -249,7 +251,10 @@ export abstract class Exchange {
     this.usage = how.usage
   }
 
-  /** A mistake or a refusal: of a step, or from behind the steps. A stream's head, or a comment in it, is nothing seen. */
+  /**
+   * Records an error or a refusal of a step or of the upstream call. The head of a stream, or a comment in it, does not count as content
+   * that the client has seen.
+   */
   broke(error: unknown): void {
     const hasSeen = () => (this.chat?.stream ? this.progress.delivered : this.ctx.res.headersSent)
     this.end({ error, hasSeen: this.outcome === 'answered' && hasSeen() })
@@ -265,13 +270,13 @@ export abstract class Exchange {
     return this.#json
   }
 
-  /** Sets what the body was parsed to elsewhere. */
+  /** Sets the parsed body, for a caller that parsed it itself. */
   setJson(body: unknown): void {
     this.#json = body
     this.#parsed = true
   }
 
-  /** Sets why the body was refused elsewhere: whoever asks for it gets this refusal. */
+  /** Sets the refusal of the body. Later readers of the body get it. */
   refuseJson(refusal: Refusal): void {
     this.#badJson = refusal
   }
@@ -300,24 +305,24 @@ export abstract class Exchange {
   rewrite({ id }: PlannedStep, changes: ChatChanges, own: readonly object[]): void {
     const { chat } = this
     if (chat === undefined)
-      throw new TypeError(`step "${id}" rewrites a request that nobody has read; let it need "chat"`)
+      throw new TypeError(`step "${id}" rewrites a request that was not read; add "chat" to its \`needs\``)
     if (this.hold !== undefined) {
-      throw new TypeError(`step "${id}" rewrites a request for which credit is held; let it stand before that step`)
+      throw new TypeError(`step "${id}" rewrites a request after credit was held for it; move it before that step`)
     }
     const fixed = Object.keys(changes).find(name => FIXED_FIELDS.includes(name))
-    if (fixed !== undefined) throw new TypeError(`step "${id}" rewrites "${fixed}", which steps have gone by already`)
+    if (fixed !== undefined) throw new TypeError(`step "${id}" rewrites "${fixed}", which earlier steps relied on`)
     const body = rewritten(chat.body, changes)
     ;(this.#rewritings ??= []).push({ before: chat.body, after: body, own })
-    // The same fact, so that a step further out sees that it was rewritten; what it holds of the old body stays as it was.
+    // The same fact, so that outer steps see the rewriting. Values derived from the old body stay.
     Object.assign(chat, { body, bytes: Buffer.from(JSON.stringify(body)) } satisfies Partial<Chat>)
   }
 
-  /** A refusal in terms of the request as the client sent it, before any step rewrote it. */
+  /** Returns a refusal in terms of the request as the client sent it, before any step rewrote it. */
   asAsked(refusal: Refusal): Refusal {
     return this.#rewritings === null ? refusal : asAsked(refusal, this.#rewritings)
   }
 
-  /** A step answers by itself. Resolves when that answer is over. */
+  /** Sends a step's own answer. Resolves when that answer is over. */
   answerEarly(step: number, completion: ChatCompletion, price: Price | null): Promise<void> {
     if (this.answered) throw new TypeError(`step "${this.plan.steps[step]!.id}" answers a second time`)
     this.answered = true
@@ -331,7 +336,7 @@ export abstract class Exchange {
   async #answer(completion: ChatCompletion, taps: readonly StepTap[]): Promise<void> {
     try {
       const reply = await this.answer(completion, taps)
-      // Its step was given up meanwhile: the exchange has ended without it.
+      // The step was given up meanwhile, and the exchange has ended without it.
       if (this.phase !== 'sending') return
       this.end(reply)
       if (reply.refusal) throw reply.refusal
@@ -344,18 +349,18 @@ export abstract class Exchange {
     }
   }
 
-  /** For the step to write to. */
-  addedBy(step: number): Added {
+  /** The notes of a step, for the step to write. */
+  addedBy(step: number): StepNotes {
     this.#added ??= []
     this.#added[step] ??= {}
     return this.#added[step]
   }
 
-  /** In the order of the policy; a step that has gone on and not come back yet counts as passed. */
+  /** The trail in the order of the policy. A step that has continued and not returned counts as passed. */
   get trail(): TrailEntry[] {
     let size = 0
     for (let at = 0; at < this.#trail.length; at++) if (this.#trail[at] !== undefined) size++
-    // As long as it needs to be: it is kept with the receipt, and among the recent exchanges.
+    // Exact size: the trail is kept with the receipt, and among the recent exchanges.
     const trail = new Array<TrailEntry>(size)
     for (let at = this.#trail.length, left = size; left > 0; ) {
       const entry = this.#trail[--at]
@@ -365,8 +370,8 @@ export abstract class Exchange {
   }
 
   /**
-   * Writes a step's line of the trail, with its notes; the last word about it stands. But who has refused or failed in the
-   * middle of the answer has not passed because it has also come back.
+   * Writes a step's line of the trail, with its notes. A later verdict replaces an earlier one, except that a step that refused or failed
+   * during the answer does not become `passed` by returning.
    */
   record(
     step: number,

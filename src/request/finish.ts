@@ -1,30 +1,30 @@
-/** How an exchange ends: the only place that turns replies, refusals and errors into an outcome. */
+/** The outcome of an exchange: the only place that derives it from replies, refusals and errors. */
 import { isRefusal, type MeteredUsage, type Outcome, type Refusal } from '#contract'
 
-/** What was sent in answer to an exchange, up to what leaves only when its steps have returned. */
+/** A sent answer, without the part that is withheld until the steps have returned. */
 export interface Reply {
   readonly outcome: Outcome
-  /** What the answer used; null: nothing, or nobody knows. */
+  /** The usage of the answer; null: nothing, or unknown. */
   readonly usage: MeteredUsage | null
-  /** What the client is told of a bad end; null: there is nothing to tell, or nobody to tell it to. */
+  /** The error that the client gets; null: the answer succeeded, or the client disconnected. */
   readonly refusal: Refusal | null
-  /** Lets out what was kept back. Throws when it cannot be sent. */
+  /** Sends the withheld part. Throws if it cannot be sent. */
   commit(): void
-  /** Ends an answer whose head has left. */
+  /** Ends an answer whose head was sent. */
   fail(refusal: Refusal): void
 }
 
-/** Why nobody waits for an answer any more. */
+/** Why an exchange was stopped. */
 export type Stop = 'client_left' | 'cut'
 
-/** Something broke: a refusal is somebody's decision, anything else a mistake. */
+/** An error: a refusal is a decision, anything else a bug. */
 export interface Broken {
   readonly error: unknown
-  /** Whether the client has seen something of the answer. */
+  /** Whether the client has received a part of the answer. */
   readonly hasSeen: boolean
 }
 
-/** How an exchange ends behind this, when before it was to end like that. */
+/** The outcome after a new end, given the outcome before it. */
 export function outcomeAfter(before: Outcome | null, end: Pick<Reply, 'outcome'> | Broken): Outcome {
   if ('outcome' in end) return end.outcome
   const refusal = isRefusal(end.error) && end.error.code !== 'plugin_error' ? end.error : null
@@ -33,14 +33,14 @@ export function outcomeAfter(before: Outcome | null, end: Pick<Reply, 'outcome'>
 }
 
 /**
- * A step has refused an answer that was there, or broken on it (null). It is refused where the client has seen nothing of it;
- * what has been delivered is paid for.
+ * The outcome of an answer that a step refused, or failed on (null). It is `refused` only if the client received nothing; delivered
+ * content is charged.
  */
 export function outcomeOfBroken(refusal: Refusal | null, hasSeen: boolean): Outcome {
   return refusal === null || refusal.status >= 500 || hasSeen ? 'failed' : 'refused'
 }
 
-/** What the client gets; null when it has left before there was a status. */
+/** The status that the client gets; null if it disconnected before there was one. */
 export function statusAfter(
   outcome: Outcome | null,
   stopped: Stop | null,

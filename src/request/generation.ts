@@ -1,6 +1,6 @@
 /**
- * Everything that one configuration brought to life: its catalog, its plans with their steps, its roads to the
- * providers. Exchanges keep the generation in which they began.
+ * The runtime objects of one configuration: catalog, plans with their steps, connections to the providers. An exchange keeps the
+ * generation in which it began.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type {
@@ -40,26 +40,26 @@ import { createHttpTransport, type Transport } from '../providers/transport.ts'
 import type { State } from '../state/state.ts'
 import type { Store } from '../store/store.ts'
 
-/** A provider that can be asked. */
+/** A provider with its dialect and transport. */
 export interface Upstream {
   readonly provider: Provider
   readonly dialect: Dialect
   readonly transport: Transport
   readonly rawProxy: RawProxy
-  /** The headers of one request, with those that say who we are; and whom to tell what the provider made of that. */
+  /** Returns the headers of one request, with authentication, and callbacks for the provider's verdict on the credential. */
   sign(request: Pick<EncodedRequest, 'path' | 'headers' | 'body'> & { readonly method?: string }): Signed
-  /** How many of its credentials are not out now. */
+  /** The number of credentials that are not out of use now. */
   goodCredentials(): number
-  /** How many of them it has refused, and has not taken since. */
+  /** The number of credentials that the provider has refused and not accepted since. */
   refusedCredentials(): number
 }
 
 export interface Signed {
-  /** Of this request only: the sender may add headers. */
+  /** Headers of this request only: the sender may add to them. */
   readonly headers: Record<string, string>
-  /** The provider does not know the credential, or its quota is used up. Returns how many others are good. */
+  /** Call it if the provider does not know the credential, or its quota is used up. Returns how many other credentials are usable. */
   refused(): number
-  /** The provider takes nothing under it for so long. Returns how many others are good. */
+  /** Call it if the provider rate-limits the credential for this long. Returns how many other credentials are usable. */
   limited(forMs: number): number
   taken(): void
 }
@@ -78,50 +78,48 @@ export interface Generation {
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly healthTracker: HealthTracker
   readonly retries: RetryBudget
-  /** Undefined where gateway.yaml says none, and where nobody serves. The next generation takes over an unchanged one. */
+  /** Undefined without `telemetry` in gateway.yaml, and outside `serve`. The next generation takes over an unchanged one. */
   readonly telemetry: Telemetry | undefined
-  /** By provider: its road, which the next generation takes over when nothing of the provider has changed. */
+  /** By provider. The next generation takes over the connections of unchanged providers. */
   readonly providerConnections: ReadonlyMap<string, ProviderConnection>
-  /** Lets go of what it holds; once, when no exchange uses it any more. */
+  /** Releases its resources. Call it once, when no exchange uses the generation any more. */
   dispose(): Promise<void>
 }
 
 /** A provider's connections and credentials, shared by the generations in which the provider is the same. */
 export interface ProviderConnection {
   readonly upstream: Upstream
-  /** How many generations hold it. */
+  /** The number of generations that use it. */
   users: number
   readonly close: () => Promise<void>
 }
 
 export interface GenerationParts {
   readonly configuration: Configuration
-  /** The generation that serves until this one does: what has not changed is taken over from it. */
+  /** The generation that serves until this one does. Unchanged parts are taken over from it. */
   readonly previous?: Generation | undefined
   readonly store: Store
-  /** What services keep between requests; it outlives the generation. */
+  /** Data that services keep between requests; it outlives the generation. */
   readonly state: State
   readonly clock: Clock
   readonly random: Random
   readonly version: string
   readonly deadlineClock: DeadlineClock
   readonly log: Log
-  /**
-   * Without a network, for tests: every provider is asked here, in the format of chat completions and without credentials.
-   */
+  /** For tests without a network: replaces the transport of every provider, in the format of chat completions and without credentials. */
   readonly transportTo?: ((provider: string) => Transport) | undefined
   /** The same for raw routes. */
   readonly rawProxy?: RawProxy | undefined
-  /** What steps are told of where they run. Default: `serve`. */
+  /** The `run` that steps see. Default: `serve`. */
   readonly run?: StepRun | undefined
-  /** Left out: exchanges are told to no collector. */
+  /** Left out: exchanges are not exported. */
   readonly createTelemetry?: ((config: TelemetryConfig) => Promise<Telemetry>) | undefined
   logFor(step: string): Log
-  /** Takes the loaded secrets out of what a provider says. */
+  /** Removes the loaded secrets from a provider's texts. */
   redact(text: string): string
 }
 
-/** Of the routes with one path, the first whose steps take a credential of this form, else the first of all. */
+/** The first of the routes on one path whose steps accept this form of credential, else the first. */
 export function routeFor(rawHeaders: readonly string[], routes: readonly LiveRoute[]): LiveRoute {
   const [first] = routes as [LiveRoute]
   if (routes.length === 1) return first
@@ -129,7 +127,7 @@ export function routeFor(rawHeaders: readonly string[], routes: readonly LiveRou
   return routes.find(takes) ?? first
 }
 
-/** Throws a `PlanError` when a step cannot be created; nothing is left open then. */
+/** Throws a `PlanError` if a step cannot be created. Everything created so far is closed then. */
 export async function createGeneration(parts: GenerationParts): Promise<Generation> {
   const { configuration, previous } = parts
   const catalog = createCatalog(configuration)
@@ -137,11 +135,11 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
   const closers: (() => Promise<void>)[] = []
   const dispose = () => disposeAll(closers.splice(0))
   try {
-    // What is known of targets outlives a change of the configuration, and so does the budget of retries.
+    // Health records and the retry budget survive a change of the configuration.
     const healthTracker =
       previous?.healthTracker ??
       new HealthTracker(parts.deadlineClock.now, (target, forMs) =>
-        parts.log.warn({ target, for_ms: forMs }, 'a target fails and is put behind the others for a while'),
+        parts.log.warn({ target, for_ms: forMs }, 'a target is failing; other targets are tried first for a while'),
       )
     const asked = targetsOf(configuration)
     healthTracker.keep(asked)
@@ -167,7 +165,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
     const upstreams = new Map([...providerConnections].map(([name, { upstream }]) => [name, upstream]))
     const digest = () => answerDigest(configuration)
     const budgets = createBudgets(parts.clock, planTable)
-    // A policy's steps are created once, however many routes use it: they are the same steps with the same state.
+    // The steps of a policy are created once: all routes that use it share their state.
     const plans = new Map<string, Plan>()
     const planOf = ({ policy, steps }: RouteConfig): Plan => {
       const known = plans.get(policy)
@@ -190,7 +188,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
         if (--telemetry.users === 0) await telemetry.close()
       })
     }
-    // Each has its own patience: who gets no token now gets it later, and the log says so.
+    // Each has its own timeout. A missing token is requested again later and logged.
     await Promise.all(starting)
     const retries = previous?.retries ?? createRetryBudget()
     const kept = {
@@ -205,7 +203,7 @@ export async function createGeneration(parts: GenerationParts): Promise<Generati
   } catch (error) {
     if (error instanceof PlanError) closers.push(() => error.undone)
     await dispose().catch((worse: unknown) => {
-      parts.log.error({ error: worse }, 'a configuration that could not be made was not let go of whole')
+      parts.log.error({ error: worse }, 'some resources of a configuration that failed to start could not be released')
     })
     throw error
   }
@@ -222,7 +220,7 @@ async function telemetryOf({
   return createTelemetry?.(config)
 }
 
-/** Exactly the services that a plugin names in `uses`, and no others. */
+/** Returns exactly the services that a plugin names in `uses`. */
 function servicesOf(
   step: { readonly id: string; readonly plugin: AnyPlugin },
   { store, state, clock, random, logFor }: GenerationParts,
@@ -257,11 +255,11 @@ function createUpstream(
     return {
       upstream: {
         provider,
-        // The demo speaks OpenAI's format; only its road is another: there is no network on it.
+        // The demo speaks OpenAI's format without a network.
         dialect: createDialect('openai', clock.now, redact).dialect,
         transport: dispatch,
         rawProxy,
-        sign: request => ({ headers: { ...request.headers }, ...NOBODY }),
+        sign: request => ({ headers: { ...request.headers }, ...NO_CREDENTIAL }),
         goodCredentials: () => 0,
         refusedCredentials: () => 0,
       },
@@ -271,7 +269,7 @@ function createUpstream(
   const { connections, timeouts, baseUrl, name, azure, profile } = provider
   const transport = createHttpTransport({ name, baseUrl, connections, connectMs: timeouts.connectMs })
   const tokens = tokensOf(provider, { now: clock.now, log })
-  // A token is a secret that no list has: it is new every hour.
+  // A token is a secret that is missing in the loaded list: it changes every hour.
   const redactAll = (text: string) => {
     const token = tokens?.current()
     return token ? redact(text).replaceAll(token, '[secret]') : redact(text)
@@ -299,12 +297,12 @@ function createUpstream(
       refusedCredentials: credentials.refused,
       sign(request) {
         const headers: Record<string, string> = { ...common, ...request.headers }
-        // The operator's count for more than the dialect's: another `anthropic-version`, say.
+        // The operator's headers override the dialect's, for instance `anthropic-version`.
         if (hasOwn) Object.assign(headers, provider.headers)
         const turn = credentials.next()
-        if (turn === null) return { headers, ...NOBODY }
+        if (turn === null) return { headers, ...NO_CREDENTIAL }
         const credential = isServiceAccount(turn.credential) ? (tokens?.current() ?? null) : turn.credential
-        if (credential === null) return { headers, ...NOBODY }
+        if (credential === null) return { headers, ...NO_CREDENTIAL }
         const [path, query = ''] = `${basePath}${request.path}`.split('?') as [string, string?]
         const signed = authorize(
           credential,
@@ -326,7 +324,7 @@ function createUpstream(
   }
 }
 
-/** For a service account: its access token, renewed as long as the generation lives. */
+/** The access token of a service account, renewed while the generation lives. */
 function tokensOf(
   { name, credentials: [account] }: Provider,
   { now, log }: { now(): number; log: Log },
@@ -343,5 +341,5 @@ function isServiceAccount(credential: Credential | undefined): credential is Ser
   return typeof credential === 'object' && 'clientEmail' in credential
 }
 
-/** Whom to tell what the provider made of a request that says nothing of who sends it. */
-const NOBODY: Omit<Signed, 'headers'> = { refused: () => 0, limited: () => 0, taken: () => {} }
+/** The callbacks of a request without a credential. */
+const NO_CREDENTIAL: Omit<Signed, 'headers'> = { refused: () => 0, limited: () => 0, taken: () => {} }

@@ -1,7 +1,7 @@
-/** The last of a listener. */
+/** Closes the servers of listeners. */
 import type { Server } from 'node:http'
 
-/** Closes a server whose answers are all out. */
+/** Closes a server whose answers have all been sent. */
 export function closeNow(server: Server): Promise<void> {
   return new Promise(resolve => {
     server.close(() => resolve())
@@ -9,10 +9,10 @@ export function closeNow(server: Server): Promise<void> {
   })
 }
 
-/** What a playground has still to pass on, or a page to be told, has this long. */
+/** How long the last answers may take, for instance those of a playground or the dashboard. */
 const LAST_ANSWERS_MS = 1000
 
-/** Closes a server whose last answers may still be on their way. */
+/** Closes a server whose last answers may still be in progress. */
 export function closeSoon(server: Server): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(() => server.closeAllConnections(), LAST_ANSWERS_MS)

@@ -1,4 +1,4 @@
-/** Introduces the account API to the gateway: the dashboard's listener, and what the API may know of what runs. */
+/** Connects the account API to the gateway: the dashboard's listener, and the API's view of the running process. */
 import type { Server } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import type { Middleware } from 'koa'
@@ -15,16 +15,16 @@ import type { Store } from '../store/store.ts'
 import { configurationView, type LoadedConfiguration, playgroundRoute } from './operator-views.ts'
 import type { ReplicaViews } from './replica-views.ts'
 
-/** Where the page is built to. */
+/** The folder of the built page. */
 const PAGE_FOLDER = fileURLToPath(new URL('../dashboard/dist', import.meta.url))
 
 /**
- * Builds the page where somebody can, and reads it: begun before the rest of the start, because it takes half a second of
- * other cores. @param build answers with the folder
+ * Builds the page if needed, and reads it. Call it early in the start: it takes half a second of other cores. @param build resolves with
+ * the folder
  */
 export function preparePage(build: () => Promise<string> = async () => PAGE_FOLDER): Promise<Middleware> {
   const page = build().then(createPageFiles)
-  // Whoever waits for it hears of it; a start that fails before has no more need of it.
+  // Callers that await the page get the error. A start that failed before needs no page.
   page.catch(() => {})
   return page
 }
@@ -35,21 +35,21 @@ export interface DashboardServerParts {
   readonly log: Log
   readonly version: string
   readonly past: RecentTrails
-  /** Of all replicas. */
+  /** The views of all replicas. */
   readonly views: ReplicaViews
   generation(): Generation
   loaded(): LoadedConfiguration
   readiness(): { readonly ready: boolean; readonly reason?: string }
-  /** The clients' listener, as it really listens. */
+  /** The clients' listener, with its actual port. */
   readonly clients: { readonly url: string; readonly port: number }
 }
 
-/** What the listeners for people and operators need; the dashboard's origins are known once it listens. */
+/** Creates the parts that the listeners for people and operators need. The dashboard's origins are known once it listens. */
 export function createDashboardServer(parts: DashboardServerParts) {
   const { clock, loaded, clients } = parts
   const configuration = () => loaded().configuration
   const startedAt = loaded().at
-  /** Without a `dashboard_url`: known once it listens. */
+  /** Set once it listens; used without a `dashboard_url`. */
   let own: readonly string[] = []
   const origins = () => {
     const { dashboardUrl } = configuration()
@@ -77,13 +77,13 @@ export function createDashboardServer(parts: DashboardServerParts) {
     playground: () => playgroundRoute(parts.generation(), clients.port),
   }
   return {
-    /** What `GET /` says. */
+    /** The answer of `GET /`. */
     about: () => ({ baseUrl: api.baseUrl(), dashboard: origins()[0] ?? null }),
-    /** The operators' part of the API, for their own listener; not made without one, for its schemas take a tenth of a second. */
+    /** The operators' part of the API, for their own listener. Created on demand, because its schemas take a tenth of a second. */
     operators: () => createApi(api, 'admin', { readJson: createJsonReader() }),
-    /** Whether a request brings an operator's token: for what it may read, and nothing else. */
+    /** Whether a request carries an operator's token; permits reading only. */
     isOperator: createObservers(parts.store, clock),
-    /** Opens the listener for people, and answers with the address that they type. */
+    /** Opens the listener for people; resolves with the URL to open. */
     async open(app: AppParts, address: Address, page: Promise<Middleware>): Promise<{ server: Server; url: string }> {
       const people = createApi(api, 'dashboard', { readJson: createJsonReader() })
       const dashboard = createDashboardApp(app, people, await page)
@@ -95,7 +95,7 @@ export function createDashboardServer(parts: DashboardServerParts) {
   }
 }
 
-/** The names of a loopback listener: all of them lead to this machine and to nobody else. */
+/** The origins of a loopback listener: all of them reach this machine only. */
 function ownOrigins(host: string, port: number): string[] {
   return [...new Set([urlHost(host), '127.0.0.1', 'localhost', '[::1]'])].map(
     name => new URL(`http://${name}:${port}`).origin,

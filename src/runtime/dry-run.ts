@@ -1,8 +1,7 @@
 /**
- * Requests to nobody through each policy of a configuration that does not serve yet: a step that breaks on them is found
- * before it meets a client. One comes without a key, as far as the policy lets it; one is let in as a made-up key and account.
- * Nothing is sent, nothing is held: what identifies and what pays are played, and a step that does not say that it may run
- * here lets both pass.
+ * The dry run: sends test requests through each policy of a configuration before it serves, to find broken steps. One request has no key;
+ * another is accepted with a made-up key and account. Nothing is sent upstream or held. Authentication and billing are simulated, and a
+ * step that does not allow dry runs lets both requests pass.
  */
 import { type AnyPlugin, asksModel, type Catalog, isRefusal, mistakeText, refuse, type StepMiddleware } from '#contract'
 import type { Position, RouteConfig } from '../config/configuration.ts'
@@ -14,35 +13,35 @@ import { SimulatedExchange } from '../simulate/exchange.ts'
 import { ACCOUNT, KEY, type RealServices, servicesFor, standInServices } from '../simulate/services.ts'
 import { identifies, identify, passOn, roleOf, standIn } from '../simulate/steps.ts'
 
-/** So long the steps may take until somebody is refused, and then each to return: nobody waits for a step that hangs. */
+/** How long the steps may take to decide, and each to return. Limited, because a step may hang. */
 const GRACE_MS = 1000
 
-/** What went wrong in the dry run of a policy. */
+/** A mistake that the dry run found in a policy. */
 export interface Mistake {
   readonly policy: string
-  /** The id of the step; null: no step alone is at fault. */
+  /** The id of the step; null: the mistake is not a single step's. */
   readonly step: string | null
   /** One sentence without the place in the policy. */
   readonly message: string
-  /** What to change, continuing that sentence after a semicolon. */
+  /** The remedy, which follows that sentence after a semicolon. */
   readonly suggestion?: string | undefined
-  /** Of the step, or of the policy's first one. */
+  /** The position of the step, or of the policy's first one. */
   readonly position: Position
 }
 
 /**
- * The dry run of every policy that a route uses: `reload` does it before a changed configuration serves, `check` in place of
- * that. Answers with the first mistake of each policy.
+ * Runs every policy that a route uses: `reload` does so before a changed configuration serves, `check` for a test. Returns the first
+ * mistake of each policy.
  *
- * @param services what is as it will be; the others are played
- * @param run what the steps are told of where they run
+ * @param services the real services; others are simulated
+ * @param run the `run` that steps see
  */
 export async function runDry(
   routes: readonly RouteConfig[],
   services: RealServices,
   run: 'check' | 'reload',
 ): Promise<Mistake[]> {
-  // A clock of its own, because steps keep by it what they share.
+  // A new clock object, because steps use it as the key of shared data.
   const own: RealServices = { ...services, clock: { now: () => services.clock.now() } }
   const contexts = new Contexts()
   const tried = new Set<string>()
@@ -57,7 +56,7 @@ export async function runDry(
   return mistakes
 }
 
-/** The steps that the dry run does not run, as `policy/step`: nobody knows whether they let a request pass. */
+/** The steps that the dry run skips, as `policy/step`: whether they let a request pass is unknown. */
 export function notDryRun({ routes }: Pick<Generation, 'routes'>): string[] {
   const plans = [...new Set(routes.map(({ plan }) => plan))]
   return plans.flatMap(({ name, steps }) =>
@@ -85,7 +84,7 @@ async function tryRoute(
     identifies(step.plugin) ? { ...step, handle: letIn(step.plugin), decide: null, after: null } : step,
   )
   try {
-    // As nobody, for those who ask who it is; then behind them.
+    // First unauthenticated, up to the authentication; then authenticated.
     const mistake = await tryPlan(contexts, route, plan, body)
     if (mistake !== null || !asksWho) return mistake
     return await tryPlan(contexts, route, { ...plan, steps: identified }, body)
@@ -98,7 +97,7 @@ function positionOf({ steps: { steps } }: RouteConfig, id: string | null): Posit
   return (steps.find(step => step.id === id) ?? steps[0]!).position
 }
 
-/** A policy's steps once more, over services that keep nothing; something else stands for those that are not run here. */
+/** Creates a policy's steps again, with services that keep nothing, and with replacements of the steps that may not run here. */
 function dryRunPlan({ name, steps }: RouteConfig['steps'], services: RealServices, run: 'check' | 'reload'): Plan {
   const tried = steps.map(step => standIn(step, insteadOf(step)))
   return createPlan(name, tried, ({ plugin }) => servicesFor(plugin, standInServices(services)), run)
@@ -110,7 +109,7 @@ function insteadOf(step: RouteConfig['steps']['steps'][number]): StepMiddleware 
       return null
     case 'identifies':
       return letIn(step.plugin)
-    // What later steps do without what it gives says nothing.
+    // Without the facts of this step, the results of later steps mean nothing.
     case 'decides':
       return step.plugin.gives?.length ? ends : passOn
     case 'records':
@@ -118,7 +117,7 @@ function insteadOf(step: RouteConfig['steps']['steps'][number]): StepMiddleware 
   }
 }
 
-/** Lets the made-up key in. */
+/** Accepts the made-up key. */
 function letIn(plugin: AnyPlugin): StepMiddleware {
   return ({ exchange }, next) => {
     identify(plugin, exchange, KEY, ACCOUNT)
@@ -130,7 +129,7 @@ const ends: StepMiddleware = async () => {
   throw refuse('shutting_down')
 }
 
-/** The least that may be asked: of the first model, where one is asked. */
+/** A minimal body, for the first model if the route calls one. */
 function bodyFor({ kind }: RouteConfig, catalog: Catalog): Buffer {
   if (!asksModel(kind)) return Buffer.from('{}')
   const models = catalog.list().filter(model => model.enabled)

@@ -1,4 +1,4 @@
-/** Loads the configuration, and keeps the texts that it was read from for the threads that serve with it. */
+/** Loads the configuration, and keeps the texts of its files for the serving threads. */
 import { hash } from 'node:crypto'
 import { dirname, relative, resolve } from 'node:path'
 import { systemClock } from '../common/clock.ts'
@@ -7,7 +7,7 @@ import { type LoadResult, loadConfiguration } from '../config/load.ts'
 import type { Reads } from '../config/yaml/reads.ts'
 import { readTextFile } from '../config/yaml/text-file.ts'
 
-/** Of files, by absolute path. */
+/** Texts of files, by absolute path. */
 export type Texts = ReadonlyMap<string, string>
 
 export interface Loader {
@@ -16,10 +16,10 @@ export interface Loader {
   textsOf(loaded: { readonly reads: Reads }): Texts
 }
 
-/** The key of the day whose prices count, beside the paths: all threads load with the same. */
+/** The key, besides paths, of the day whose prices apply: all threads load with the same day. */
 export const TODAY = ''
 
-/** The same for the same files, wherever their folder is: replicas with one hash have one configuration. */
+/** A hash of the files, independent of their folder: replicas with one hash have one configuration. */
 export function hashOf(texts: Texts, configFile: string): string {
   const folder = dirname(resolve(configFile))
   const read = [...texts].filter(([path]) => path !== TODAY)

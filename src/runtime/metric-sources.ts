@@ -1,4 +1,4 @@
-/** What metrics are asked when their page is read: of this thread, and of the process. */
+/** Metric sources: the values that metrics read on demand, of this thread and of the process. */
 
 import type { NanoUsd } from '#contract'
 import type { AlertRounds } from '../alerts/alert-rounds.ts'
@@ -12,7 +12,7 @@ import type { State } from '../state/state.ts'
 import type { Store } from '../store/store.ts'
 import type { Reloads } from './reload.ts'
 
-/** How what serves clients in this thread does. */
+/** The state of the unit that serves clients in this thread. */
 export function servingFigures(
   { configuration, healthTracker, upstreams }: Generation,
   exchanges: readonly LiveExchange[],
@@ -34,7 +34,7 @@ export function servingFigures(
 }
 
 function heldBy(exchanges: readonly LiveExchange[]): NanoUsd {
-  // A hold that was settled holds nothing any more.
+  // A settled hold no longer counts.
   return exchanges.reduce((sum, { hold = 0n, charge }) => (charge === null ? sum + hold : sum), 0n)
 }
 
@@ -42,11 +42,11 @@ export interface OwnParts {
   readonly store: Store
   readonly thread: 'main' | 'serving'
   readonly deadlineClock: Pick<DeadlineClock, 'watch'>
-  /** Undefined while the thread serves nobody. */
+  /** Undefined while the thread serves no client. */
   serving(): ServingFigures | undefined
 }
 
-/** What each thread keeps for itself. */
+/** The sources of each thread. */
 export function ownSources({ store, thread, deadlineClock, serving }: OwnParts): OwnSources {
   return {
     serving: () => serving() ?? NOBODY_SERVED,
@@ -67,7 +67,7 @@ export interface MainParts {
   configHash(): string
 }
 
-/** What only the main thread knows. */
+/** The sources of the main thread only. */
 export function mainSources({ store, state, serving, reloads, alerts, configHash }: MainParts): MainSources {
   return {
     version: VERSION,

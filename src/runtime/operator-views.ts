@@ -1,4 +1,4 @@
-/** What operators see of a running gateway: exchanges under way, how its providers do, and which configuration runs. */
+/** The operators' views of a running gateway: exchanges in progress, the state of providers, and the running configuration. */
 
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, relative } from 'node:path'
@@ -12,7 +12,7 @@ import type { Problem } from '../config/yaml/problem.ts'
 import type { Generation } from '../request/generation.ts'
 import type { LiveExchange } from '../request/send/live-exchange.ts'
 
-/** An exchange under way. */
+/** An exchange in progress. */
 export function exchangeView(exchange: LiveExchange): ExchangeView {
   const { key, account, chat, model, attempts, live, asking } = exchange
   return {
@@ -33,7 +33,7 @@ export function exchangeView(exchange: LiveExchange): ExchangeView {
   }
 }
 
-/** Every provider with the targets that lead to it. @param nowMs milliseconds since the epoch */
+/** Every provider with its targets. @param nowMs milliseconds since the epoch */
 export function providerViews({ configuration, upstreams, healthTracker }: Generation, nowMs: number): ProviderView[] {
   const targets = targetsOf(configuration)
   return [...configuration.providers.values()].map(provider => ({
@@ -77,13 +77,13 @@ export interface LoadedConfiguration {
   readonly sources: ReadonlyMap<string, string>
   /** Milliseconds since the epoch. */
   readonly at: number
-  /** Loads the files as they are now. */
+  /** Loads the files in their current state. */
   again(): Promise<LoadResult>
-  /** Takes secrets out of a text. */
+  /** Removes secrets from a text. */
   redact(text: string): string
 }
 
-/** The files that run, how they differ from those on disk, and what would be wrong with these. */
+/** The files of the running configuration, their differences from those on disk, and problems of the latter. */
 export async function configurationView(loaded: LoadedConfiguration): Promise<ConfigurationView> {
   const { configuration, sources, redact } = loaded
   const home = dirname(configuration.file)
@@ -123,9 +123,8 @@ function problemView(problem: Problem, home: string, redact: (text: string) => s
 }
 
 /**
- * Where the playground sends its requests: the first chat route that takes a key, on the clients' own listener. Null
- * when there is none.
- * @param port the port that is really listened on
+ * The route for the playground's requests: the first chat route with a key, on the clients' own listener. Null: there is no such route.
+ * @param port the actual port
  */
 export function playgroundRoute({ configuration }: Generation, port: number): PlaygroundRoute | null {
   const route = configuration.routes.find(
@@ -146,7 +145,7 @@ function timeView(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** One view of each provider from those of several threads: their figures together, and the worst state of a target. */
+/** Combines the views of a provider from several threads: sums of figures, and the worst state of each target. */
 export function mergeProviders(all: readonly (readonly ProviderView[])[]): ProviderView[] {
   return together(all.flat(), ({ name }) => name).map(same => {
     const [provider] = same
@@ -164,7 +163,7 @@ export function mergeProviders(all: readonly (readonly ProviderView[])[]): Provi
   })
 }
 
-/** Those of one name in one list, in the order in which the names come. */
+/** Groups items by name, in the order of first occurrence. */
 function together<Item>(all: readonly Item[], nameOf: (item: Item) => string): Item[][] {
   return [...Map.groupBy(all, nameOf).values()]
 }
@@ -188,13 +187,13 @@ function worse(one: TargetHealthView, other: TargetHealthView): TargetHealthView
   return step > 0 || (step === 0 && (other.until ?? '') > (one.until ?? '')) ? other : one
 }
 
-/** The mean, in which each counts as often as it has tried. */
+/** The mean latency, weighted by attempts. */
 function latencyOf(same: readonly TargetHealthView[]): number | null {
-  let [sum, tries] = [0, 0]
-  for (const { latency_ms: latency, attempts } of same) {
+  let [sum, attempts] = [0, 0]
+  for (const { latency_ms: latency, attempts: made } of same) {
     if (latency === null) continue
-    sum += latency * Math.max(1, attempts)
-    tries += Math.max(1, attempts)
+    sum += latency * Math.max(1, made)
+    attempts += Math.max(1, made)
   }
-  return tries === 0 ? null : Math.round(sum / tries)
+  return attempts === 0 ? null : Math.round(sum / attempts)
 }

@@ -1,4 +1,4 @@
-/** The alerts of this process: what it sees of its providers and its files, and the webhooks of the configuration that runs. */
+/** The alerts of this process: observations of its providers and files, sent to the webhooks of the running configuration. */
 import { hostname } from 'node:os'
 import type { Clock, Random } from '#contract'
 import { type AlertRounds, startAlertRounds } from '../alerts/alert-rounds.ts'

@@ -1,4 +1,4 @@
-/** Opens the state that the configuration names; a server that cannot be used is a problem of the configuration. */
+/** Opens the configured state; an unusable server is a problem of the configuration. */
 import type { Clock } from '#contract'
 import type { Problem } from '../config/yaml/problem.ts'
 import type { Logger } from '../observe/log.ts'
@@ -6,7 +6,7 @@ import { createLocalState, type State } from '../state/state.ts'
 import { passwordsIn } from '../store/store-address.ts'
 import { type Loaded, placeOf } from './reload.ts'
 
-/** The configuration has problems, so nothing was started. */
+/** The configuration has problems; nothing was started. */
 export class ConfigurationProblems extends Error {
   override readonly name = 'ConfigurationProblems'
   readonly problems: readonly Problem[]
@@ -23,14 +23,14 @@ export async function openOwnState(loaded: Loaded, clock: Clock, log: Logger): P
   const { state: url } = loaded.configuration
   if (url === null) return createLocalState(clock)
   log.learn(passwordsIn(url))
-  // Its client is loaded where it is needed only.
+  // The client is loaded on demand.
   const { openRedisState } = await import('../state/redis-state.ts')
   try {
     return await openRedisState({ url, clock, log: log.log })
   } catch (error) {
     if ((error as Error).name !== 'StateError') throw error
     const { message, suggestion } = error as Error & { suggestion: string }
-    const told = { message: `state: ${message}`, suggestion, rule: 'lost-server' as const, concealed: true }
-    throw new ConfigurationProblems([{ ...placeOf('state', loaded), ...told }], loaded.sources)
+    const problem = { message: `state: ${message}`, suggestion, rule: 'lost-server' as const, concealed: true }
+    throw new ConfigurationProblems([{ ...placeOf('state', loaded), ...problem }], loaded.sources)
   }
 }

@@ -1,4 +1,4 @@
-/** Opens the store of a gateway and takes the right to be the only one that writes to it. */
+/** Opens the store of a gateway, and takes its lock: only one process writes to it. */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock } from '#contract'
@@ -17,7 +17,7 @@ import { passwordsIn, RESTORING, SPOOL, storeFolder } from '../store/store-addre
 import { ConfigurationProblems } from './own-state.ts'
 import { type Loaded, placeOf } from './reload.ts'
 
-/** A server that cannot be used is a problem of the configuration. */
+/** An unusable server is a problem of the configuration. */
 export async function openOwnStore(
   loaded: Loaded,
   clock: Clock,
@@ -26,7 +26,7 @@ export async function openOwnStore(
 ): Promise<{ store: ServedStore; lock: Lock | null; secret: string }> {
   const { configuration } = loaded
   if (configuration.store === 'memory') {
-    // Nothing outlives the process, so a secret of its own will do.
+    // Nothing outlives the process, so a generated secret suffices.
     const secret = configuration.secret ?? `${crypto.randomUUID()}${crypto.randomUUID()}`
     return { store: await open({ url: 'memory', secret, clock }), lock: null, secret }
   }
@@ -46,7 +46,7 @@ export async function openOwnStore(
   }
 }
 
-/** The database is for all replicas; the folder, with the spool, is for one. */
+/** The database is shared by all replicas; the folder, with the spool, belongs to one. */
 async function openInPostgres(
   loaded: Loaded,
   clock: Clock,
@@ -56,8 +56,8 @@ async function openInPostgres(
   const { configuration } = loaded
   log.learn(passwordsIn(configuration.store))
   const { checkPostgres } = await import('../store/engine/postgres/index.ts')
-  // Before there is a folder, or a secret in it.
-  await toldAt(loaded, async () => checkPostgres(configuration.store, sentence => log.log.warn({}, sentence)))
+  // Checked before a folder, or a secret in it, exists.
+  await withPlace(loaded, async () => checkPostgres(configuration.store, sentence => log.log.warn({}, sentence)))
   const folder = storeFolder(configuration.file)
   makePrivateFolder(folder)
   const lock = await takeLock(join(folder, 'tollgate.replica'), clock, 'serve').catch((error: Error) => {
@@ -67,22 +67,22 @@ async function openInPostgres(
   })
   try {
     await removeLeftRestore(join(folder, SPOOL), clock, null)
-    return { ...(await toldAt(loaded, () => openIn(folder, configuration, clock, log, open))), lock }
+    return { ...(await withPlace(loaded, () => openIn(folder, configuration, clock, log, open))), lock }
   } catch (error) {
     lock.release()
     throw error
   }
 }
 
-/** A whole copy of the store, which nobody else would look for. */
+/** Removes a left-over copy of the store, which would otherwise stay for ever. */
 async function removeLeftRestore(place: string, clock: Clock, lock: Lock | null): Promise<void> {
   if (!existsSync(place + RESTORING)) return
   const { removeLeft } = await import('../store/files/restore-backup.ts')
   await removeLeft(place, clock, lock)
 }
 
-/** What is wrong with the database is a problem of the configuration, which says where it stands. */
-async function toldAt<Result>(loaded: Loaded, work: () => Promise<Result>): Promise<Result> {
+/** Reports a problem of the database as one of the configuration, at its place. */
+async function withPlace<Result>(loaded: Loaded, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
@@ -95,14 +95,14 @@ async function toldAt<Result>(loaded: Loaded, work: () => Promise<Result>): Prom
   }
 }
 
-/** Null: nobody has expected it. */
+/** Null: the error is unexpected. */
 function sentenceOf(error: Error, url: string): string | null {
   if (error instanceof StoreError) return error.message
   if (error.name !== 'PostgresError') return null
   const known = knownSentence(error, url)
   return (
     known ??
-    `The database is not as the migrations leave it: ${error.message}. Restore a backup, or name another database.`
+    `The database schema does not match the migrations: ${error.message}. Restore a backup, or name another database.`
   )
 }
 

@@ -1,6 +1,6 @@
 /**
- * What is known of exchanges that are over, beyond their receipts: the trails of the last ones, and what steps in shadow
- * would have done. In memory, since the start, over reloads.
+ * Recent trails: details of finished exchanges beyond their receipts, and the suppressed actions of steps in shadow. In memory, since the
+ * start; a reload keeps them.
  */
 import type { ApiParts } from '../api/api-parts.ts'
 import type { PastExchangeView, ShadowStepView, ShadowView } from '../api/views.ts'
@@ -10,23 +10,23 @@ import { type ShadowFigures, type ShadowStep, shadowRun } from '../observe/shado
 import type { ExchangeSummary } from '../observe/summary.ts'
 import type { Generation, LiveRoute } from '../request/generation.ts'
 
-/** Of one thread: its last exchanges. */
+/** The recent exchanges of one thread. */
 export interface RecentTrails {
   /** Called once for each exchange, when it is over. */
   remember(exchange: ExchangeSummary, plan: LiveRoute['plan']): void
-  /** One of the last exchanges. */
+  /** Finds a recent exchange. */
   find(id: string): ExchangeSummary | undefined
 }
 
 export interface RecentTrailsParts {
   readonly metrics: Pick<Metrics, 'shadowRan'>
-  /** Those of all threads are counted in the main one. */
+  /** The figures of all threads are counted in the main thread. */
   readonly figures: Pick<ShadowFigures, 'count'>
 }
 
 export function createRecentTrails({ metrics, figures }: RecentTrailsParts): RecentTrails {
   const ofKeys = createRecent()
-  /** Requests without a valid key push none of the others out. */
+  /** Requests without a valid key do not displace the others. */
   const ofStrangers = createRecent()
   return {
     remember(exchange, plan) {
@@ -46,17 +46,17 @@ export function createRecentTrails({ metrics, figures }: RecentTrailsParts): Rec
 }
 
 export interface PastParts {
-  /** Finds one of the last exchanges of all threads. */
+  /** Finds a recent exchange of any thread. */
   find(id: string): Promise<ExchangeSummary | undefined>
   readonly figures: Pick<ShadowFigures, 'steps'>
   /** Milliseconds since the epoch. */
   readonly startedAt: number
   generation(): Pick<Generation, 'routes'>
-  /** A text without the secrets of the configuration. */
+  /** Removes the secrets of the configuration from a text. */
   redact(text: string): string
 }
 
-/** What operators see of exchanges that are over. */
+/** The operators' view of finished exchanges. */
 export function createPast({ find, figures, startedAt, generation, redact }: PastParts): ApiParts['past'] {
   return {
     async exchange(id) {
@@ -68,7 +68,7 @@ export function createPast({ find, figures, startedAt, generation, redact }: Pas
   }
 }
 
-/** By plan, so that an exchange whose policy has no step in shadow costs a look. */
+/** Cached by plan: an exchange whose policy has no step in shadow costs one lookup. */
 const shadowByPlan = new WeakMap<LiveRoute['plan'], ReadonlySet<string> | null>()
 
 function shadowSteps(plan: LiveRoute['plan']): ReadonlySet<string> | null {

@@ -1,7 +1,7 @@
 /**
- * Changes the configuration of a gateway that serves. The files are loaded and checked, a new generation is built beside
- * the one that serves, tried, and swapped in; exchanges end in the generation in which they began, and one that no
- * exchange uses any more is let go. What is wrong with the new files changes nothing: it is told, and the old ones serve.
+ * Reloads: changes the configuration of a serving gateway. The files are loaded and checked; a new generation is created beside the
+ * serving one, dry-run, and swapped in. Exchanges end in the generation in which they began, and an unused generation is released.
+ * Invalid files change nothing: the problem is reported, and the old configuration serves.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '#contract'
@@ -13,69 +13,69 @@ import { type Reads, sameReads, stampOf } from '../config/yaml/reads.ts'
 import { PlanError } from '../loader/plan.ts'
 import type { Generation } from '../request/generation.ts'
 
-/** A configuration that could be loaded, with the texts of its YAML files by absolute path. */
+/** A valid configuration, with the texts of its YAML files by absolute path. */
 export type Loaded = Exclude<LoadResult, { readonly problems: unknown }>
 
 export interface ReloadParts {
   readonly first: Loaded
   load(): Promise<LoadResult>
-  /** Builds a generation; `previous` is the one that serves. Throws when a step cannot be made. */
+  /** Creates a generation; `previous` is the serving one. Throws if a step cannot be created. */
   build(configuration: Configuration, previous: Generation | undefined): Promise<Generation>
-  /** Sends one request through each policy, to nobody. Answers with what is wrong. */
+  /** Sends a test request through each policy. Resolves with the problems. */
   attempt(generation: Generation): Promise<readonly Problem[]>
-  /** Makes the other threads ready for it: they begin when `done` says `changed`. Left out: there are none. */
+  /** Prepares the other threads; they switch when `done` gets `changed`. Left out: there are none. */
   agree?(loaded: Loaded): Promise<void>
-  /** Steps that `attempt` does not run. */
+  /** Steps that `attempt` skips. */
   notRun(generation: Generation): readonly string[]
   readonly log: Log
-  /** Takes the loaded secrets out of a text. */
+  /** Removes the loaded secrets from a text. */
   redact(text: string): string
   /** Milliseconds since the epoch. */
   now(): number
-  /** A reload is over. */
+  /** Called when a reload is over. */
   done(result: ReloadResult): void
 }
 
-/** What a step does wrong, where it stands in its policy. */
+/** A step's mistake, as a problem at its place in the policy. */
 export function brokenPlugin({ file, line, column }: Position, message: string, suggestion?: string): Problem {
   return { file, line, column, rule: 'broken-plugin', message, ...(suggestion === undefined ? {} : { suggestion }) }
 }
 
-/** `unchanged`: the files say what runs already. */
+/** `unchanged`: the files match the running configuration. */
 export type ReloadResult = 'changed' | 'unchanged' | 'refused'
 
 export interface Reloads {
   /** The generation in which new exchanges begin. */
   generation(): Generation
-  /** What runs, and since when. */
+  /** The running configuration, and when it was loaded. */
   running(): Loaded & { readonly at: number }
-  /** Why the files on disk are not what runs; null when they are, as far as anybody has looked. */
+  /** Why the files on disk do not run; null if they do, as of the last check. */
   problem(): string | null
-  /** An exchange begins in a generation, and is over. */
+  /** Called when an exchange begins in a generation, and when it is over. */
   entered(generation: Generation): void
   left(generation: Generation): void
-  /** How many generations live: the one that serves, and those whose exchanges are not over. */
+  /** The number of generations in use: the serving one, and those with exchanges in progress. */
   live(): number
-  /** Loads the files as they are now. One reload at a time: what is asked for meanwhile is done once, after it. */
+  /** Loads the files in their current state. One reload at a time: requests during a reload cause one more after it. */
   reload(why: string): Promise<ReloadResult>
-  /** Reloads when a file changes its content. */
+  /** Reloads when the content of a file changes. */
   watch(everyMs: number): void
-  /** Lets go of every generation; rejects, when all have been tried, where something could not be let go of. */
+  /** Releases every generation. Rejects, after all were tried, if resources could not be released. */
   dispose(): Promise<void>
   /**
-   * For a thread that follows the main one: builds the generation that comes next. It serves from `commit` on; another
-   * `prepare`, or `abandon`, lets go of it.
+   * For a thread that follows the main one: creates the next generation. It serves from `commit` on; another `prepare`, or `abandon`,
+   * releases it.
    */
   prepare(loaded: Loaded): Promise<void>
-  /** False when nothing is prepared. */
+  /** Returns false if nothing is prepared. */
   commit(): boolean
   abandon(): Promise<void>
 }
 
-/** Each keeps its steps and connections: more of them would mean that exchanges last longer than configurations. */
+/** A limit, because each generation keeps its steps and connections. It is reached if exchanges outlast many reloads. */
 const MAX_LIVE = 8
 
-/** What belongs to the process and not to a generation, by its key in gateway.yaml. */
+/** Keys of gateway.yaml that belong to the process and not to a generation. */
 const FIXED = ['listen', 'threads', 'dashboard', 'admin', 'store', 'state', 'secret'] as const
 
 export async function createReloads(parts: ReloadParts): Promise<Reloads> {
@@ -102,14 +102,14 @@ class Reloader {
   running: Loaded & { readonly at: number }
   generation: Generation
   problem: string | null = null
-  /** Exchanges of each generation. */
+  /** The number of exchanges in each generation. */
   readonly #exchanges = new Map<Generation, number>()
-  /** The last reload that was asked for, when it is over; and one that has not begun, and sees all that is there by then. */
+  /** The latest requested reload, until it is over; and one that has not begun, which will see all changes until then. */
   #last: Promise<unknown> = Promise.resolve()
   #waiting: Promise<ReloadResult> | null = null
-  /** Whether the files were not looked at because too many generations live. */
+  /** Whether the last reload was refused because too many generations are in use. */
   #isCrowded = false
-  /** The files that count, by path, with the stamp of what was last loaded of each, or seen since. */
+  /** The watched files, by path, with the last loaded or seen stamp of each. */
   #followed = new Map<string, string>()
   #rounds: DeadlineClock | null = null
   #next: { readonly loaded: Loaded; readonly generation: Generation } | null = null
@@ -156,9 +156,9 @@ class Reloader {
     this.#rounds?.stop()
     await this.#last
     await this.abandon()
-    const gone = await Promise.all([...this.#exchanges.keys()].map(each => this.#disposeGeneration(each)))
+    const released = await Promise.all([...this.#exchanges.keys()].map(each => this.#disposeGeneration(each)))
     this.#exchanges.clear()
-    if (gone.includes(false)) throw new Error('not everything of the configuration could be let go of')
+    if (released.includes(false)) throw new Error('some resources of the configuration could not be released')
   }
 
   async #change(why: string): Promise<ReloadResult> {
@@ -166,11 +166,11 @@ class Reloader {
     const loaded = await this.#parts.load()
     if (this.#closed) return 'unchanged'
     this.#isCrowded = false
-    // Until it serves, both may change what comes next: what runs, and what was read or missed now.
+    // Until it serves, changes of both matter: the running files, and those that were read or missing now.
     this.#follow([...this.running.reads.keys(), ...loaded.reads.keys()], loaded.reads)
     if ('problems' in loaded) return this.#refuse(why, loaded.problems)
     if (isSame(loaded, this.running)) {
-      if (this.problem !== null) this.#parts.log.info({ why }, 'the files say again what runs')
+      if (this.problem !== null) this.#parts.log.info({ why }, 'the files match the running configuration again')
       this.problem = null
       this.#follow(loaded.reads.keys())
       return 'unchanged'
@@ -218,11 +218,11 @@ class Reloader {
       return this.#refuse(why, [brokenPlugin(error.position, error.reason)])
     }
     const next = this.#next!.generation
-    const wrong = await this.#try(next, loaded)
-    if (wrong.length > 0 || this.#closed) {
+    const problems = await this.#try(next, loaded)
+    if (problems.length > 0 || this.#closed) {
       await this.abandon()
-      if (typeof wrong === 'string') return this.#refuseInWords(why, wrong)
-      return wrong.length === 0 ? 'unchanged' : this.#refuse(why, wrong)
+      if (typeof problems === 'string') return this.#refuseInWords(why, problems)
+      return problems.length === 0 ? 'unchanged' : this.#refuse(why, problems)
     }
     this.commit()
     this.problem = null
@@ -235,11 +235,11 @@ class Reloader {
     return 'changed'
   }
 
-  /** Answers with what is wrong: the steps' mistakes, or a sentence. */
+  /** Resolves with the problems: the steps' mistakes, or a message. */
   async #try(next: Generation, loaded: Loaded): Promise<readonly Problem[] | string> {
     try {
-      const wrong = await this.#parts.attempt(next)
-      if (wrong.length > 0 || this.#closed) return wrong
+      const problems = await this.#parts.attempt(next)
+      if (problems.length > 0 || this.#closed) return problems
     } catch (error) {
       return `the dry run failed: ${String(error)}`
     }
@@ -270,7 +270,7 @@ class Reloader {
     return 'refused'
   }
 
-  /** Once nobody is in it, an old generation is let go. */
+  /** Releases an old generation once no exchange uses it. */
   #release(generation: Generation): void {
     if (generation === this.generation || this.#exchanges.get(generation) !== 0) return
     this.#exchanges.delete(generation)
@@ -278,13 +278,13 @@ class Reloader {
     if (this.#isCrowded) this.#ask('there is room again')
   }
 
-  /** Answers whether all of it went. */
+  /** Resolves with whether everything was released. */
   async #disposeGeneration(generation: Generation): Promise<boolean> {
     try {
       await generation.dispose()
       return true
     } catch (error) {
-      this.#parts.log.error({ error }, 'not everything of a configuration could be let go of')
+      this.#parts.log.error({ error }, 'some resources of the old configuration could not be released')
       return false
     }
   }
@@ -296,19 +296,19 @@ class Reloader {
     return result
   }
 
-  /** For those who wait for no answer. */
+  /** Requests a reload without waiting for it. */
   #ask(why: string): void {
     this.reload(why).catch((error: unknown) => this.#parts.log.error({ why, error }, 'a reload failed'))
   }
 
-  /** These files count from now on, each with its stamp of the load or, without one, the one that is known. */
+  /** Watches these files, each with its stamp from the load or, without one, the known stamp. */
   #follow(files: Iterable<string>, reads?: Reads): void {
     this.#followed = new Map([...files].map(file => [file, reads?.get(file)?.stamp ?? this.#followed.get(file) ?? '']))
   }
 
   /**
-   * By polling: it follows a symlink that is swapped, works on network drives, and never misses a rename. The first look
-   * compares with what was there before the files were read, so that nothing is lost which was written meanwhile.
+   * Polls: this follows a swapped symlink, works on network drives, and never misses a rename. The first check compares with the stamps
+   * from before the files were read, so that no change meanwhile is lost.
    */
   async #look(): Promise<void> {
     if (this.#isLooking) return
@@ -317,26 +317,26 @@ class Reloader {
       [...this.#followed].map(async ([file, was]) => ({ file, was, is: await stampOf(file) })),
     )
     this.#isLooking = false
-    // What was loaded since knows better.
+    // A load since then has newer stamps.
     const news = seen.filter(({ file, was, is }) => is !== was && this.#followed.get(file) === was)
     for (const { file, is } of news) this.#followed.set(file, is)
     if (news.length > 0 && !this.#closed) this.#ask('a file changed')
   }
 }
 
-/** What cannot change while the process lives, each at its place in the file. */
+/** Keys that cannot change while the process runs, each at its place in the file. */
 function fixedProblems(now: Configuration, { configuration, sources }: Loaded): Problem[] {
   const changed = FIXED.filter(key => !isDeepStrictEqual(now[key], configuration[key]))
   return changed.map(key => ({
     ...placeOf(key, { configuration, sources }),
     message: `a change of ${key} needs a restart`,
-    // As nothing is loaded in part, it holds back every later change too.
+    // Nothing is loaded in part, so it blocks every later change too.
     suggestion: `put the old ${key} back or restart: until then no change of any file is loaded`,
     rule: 'needs-restart' as const,
   }))
 }
 
-/** The place of a key of gateway.yaml; that of the file when it is not there. */
+/** The place of a key of gateway.yaml; the start of the file if the key is missing. */
 export function placeOf(
   key: keyof Configuration,
   { configuration, sources }: Pick<Loaded, 'configuration' | 'sources'>,
@@ -347,7 +347,7 @@ export function placeOf(
   return { file, line: at < 0 ? 1 : at + 1, column: 1 }
 }
 
-/** Whether a configuration says what runs already: the same texts in the same files, and the same variables. */
+/** Whether a configuration matches the running one: the same texts in the same files, and the same variables. */
 function isSame(loaded: Loaded, running: Loaded): boolean {
   return (
     sameReads(loaded.reads, running.reads) &&
@@ -356,7 +356,7 @@ function isSame(loaded: Loaded, running: Loaded): boolean {
   )
 }
 
-/** A changed plugin file is another module, and so another plugin. */
+/** A changed plugin file is a different module, and so a different plugin. */
 function samePlugins(one: Configuration, other: Configuration): boolean {
   const plugins = ({ routes }: Configuration) => routes.flatMap(({ steps }) => steps.steps.map(({ plugin }) => plugin))
   const [these, those] = [plugins(one), plugins(other)]

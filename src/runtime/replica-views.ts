@@ -1,6 +1,6 @@
 /**
- * What operators see of all replicas together: each publishes its exchanges in progress and its providers every few seconds,
- * and reads those of the others when somebody asks.
+ * Combines the operators' views of all replicas. Each publishes its exchanges in progress and its providers every few seconds, and reads
+ * those of the others on demand.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ExchangeView, ProviderView } from '../api/views.ts'
@@ -10,10 +10,10 @@ import { mergeProviders } from './operator-views.ts'
 import type { ServingViews } from './serving.ts'
 
 export interface ReplicaViews {
-  /** Exchanges in progress, the oldest first; of each other replica the oldest `MOST_PUBLISHED`. */
+  /** Exchanges in progress, oldest first; of each other replica the oldest `MOST_PUBLISHED`. */
   exchanges(): Promise<readonly ExchangeView[]>
   providers(): Promise<readonly ProviderView[]>
-  /** How many exchanges are in progress, and how many holds are open. */
+  /** The number of exchanges in progress, and of open holds. */
   counts(): Promise<{ readonly inflight: number; readonly openHolds: number }>
 }
 
@@ -22,7 +22,7 @@ export interface ReplicaViewsParts {
   openHolds(): number
   /** Null: this process is the only one. */
   readonly replicas: Replicas | null
-  /** Calls back again and again with the monotonic time in milliseconds, until the returned function is called. */
+  /** Calls back repeatedly with the monotonic time in milliseconds, until the returned function is called. */
   watch(check: (atMs: number) => void): () => void
 }
 
@@ -38,19 +38,19 @@ interface Other extends Published {
   readonly name: string
 }
 
-/** Of what is published: a replica of another version may publish something else. */
+/** The format of published views. Replicas of another version may publish another one. */
 const FORMAT = 2
 const EVERY_MS = 5000
-/** A report or an audit may keep the reads of a server busy. */
+/** The time to wait for the others: a report or an audit may keep the database's readers busy. */
 const PATIENCE_MS = 1000
 const AT_LEAST_EVERY_MS = 60_000
 /** The page shows no more. */
 const MOST_PUBLISHED = 200
 
 export function createReplicaViews({ views, openHolds, replicas, watch }: ReplicaViewsParts): ReplicaViews {
-  let known: readonly Other[] = []
+  let lastViews: readonly Other[] = []
   let reading: Promise<readonly Other[]> | undefined
-  if (replicas !== null) publishAgainAndAgain(replicas, published, watch)
+  if (replicas !== null) publishPeriodically(replicas, published, watch)
 
   async function published(): Promise<Published> {
     const [exchanges, providers] = await Promise.all([views.exchanges(), views.providers()])
@@ -58,24 +58,24 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
     return { format: FORMAT, inflight: exchanges.length, openHolds: openHolds(), exchanges: oldest, providers }
   }
 
-  /** What they have told; when the database is away or takes too long, what was last known of it. */
+  /** The views of the others; the last lastViews ones if the database is unavailable or slow. */
   async function others(): Promise<readonly Other[]> {
-    if (replicas === null) return known
+    if (replicas === null) return lastViews
     reading ??= readOthers(replicas)
-      .catch(() => known)
+      .catch(() => lastViews)
       .finally(() => {
         reading = undefined
       })
-    return Promise.race([reading, wait(PATIENCE_MS, undefined, { ref: false }).then(() => known)])
+    return Promise.race([reading, wait(PATIENCE_MS, undefined, { ref: false }).then(() => lastViews)])
   }
 
   async function readOthers(from: Replicas): Promise<readonly Other[]> {
     const all = await from.others()
-    known = all.flatMap(({ name, view }) => {
-      const told = JSON.parse(view) as Published
-      return told.format === FORMAT ? [{ ...told, name }] : []
+    lastViews = all.flatMap(({ name, view }) => {
+      const published = JSON.parse(view) as Published
+      return published.format === FORMAT ? [{ ...published, name }] : []
     })
-    return known
+    return lastViews
   }
 
   return {
@@ -101,8 +101,8 @@ export function createReplicaViews({ views, openHolds, replicas, watch }: Replic
   }
 }
 
-/** What has changed, or was published long ago: the row goes with a lease that has ended. */
-function publishAgainAndAgain(
+/** Publishes changes, and unchanged views once a minute: a row disappears with an expired lease. */
+function publishPeriodically(
   replicas: Replicas,
   published: () => Promise<Published>,
   watch: ReplicaViewsParts['watch'],
@@ -123,7 +123,7 @@ function publishAgainAndAgain(
     lastAtMs = atMs
     isPublishing = true
     const done = () => void (isPublishing = false)
-    // A database that cannot be written is told by readiness; it is tried again.
+    // Readiness reports an unwritable database; the next round retries.
     publish(atMs).then(done, done)
   })
 }

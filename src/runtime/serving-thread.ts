@@ -1,6 +1,6 @@
 /**
- * A serving thread: one unit that serves clients (serving.ts), with its own listener, steps and connections. The main thread
- * (threads.ts) tells it what to serve and when to end, and it calls the main thread for what only that one knows.
+ * A serving thread: one unit that serves clients (serving.ts), with its own listener, steps and connections. The main thread (threads.ts)
+ * gives it configurations and ends it. The thread calls the main thread for shared data.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type MessagePort, workerData } from 'node:worker_threads'
@@ -34,48 +34,48 @@ import { undoAll } from './shutdown.ts'
 import { Calls } from './thread-calls.ts'
 import { createThreadState, type SharedMemory, type StateHandlers } from './thread-state.ts'
 
-/** What a thread is given at its birth. */
+/** The data of a new thread. */
 export interface ServingThreadParts {
   readonly configFile: string
   readonly env: Readonly<Record<string, string | undefined>>
-  /** The texts of all files that the configuration was read from, by absolute path. */
+  /** The texts of all files of the configuration, by absolute path. */
   readonly texts: Texts
   readonly store: StoreHandle
   readonly secret: string
   readonly logLevel: string
-  /** Exchanges of each thread whose bodies have come; `index` is this thread's word. */
+  /** Exchanges of each thread whose bodies have arrived; `index` is this thread's word. */
   readonly admitted: Int32Array<SharedArrayBuffer>
   readonly index: number
-  /** What the threads share; null: a state server has it. */
+  /** Memory that the threads share; null: a state server has it. */
   readonly memory: SharedMemory | null
-  /** How many threads serve. */
+  /** The number of serving threads. */
   readonly threads: number
   readonly stepGraceMs: number
   readonly port: MessagePort
 }
 
-/** What the main thread does for a serving thread. */
+/** Functions of the main thread for a serving thread. */
 export type MainHandlers = StateHandlers & {
   log(lines: string): void
   shadowRan(run: { readonly exchange: ShadowExchange; readonly step: string; readonly code: string | null }): void
   ready(): Promise<Readiness>
   about(): About | undefined
-  /** Finds an exchange that another thread remembers. */
+  /** Finds an exchange in the memory of another thread. */
   find(id: string): Promise<ExchangeSummary | undefined>
 }
 
 export type ThreadHandlers = {
-  /** Answers with the port. */
+  /** Resolves with the port. */
   listen(address: Address): Promise<number>
-  /** Builds what these texts describe, beside what serves. */
+  /** Creates the configuration of these texts, without serving it. */
   prepare(texts: Texts): Promise<void>
-  /** What these texts describe serves from now on. A thread that was started after `prepare` builds it only now. */
+  /** Serves the configuration of these texts from now on. A thread that started after `prepare` creates it now. */
   commit(texts: Texts): Promise<void>
   abandon(): Promise<void>
   exchanges(): Promise<readonly ExchangeView[]>
   providers(): Promise<readonly ProviderView[]>
   metrics(): Promise<MetricValues>
-  /** Why this thread cannot charge exchanges; null when all is well. */
+  /** Resolves with the reason why this thread cannot charge exchanges, or null. */
   look(): Promise<string | null>
   find(id: string): Promise<ExchangeSummary | undefined>
   drain(): Promise<void>
@@ -83,7 +83,7 @@ export type ThreadHandlers = {
   idle(): Promise<void>
   waiting(): Promise<number>
   safe(): Promise<void>
-  /** Lets go of everything; the main thread ends this one then. Answers whether all went well. */
+  /** Releases everything, before the main thread terminates this one. Resolves with whether it succeeded. */
   end(): Promise<boolean>
 }
 
@@ -91,14 +91,14 @@ const parts = workerData as ServingThreadParts
 const clock: Clock = { now: () => systemClock.now() }
 const undo: (() => unknown)[] = []
 const started = Promise.withResolvers<Started>()
-/** The last change of the configuration that was asked for: the next one comes after it. */
+/** The latest change of the configuration; the next one waits for it. */
 let changing: Promise<unknown> = started.promise
-/** The texts of what serves. */
+/** The texts of the serving configuration. */
 let running = parts.texts
 const calls = new Calls<MainHandlers>(parts.port, handlersOf())
 void start().then(started.resolve, started.reject)
 
-/** What the handlers need of the thread; they wait until it is there. */
+/** A started thread; handlers wait for it. */
 interface Started {
   readonly unit: Serving
   readonly reloads: Reloads
@@ -118,7 +118,7 @@ async function load(texts: Texts): Promise<Loaded> {
   })
   if ('problems' in loaded) throw new Error(loaded.problems.map(problem => formatProblem(problem)).join('\n'))
   const { limits } = loaded.configuration
-  // Each thread has its part of the memory, and room for one request in any case.
+  // Each thread has a part of the memory, and room for at least one request.
   const bodyBytesInflight = Math.max(limits.bodyBytes, Math.floor(limits.bodyBytesInflight / parts.threads))
   return { ...loaded, configuration: { ...loaded.configuration, limits: { ...limits, bodyBytesInflight } } }
 }
@@ -142,14 +142,14 @@ async function start(): Promise<Started> {
   undo.push(deadlineClock.stop)
   const dropped = (spans: number) => metrics.telemetryDropped(spans)
   const reloads = await createFollower(first, { store, log, deadlineClock, dropped })
-  // Reserves the space for its settles; /readyz says what is wrong.
+  // Reserves the space for its settles; /readyz reports problems.
   void store.look()
   const own = ownSources({ store, thread: 'serving', deadlineClock, serving: () => unit.figures() })
   const metrics = createMetrics(own, null)
   undo.push(metrics.close)
   process.on('unhandledRejection', error => {
     metrics.unhandledRejection()
-    log.log.error({ error }, 'a rejection that nobody handled')
+    log.log.error({ error }, 'unhandled promise rejection')
   })
   const unit: Serving = createServing({
     store,
@@ -178,7 +178,7 @@ interface FollowerParts {
   dropped(spans: number): void
 }
 
-/** Generations as the main thread says: this one reads no file by itself. */
+/** Follows the generations of the main thread: this thread reads no files itself. */
 async function createFollower(first: Loaded, { store, log, deadlineClock, dropped }: FollowerParts): Promise<Reloads> {
   const { memory, index, secret } = parts
   const state = createThreadState(calls, { memory, clock, index: index + 1, secret })
@@ -208,7 +208,7 @@ async function createFollower(first: Loaded, { store, log, deadlineClock, droppe
   return reloads
 }
 
-/** Changes the configuration when the changes before are over. */
+/** Changes the configuration after earlier changes are done. */
 function inTurn(change: (thread: Started) => Promise<void>): Promise<void> {
   const mine = changing.then(async () => change(await started.promise))
   changing = mine.catch(() => {})
@@ -216,7 +216,7 @@ function inTurn(change: (thread: Started) => Promise<void>): Promise<void> {
 }
 
 async function commit({ unit, reloads }: Started, texts: Texts): Promise<void> {
-  // A thread that was started meanwhile has prepared nothing. It began with these texts, or with the ones before.
+  // A thread that was started meanwhile has prepared nothing. It began with these texts, or with the previous ones.
   if (!reloads.commit() && !isDeepStrictEqual(texts, running)) {
     await reloads.prepare(await load(texts))
     reloads.commit()

@@ -1,6 +1,6 @@
 /**
- * What serves clients in one thread: the gateway with its listener. A process has one, in the main thread, or one in each
- * serving thread (threads.ts); what the rest of the process knows of it is here.
+ * Serves clients in one thread: the gateway with its listener. A process has one such unit in the main thread, or one in each serving
+ * thread (threads.ts). The interfaces here are what the rest of the process uses.
  */
 import type { Server } from 'node:http'
 import { type Clock, type Random, refuse } from '#contract'
@@ -30,26 +30,26 @@ import { exchangeView, providerViews } from './operator-views.ts'
 import { createRecentTrails } from './recent-trails.ts'
 import type { Reloads } from './reload.ts'
 
-/** What operators see of it. */
+/** The operators' views of a unit. */
 export interface ServingViews {
   exchanges(): readonly ExchangeView[]
   providers(): readonly ProviderView[]
-  /** One of its last exchanges. */
+  /** Finds one of its recent exchanges. */
   find(id: string): ExchangeSummary | undefined
   metrics(): MetricValues
 }
 
-/** How it ends. */
+/** The shutdown of a unit. */
 export interface ServingEnd {
-  /** Exchanges under way. */
+  /** The number of exchanges in progress. */
   inflight(): number
-  /** No new work from now on. */
+  /** Refuses new work from now on. */
   drain(): void
-  /** Ends what is under way, with an error. */
+  /** Ends exchanges in progress with an error. */
   cut(): void
-  /** Resolves when no exchange is under way. */
+  /** Resolves when no exchange is in progress. */
   idle(): Promise<void>
-  /** Settles that only the memory knows. */
+  /** The number of settles that are in memory only. */
   waiting(): Promise<number>
   /** Resolves when no charge is in memory only. */
   safe(): Promise<void>
@@ -58,39 +58,39 @@ export interface ServingEnd {
 export interface Serving extends ServingEnd {
   readonly views: ServingViews
   readonly server: Server
-  /** How it does, for metrics. */
+  /** Its state, for metrics. */
   figures(): ServingFigures
-  /** Why it cannot charge exchanges; null when all is well. */
+  /** Checks whether it can charge exchanges. Resolves with the problem, or null. */
   look(): Promise<string | null>
-  /** Resolves with the actual port. @param isShared several threads listen there */
+  /** Resolves with the actual port. @param isShared several threads share the address */
   listen(address: Address, isShared: boolean): Promise<number>
-  /** Limits that have changed. */
+  /** Applies changed limits. */
   limit(limits: Limits): void
 }
 
-/** All that serves clients in the process: one unit, or several threads. */
+/** All units of the process: one, or several threads. */
 export interface ServingSet extends ServingEnd {
   readonly views: Promised<Omit<ServingViews, 'metrics'>>
-  /** What is counted in other threads. */
+  /** The metrics of other threads. */
   metrics(): Promise<readonly MetricValues[]>
-  /** How what serves in the main thread does; undefined: nothing does. */
+  /** The state of the unit in the main thread; undefined: it has no unit. */
   figures(): ServingFigures | undefined
-  /** The threads that serve, by the last look at their metrics, and how many have ended because of an error. */
+  /** The serving threads by their last metrics, and how many have ended because of an error. */
   threads(): { readonly answering: number; readonly silent: number; readonly deaths: number }
-  /** How many wait for a slot that threads share in memory. */
+  /** The number of requests that wait for a slot in shared memory. */
   queued(): number
-  /** Looks whether exchanges can be charged in other threads. */
+  /** Checks whether other threads can charge exchanges. */
   look(): Promise<void>
-  /** Why requests may find nobody, or none who can charge them, by the last look; null when all is well. */
+  /** Why requests may fail, by the last check: no thread, or one that cannot charge them. Null: no problem. */
   problem(): string | null
   /** Resolves with the actual port. */
   listen(address: Address): Promise<number>
-  /** The configuration has changed. */
+  /** Applies a changed configuration. */
   changed(limits: Limits): void
   close(): Promise<void>
 }
 
-/** One unit in the main thread is all there is. */
+/** Wraps a single unit in the main thread. */
 export function alone(serving: Serving): ServingSet {
   return {
     ...serving,
@@ -98,7 +98,7 @@ export function alone(serving: Serving): ServingSet {
     metrics: async () => [],
     threads: () => ({ answering: 1, silent: 0, deaths: 0 }),
     queued: () => 0,
-    // The main thread looks by itself.
+    // The main thread checks itself.
     look: async () => {},
     problem: () => null,
     listen: address => serving.listen(address, false),
@@ -117,12 +117,12 @@ export interface ServingParts {
   readonly figures: Pick<ShadowFigures, 'count'>
   readonly reloads: Pick<Reloads, 'generation' | 'entered' | 'left'>
   readonly admitted: SharedCount
-  /** The thread's number: ids of its exchanges carry it. */
+  /** The thread's number, which is part of its exchanges' ids. */
   readonly lane: number
   readonly stepGraceMs: number
   readonly ready: ClientAppParts['ready']
   readonly about: NonNullable<ClientAppParts['about']>
-  /** Finds an exchange that another thread may remember; left out: there is none. */
+  /** Finds an exchange in the memory of another thread; left out: there are no other threads. */
   readonly findElsewhere?: FindRecent
   readonly undo: (() => unknown)[]
 }
@@ -143,7 +143,7 @@ export function createServing(parts: ServingParts): Serving {
       isOverloaded = now
       if (now)
         log.log.warn({}, 'the event loop is overloaded: requests of the accounts with most of the work are refused')
-      else log.log.warn({}, 'the event loop is no longer overloaded')
+      else log.log.warn({}, 'the overload of the event loop has ended')
     },
   })
   undo.push(deadlineClock.watch(overload.round))
@@ -212,13 +212,13 @@ function createGateway(
       metrics.stepFailed({ policy: report.policy, step: report.step })
       log.log.error(
         { ...report, what: mistakeWords(report), ...(error === undefined ? {} : { error }) },
-        'a step made a mistake',
+        'a plugin failed',
       )
     },
     reportBug: (exchange, error) => log.log.error({ exchange, error }, 'an unexpected error'),
     findRecent,
-    record(exchange, told) {
-      const summary = summaryOf(exchange, told, clock)
+    record(exchange, sent) {
+      const summary = summaryOf(exchange, sent, clock)
       const { telemetry } = exchange.generation
       if (telemetry !== undefined) telemetry.record(tracedOf(exchange, summary))
       recent.remember(summary, exchange.plan)

@@ -1,20 +1,20 @@
-/** The end of the process: signals, the drain, the listeners' last answers, and what nobody has caught. */
+/** The shutdown of the process: signals, the drain, the listeners' last answers, and uncaught errors. */
 import type { Logger } from '../observe/log.ts'
 import type { ServingEnd } from './serving.ts'
 
 export interface ShutdownParts {
-  /** The operators' listener stays to the end: it tells /readyz and /metrics while streams finish. */
+  /** The operators' listener stays open to the end: it serves /readyz and /metrics while streams finish. */
   readonly serving: ServingEnd
   readonly log: Logger
-  /** How long streams may go on, and what could not be written is tried again. */
+  /** How long streams may continue, and failed writes are retried. */
   drainMs(): number
   readonly undo: readonly (() => unknown)[]
   finish(code: number): void
 }
 
 /**
- * Undoes what was done, the last first. One that fails keeps none of the others: the store closes, and its lock is given
- * back. Answers whether all went well.
+ * Undoes the steps of the start in reverse order. A failure does not stop the others: the store closes, and its lock is released.
+ * Resolves with whether all succeeded.
  */
 export async function undoAll(undo: readonly (() => unknown)[], { log }: Logger): Promise<boolean> {
   let isOrderly = true
@@ -23,21 +23,21 @@ export async function undoAll(undo: readonly (() => unknown)[], { log }: Logger)
       await step()
     } catch (error) {
       isOrderly = false
-      log.error({ error }, 'the end was not orderly')
+      log.error({ error }, 'the shutdown failed')
     }
   }
   return isOrderly
 }
 
-/** What is left after the cut has this long to settle. */
+/** How long remaining exchanges may take to settle after the cut. */
 const AFTER_CUT_MS = 15_000
-/** What the process holds has this long to be let go of, once no exchange is under way. */
+/** How long the process may take to release its resources, once no exchange is in progress. */
 const UNDO_MS = 20_000
 
 /**
- * First call: no new work, streams go on until they are done or `drain` is over. Second call, or time over: each gets an
- * error event. Either way everything is settled before the store closes: settles that could not be written are waited for
- * as long as streams are. The exit code is 1 when that did not succeed.
+ * The first call refuses new work, and streams continue until they end or `drain` is over. A second call, or the end of that time, sends
+ * each stream an error event. Either way everything is settled before the store closes: failed settles are retried as long as streams may
+ * continue. The exit code is 1 if that did not succeed.
  */
 export function createShutdown({ serving, log, drainMs, undo, finish }: ShutdownParts): () => void {
   const { promise: cutting, resolve: startCut } = Promise.withResolvers<void>()
@@ -53,7 +53,7 @@ export function createShutdown({ serving, log, drainMs, undo, finish }: Shutdown
     clearTimeout(timer)
     startCut()
     serving.cut()
-    // A step that hangs before it went on could hold the process for ever; recovery settles what it leaves open.
+    // A step that hangs before `next()` could hold the process for ever; recovery settles its open hold.
     timer = setTimeout(() => {
       log.log.error({ inflight: serving.inflight() }, 'exchanges did not end after they were cut')
       ended(1)
@@ -61,7 +61,7 @@ export function createShutdown({ serving, log, drainMs, undo, finish }: Shutdown
   }
   return () => {
     calls++
-    // Once all are over there is nothing to cut, and the rest has its own time.
+    // Once all have ended there is nothing to cut, and the rest has its own time.
     if (calls === 2 && !isIdle) cut()
     if (calls > 1) return
     log.log.info({ inflight: serving.inflight(), drain_ms: drainMs() }, 'shutting down')
@@ -79,7 +79,7 @@ export function createShutdown({ serving, log, drainMs, undo, finish }: Shutdown
         isIdle = true
         clearTimeout(timer)
         timer = setTimeout(() => {
-          log.log.error({}, 'every exchange has ended, but what the gateway holds was not let go of in time')
+          log.log.error({}, 'every exchange has ended, but some resources were not released in time')
           ended(1)
         }, UNDO_MS)
         return undoAll(undo, log)
@@ -91,13 +91,10 @@ export function createShutdown({ serving, log, drainMs, undo, finish }: Shutdown
   }
 }
 
-/** npm passes Ctrl-C on although the terminal has told us already: so soon after the first it is the same one. */
+/** npm forwards Ctrl-C although the terminal has already sent it: a second one within this time is ignored. */
 const SAME_INTERRUPT_MS = 500
 
-/**
- * SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) is an end too; without a terminal SIGHUP asks
- * for a reload.
- */
+/** SIGTERM and SIGINT drain, a second one cuts. A closed terminal (SIGHUP) also ends the gateway; without a terminal SIGHUP reloads. */
 export function followSignals(end: () => void, reload: () => void, finished: Promise<number>): void {
   let interruptedAt = Number.NEGATIVE_INFINITY
   listenUntil(finished, {
@@ -116,18 +113,17 @@ export function followSignals(end: () => void, reload: () => void, finished: Pro
 }
 
 /**
- * A promise that nobody waited for is a bug of one plugin, and no reason to end the answers of all the others: it is
- * told and counted. An error that nobody caught may have left anything half done: Node ends the process, and recovery
- * settles what is open; here it only gets its line in the log.
+ * An unhandled rejection is a bug of one plugin, which must not end the answers of all others: it is logged and counted. An uncaught
+ * error may have left anything in an inconsistent state: Node ends the process, and recovery settles open holds. Here it is only logged.
  */
 export function followMistakes(count: () => void, log: Logger, finished: Promise<number>): void {
   listenUntil(finished, {
     unhandledRejection(error) {
       count()
-      log.log.error({ error }, 'a rejection that nobody handled')
+      log.log.error({ error }, 'unhandled promise rejection')
     },
     uncaughtExceptionMonitor(error) {
-      log.log.error({ error }, 'an error that nobody caught; the process ends')
+      log.log.error({ error }, 'uncaught error; the process ends')
       log.flush()
     },
   })

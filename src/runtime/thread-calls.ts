@@ -1,7 +1,7 @@
-/** Calls from one thread to another, in both directions of a port. */
+/** Calls between two threads, in both directions of a port. */
 import type { MessagePort } from 'node:worker_threads'
 
-/** What the other side may call: by name, with one value that survives a structured clone. */
+/** Functions that the other side may call: by name, with one value that survives a structured clone. */
 export type Handlers = Readonly<Record<string, (value: never) => unknown>>
 
 type Message =
@@ -9,7 +9,7 @@ type Message =
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: unknown }
 
-/** There is no answer: the other thread has ended. */
+/** The other thread has ended without an answer. */
 export class ThreadEnded extends Error {
   override readonly name = 'ThreadEnded'
   override readonly message = 'the other thread has ended'
@@ -19,7 +19,7 @@ export class ThreadEnded extends Error {
 export class Calls<Other extends Handlers> {
   readonly #port: MessagePort
   readonly #waiting = new Map<number, { resolve(result: unknown): void; reject(error: unknown): void }>()
-  /** Resolves when the other thread has ended, and all that it has said is heard. */
+  /** Resolves when the other thread has ended, and all its messages were handled. */
   readonly closed: Promise<void>
   #last = 0
   #isClosed = false
@@ -40,7 +40,7 @@ export class Calls<Other extends Handlers> {
     })
   }
 
-  /** Rejects with what the handler throws, and with `ThreadEnded` when the other thread ends. */
+  /** Calls a handler. Rejects with its error, or with `ThreadEnded` if the other thread ends. */
   call<Name extends keyof Other & string>(
     name: Name,
     ...values: Parameters<Other[Name]>
@@ -53,7 +53,7 @@ export class Calls<Other extends Handlers> {
     })
   }
 
-  /** The same where nobody waits for an answer. */
+  /** Calls a handler without waiting for an answer. */
   tell<Name extends keyof Other & string>(name: Name, ...values: Parameters<Other[Name]>): void {
     this.#port.postMessage({ name, value: values[0], id: null })
   }
@@ -68,7 +68,7 @@ export class Calls<Other extends Handlers> {
     }
   }
 
-  /** Also with what cannot be sent as it is: nobody must wait for ever. */
+  /** Sends the error, or a copy of its message if it cannot be cloned: a caller without an answer would hang. */
   #reject(id: number, error: unknown): void {
     try {
       this.#port.postMessage({ id, error })
@@ -85,7 +85,7 @@ export class Calls<Other extends Handlers> {
   }
 }
 
-/** What is answered; nothing of who has ended. */
+/** The results of fulfilled promises; rejected ones are skipped. */
 export async function heard<Value>(answers: readonly Promise<Value>[]): Promise<Value[]> {
   const settled = await Promise.allSettled(answers)
   return settled.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))

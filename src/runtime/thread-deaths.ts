@@ -1,4 +1,4 @@
-/** The serving threads that have ended because of an error: three within a minute are a fault that lasts. */
+/** Counts serving threads that ended because of an error: three within a minute are a lasting fault. */
 
 const MAX_DEATHS = 3
 const MINUTE_MS = 60_000
@@ -8,7 +8,7 @@ export class ThreadDeaths {
   readonly #recent: number[] = []
   /** Since the start. */
   all = 0
-  /** Why the last one ended. */
+  /** The error of the last one. */
   last = ''
 
   /** @param now monotonic milliseconds */
@@ -22,14 +22,14 @@ export class ThreadDeaths {
     this.last = reason
   }
 
-  /** How many there were within the last minute. */
+  /** The number within the last minute. */
   ofMinute(): number {
     const now = this.#now()
     while (this.#recent.length > 0 && now - this.#recent[0]! > MINUTE_MS) this.#recent.shift()
     return this.#recent.length
   }
 
-  /** Null when there were few. */
+  /** Null below the limit. */
   problem(): string | null {
     const recent = this.ofMinute()
     return recent < MAX_DEATHS ? null : `${recent} serving threads have ended within a minute: ${this.last}`

@@ -1,6 +1,6 @@
 /**
- * The services that keep state, for serving threads, so that a policy means the same with one thread or with many: they are in
- * memory that all threads share. The main thread has the queue for slots, and the connection to a state server, if there is one.
+ * State services for serving threads. They are in memory that all threads share, so that a policy behaves the same with one thread or
+ * many. The main thread has the queue for slots, and the connection to a state server, if there is one.
  */
 import type { BucketShape, Clock, Grant, KeyValue, Queue, Slot, Slots } from '#contract'
 import { checkGive } from '../state/buckets.ts'
@@ -14,13 +14,13 @@ import { KV_BYTES, type State } from '../state/state.ts'
 import { createVersions, createVersionWords, type VersionWords } from '../state/versions.ts'
 import type { Calls } from './thread-calls.ts'
 
-/** A slot that the main thread holds for another one. */
+/** A slot that the main thread holds for a serving thread. */
 interface HeldSlot {
   readonly id: number
   readonly inside: number
 }
 
-/** What the main thread does for the state of one serving thread. */
+/** The main thread's state service for one serving thread. */
 export type StateHandlers = {
   take(ask: { readonly name: string; readonly shape: BucketShape; readonly amount: number }): Promise<Grant>
   give(back: { readonly name: string; readonly shape: BucketShape; readonly amount: number }): void
@@ -31,17 +31,17 @@ export type StateHandlers = {
     readonly limit: number
     readonly queue: Queue
   }): Promise<HeldSlot | null | 'left'>
-  /** Who waits under this id has gone. */
+  /** The waiter with this id gave up. */
   leave(id: number): void
   free(id: number): void
-  /** The thread has given back a slot of its own while somebody waited for it. */
+  /** The thread has released a slot while another request waited for it. */
   freed(name: string): void
   get(ask: TextName): Promise<string | undefined>
   set(text: TextName & { readonly value: string; readonly ttlMs: number }): void
   delete(ask: TextName): void
   version(name: string): Promise<number>
   changeVersion(name: string): Promise<void>
-  /** The memory that threads share for a part of a cache. */
+  /** The shared memory of a part of a cache. */
   openCache(part: Part): Promise<TextMemory>
 }
 
@@ -58,7 +58,7 @@ interface TextName {
   readonly name: string
 }
 
-/** What a serving thread needs of what threads share. */
+/** Memory that the threads share, as a serving thread uses it. */
 export interface SharedMemory {
   readonly buckets: BucketMemory
   readonly slots: SlotMemory
@@ -66,27 +66,27 @@ export interface SharedMemory {
   readonly versions: VersionWords
 }
 
-/** What threads share without a state server, as the main thread has it. */
+/** Memory that the threads share without a state server, as the main thread manages it. */
 export interface ThreadMemory {
   readonly shared: SharedMemory
-  /** Slots of those who had to wait for theirs. */
+  /** The slots of requests that had to wait. */
   readonly slots: LocalSlots
   openCache(part: Part): TextMemory
-  /** A reload is over: lets go of the caches of configurations that do not serve and are old. */
+  /** Drops old caches of configurations that no longer serve. Call it after a reload. */
   dropOldCaches(): void
-  /** A thread has died. */
+  /** Releases what a dead thread held. */
   forget(thread: number): void
 }
 
-/** A reload leaves the cache of the configuration before behind. One that was made so recently is kept for the way back. */
+/** A cache of an earlier configuration is kept this long after its last use, in case the configuration returns. */
 const OLD_CACHE_MS = 60_000
 
 export interface ThreadMemoryOptions {
   readonly clock: Clock
-  /** How many serve; they are numbered from 1. */
+  /** The number of serving threads; they are numbered from 1. */
   readonly threads: number
   readonly secret: string
-  /** The configuration that serves, as threads name it when they open a cache. */
+  /** The id of the serving configuration, by which threads open a cache. */
   serving(): string
 }
 
@@ -129,9 +129,9 @@ export function createThreadMemory({ clock, threads, secret, serving }: ThreadMe
 }
 
 /**
- * The main thread's side for one serving thread. `end` gives back what the thread has held.
+ * Serves the state of one thread from the main thread. `end` releases what the thread held.
  *
- * @param memory null: a state server has what threads share
+ * @param memory null: a state server has the shared state
  */
 export function serveState(
   state: State,
@@ -160,9 +160,9 @@ export function serveState(
       enter: async ({ name, limit }) => hold(await slots.enter(name, limit)),
       async wait({ id, name, limit, queue }) {
         if (isOver) return null
-        const gone = new AbortController()
-        waiting.set(id, gone)
-        const slot = await slots.wait(name, limit, queue, gone.signal)
+        const aborter = new AbortController()
+        waiting.set(id, aborter)
+        const slot = await slots.wait(name, limit, queue, aborter.signal)
         waiting.delete(id)
         return slot === 'left' ? slot : hold(slot)
       },
@@ -181,7 +181,7 @@ export function serveState(
     },
     end() {
       isOver = true
-      for (const gone of waiting.values()) gone.abort()
+      for (const aborter of waiting.values()) aborter.abort()
       for (const slot of held.values()) slot.free()
       held.clear()
     },
@@ -189,7 +189,7 @@ export function serveState(
 }
 
 export interface ThreadStateOptions {
-  /** Null: a state server has what threads share. */
+  /** Null: a state server has the shared state. */
   readonly memory: SharedMemory | null
   readonly clock: Clock
   /** The thread's number, from 1. */
@@ -197,12 +197,12 @@ export interface ThreadStateOptions {
   readonly secret: string
 }
 
-/** The serving thread's side. */
+/** Creates the state services of a serving thread. */
 export function createThreadState(calls: Calls<StateHandlers>, options: ThreadStateOptions): State {
   const { memory, clock, index, secret } = options
   return {
     ...(memory === null ? servedState(calls) : sharedState(calls, { memory, clock, index, secret })),
-    // They wait in the main thread.
+    // Requests wait in the main thread.
     queued: () => 0,
     health: () => ({ isUp: true, lost: 0 }),
     close: async () => {},
@@ -228,7 +228,7 @@ function sharedState(
           return part
         })
         const later = (use: (texts: SharedTexts) => void) => void opening.then(use, () => {})
-        // A thread that ends while it opens one needs none.
+        // A thread that ends meanwhile needs no cache.
         later(() => {})
         return {
           get: name => (part === null ? opening.then(texts => texts.get(name)) : part.get(name)),
@@ -244,7 +244,7 @@ function sharedState(
   }
 }
 
-/** The main thread asks the state server. */
+/** Uses the state server through the main thread. */
 function servedState(calls: Calls<StateHandlers>): Services {
   return {
     buckets: {
@@ -310,7 +310,7 @@ class ThreadSlots implements Slots {
   }
 }
 
-/** One that the thread has taken in shared memory. */
+/** A slot that the thread has taken in shared memory. */
 class OwnSlot implements Slot {
   readonly inside: number
   readonly #name: string
@@ -331,7 +331,7 @@ class OwnSlot implements Slot {
   }
 }
 
-/** One that the main thread has. */
+/** A slot that the main thread holds. */
 class HandedSlot implements Slot {
   readonly #calls: Calls<StateHandlers>
   readonly #id: number

@@ -1,6 +1,6 @@
 /**
- * The serving threads of the process, as the main thread sees them: starts them, starts another one where one has died, and
- * makes one answer of theirs. Each has its own listener on the same address; the kernel shares the connections out.
+ * Manages the serving threads from the main thread: starts them, replaces dead ones, and combines their answers. Each has its own
+ * listener on the same address; the kernel distributes the connections.
  */
 import { extname } from 'node:path'
 import { MessageChannel, type Worker } from 'node:worker_threads'
@@ -32,16 +32,16 @@ export interface ThreadsParts {
   readonly logLevel: string
   readonly stepGraceMs: number
   readonly log: Logger
-  /** Takes the lines of their logs. */
+  /** Writes the lines of their logs. */
   write(lines: string): void
-  /** Takes what a thread had counted that is gone. */
+  /** Takes over the counts of a thread that has ended. */
   retire(values: MetricValues): void
   readonly figures: Pick<ShadowFigures, 'count'>
-  /** What services of steps keep between requests. */
+  /** Data that services of steps keep between requests. */
   readonly state: State
-  /** What threads share of it; null: a state server has all. */
+  /** Memory that the threads share; null: a state server has it. */
   readonly memory: ThreadMemory | null
-  /** The texts of the configuration that serves. */
+  /** The texts of the serving configuration. */
   texts(): Texts
   readonly ready: MainHandlers['ready']
   readonly about: MainHandlers['about']
@@ -53,23 +53,23 @@ interface Thread {
   readonly lane: number
   readonly worker: Worker
   readonly calls: Calls<ThreadHandlers>
-  /** Gives back what it has held of the state. */
+  /** Releases its part of the state. */
   endState(): void
   isEnding: boolean
-  /** Why it ended. */
+  /** The error that ended it. */
   failure: Error | undefined
-  /** What it had counted when it was last asked, and whether it did not answer then. */
+  /** Its last counts, and whether it failed to answer the last request for them. */
   counted: MetricValues | null
   isSilent: boolean
-  /** Why it cannot charge exchanges, by the last look. */
+  /** Why it cannot charge exchanges, by the last check. */
   problem: string | null
 }
 
-/** A thread that does not answer within this is shown with what it had counted before. */
+/** A thread that does not answer within this time is shown with its last counts. */
 const SILENT_MS = 2_000
-/** Kubernetes gives up on `/readyz` after a second, unless it is told otherwise. */
+/** Kubernetes gives up on `/readyz` after a second by default. */
 const [LOOK_EVERY_MS, LOOK_FOR_MS] = [1_000, 500]
-/** Pauses before a thing is tried again. */
+/** Pauses between attempts to start a thread or settle its holds. */
 const FIRST_PAUSE_MS = 100
 const MAX_PAUSE_MS = 10_000
 
@@ -83,21 +83,21 @@ export class ServingThreads implements ServingSet {
   #address: Address | null = null
   #lookedAtMs = Number.NEGATIVE_INFINITY
   #looking = Promise.resolve()
-  /** Whether one that dies is replaced. */
+  /** Whether a dead thread is replaced. */
   #isKept = false
   #isClosing = false
-  /** What follows the ends of threads, as long as it is under way. */
+  /** Cleanups of ended threads that are in progress. */
   readonly #settling = new Set<Promise<void>>()
 
   private constructor(parts: ThreadsParts) {
     this.#parts = parts
     this.#deaths = new ThreadDeaths(parts.clock.now)
     this.#words = new Int32Array(new SharedArrayBuffer(4 * (parts.count + 1)))
-    // The main thread serves nobody: its word stays 0.
+    // The main thread serves no client: its word stays 0.
     this.#admitted = new SharedCount(this.#words, parts.count)
   }
 
-  /** Resolves when all of them have built what the configuration describes. Rejects when one cannot. */
+  /** Resolves when all threads have created their configuration. Rejects if one cannot. */
   static async start(parts: ThreadsParts): Promise<ServingThreads> {
     const threads = new ServingThreads(parts)
     for (let index = 0; index < parts.count; index++) threads.#start(index, threads.#lanes.take()!)
@@ -118,7 +118,7 @@ export class ServingThreads implements ServingSet {
     find: id => this.#find(id),
   }
 
-  /** A thread that is too busy to answer in time is shown as it was: metrics are wanted most when something hangs. */
+  /** A thread that is too busy to answer in time is shown with its last counts: metrics matter most when something hangs. */
   async metrics(): Promise<MetricValues[]> {
     const asked = this.#all().map(async thread => {
       const [counted] = await this.#soon([thread.calls.call('metrics')])
@@ -126,7 +126,7 @@ export class ServingThreads implements ServingSet {
       thread.counted = counted ?? thread.counted
     })
     await Promise.all(asked)
-    // One that has ended meanwhile is retired.
+    // A thread that has ended meanwhile is retired.
     return this.#all().flatMap(({ counted }) => (counted === null ? [] : [counted]))
   }
 
@@ -138,7 +138,7 @@ export class ServingThreads implements ServingSet {
 
   readonly queued = () => this.#parts.memory?.slots.waiting ?? 0
 
-  /** One look for all who ask within a second. A thread that answers too late counts from then on. */
+  /** Checks the threads at most once per second. The answer of a slow thread counts when it arrives. */
   look(): Promise<void> {
     const now = this.#parts.clock.now()
     if (now - this.#lookedAtMs < LOOK_EVERY_MS) return this.#looking
@@ -154,7 +154,7 @@ export class ServingThreads implements ServingSet {
     return this.#deaths.problem() ?? this.#all().find(({ problem }) => problem !== null)?.problem ?? null
   }
 
-  /** All listen there; resolves with the port. */
+  /** Makes all threads listen; resolves with the port. */
   async listen(address: Address): Promise<number> {
     const [first] = this.#all()
     if (first === undefined) throw new Error(`no serving thread is left: ${this.#deaths.last}`)
@@ -165,7 +165,7 @@ export class ServingThreads implements ServingSet {
     return port
   }
 
-  /** Rejects when one of them cannot use the configuration; then none does. */
+  /** Prepares a configuration in all threads. Rejects if one of them cannot use it; then none does. */
   async prepare(texts: Texts): Promise<void> {
     try {
       await Promise.all(this.#all().map(({ calls }) => calls.call('prepare', texts)))
@@ -176,7 +176,7 @@ export class ServingThreads implements ServingSet {
     }
   }
 
-  /** The prepared configuration serves; `texts` answers with it by now. One that cannot follow is replaced. */
+  /** Commits the prepared configuration, which `texts` already returns. A thread that cannot follow is replaced. */
   changed(): void {
     const texts = this.#parts.texts()
     this.#parts.memory?.dropOldCaches()
@@ -212,18 +212,18 @@ export class ServingThreads implements ServingSet {
 
   figures(): undefined {}
 
-  /** Ends all of them, and settles what they have left open. Rejects when something was not let go of. */
+  /** Ends all threads, and settles their open holds. Rejects if resources could not be released. */
   async close(): Promise<void> {
     this.#isKept = false
     this.#isClosing = true
     const ends = await Promise.all(this.#all().map(thread => this.#end(thread)))
     await Promise.all(this.#settling)
-    if (ends.includes(false)) throw new Error('a serving thread did not end in order')
+    if (ends.includes(false)) throw new Error('a serving thread did not shut down properly')
   }
 
-  /** Answers whether it has let go of everything. */
+  /** Resolves with whether it has released everything. */
   async #end(thread: Thread): Promise<boolean> {
-    // One that dies before it answers is one more death: what it has left open is settled.
+    // If it dies before it answers, that counts as a death: its open holds are settled.
     const isOrderly = await thread.calls.call('end').then(
       answer => {
         thread.isEnding = true
@@ -235,7 +235,7 @@ export class ServingThreads implements ServingSet {
     return isOrderly
   }
 
-  /** Ends one that cannot go on; what follows is the same as when it dies. */
+  /** Terminates a thread that cannot continue, with the same consequences as a death. */
   #giveUp(thread: Thread, reason: Error): void {
     if (reason instanceof ThreadEnded) return
     thread.failure = reason
@@ -246,7 +246,7 @@ export class ServingThreads implements ServingSet {
     return [...this.#threads.values()]
   }
 
-  /** Asks all threads. */
+  /** Calls all threads. */
   #ask<Name extends 'exchanges' | 'providers' | 'idle' | 'waiting' | 'safe'>(name: Name) {
     type Call = (name: Name) => Promise<Awaited<ReturnType<ThreadHandlers[Name]>>>
     return this.#all().map(({ calls }) => (calls.call as Call).call(calls, name))
@@ -292,7 +292,7 @@ export class ServingThreads implements ServingSet {
       admitted: this.#words,
       port: port2,
     }
-    // Where types are not stripped, both files are compiled ones.
+    // Where types are not stripped, both files are compiled.
     const worker = startWorker(new URL(`./serving-thread${extname(import.meta.url)}`, import.meta.url), {
       name: `tollgate-serving-${index + 1}`,
       workerData,
@@ -323,7 +323,7 @@ export class ServingThreads implements ServingSet {
   }
 
   async #ended(thread: Thread, error: Error): Promise<void> {
-    // Its exit may be told before the last that it has said.
+    // The exit event may come before the last messages.
     await thread.calls.closed
     thread.endState()
     this.#parts.memory?.forget(thread.index + 1)
@@ -340,34 +340,41 @@ export class ServingThreads implements ServingSet {
     void this.#replace(index)
   }
 
-  /** Settles what a thread has left open, until that succeeds or the process ends. No other thread has its lane before that. */
+  /** Settles a thread's open holds, until that succeeds or the process ends. No other thread gets its lane before that. */
   async #settle({ index, lane }: Thread): Promise<void> {
     const { store } = this.#parts
     const { log } = this.#parts.log
     const thread = index + 1
-    for (let tries = 1; ; tries++) {
+    for (let attempts = 1; ; attempts++) {
       try {
         const { settled, replayed } = await store.detach(lane)
-        if (settled + replayed > 0) log.warn({ thread, settled, replayed }, 'recovered what a serving thread left open')
+        if (settled + replayed > 0)
+          log.warn({ thread, settled, replayed }, 'settled the open holds of a serving thread that ended')
         return this.#lanes.give(lane)
       } catch (error) {
         if (this.#isClosing) {
-          return log.error({ thread, error }, 'what a serving thread left open is settled at the next start')
+          return log.error({ thread, error }, 'the open holds of a serving thread are settled at the next start')
         }
-        if (tries === 1) log.error({ thread, error }, 'what a serving thread left open cannot be settled yet')
+        if (attempts === 1) log.error({ thread, error }, 'the open holds of a serving thread cannot be settled yet')
       }
-      await this.#pause(pauseMs(tries))
+      await this.#pause(pauseMs(attempts))
     }
   }
 
-  /** The first within a minute is replaced at once, the next ones after growing pauses. One that cannot listen has ended too. */
+  /**
+   * Replaces a dead thread: the first within a minute at once, later ones after growing pauses. A thread that cannot listen counts as
+   * dead.
+   */
   async #replace(index: number): Promise<void> {
     const before = this.#deaths.ofMinute() - 1
     if (before > 0) await this.#pause(pauseMs(before))
     if (!this.#isKept) return
     const lane = this.#lanes.take()
     if (lane === null)
-      return this.#died(index, new Error('none can start until what earlier ones left open is settled'))
+      return this.#died(
+        index,
+        new Error('no serving thread can start until the open holds of earlier ones are settled'),
+      )
     const thread = this.#start(index, lane)
     const address = this.#address
     try {
@@ -377,7 +384,7 @@ export class ServingThreads implements ServingSet {
     }
   }
 
-  /** Ends early when the process does. */
+  /** Waits; ends early at the shutdown. */
   #pause(ms: number): Promise<void> {
     const { clock } = this.#parts
     const until = clock.now() + ms
@@ -391,5 +398,5 @@ export class ServingThreads implements ServingSet {
   }
 }
 
-/** @param tries how often it was tried before; from 1 */
-const pauseMs = (tries: number) => Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1))
+/** @param attempts the number of earlier attempts, from 1 */
+const pauseMs = (attempts: number) => Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1))

@@ -28,7 +28,7 @@ async function invite(rig: Rig, link: Partial<NewLink> = {}) {
 
 describe('registering', () => {
   test.each([
-    ['invitation', 'Accounts are made by invitation here. Ask the operator.'],
+    ['invitation', 'Registration is by invitation only. Ask the operator.'],
     ['closed', 'No new accounts are made here.'],
   ] as const)('is refused where registration is %s', async (mode, message) => {
     await using rig = await inMode(mode)

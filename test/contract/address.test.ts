@@ -26,10 +26,10 @@ test.each([
   expect(addressGroup(address)).toBe(group)
 })
 
-test('all spellings of a /64 are one, and no two of them', () => {
+test('all spellings of a /64 are one group, and two /64s are never one', () => {
   fc.assert(
     fc.property(fc.ipV6(), fc.ipV6(), (one, two) => {
-      // The platform's own reading, through a URL, is the judge.
+      // The reference is the platform's parser of URLs.
       const network = (address: string) => {
         const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::')
         const [before, after] = [head, tail ?? ''].map(part => part.split(':').filter(group => group !== ''))

@@ -1,4 +1,4 @@
-/** An answer that is put together from its chunks, where its beginning is enough. All of it: the tests of `cache`. */
+/** Assembles an answer from its chunks, or its beginning. More cases are in the tests of `cache`. */
 import { expect, test } from 'vitest'
 import { AnswerCollector, type Chunk, type CollectorOptions, type Delta } from '#contract'
 
@@ -16,11 +16,11 @@ const collected = (chunks: Iterable<Chunk>, onOverflow: CollectorOptions['onOver
   return collector
 }
 
-test.each(WAYS)('%s: nothing has come', onOverflow => {
+test.each(WAYS)('%s: no chunks', onOverflow => {
   expect(collected([], onOverflow).completion()).toBeNull()
 })
 
-test('more than is kept: nothing, or the beginning and how it ends', () => {
+test('beyond the limit: nothing, or the beginning and the finish reason', () => {
   const text = 'x'.repeat(600)
   const chunks = [text, text, 'y'].map(content => chunk({ content }))
   for (const onOverflow of WAYS) {
@@ -33,20 +33,20 @@ test('more than is kept: nothing, or the beginning and how it ends', () => {
   }
 })
 
-test('nothing but its end came behind what is kept: it is whole', () => {
+test('only the finish came after the limit: the answer is complete', () => {
   const end = chunk({ role: 'assistant', content: '' }, { finish_reason: 'length' })
   const collector = collected([chunk({ content: 'x'.repeat(1200) }), end], 'truncate')
   expect(collector.isCut).toBe(false)
   expect(collector.completion()!.choices[0]!.finish_reason).toBe('length')
 })
 
-test('an end that is no word is not kept behind what is', () => {
+test('a finish reason that is too long is not kept after the limit', () => {
   const end = chunk({}, { finish_reason: 'z'.repeat(9e5) })
   const collector = collected([chunk({ content: 'x'.repeat(1200) }), end], 'truncate')
   expect(collector.completion()!.choices[0]!.finish_reason).toBeNull()
 })
 
-test('pieces that contradict each other: nothing, or the first one', () => {
+test('contradicting pieces: nothing, or the first one', () => {
   for (const onOverflow of WAYS) {
     const chunks = [
       chunk({ content: 'a', audio: { id: '1' } }, { logprobs: { content: [1] } }),
@@ -63,16 +63,16 @@ test('pieces that contradict each other: nothing, or the first one', () => {
   }
 })
 
-test.each(WAYS)('%s: a member that is a text first and members then is a contradiction, no error', onOverflow => {
+test.each(WAYS)('%s: a member that is first a text and then an object is a contradiction, not an error', onOverflow => {
   const call = (value: unknown) => chunk({ tool_calls: [{ index: 0, id: 'c', function: value as never }] })
   const completion = collected([call('f'), call({ name: 'f' })], onOverflow).completion()
   const kept = [{ id: 'c', function: 'f' }]
   expect(completion?.choices[0]?.message.tool_calls).toEqual(onOverflow === 'truncate' ? kept : undefined)
 })
 
-/** As a provider may name them; JSON.parse makes members of them. */
+/** Names that providers may use; JSON.parse makes members of them. */
 const NAMES = ['__proto__', 'constructor', 'toString']
-test.each(NAMES)('a member named %s is one like the others', name => {
+test.each(NAMES)('a member named %s is handled like the others', name => {
   const named = JSON.parse(`{"${name}":{"polluted":"yes"}}`) as object
   const call = { index: 0, id: 'c', ...named, function: { name: 'f', arguments: '', ...named } }
   const chunks = [chunk({ ...named, tool_calls: [call] }, named), chunk({ function_call: named, ...named })]
@@ -86,14 +86,14 @@ test.each(NAMES)('a member named %s is one like the others', name => {
 test.each([
   ['choices', (index: number) => chunk({}, { index })],
   ['calls', (index: number) => chunk({ tool_calls: [{ index }] })],
-  ['members that say nothing', (index: number) => chunk({ [`k${index}`]: null })],
+  ['empty members', (index: number) => chunk({ [`k${index}`]: null })],
   ['members of a call', (index: number) => chunk({ tool_calls: [{ index: 0, [`k${index}`]: {} }] })],
   ['members of a member', (index: number) => chunk({ function_call: { [`k${index}`]: '' } })],
   ['members of a choice', (index: number) => chunk({}, { [`k${index}`]: 0 })],
   ['members at the top', (index: number) => ({ ...chunk({}), [`k${index}`]: 0 })],
   ['roles', (index: number) => chunk({ role: 'r'.repeat(9e3) }, { index })],
   ['ends', (index: number) => chunk({}, { index, finish_reason: 'f'.repeat(9e3) })],
-])('any number of %s: no more than a bounded number is kept', (_, one) => {
+])('any number of %s: only a limited number is kept', (_, one) => {
   const some = Array.from({ length: 5000 }, (_, index) => one(index))
   const kept = JSON.stringify(collected(some, 'truncate', 32_768).completion())
   expect(kept.length).toBeGreaterThan(1000)

@@ -1,4 +1,4 @@
-/** A header is text in UTF-8, or it is not text. */
+/** A header is text in UTF-8, or not text. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { headerBytes, headerText } from '#contract'
@@ -12,7 +12,7 @@ test.each([
   expect(headerText(value)).toBeNull()
 })
 
-test('every other text comes back', () => {
+test('every other text survives a round trip', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), text => {
       expect(headerText(headerBytes(text))).toBe(text)

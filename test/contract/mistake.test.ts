@@ -9,8 +9,8 @@ describe('the place of a mistake', () => {
   test.each<[string, string, string | null]>([
     ['a function', frames('f (file:///p/policies/mine.ts?content=0fa2:3:37)'), 'policies/mine.ts:3:37'],
     ['the top of a module', frames('file:///p/policies/mine.ts?content=0fa2:4:1'), 'policies/mine.ts:4:1'],
-    ['behind an await', frames('async handle (file:///p/policies/mine.ts:4:1)'), 'policies/mine.ts:4:1'],
-    ['the top of a module, behind an await', frames('async file:///p/policies/mine.ts:4:1'), 'policies/mine.ts:4:1'],
+    ['after an await', frames('async handle (file:///p/policies/mine.ts:4:1)'), 'policies/mine.ts:4:1'],
+    ['the top of a module, after an await', frames('async file:///p/policies/mine.ts:4:1'), 'policies/mine.ts:4:1'],
     ['CommonJS', frames('Object.<anonymous> (/p/policies/mine.cjs:2:7)'), 'policies/mine.cjs:2:7'],
     ['outside of the folder of gateway.yaml', frames('f (/q/mine.js:2:7)'), '/q/mine.js:2:7'],
     ['blanks', frames('new Mine (file:///p/our%20own/mine.ts:3:7)'), 'our own/mine.ts:3:7'],
@@ -35,7 +35,7 @@ describe('the place of a mistake', () => {
     expect(shownPlace(placeOfMistake(thrown(stack)), '/p/policies/main.yaml')).toBe(place)
   })
 
-  test('of the cause, where the error itself has none', () => {
+  test('the place of the cause, if the error itself has none', () => {
     const cause = thrown(frames('f (/p/a.js:2:7)'))
     expect(placeOfMistake(thrown(frames('node:fs:1:2'), cause))).toEqual({ file: '/p/a.js', line: 2, column: 7 })
     const circle = thrown('')
@@ -46,12 +46,16 @@ describe('the place of a mistake', () => {
 
 test.each<[string, unknown, string]>([
   ['an error', thrown(frames('f (/p/a.js:2:7)')), 'boom (a.js:2:7)'],
-  ['told before', Object.assign(thrown(frames('f (/p/a.js:2:7)')), { message: 'x (a.js:2:7)' }), 'x (a.js:2:7)'],
+  [
+    'with a place already',
+    Object.assign(thrown(frames('f (/p/a.js:2:7)')), { message: 'x (a.js:2:7)' }),
+    'x (a.js:2:7)',
+  ],
   ['several lines', Object.assign(new Error('one\ntwo'), { stack: '' }), 'one'],
   ['no message', Object.assign(new TypeError(), { stack: '' }), 'TypeError'],
   ['a text', 'nothing', 'nothing'],
   ['null', null, 'null'],
   ['something like an error', { message: 'well' }, 'well'],
-])('what was thrown, in one line: %s', (_name, error, text) => {
+])('a thrown value, in one line: %s', (_name, error, text) => {
   expect(mistakeText(error, '/p/policies/main.yaml')).toBe(text)
 })

@@ -1,4 +1,4 @@
-/** `tollgate/plugin` outside a gateway has every value of the contract: the list is written by hand. */
+/** `tollgate/plugin` outside a gateway has every value of the contract: its list is written by hand. */
 import { expect, test } from 'vitest'
 import * as contract from '#contract'
 import { ROOT } from '../helpers/repository.ts'

@@ -1,4 +1,4 @@
-/** Spans and rates as people write them. */
+/** Time spans and rates as people write them. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { parseDuration, parseRate, UnitError, unit } from '#contract'
@@ -6,7 +6,7 @@ import rateLimit from '../../plugins/rate-limit/index.ts'
 import { editorSchema } from '../../src/config/json-schema.ts'
 import { expectWithin } from '../helpers/promised.ts'
 
-/** By which editors judge them: as the schema of a plugin has them. */
+/** Editors check these with the settings schema of a plugin. */
 const settings = {
   ...rateLimit.settings,
   properties: { span: { ...unit('duration'), description: 'x' }, rate: { ...unit('rate'), description: 'x' } },
@@ -42,7 +42,7 @@ test.each<[string, number]>([
 })
 
 test.each(['5', '', 's', '1h30', '1 h m', '-1s', '1w', '1 month', '1,5h', '1h, 30m', '0.1ms'])(
-  '%s is no span',
+  '%s is not a time span',
   text => {
     expect(() => parseDuration(text)).toThrow(UnitError)
   },
@@ -74,11 +74,11 @@ test.each([
   '0/minute',
   '60//minute',
   '60 per /s',
-])('%s is no rate', text => {
+])('%s is not a rate', text => {
   expect(() => parseRate(text)).toThrow(UnitError)
 })
 
-test('editors take what the loader takes, and hostile texts are judged at once', () => {
+test('editors accept what the loader accepts, and hostile texts are checked quickly', () => {
   const piece = fc.constantFrom(
     '1',
     '60',

@@ -5,10 +5,10 @@ import { countsOf } from '../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-/** What a queue may take of one turn, in units of the clock. */
+/** The time that a queue may use of one turn, in units of the clock. */
 const TURN = 1
 
-/** A queue whose time goes on by the work done, and whose turns are taken by hand. */
+/** A queue whose time advances by the work done, and whose turns are run by hand. */
 function queue() {
   const clock = { now: 0 }
   const turns: (() => void)[] = []
@@ -23,10 +23,10 @@ function queue() {
   return {
     slices,
     turns,
-    /** Before each turn. */
+    /** Called before each turn. */
     rests,
     clock,
-    /** Work of so many units of time, with a yield behind each; `name` is noted for each. */
+    /** Work of this many units of time, with a yield after each; `name` is logged for each. */
     *work(name: string, units: number, log: string[] = []): Sliced<string> {
       for (let i = 0; i < units; i++) {
         if (i > 0) yield
@@ -35,7 +35,7 @@ function queue() {
       }
       return name
     },
-    /** One turn of the loop, after its rest; what was begun in it comes in the next one. */
+    /** One turn of the loop, after its rest; work that begins in it continues in the next one. */
     turn() {
       for (const each of turns.splice(0)) {
         clock.now += rests.at(-1)!
@@ -46,7 +46,7 @@ function queue() {
 }
 
 describe('work that fits', () => {
-  test('before its first yield it asks for no time, no turn and no promise', () => {
+  test('before its first yield it needs no clock, no turn and no promise', () => {
     const slices = new SliceQueue(
       () => expect.fail('the time was asked for'),
       () => expect.fail('a turn was asked for'),
@@ -58,7 +58,7 @@ describe('work that fits', () => {
     expect(slices.run(short(false))).toBe(7)
   })
 
-  test('into the first slice it is done at once, and the turn remembers what it has taken', async () => {
+  test('into the first slice is done at once, and the turn counts its time', async () => {
     const { slices, work, turn, turns } = queue()
     expect(slices.run(work('a', 2))).toBe('a')
     // One unit is left: the first piece is not counted.
@@ -74,7 +74,7 @@ describe('work that fits', () => {
     expect(slices.run(work('e', 2))).toBe('e')
   })
 
-  test.each([false, true])('what it throws is thrown, or rejected with when it waits (%s)', async waits => {
+  test.each([false, true])('its error is thrown, or rejects the promise if it waits (%s)', async waits => {
     const { slices, work, turn } = queue()
     function* broken(): Sliced<string> {
       if (waits) yield* work('a', 9)
@@ -91,7 +91,7 @@ describe('work that fits', () => {
 })
 
 describe('work that waits', () => {
-  test('lets others work meanwhile, goes on with the value, and is thrown what went wrong', async () => {
+  test('lets others work meanwhile, continues with the value, and gets the error', async () => {
     const { slices, turns, work } = queue()
     const { promise, resolve } = Promise.withResolvers<string>()
     const waits = slices.run(waited(promise))
@@ -110,12 +110,12 @@ describe('work that waits', () => {
     expect(slices.waiting).toBe(0)
   })
 
-  test('cannot be done at once', () => {
+  test('cannot be done synchronously', () => {
     expect(() => atOnce(waited(Promise.resolve(1)))).toThrow('waits for something')
   })
 })
 
-test('behind a slice that could not be cut others have the loop for as long', async () => {
+test('after a slice that could not be cut, others have the loop for as long', async () => {
   const { slices, turn, clock, rests, work } = queue()
   const parsed = slices.run(
     uncut(() => {
@@ -126,19 +126,19 @@ test('behind a slice that could not be cut others have the loop for as long', as
   expect(rests).toEqual([13])
   turn()
   expect(await parsed).toBe('parsed')
-  // Work that took no time needs no turn.
+  // Work without a duration needs no turn.
   void slices.run(uncut(() => {}))
   expect(rests).toEqual([13])
-  // What needs no second slice waits for no rest.
+  // Work without a second slice waits for no rest.
   void slices.run(uncut(() => (clock.now += 12.5)))
   expect(slices.run(work('short', 1))).toBe('short')
 })
 
-test('several share the turns, one after the other, and together take no more than one would', () => {
+test('several tasks share the turns, and together take no more time than one would', () => {
   const { slices, work, turn, clock } = queue()
   const log: string[] = []
   for (const name of ['a', 'b', 'c']) void slices.run(work(name, 7, log))
-  // The piece before the first yield waits for nobody; the rest of those that come while others wait waits too.
+  // The piece before the first yield never waits. The rest waits if other work waits.
   expect(log.join('')).toBe('aaabc')
   for (let turns = 0; slices.waiting > 0; turns++) {
     const before = clock.now
@@ -149,7 +149,7 @@ test('several share the turns, one after the other, and together take no more th
   expect(log.join('')).toBe('aaabcaabbccaabbccbbcc')
 })
 
-test('work whose signal aborts stops: its result is undefined, and what it has opened is closed', async () => {
+test('work whose signal aborts stops: its result is undefined, and its resources are closed', async () => {
   const { slices, work, turn } = queue()
   const log: string[] = []
   const abort = new AbortController()
@@ -172,7 +172,7 @@ test('work whose signal aborts stops: its result is undefined, and what it has o
   expect(log.length).toBe(5)
 })
 
-test('whatever comes when: all is done once, no turn is too long, and who waits is served within a round', async () => {
+test('in any order, all work is done once, no turn is too long, and waiting work is served within a round', async () => {
   const jobs = fc.array(fc.tuple(fc.nat(6), fc.nat(4), fc.integer({ min: 1, max: 12 })), {
     minLength: 1,
     maxLength: 12,
@@ -202,19 +202,19 @@ test('whatever comes when: all is done once, no turn is too long, and who waits 
 })
 
 describe('owners', () => {
-  /** Two owners that had so much work just now, and the queue in which both have some. */
+  /** Two owners with this much recent work, and the queue in which both have some. */
   function owned(heavyMs: number, otherMs: number) {
     const all = queue()
     const [heavy, other] = [new WorkOwner(), new WorkOwner()]
     all.slices.spend(heavy, heavyMs)
     all.slices.spend(other, otherMs)
-    // The turn that the work has asked for, and the rest behind it.
+    // The turn that the work has scheduled, and the rest after it.
     while (all.turns.length > 0) all.turn()
     all.clock.now += heavyMs * 4
     return { ...all, heavy, other }
   }
 
-  test('the next slice is for the one with the least recent work by weight', async () => {
+  test('the next slice is for the owner with the least recent work by weight', async () => {
     const log: string[] = []
     const { slices, work, turn, heavy, other } = owned(2, 1)
     const wait = (name: string, owner: WorkOwner) => slices.run(work(name, 9, log), undefined, { owner })
@@ -231,7 +231,7 @@ describe('owners', () => {
     expect(log.join('')).toMatch(/^h+o+$/)
   })
 
-  test('behind a long slice its owner rests four times as long while others have work, and the others do not', async () => {
+  test('after a long slice its owner rests four times as long while others have work, and the others do not', async () => {
     const { slices, clock, turns, work, other } = owned(0, 0.5)
     const oneTurn = () => {
       for (const each of turns.splice(0)) each()
@@ -268,7 +268,7 @@ describe('owners', () => {
     expect(rests.at(-1)).toBe(200)
   })
 
-  test('the work with a signal is that of its owner', () => {
+  test('the work with a signal belongs to its owner', () => {
     const { slices, clock } = queue()
     const owner = new WorkOwner()
     const { signal } = new AbortController()
@@ -281,14 +281,14 @@ describe('owners', () => {
     expect(owner.share(clock.now + 1000)).toBe(3.5)
   })
 
-  test('those of a group have the share of the group on top', () => {
+  test('members of a group add the share of the group to their own', () => {
     const group = new WorkOwner()
     const [one, two] = [new WorkOwner(group), new WorkOwner(group)]
     one.add(10, 0)
     expect([one.share(0), two.share(0), group.share(0)]).toEqual([20, 10, 10])
   })
 
-  test('the heavy ones have a quarter of the largest share, and not little', () => {
+  test('heavy owners have at least a quarter of the largest share, and not a small one', () => {
     const { slices } = queue()
     const of = (ms: number) => {
       const owner = new WorkOwner()
@@ -299,7 +299,7 @@ describe('owners', () => {
     expect([little, some, much, most].map(owner => slices.isHeavy(owner))).toEqual([false, false, true, true])
   })
 
-  test('the delay of the queue begins when work could begin; the wait of an owner when it came', () => {
+  test('the delay of the queue begins when work could begin; the wait of an owner when it arrived', () => {
     const { slices, clock, work } = queue()
     const owner = new WorkOwner()
     expect([slices.delay(), slices.waitOf(owner)]).toEqual([0, 0])
@@ -339,7 +339,7 @@ describe('owners', () => {
     expect(owner.share(clock.now)).toBeGreaterThan(100)
   })
 
-  test('a turn that is asked for earlier takes the place of a later one', () => {
+  test('an earlier turn replaces a later one', () => {
     const { slices, clock, turns, rests, work } = queue()
     const owner = new WorkOwner()
     slices.spend(owner, 300)

@@ -1,4 +1,4 @@
-/** Units, usage and prices: against a second implementation that does it the slow way, in fractions. */
+/** Units, usage and prices, compared with a second implementation that is slow and uses fractions. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -46,7 +46,7 @@ const KINDS: readonly (readonly [of: (usage: Counts) => number, units: readonly 
 ]
 const n = (count: number | undefined) => count ?? 0
 
-/** As the design says it, one kind after the other, with a common denominator of all that may be a `per`. */
+/** Follows the design, one kind after the other, with a common denominator of all possible `per`. */
 function naive(usage: Usage, price: Price): bigint {
   const denominator = BigInt(M) * 60_000n
   let sum = 0n
@@ -96,7 +96,7 @@ const prices: fc.Arbitrary<Price> = fc
     })),
   )
 
-/** The smallest bound that a usage is within. */
+/** The smallest bound that covers a usage. */
 const boundOf = (usage: Counts): Counts =>
   Object.fromEntries(
     UNIT_NAMES.filter(unit => UNITS[unit].wholes.length === 0 && unit !== 'request').map(unit => [
@@ -106,7 +106,7 @@ const boundOf = (usage: Counts): Counts =>
   )
 
 describe('a cost', () => {
-  test('is what the slow way makes of any usage and price', () => {
+  test('equals the result of the slow implementation for any usage and price', () => {
     fc.assert(
       fc.property(usages, prices, (usage, price) => {
         expect(cost(usage, price).total).toBe(naive(usage, price))
@@ -125,7 +125,7 @@ describe('a cost', () => {
     )
   })
 
-  test('is at most the ceiling of any bound that the usage is within', () => {
+  test('is at most the ceiling of any bound that covers the usage', () => {
     fc.assert(
       fc.property(usages, prices, fc.nat(1_000), (usage, price, more) => {
         const bound = boundOf(usage)
@@ -138,7 +138,7 @@ describe('a cost', () => {
     )
   })
 
-  test('of two usages is that of both together, but for the rounding and the request', () => {
+  test('of two usages is that of both together, except for rounding and the request', () => {
     const plain = prices.map(price =>
       price.filter(({ above, tier, unit }) => above === undefined && tier === undefined && unit !== 'request'),
     )
@@ -153,7 +153,7 @@ describe('a cost', () => {
   })
 })
 
-test('a price that was used before costs what a new one does: its steps and tiers are kept apart', () => {
+test('a cached price has the same costs as a new one: its steps and tiers are kept apart', () => {
   fc.assert(
     fc.property(fc.array(usages, { maxLength: 8 }), prices, (all, price) => {
       for (const usage of all) {
@@ -165,7 +165,7 @@ test('a price that was used before costs what a new one does: its steps and tier
   )
 })
 
-test('parts never exceed their wholes, and what fits stays as it is', () => {
+test('parts never exceed their wholes, and usage that fits is unchanged', () => {
   const any = fc.record(Object.fromEntries(UNIT_NAMES.map(unit => [unit, count])), { requiredKeys: [] })
   fc.assert(
     fc.property(any, (usage: Usage) => {
@@ -178,7 +178,7 @@ test('parts never exceed their wholes, and what fits stays as it is', () => {
   )
 })
 
-test('what an amount pays for costs no more than it, and one more does', () => {
+test('the units that an amount pays for cost no more than it, and one more does', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 12n }), prices, (amount, price) => {
       const tokens = affordable(amount, price, 'output', {})
@@ -194,12 +194,7 @@ test.each<[name: string, usage: Usage, price: Price, nanos: bigint]>([
   ['cached ones once', { input: 1_000, cached_input: 400, output: 0 }, PRICE, 1_600_000n],
   ['reasoning as the answer', { input: 0, output: 100, reasoning: 90 }, PRICE, 1_000_000n],
   ['a part without a price as its whole', { input: 1_000, input_audio: 1_000 }, PRICE, 2_500_000n],
-  [
-    'sound from a cache as what is cached',
-    { input: 10, cached_input: 10, input_audio: 10, cached_audio: 10 },
-    PRICE,
-    2_500n,
-  ],
+  ['cached sound as cached input', { input: 10, cached_input: 10, input_audio: 10, cached_audio: 10 }, PRICE, 2_500n],
   [
     'an hour in the cache',
     { input: 10, cache_write: 10, cache_write_1h: 4 },
@@ -207,14 +202,19 @@ test.each<[name: string, usage: Usage, price: Price, nanos: bigint]>([
     52n,
   ],
   ['half a minute', { second: 30_000 }, [{ unit: 'second', nanos: 6_000_000n, per: 60_000 }], 3_000_000n],
-  ['a third of a nano-dollar is a whole one', { second: 20 }, [{ unit: 'second', nanos: 1_000n, per: 60_000 }], 1n],
+  [
+    'a third of a nano-dollar is rounded up to a whole one',
+    { second: 20 },
+    [{ unit: 'second', nanos: 1_000n, per: 60_000 }],
+    1n,
+  ],
   ['the request, also where nothing else was used', {}, plainPrice({ request: 7n }), 7n],
   ['searches', { search: 3 }, plainPrice({ search: 10_000_000n }), 30_000_000n],
 ])('%s', (_name, usage, price, nanos) => {
   expect(cost(usage, price).total).toBe(nanos)
 })
 
-/** A nano-dollar a token, so many times. */
+/** A nano-dollar per token, multiplied by this. */
 function M1(times: number): bigint {
   return BigInt(times) * 1_000_000n
 }
@@ -229,7 +229,7 @@ describe('steps and tiers', () => {
   ]
   test.each<[usage: Usage, nanos: bigint]>([
     [{ input: 100, output: 10 }, 120n],
-    // All of the request, what is cached counted too; it keeps its own price.
+    // The step covers the whole request and counts cached tokens; they keep their own price.
     [{ input: 101, output: 10 }, 343n],
     [{ input: 110, cached_input: 100, output: 10 }, 80n],
     [{ input: 201, output: 10 }, 1_045n],
@@ -239,7 +239,7 @@ describe('steps and tiers', () => {
     expect(cost(usage, price).total).toBe(nanos)
   })
 
-  test('a ceiling knows the steps that its bound reaches, and every tier', () => {
+  test('a ceiling includes the steps that its bound reaches, and every tier', () => {
     const steps = price.filter(({ tier }) => tier === undefined)
     expect(ceiling({ input: 100, output: 10 }, steps).total).toBe(120n)
     expect(ceiling({ input: 101, output: 10 }, steps).total).toBe(343n)

@@ -1,4 +1,4 @@
-/** What acts instead of being seen is written as an escape, in texts and in JSON; everything else stays as it is. */
+/** Characters that act instead of being shown are escaped, in texts and in JSON; all others are unchanged. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inColumns, isRefusal, refuse, visible, visibleJson } from '#contract'
@@ -6,7 +6,7 @@ import { countsOf } from '../helpers/counts.ts'
 
 const counts = countsOf('corpus')
 
-/** First and last of each range. */
+/** The first and last character of each range. */
 const INVISIBLE: readonly (readonly [number, number])[] = [
   [0x00, 0x1f],
   [0x7f, 0x9f],
@@ -31,7 +31,7 @@ test('of all characters of Unicode, those are escaped, and no other', () => {
     const shown = visible(character)
     const right = isInvisible(code) ? /^(\\u[0-9a-f]{4}){1,2}$|^\\[bfnrt]$/.test(shown) : shown === character
     if (!right) wrong.push(`U+${code.toString(16)} ${shown}`)
-    // The escape is the one that JSON has for it.
+    // The escape is that of JSON.
     if (isInvisible(code) && JSON.parse(`"${shown}"`) !== character) wrong.push(`U+${code.toString(16)}: ${shown}`)
   }
   expect(wrong).toEqual([])
@@ -41,9 +41,9 @@ test.each([
   ['a line feed', 'one\ntwo', 'one\\ntwo'],
   ['a colour', '\u001b[31mred', '\\u001b[31mred'],
   ['a colour in one character', '\u009b31mred', '\\u009b31mred'],
-  ['a text that is turned around', 'invoice\u202egnp.exe', 'invoice\\u202egnp.exe'],
+  ['a reversed text', 'invoice\u202egnp.exe', 'invoice\\u202egnp.exe'],
   ['an isolate', '\u2066a\u2069', '\\u2066a\\u2069'],
-  ['words behind tags', 'a\u{e0041}', 'a\\udb40\\udc41'],
+  ['words in tags', 'a\u{e0041}', 'a\\udb40\\udc41'],
   [
     'Persian with its joiner',
     '\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645',
@@ -61,7 +61,7 @@ test.each([
 const ANY = fc.string({ unit: 'binary', maxLength: 40 })
 
 describe('JSON', () => {
-  test('is the same value, and nothing in it acts', () => {
+  test('keeps its value, and nothing in it acts', () => {
     fc.assert(
       fc.property(fc.array(ANY), fc.dictionary(ANY, ANY), (list, map) => {
         const shown = visibleJson(JSON.stringify({ list, map }))
@@ -84,7 +84,7 @@ test('in columns each character keeps its place', () => {
   )
 })
 
-test('a refusal has nothing else in what it says', () => {
+test('the texts of a refusal are escaped', () => {
   const refusal = refuse('invalid_value', { message: 'not \u202ethis', param: 'a\u0007', detail: '\u2028 that' })
   expect(isRefusal(refusal)).toBe(true)
   expect([refusal.message, refusal.param, refusal.detail]).toEqual(['not \\u202ethis', 'a\\u0007', '\\u2028 that'])

@@ -53,7 +53,7 @@ export const MALFORMED: readonly Malformed[] = [
 
   // Host.
   row('no Host', 'GET /v1/models HTTP/1.1\r\n\r\n', /Host is missing/),
-  row('two Hosts', get(['Host: evil.example']), /host stands there twice/),
+  row('two Hosts', get(['Host: evil.example']), /host occurs twice/),
   row('two hosts in one', get().replace('gateway', 'gateway, evil.example'), /not a host name/),
   row('a user in the Host', get().replace('gateway', 'gateway@evil.example'), /not a host name/),
   row('a path in the Host', get().replace('gateway', 'gateway/v1'), /not a host name/),
@@ -61,9 +61,9 @@ export const MALFORMED: readonly Malformed[] = [
   row('a port that is none', get().replace('gateway', 'gateway:80x'), /not a host name/),
 
   // Names that may stand there once.
-  row('two Authorizations', get(['Authorization: Bearer a', 'authorization: Bearer b']), /authorization stands/),
-  row('two Content-Types', post(['content-type: text/plain', LENGTH], BODY), /content-type stands/),
-  row('two Idempotency-Keys', get(['Idempotency-Key: a', 'Idempotency-Key: b']), /idempotency-key stands/),
+  row('two Authorizations', get(['Authorization: Bearer a', 'authorization: Bearer b']), /authorization occurs twice/),
+  row('two Content-Types', post(['content-type: text/plain', LENGTH], BODY), /content-type occurs twice/),
+  row('two Idempotency-Keys', get(['Idempotency-Key: a', 'Idempotency-Key: b']), /idempotency-key occurs twice/),
   row('Content_Length', post([`Content_Length: ${BODY.length}`], BODY), /underscore/),
   row('Transfer_Encoding', post(['Transfer_Encoding: chunked'], CHUNKED), /underscore/),
   row('__proto__ for a name', get(['__proto__: x']), /not allowed/),

@@ -73,7 +73,7 @@ test('rejections that nobody waits for are told and counted, and no stream ends'
   await (await provider.waitForRequest()).step(2)
   const answer = await asked
   await ask('chat/completions', { messages: [] }, { 'x-mistake': 'yes' })
-  const mistakes = () => gateway.logs().filter(line => line['msg'] === 'a rejection that nobody handled')
+  const mistakes = () => gateway.logs().filter(line => line['msg'] === 'unhandled promise rejection')
   await gateway.waitForLog(() => mistakes().length === 2)
   expect(mistakes()[0]).toMatchObject({ level: 'error', error: { message: 'nobody waits for this' } })
   expect(JSON.stringify(mistakes()[0])).toContain('/floating.ts')
@@ -105,7 +105,7 @@ test.each(['chat/completions', 'embeddings'])(
   },
 )
 
-test('an error that nobody caught ends the process, as it must, and the log says why', async () => {
+test('uncaught error ends the process, as it must, and the log says why', async () => {
   const dir = await temporaryDirectory()
   const throwing = FLOATING.replace('void Promise.reject(', 'setImmediate(() => { throw ').replace(
     "this'))",

@@ -123,7 +123,7 @@ describeWith(WITHOUT_POSTGRES, 'a gateway on PostgreSQL', () => {
     await database.run('ALTER TABLE replica DROP COLUMN lease_until')
     const { message } = (await startGateway(options).catch((error: Error) => error)) as Error
     expect(message.match(/gateway\.yaml:\d+:\d+: .*/g)).toEqual([
-      expect.stringMatching(/:3:1: store: The database is not as the migrations leave it: .*lease_until.*Restore/),
+      expect.stringMatching(/:3:1: store: The database schema does not match the migrations: .*lease_until.*Restore/),
     ])
   })
 

@@ -186,7 +186,7 @@ const idOf = (answer: Response) => answer.headers.get('x-request-id')
 
 /** What the log says of a step's mistake. */
 const mistakeOf = (answer: Response) =>
-  gateway.waitForLog(line => line['msg'] === 'a step made a mistake' && line['exchange'] === idOf(answer))
+  gateway.waitForLog(line => line['msg'] === 'a plugin failed' && line['exchange'] === idOf(answer))
 
 describe('a plugin of one’s own', () => {
   test('refuses, with a sentence and the place', async () => {
@@ -374,7 +374,7 @@ test('its stream breaks: the answer is cut and does not end as if it were whole'
 test('it writes past Koa: what it wrote is out, the log names it, and the gateway goes on', async () => {
   const answer = await deed('raw')
   expect(await answer.text()).toBe('raw')
-  const line = await gateway.waitForLog(line => line['msg'] === 'a step made a mistake' && line['step'] === 'the-raw')
+  const line = await gateway.waitForLog(line => line['msg'] === 'a plugin failed' && line['step'] === 'the-raw')
   expect(line).toMatchObject({ what: 'returned without next(), an answer or a refusal' })
   expect((await chat()).status).toBe(200)
 })

@@ -83,13 +83,13 @@ test('answers some with 503 and Retry-After, spares /livez, and ends', async () 
     goesOn = false
     await Promise.all(clients)
   }
-  // It may have been over before, and have begun again: a line of the log may be of then.
+  // The overload may have ended before and started again: the log line may be an earlier one.
   await until(async () => {
     const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
     expect(metrics).toMatch(/^tollgate_inflight_exchanges 0$/m)
     expect(metrics).toMatch(/^tollgate_overloaded 0$/m)
   })
-  await gateway.waitForLog(line => line['msg'] === 'the event loop is no longer overloaded')
+  await gateway.waitForLog(line => line['msg'] === 'the overload of the event loop has ended')
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },

@@ -149,5 +149,5 @@ test.each([
   await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers, body })
   const { line, column } = placeIn(text, "new Error('boom')")
   const at = `policies/${file}.ts:${line}:${column}`
-  await gateway.waitForLog(each => each['msg'] === 'a step made a mistake' && each['at'] === at)
+  await gateway.waitForLog(each => each['msg'] === 'a plugin failed' && each['at'] === at)
 })

@@ -159,7 +159,7 @@ describe('a key is looked up from the head', () => {
     expect(line).toMatchObject({ outcome: 'client_left' })
     upstream.release()
     expect((await first).status).toBe(200)
-    expect(gateway.log.filter(line => line['msg'] === 'a step made a mistake')).toEqual([])
+    expect(gateway.log.filter(line => line['msg'] === 'a plugin failed')).toEqual([])
   })
 
   test('a body that is late while a step waits is refused when its turn comes', async () => {

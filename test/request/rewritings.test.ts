@@ -1,4 +1,4 @@
-/** Places of a rewritten request in an error, as places of the request that the client sent. */
+/** Places of a rewritten request in an error, mapped to places of the client's request. */
 import { expect, test } from 'vitest'
 import { type ChatMessage, type ChatRequest, refuse } from '#contract'
 import { asAsked, type Rewriting } from '../../src/request/rewritings.ts'
@@ -24,7 +24,7 @@ const tools: Rewriting = {
 }
 
 test.each<[string, Rewriting[], string, string | null]>([
-  ['a message behind an added one', [added1], 'messages[1].content', 'messages[0].content'],
+  ['a message after an added one', [added1], 'messages[1].content', 'messages[0].content'],
   ['a part of it', [added1], 'messages[1].content[0].text', 'messages[0].content[0].text'],
   ['as providers write it', [added1], 'messages.[2].content', 'messages.[1].content'],
   ['the added one', [added1], 'messages[0].content', null],
@@ -39,16 +39,19 @@ test.each<[string, Rewriting[], string, string | null]>([
     'messages[0].content[0].text',
   ],
   ['replaced at its place, then added', [guarded0, added2], 'messages[1].content[0]', 'messages[0].content[0]'],
-  ['behind both', [guarded0, added2], 'messages[2]', 'messages[1]'],
+  ['after both', [guarded0, added2], 'messages[2]', 'messages[1]'],
   ['one in place of another', [replaced], 'messages[0].content', null],
   ['its neighbour', [replaced], 'messages[1].content', 'messages[1].content'],
-  ['one whose place nobody knows', [dropped], 'messages[0].content', 'messages'],
-  ['one that is known by itself', [dropped], 'messages[1].content', 'messages[2].content'],
+  ['one whose place is unknown', [dropped], 'messages[0].content', 'messages'],
+  ['one that is found by identity', [dropped], 'messages[1].content', 'messages[2].content'],
   ['another list', [tools], 'tools[1].function.name', 'tools[0].function.name'],
 ])('%s', (_name, rewritings, param, expected) => {
-  const told = asAsked(refuse('invalid_value', { message: `Invalid '${param}'.`, param, retryAfterMs: 5 }), rewritings)
-  expect(told.param).toBe(expected)
-  expect(told.retryAfterMs).toBe(5)
+  const refusal = asAsked(
+    refuse('invalid_value', { message: `Invalid '${param}'.`, param, retryAfterMs: 5 }),
+    rewritings,
+  )
+  expect(refusal.param).toBe(expected)
+  expect(refusal.retryAfterMs).toBe(5)
   const named = param.includes('[') ? (expected ?? 'a message of this gateway') : param
-  expect(told.message).toBe(`Invalid '${named}'.`)
+  expect(refusal.message).toBe(`Invalid '${named}'.`)
 })

@@ -1,4 +1,4 @@
-/** One view of the providers of several threads or replicas. */
+/** Combines the providers of several threads or replicas in one view. */
 import { expect, test } from 'vitest'
 import type { ProviderView } from '../../src/api/views.ts'
 import { mergeProviders } from '../../src/runtime/operator-views.ts'
@@ -26,7 +26,7 @@ const provider = (targets: readonly Target[], name = 'p'): ProviderView => ({
   targets: [...targets],
 })
 
-test('figures are of all of them; latency counts by attempts', () => {
+test('figures are summed; latency is weighted by attempts', () => {
   const fields = [{ latency_ms: 100 }, { latency_ms: 100 }, { latency_ms: 400, attempts: 40 }, { latency_ms: null }]
   const [merged] = mergeProviders(fields.map(each => [provider([target(each)])]))
   expect(merged!.targets).toEqual([target({ inflight: 4, attempts: 70, failed: 8, latency_ms: 300 })])
@@ -39,7 +39,7 @@ test('the worst state is shown, with its latest end', () => {
   expect(merged!.targets).toMatchObject([{ state: 'ejected', until: '2026-01-01T00:00:09.000Z', inflight: 4 }])
 })
 
-test('a provider or a target that only one of them has is shown too', () => {
+test('a provider or a target of only one of them is shown too', () => {
   const merged = mergeProviders([
     [provider([target({})])],
     [provider([target({ target: 'p/new' })]), provider([target({})], 'new')],

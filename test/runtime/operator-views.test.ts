@@ -1,4 +1,4 @@
-/** What operators see of a running gateway, through their own listener: exchanges, providers, configuration, readiness. */
+/** The operators' views of a running gateway, through their own listener: exchanges, providers, configuration, readiness. */
 import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -52,8 +52,8 @@ afterAll(async () => {
   await provider.close()
 })
 
-describe('exchanges under way', () => {
-  test('one that streams: whose, where it is, how far; gone when it is over', async () => {
+describe('exchanges in progress', () => {
+  test('a stream: its account, state and progress; it disappears when it is over', async () => {
     expect((await ask<PageView<ExchangeView>>('exchanges')).items).toEqual([])
     provider.script(gated({ tokens: 3 }))
     const answering = gateway.chat({ stream: true })
@@ -86,7 +86,7 @@ describe('exchanges under way', () => {
 })
 
 describe('providers', () => {
-  test('a target that fails is ejected, and says until when; no credential is shown', async () => {
+  test('a failing target is ejected, with the end of the ejection; no credential is shown', async () => {
     provider.script(errorAnswer(500))
     for (let request = 0; request < 5; request++) await (await gateway.chat()).text()
     const { items } = await ask<PageView<ProviderView>>('providers')
@@ -111,7 +111,7 @@ describe('providers', () => {
 })
 
 describe('the configuration', () => {
-  test('files as they run, what has changed since, and what is wrong with it', async () => {
+  test('the running files, later changes, and their problems', async () => {
     const { file } = gateway.running.configuration
     const before = await ask<ConfigurationView>('configuration')
     expect(before.files.map(({ path, changed }) => [path, changed])).toEqual([
@@ -150,7 +150,7 @@ describe('the configuration', () => {
 })
 
 describe('the listener for people', () => {
-  test('is only for the names of its own address', async () => {
+  test('accepts only the names of its own address', async () => {
     const { dashboardUrl } = gateway.running
     const { port } = new URL(dashboardUrl!)
     const about = (host: string) => fetch(`http://${host}:${port}/api/about`).then(answer => answer.status)
@@ -161,21 +161,21 @@ describe('the listener for people', () => {
   })
 })
 
-describe('the door of the playground', () => {
-  const door = (configuration: object) => playgroundRoute({ configuration } as unknown as Generation, 8080)
+describe('the route of the playground', () => {
+  const route = (configuration: object) => playgroundRoute({ configuration } as unknown as Generation, 8080)
   const steps = (...gives: string[]) => ({ steps: [{ plugin: { gives } }] })
   const listen = { host: '127.0.0.1', port: 8080 }
   const chat = { path: '/v1/chat/completions', kind: 'chat', steps: steps('key', 'account') }
 
   test.each([
-    ['no route takes a key', { listen, routes: [{ ...chat, steps: steps('chat') }] }, null],
+    ['no route accepts a key', { listen, routes: [{ ...chat, steps: steps('chat') }] }, null],
     ['only a raw route', { listen, routes: [{ ...chat, kind: 'raw' }] }, null],
     ['the first chat route', { listen, routes: [{ ...chat, steps: steps() }, chat] }, ['127.0.0.1', '127.0.0.1:8080']],
     ['all interfaces', { listen: { ...listen, host: '0.0.0.0' }, routes: [chat] }, ['127.0.0.1', '127.0.0.1:8080']],
     ['all interfaces of IPv6', { listen: { ...listen, host: '::' }, routes: [chat] }, ['::1', '[::1]:8080']],
     ['host names', { listen, hosts: ['api.example.com'], routes: [chat] }, ['127.0.0.1', 'api.example.com']],
   ])('%s', (_, configuration, expected) => {
-    const found = door({ hosts: null, ...configuration })
+    const found = route({ hosts: null, ...configuration })
     expect(found && [found.host, found.hostHeader]).toEqual(expected)
     if (found) expect(found).toMatchObject({ port: 8080, path: '/v1/chat/completions' })
   })

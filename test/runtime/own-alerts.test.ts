@@ -1,4 +1,4 @@
-/** Alerts of a gateway that serves: trouble with its provider and its files, at a webhook, once each. */
+/** Alerts of a serving gateway: problems of its provider and its files, sent to a webhook, once each. */
 import { createHmac } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { startReceiver } from '../alerts/receiver.ts'
@@ -34,7 +34,7 @@ test('a refused credential, a provider that is down and an invalid reload: one s
     expect(await gateway.running.reload()).toBe('refused')
   }
   await expect.poll(kinds).toContain('reload_invalid')
-  // Longer than a round: none of them comes again.
+  // Longer than a round: no alert is repeated.
   await new Promise(resolve => setTimeout(resolve, 2500))
   expect(kinds()).toEqual(['breaker_open', 'credential_refused', 'provider_down', 'reload_invalid'])
 

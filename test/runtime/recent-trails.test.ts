@@ -1,4 +1,4 @@
-/** Exchanges that are over and steps in shadow, as operators see them: by the API, the control socket and the metrics. */
+/** Finished exchanges and steps in shadow, as operators see them: by the API, the control socket and the metrics. */
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
@@ -15,10 +15,10 @@ import { errorAnswer, exact, type FakeProvider, startFakeProvider } from '../hel
 import { type InProcess, startInProcess } from '../helpers/in-process.ts'
 import { summary } from '../observe/summary.ts'
 
-/** Exchanges that were, as long as anybody keeps them. */
+/** Finished exchanges that are still in memory. */
 const seen: WeakRef<object>[] = []
 
-/** Notes what it is sent, as a careless author would. */
+/** Logs the body, as a careless author would. */
 const chatty = definePlugin({
   name: 'chatty',
   settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -66,7 +66,7 @@ async function view<Body>(path: string): Promise<Body> {
   return (await answer.json()) as Body
 }
 
-/** The id of an exchange that is over. */
+/** Returns the id of an exchange after it is over. */
 async function over(answer: Response): Promise<string> {
   await answer.text()
   const id = answer.headers.get('x-request-id')!
@@ -77,7 +77,7 @@ async function over(answer: Response): Promise<string> {
 const ofSocket = () =>
   controlPath(gateway.running.configuration.store, join(dirname(gateway.running.configuration.file), 'gateway.yaml'))
 
-describe('one that is not there', () => {
+describe('an unknown exchange', () => {
   test('by the API', async () => {
     const answer = await get(`/api/operator/exchanges/req_${'0'.repeat(26)}`)
     expect(answer.status).toBe(404)
@@ -97,7 +97,7 @@ describe('one that is not there', () => {
 })
 
 describe('an exchange', () => {
-  test('that was refused before any money was held, with what its steps noted', async () => {
+  test('that was refused before a hold, with the notes of its steps', async () => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${gateway.key}`, 'x-note': 'seen' }
     const id = await over(await gateway.chat({ model: 'none' }, { headers }))
     const shown = await view<PastExchangeView>(`exchanges/${id}`)
@@ -132,12 +132,12 @@ describe('an exchange', () => {
     expect(await callControl(ofSocket(), 'exchange.show', { exchange: id })).toEqual(shown)
   })
 
-  test('whose key nobody knows', async () => {
+  test('with an unknown key', async () => {
     const id = await over(await gateway.chat({}, { headers: { 'content-type': 'application/json' } }))
     expect(await view(`exchanges/${id}`)).toMatchObject({ account_id: null, key_id: null, decided_by: 'api-key' })
   })
 
-  test('that a provider refused: its words, without secrets', async () => {
+  test('that a provider refused: its message, without secrets', async () => {
     provider.script(errorAnswer(400, { error: { message: `no such tool; key=${'s'.repeat(20)}`, type: 'bad' } }))
     const id = await over(await gateway.chat({}))
     provider.script(exact({ tokens: 3 }))
@@ -146,7 +146,7 @@ describe('an exchange', () => {
     expect(attempts[0]!.detail).toMatch(/type bad.*: no such tool; key=\[secret\]$/)
   })
 
-  test('that was answered, with its money', async () => {
+  test('that was answered, with its charge', async () => {
     const id = await over(await gateway.chat({ stream: true }))
     const shown = await view<PastExchangeView>(`exchanges/${id}`)
     const { receipt } = await view<FoundReceiptView>(`receipts/${id}`)
@@ -157,7 +157,7 @@ describe('an exchange', () => {
   })
 })
 
-test('requests without a key, however many, push out none that had one', () => {
+test('any number of requests without a key displaces none with one', () => {
   const { remember, find } = createRecentTrails({ metrics: { shadowRan() {} }, figures: { count() {} } })
   const plan = createPlan('test', [], () => ({}))
   remember(summary({ id: 'req_known', keyId: 'key_1' }), plan)
@@ -166,12 +166,12 @@ test('requests without a key, however many, push out none that had one', () => {
   expect(find('req_0')).toMatchObject({ keyId: null })
 })
 
-test('what is remembered of requests does not keep them', async () => {
+test('recent exchanges do not keep the requests in memory', async () => {
   seen.length = 0
   for (let nth = 0; nth < 20; nth++) await over(await gateway.chat({ model: nth % 2 ? 'm' : 'none' }))
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
-  // What a socket and a promise still hold of the last ones is let go of in a later turn.
+  // References of sockets and promises to the last requests are released in a later turn.
   await expect
     .poll(() => {
       collect()
@@ -182,7 +182,7 @@ test('what is remembered of requests does not keep them', async () => {
 })
 
 describe('steps in shadow', () => {
-  test('how often they ran, what they would have refused and whom; a reload keeps the count', async () => {
+  test('their runs, suppressed refusals, accounts and keys; a reload keeps the count', async () => {
     const before = await figures()
     const ids: string[] = []
     for (let nth = 0; nth < 4; nth++) ids.push(await over(await gateway.chat()))

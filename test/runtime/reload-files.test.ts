@@ -1,4 +1,4 @@
-/** What a reload notices: changed files, wherever they are named, and those that were missed; and in which order. */
+/** The changes that a reload notices: files wherever they are named, and missing ones; and their order. */
 import { cpSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -65,7 +65,7 @@ describe('the files are watched', () => {
     symlinkSync('data/gateway.yaml', join(dir, 'gateway.yaml'))
     const { reloads, results } = await watching(join(dir, 'gateway.yaml'))
     reloads.watch(20)
-    // Again and again: whether the watching has begun cannot be seen.
+    // Repeated, because the start of the watching cannot be observed.
     let swaps = 0
     const swap = () => {
       cpSync(join(dir, 'two'), join(dir, `two-${++swaps}`), { recursive: true })
@@ -78,7 +78,7 @@ describe('the files are watched', () => {
     await reloads.dispose()
   })
 
-  test('a file that is only touched makes no new generation', async () => {
+  test('a file that is only touched causes no new generation', async () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, 'one')
@@ -94,7 +94,7 @@ describe('the files are watched', () => {
     await reloads.dispose()
   })
 
-  describe('what is written while files are loaded is noticed', () => {
+  describe('changes while files are loaded are noticed', () => {
     test('at the start', async () => {
       const dir = await temporaryDirectory()
       const file = join(dir, 'gateway.yaml')
@@ -123,7 +123,7 @@ describe('the files are watched', () => {
       writeFileSync(file, 'another')
       await expect.poll(() => [...reloads.running().sources.values()]).toEqual(['and a third'])
       const asked = results.length
-      // Some looks later.
+      // Several checks later.
       await new Promise(resolve => setTimeout(resolve, 200))
       expect(results.length - asked).toBeLessThan(2)
       await reloads.dispose()
@@ -186,7 +186,7 @@ describe('the files are watched', () => {
     expect(made.every(({ disposed }) => disposed)).toBe(true)
   })
 
-  test('a reload that was refused because eight live is made up for, when one of them is over', async () => {
+  test('a reload that was refused because of eight generations is repeated when one of them is over', async () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, '0')
@@ -204,7 +204,7 @@ describe('the files are watched', () => {
     await reloads.dispose()
   })
 
-  test('one at a time, however often it is asked for, and the last one sees the last files', async () => {
+  test('reloads run one at a time, however many are requested, and the last one sees the last files', async () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, '0')
@@ -226,7 +226,7 @@ describe('the files are watched', () => {
     await reloads.dispose()
   })
 
-  test('one that breaks keeps none of the next ones', async () => {
+  test('a failed reload does not block the next ones', async () => {
     const dir = await temporaryDirectory()
     const file = join(dir, 'gateway.yaml')
     writeFileSync(file, '0')
@@ -245,9 +245,9 @@ describe('the files are watched', () => {
   })
 
   test.each([
-    ['a mistake in a policy that is new', 'steps: [{ use: api-kee }]'],
-    ['a policy that is not there', null],
-    ['a policy that names a file which is not there', 'steps: [{ use: api-key, with: { a: "${file:./wanted}" } }]'],
+    ['a mistake in a new policy', 'steps: [{ use: api-kee }]'],
+    ['a missing policy', null],
+    ['a policy that names a missing file', 'steps: [{ use: api-key, with: { a: "${file:./wanted}" } }]'],
   ])('%s is noticed where it is mended', async (_name, text) => {
     const dir = await temporaryDirectory()
     const { config, second, nameSecond } = writeConfig(dir)
@@ -258,10 +258,10 @@ describe('the files are watched', () => {
     nameSecond()
     expect(await reloads.reload('test')).toBe('refused')
     expect(reloads.problem()).not.toBe(null)
-    // `api-key` takes no setting, so the third one is only read again.
-    const [mended, then] = text?.includes('wanted') ? [join(dir, 'policies/wanted'), 'x'] : [second, GOOD]
+    // `api-key` has no settings, so the third policy is only read again.
+    const [fixed, then] = text?.includes('wanted') ? [join(dir, 'policies/wanted'), 'x'] : [second, GOOD]
     const mend = () => {
-      writeFileSync(mended, then)
+      writeFileSync(fixed, then)
       return results.slice(1)
     }
     await expect.poll(mend).toContain(then === GOOD ? 'changed' : 'refused')

@@ -1,4 +1,4 @@
-/** Every key of gateway.yaml: a reload carries it over, which is shown, or refuses its change. A new key fails here. */
+/** Every key of gateway.yaml: a reload applies it, as the test shows, or refuses its change. A new key fails here. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ afterEach(async () => {
   await collector[Symbol.asyncDispose]()
 })
 
-/** Tells whom the gateway believes to be asking. */
+/** Returns the client address that the gateway derives. */
 const mirror = definePlugin({
   name: 'mirror',
   settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -36,7 +36,7 @@ const mirror = definePlugin({
 
 interface Row {
   readonly change: (yaml: Yaml) => void
-  /** What it begins with. */
+  /** The initial configuration. */
   readonly yaml?: Record<string, unknown>
   readonly model?: InProcessOptions['model']
   /** Result before and after the change. */
@@ -55,7 +55,7 @@ const status = async (answer: Promise<Response>) => {
 const about = async (gateway: InProcess) =>
   (await fetch(`${gateway.running.dashboardUrl}/api/about`)).json() as Promise<Record<string, unknown>>
 
-/** A list with another longest answer for the model than its family has. */
+/** A price list that changes the longest answer of the model. */
 const FOLDER = mkdtempSync(join(tmpdir(), 'tollgate-prices-'))
 const PRICES = join(FOLDER, 'prices.json')
 const GPT_5 = {
@@ -70,7 +70,7 @@ afterAll(() => rmSync(FOLDER, { recursive: true }))
 let people = 0
 async function register(gateway: InProcess) {
   const origin = gateway.running.dashboardUrl!
-  const email = `somebody${++people}@example.com`
+  const email = `person${++people}@example.com`
   const answer = await fetch(`${gateway.running.dashboardUrl}/api/register`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-tollgate-dashboard': '1', origin },
@@ -80,7 +80,7 @@ async function register(gateway: InProcess) {
   return { status: answer.status, account: gateway.running.store.reads.findAccount(email) }
 }
 
-/** Less than each standard deadline that a row changes. */
+/** Shorter than each standard deadline that a row changes. */
 const LONG_MS = 8000
 
 /**
@@ -91,12 +91,12 @@ function soon<Seen>(event: Promise<Seen>, isChanged: boolean, quietMs: number): 
   return Promise.race([event, wait(isChanged ? LONG_MS : quietMs, null, { ref: false })])
 }
 
-/** How a body that never comes is answered before the standard deadline; null: it is not. */
+/** The answer to a body that never arrives, before the standard deadline; null without one. */
 async function slowBody(gateway: InProcess, head: string, isChanged: boolean): Promise<string | null> {
   const client = await openRaw(gateway.url)
   client.socket.write(head)
   const answered = client.readResponse().then(({ status }) => String(status))
-  // The server looks for late requests once a second.
+  // The server checks for late requests once a second.
   const seen = await soon(answered, isChanged, 1300)
   answered.catch(() => {})
   client.socket.destroy()
@@ -132,7 +132,7 @@ const KEEPING = [
   { path: '/v1/responses', policy: 'test', keep_responses: '1h' },
 ]
 
-/** Asks on the route that keeps responses, and answers with the status of each when it is read afterwards. */
+/** Sends requests on the route that keeps responses. Returns the status of each response when it is read afterwards. */
 async function kept({ url, key }: InProcess, inputs: readonly string[]): Promise<number[]> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const ids: string[] = []
@@ -144,7 +144,7 @@ async function kept({ url, key }: InProcess, inputs: readonly string[]): Promise
   return Promise.all(ids.map(id => status(fetch(`${url}/v1/responses/${id}`, { headers }))))
 }
 
-/** What the collector has got by the end of one more exchange. */
+/** The collector's data by the end of one more exchange. */
 async function exported(gateway: InProcess): Promise<OtlpReceiver> {
   await status(gateway.chat())
   await gateway.stop()
@@ -154,7 +154,7 @@ const TELEMETRY = (changes: object) => (yaml: Yaml) => {
   yaml['telemetry'] = { endpoint: collector.url, ...changes }
 }
 
-/** How many alerts are listed, once there are so many. */
+/** The number of listed alerts, once it is reached. */
 async function listedAlerts({ running: { store } }: InProcess, expected: number): Promise<number> {
   const count = async () => (await store.alerts.list({ limit: 9 })).items.length
   await expect.poll(count).toBe(expected)
@@ -252,7 +252,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   dashboard_url: {
     yaml: { ...PEOPLE, trust_proxy: 1 },
     change: SET('dashboard_url', 'https://gate.example.com'),
-    // Its own address is then none of its names any more.
+    // Its own address is then not among its names.
     sees: gateway => status(fetch(`${gateway.running.dashboardUrl}/api/about`)),
     before: 200,
     after: 404,
@@ -343,7 +343,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'limits.bodies_in_flight': {
     model: { context: '10M' },
     change: LIMIT('bodies_in_flight', '1MiB'),
-    // A body that never has room is too large for good.
+    // A body that can never fit is refused as too large.
     sees: gateway => status(gateway.chat({ messages: [{ role: 'user', content: 'x'.repeat(1_500_000) }] })),
     before: 200,
     after: 413,
@@ -359,7 +359,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     yaml: { routes: KEEPING },
     model: { context: '10M' },
     change: LIMIT('kept_responses', '1MiB'),
-    // The second one takes the room of the first.
+    // The second one displaces the first.
     sees: async gateway => (await kept(gateway, ['x'.repeat(700_000), 'y'.repeat(700_000)])).join(),
     before: '200,200',
     after: '404,200',
@@ -368,7 +368,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     yaml: { limits: { event_loop: '10s' } },
     change: LIMIT('event_loop', '1ms'),
     async sees(gateway, isChanged) {
-      // The processor's time of the thread counts: so the loop is late on any machine.
+      // CPU time of the thread counts, so the loop is late on any machine.
       const busy = setInterval(() => burn(60), 10)
       const until = performance.now() + (isChanged ? Number.POSITIVE_INFINITY : 300)
       const seen = new Set<number>()
@@ -516,7 +516,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 }
 
-/** Of a map that is a part of the configuration itself each key counts; `providers` and the like have names in them. */
+/** Of a map that is part of the configuration itself each key counts; `providers` and similar maps have names as keys. */
 function keysOf({ properties }: { readonly properties: object }): string[] {
   return Object.entries(properties).flatMap(([key, schema]: [string, { readonly properties?: object }]) =>
     schema.properties ? Object.keys(schema.properties).map(inner => `${key}.${inner}`) : [key],
@@ -527,7 +527,7 @@ test('the table has every key', () => {
   expect(Object.keys(ROWS).toSorted()).toEqual(keysOf(GATEWAY_SCHEMA).toSorted())
 })
 
-/** Uses the processor for this time. */
+/** Uses the CPU for this time. */
 function burn(ms: number): void {
   const began = process.threadCpuUsage()
   const used = () => {
@@ -553,9 +553,9 @@ test.each(Object.entries(ROWS))('%s', async (key, row) => {
   const result = await gateway.running.reload()
   if (row.after === null) {
     expect(result).toBe('refused')
-    const told = (await fetch(`${gateway.running.adminUrl}/readyz`).then(answer => answer.json())) as object
+    const readiness = (await fetch(`${gateway.running.adminUrl}/readyz`).then(answer => answer.json())) as object
     const says = key === 'version' ? 'must be 1' : `:1: a change of ${key} needs a restart`
-    expect(told).toMatchObject({ configuration: expect.stringContaining(says) })
+    expect(readiness).toMatchObject({ configuration: expect.stringContaining(says) })
     expect(await status(gateway.chat())).toBe(200)
   } else {
     expect(result, JSON.stringify(gateway.log.at(-1))).toBe('changed')

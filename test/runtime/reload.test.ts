@@ -1,7 +1,4 @@
-/**
- * A configuration that changes while the gateway serves: nothing is dropped, nothing is mixed, what is wrong changes
- * nothing and is told.
- */
+/** Changes of the configuration while the gateway serves: nothing is dropped or mixed, and invalid files are reported. */
 
 import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -37,8 +34,8 @@ async function start(options: Partial<InProcessOptions> = {}): Promise<InProcess
 const readyz = (gateway: InProcess, url = gateway.running.adminUrl!) =>
   fetch(`${url}/readyz`).then(answer => answer.json())
 
-describe('what is wrong changes nothing', () => {
-  test('a file that does not load: told in the log, /readyz and metrics, until it is mended', async () => {
+describe('an invalid configuration changes nothing', () => {
+  test('a file that does not load: reported in the log, /readyz and metrics, until it is fixed', async () => {
     const gateway = await start()
     edit(gateway, yaml => {
       yaml['drian'] = '1m'
@@ -49,7 +46,7 @@ describe('what is wrong changes nothing', () => {
       status: 'ok',
       configuration: expect.stringMatching(/gateway\.yaml:\d+:1: unknown key "drian"; did you mean "drain"\?$/),
     })
-    // Clients need not know files and lines.
+    // Clients get no file names and lines.
     expect(await readyz(gateway, gateway.url)).toEqual({
       status: 'ok',
       configuration: 'the last reload was refused: the log says why',
@@ -84,7 +81,7 @@ describe('what is wrong changes nothing', () => {
     expect((await gateway.chat()).status).toBe(200)
   })
 
-  test('what needs a restart holds back every other change, and says so, until it is as before', async () => {
+  test('a change that needs a restart blocks every other change, and reports it, until it is undone', async () => {
     const gateway = await start()
     let before: unknown
     edit(gateway, yaml => {
@@ -108,7 +105,7 @@ describe('what is wrong changes nothing', () => {
     expect((await gateway.chat()).status).toBe(400)
   })
 
-  test('a step that cannot be made, one that breaks at its first request, and one that hangs', async () => {
+  test('a step that cannot be created, one that fails at its first request, and one that hangs', async () => {
     const brittle = definePlugin<{ fails: string }>({
       name: 'brittle',
       dryRun: true,
@@ -118,7 +115,7 @@ describe('what is wrong changes nothing', () => {
         properties: { fails: { type: 'string', description: 'When it fails.' } },
       },
       create({ fails }) {
-        if (fails === 'at create') throw new Error('there is no such thing')
+        if (fails === 'at create') throw new Error('the file is missing')
         return async (_ctx, next) => {
           if (fails === 'to go on') return new Promise(() => {})
           if (fails === 'at a request') throw new Error('never thought of that')
@@ -129,7 +126,7 @@ describe('what is wrong changes nothing', () => {
     const steps = (fails: string) => [{ use: 'brittle', with: { fails } }, ...FIVE_STEPS]
     const gateway = await start({ plugins: [brittle], steps: steps('never') })
     for (const [fails, says] of [
-      ['at create', 'there is no such thing'],
+      ['at create', 'the file is missing'],
       ['at a request', 'never thought of that'],
       ['to go on', 'did not return within 1000 ms'],
       ['to await', 'returned without next(), an answer or a refusal; add `await next()`, or throw a refusal'],
@@ -145,7 +142,7 @@ describe('what is wrong changes nothing', () => {
   })
 })
 
-/** What it does when it is created or asked, by its setting; and how many there are. */
+/** A plugin whose steps fail by their setting, and the number of its steps. */
 function createTrier(handle?: (fails: boolean) => Promise<void>) {
   const counts = { made: 0, disposed: 0 }
   const plugin = (name: string, uses: readonly ServiceName[] = []) =>
@@ -185,8 +182,8 @@ const breaks = definePlugin<Record<string, never>>({
 })
 const SECRET = 'sk-top-secret-0001'
 
-describe('what cannot be used is let go of', () => {
-  test('the steps before one that cannot be made; and a secret in its error is seen nowhere', async () => {
+describe('unused resources are released', () => {
+  test('the steps before one that cannot be created; and a secret in its error is redacted everywhere', async () => {
     const { counts, plugin } = createTrier()
     const gateway = await start({
       plugins: [plugin('holder'), breaks],
@@ -199,12 +196,12 @@ describe('what cannot be used is let go of', () => {
     writeSteps(gateway, [{ use: 'holder' }, { use: 'breaks' }, ...FIVE_STEPS])
     expect(await gateway.running.reload()).toBe('refused')
     expect(counts).toEqual({ made: 2, disposed: 1 })
-    const told = JSON.stringify(await readyz(gateway))
-    expect(told).toContain('the key is [secret]')
-    expect(told + JSON.stringify(gateway.log)).not.toContain(SECRET)
+    const status = JSON.stringify(await readyz(gateway))
+    expect(status).toContain('the key is [secret]')
+    expect(status + JSON.stringify(gateway.log)).not.toContain(SECRET)
   })
 
-  test('one that does not go keeps none of the others, and is told', async () => {
+  test('a step that fails to dispose does not block the others, and is reported', async () => {
     const { counts, plugin } = createTrier()
     const gateway = await start({
       plugins: [plugin('first'), plugin('second')],
@@ -219,7 +216,7 @@ describe('what cannot be used is let go of', () => {
 })
 
 describe('the dryRun', () => {
-  test('goes on behind the key and the money, and leaves no trace', async () => {
+  test('continues after authentication and billing, and leaves no trace', async () => {
     const { counts, plugin } = createTrier(async fails => {
       if (fails) throw new Error('never thought of that')
     })
@@ -238,14 +235,14 @@ describe('the dryRun', () => {
     }
     writeSteps(gateway, [...FIVE_STEPS, { use: 'counting' }])
     expect(await gateway.running.reload()).toBe('changed')
-    // What serves, and nothing of what was only tried.
+    // Only the serving steps exist; tried ones were disposed.
     await expect.poll(() => counts.made - counts.disposed).toBe(1)
     expect(gateway.balance()).toEqual(balance)
     expect(gateway.log.filter(line => line['msg'] === 'exchange')).toEqual([])
     expect((await gateway.chat()).status).toBe(200)
   })
 
-  test('does not run a step that does not say that it may, and says so: its service may be down', async () => {
+  test('does not run a step without `dryRun`, and reports it: its service may be down', async () => {
     const runs: unknown[] = []
     let asked = 0
     const plugin = (name: string, dryRun: boolean) =>
@@ -278,7 +275,7 @@ describe('the dryRun', () => {
     expect(asked).toBe(1)
   })
 
-  test('a step that is not run, and gives what later ones need, ends it', async () => {
+  test('a skipped step that gives facts for later ones ends the dry run', async () => {
     const finder = definePlugin({
       name: 'finder',
       gives: ['chat', 'model'],
@@ -294,7 +291,7 @@ describe('the dryRun', () => {
     expect(await gateway.running.reload()).toBe('changed')
   })
 
-  test('a refusal is no mistake', async () => {
+  test('a refusal is not a mistake', async () => {
     const { plugin } = createTrier(async fails => {
       if (fails) throw refuse('forbidden')
     })
@@ -305,8 +302,8 @@ describe('the dryRun', () => {
   })
 })
 
-describe('what changes', () => {
-  test('holds for the next exchange; one under way ends as it began', async () => {
+describe('a change', () => {
+  test('applies to the next exchange; one in progress ends with the old configuration', async () => {
     const gateway = await start()
     provider.script(gated({ tokens: 3 }))
     const before = gateway.chat({ stream: true })
@@ -326,7 +323,7 @@ describe('what changes', () => {
     expect(await gateway.running.reload()).toBe('unchanged')
   })
 
-  test('a provider that has not changed keeps its connections, a changed one gets new ones', async () => {
+  test('of another provider keeps the connections of an unchanged provider; a changed one gets new connections', async () => {
     const gateway = await start()
     await (await gateway.chat()).text()
     const { connections } = provider
@@ -345,7 +342,7 @@ describe('what changes', () => {
     expect(provider.requests.at(-1)!.headers['x-team']).toBe('blue')
   })
 
-  test('what stands in a file that ${file:} names, also where the value stays in another place', async () => {
+  test('of a file that ${file:} names is noticed, also if the value stays in another place', async () => {
     const gateway = await start()
     const put = (name: string, text: string) => writeFileSync(beside(gateway, name), text)
     for (const [name, text] of Object.entries({
@@ -363,7 +360,7 @@ describe('what changes', () => {
       }
     })
     expect(await gateway.running.reload()).toBe('changed')
-    // Shorter than a secret; and a key that another provider has already.
+    // Shorter than a secret; and a key that another provider already has.
     for (const [name, text] of [
       ['drain', '1m'],
       ['three', 'sk-bbbbbbbb'],
@@ -374,7 +371,7 @@ describe('what changes', () => {
     }
   })
 
-  test(`${RELOADS} reloads under load: none dropped, none mixed, every old generation let go once`, async () => {
+  test(`${RELOADS} reloads under load: none dropped, none mixed, every old generation released once`, async () => {
     const made = new Set<number>()
     let disposed = 0
     const marked = definePlugin<{ mark: number }>({
@@ -412,7 +409,7 @@ describe('what changes', () => {
         const text = await answer.text()
         asked++
         if (answer.status !== 200) wrong.push(`${answer.status} ${text}`)
-        // The policy and the catalog of one answer are of one configuration.
+        // Policy and catalog of one answer are from one configuration.
         const price = gateway.receipt(answer)?.price
         const output = price && rateOf(price, 'output')
         const mark = answer.headers.get('x-mark')
@@ -422,7 +419,7 @@ describe('what changes', () => {
     const clients = Array.from({ length: 8 }, client)
     const results: ReloadResult[] = []
     for (let mark = 2; mark < RELOADS + 2; mark++) {
-      // Both files at once, as a deployment would: gateway.yaml is read first, so it is written last.
+      // Both files at once, like a deployment: gateway.yaml is read first, so it is written last.
       writeSteps(gateway, [{ use: 'marked', with: { mark } }, ...FIVE_STEPS])
       edit(gateway, yaml => {
         yaml.models['m']!.price = { ...PRICE, output: `$${mark}` }

@@ -1,4 +1,4 @@
-/** What operators see of all replicas: put together, published when it has changed, and answered while the database is busy. */
+/** The operators' views of all replicas: combined, published on changes, and available while the database is busy. */
 import { expect, test } from 'vitest'
 import type { ExchangeView, ProviderView } from '../../src/api/views.ts'
 import { createReplicaViews } from '../../src/runtime/replica-views.ts'
@@ -13,7 +13,7 @@ const provider = (inflight: number) =>
     targets: [{ target: 'p/m', state: 'well', inflight }],
   }) as unknown as ProviderView
 
-/** One replica beside others, whose database answers when it is told to. */
+/** One replica beside others, whose database answers on command. */
 function rig(others: readonly ReplicaView[]) {
   const published: string[] = []
   const busy = { until: Promise.resolve() as Promise<unknown> }
@@ -55,7 +55,7 @@ const view = (more: object = {}) => ({
   }),
 })
 
-test('exchanges, targets and figures are of all of them', async () => {
+test('exchanges, targets and figures include all replicas', async () => {
   const { views } = rig([view()])
   expect(await views.exchanges()).toEqual([
     { id: 'req_1', replica: 'two (2)' },
@@ -65,12 +65,12 @@ test('exchanges, targets and figures are of all of them', async () => {
   expect(await views.counts()).toEqual({ inflight: 701, openHolds: 6 })
 })
 
-test('what a replica of another version has told is left out', async () => {
+test('the view of a replica of another version is left out', async () => {
   const { views } = rig([view({ format: 3 })])
   expect(await views.counts()).toEqual({ inflight: 1, openHolds: 1 })
 })
 
-test('while the database is busy, what was last known is told; one read waits, however often somebody asks', async () => {
+test('while the database is busy, the last known views are returned; one read waits, however many requests there are', async () => {
   const { views, busy } = rig([view()])
   await views.exchanges()
   busy.until = new Promise(() => {})
@@ -81,7 +81,7 @@ test('while the database is busy, what was last known is told; one read waits, h
   expectWithin(performance.now() - began, 5000)
 })
 
-test('while the database is away, this replica and what was last known are shown', async () => {
+test('while the database is unavailable, this replica and the last known views are shown', async () => {
   const { views, busy } = rig([view()])
   await views.exchanges()
   busy.until = Promise.reject(new Error('the database is away'))
@@ -89,7 +89,7 @@ test('while the database is away, this replica and what was last known are shown
   expect(await views.counts()).toEqual({ inflight: 701, openHolds: 6 })
 })
 
-test('a view is published when it has changed, and now and then', async () => {
+test('a view is published when it has changed, and once a minute', async () => {
   const { published, own, round } = rig([])
   for (const atMs of [0, 1000, 5000, 10_000]) await round(atMs)
   expect(published).toHaveLength(1)
@@ -102,10 +102,10 @@ test('a view is published when it has changed, and now and then', async () => {
   expect(published).toHaveLength(3)
 })
 
-test('of thousands of exchanges the oldest 200 are published, and how many there are', async () => {
+test('of thousands of exchanges the oldest 200 are published, and the number of all', async () => {
   const { published, own, round } = rig([])
   own.exchanges = Array.from({ length: 5000 }, (_, index) => `req_${index}`)
   await round(0)
-  const told = JSON.parse(published[0]!)
-  expect([told.inflight, told.exchanges.length, told.exchanges[0].id]).toEqual([5000, 200, 'req_0'])
+  const view = JSON.parse(published[0]!)
+  expect([view.inflight, view.exchanges.length, view.exchanges[0].id]).toEqual([5000, 200, 'req_0'])
 })

@@ -1,4 +1,4 @@
-/** What comes at the wrong moment for serving threads. */
+/** Events at the wrong moment for serving threads. */
 import { statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -13,12 +13,12 @@ import { ADDRESS, PLAIN_STEPS, startThreads, type TestThreads } from './serving-
 
 const counts = countsOf('replicas')
 
-/** The thread that asks does nothing else meanwhile. */
+/** The calling thread does nothing else meanwhile. */
 const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 
 const deaths = ({ log }: TestThreads) => log.filter(({ msg }) => msg === 'a serving thread has ended').length
 
-/** @param die ends its thread, where the policy's own plugin serves */
+/** @param die ends its thread, if the policy's own plugin serves */
 function ask(port: number, die = ''): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: 'POST',
@@ -27,10 +27,10 @@ function ask(port: number, die = ''): Promise<Response> {
   })
 }
 
-/** Asks until a thread listens. */
+/** Retries until a thread listens. */
 const answer = (port: number) => until(() => ask(port))
 
-/** Asks until a thread listens that serves without the policy's own plugin. */
+/** Retries until a thread listens that serves without the policy's own plugin. */
 async function changed(port: number): Promise<void> {
   await until(async () => expect((await ask(port)).headers.get('x-own')).toBe(null))
 }
@@ -41,12 +41,12 @@ async function kill(all: TestThreads, port: number): Promise<void> {
   await died(all, before + 1)
 }
 
-/** Resolves when so many have died. */
+/** Resolves when this many threads have died. */
 async function died(all: TestThreads, count: number): Promise<void> {
   await until(() => expect(deaths(all)).toBeGreaterThanOrEqual(count))
 }
 
-test('an end is orderly however late the main thread hears of it', async () => {
+test('a shutdown is orderly however late the main thread gets the exit', async () => {
   const { threads, log } = await startThreads(2)
   await threads.listen(ADDRESS)
   threads.drain()
@@ -57,13 +57,13 @@ test('an end is orderly however late the main thread hears of it', async () => {
   expect(log.filter(({ level }) => level !== 'info')).toEqual([])
 })
 
-test('each thread has the space on disk for its settles from its start on', async () => {
+test('each thread reserves disk space for its settles at its start', async () => {
   const { store } = await startThreads(2)
   const isReserved = (lane: number) => statSync(`${store.path}.spool.${lane}`, { throwIfNoEntry: false })?.size ?? 0
   await until(() => expect([1, 2].map(isReserved)).toEqual([2000 * RECORD_BYTES, 2000 * RECORD_BYTES]))
 })
 
-test('what a thread had counted is handed over when it dies', async () => {
+test('the counts of a thread are taken over when it dies', async () => {
   const all = await startThreads(2)
   const { threads, retired } = all
   const port = await threads.listen(ADDRESS)
@@ -83,7 +83,7 @@ test('what a thread had counted is handed over when it dies', async () => {
   expect(threads.threads()).toMatchObject({ deaths: 1 })
 })
 
-/** Stands still for four seconds when a request says so. */
+/** Blocks for four seconds on request. */
 const BUSY = `
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
@@ -97,7 +97,7 @@ export default definePlugin({
 })
 `
 
-test('a thread that is too busy to answer is shown as it was', async () => {
+test('a thread that is too busy to answer is shown with its last counts', async () => {
   const { threads, clock } = await startThreads(2, { plugin: BUSY })
   const port = await threads.listen(ADDRESS)
   await Promise.all(Array.from({ length: 20 }, () => ask(port)))
@@ -106,7 +106,7 @@ test('a thread that is too busy to answer is shown as it was', async () => {
   const busy = ask(port, 'busy')
   await until(async () => {
     const page = counted()
-    // Long enough for whoever is not busy.
+    // Long enough for threads that are not busy.
     await new Promise(resolve => setTimeout(resolve, 100))
     clock.advance(2000)
     expect(await page).toEqual(before)
@@ -122,7 +122,7 @@ test('a thread that is too busy to answer is shown as it was', async () => {
   await busy
 })
 
-test('an end waits until what a dead thread has left open is settled', async () => {
+test('a shutdown waits until the open holds of a dead thread are settled', async () => {
   const { connector, faults } = faultyConnector()
   const all = await startThreads(1, { connector })
   const { threads, store } = all
@@ -137,14 +137,14 @@ test('an end waits until what a dead thread has left open is settled', async () 
   expect(store.openHolds()).toBe(0)
 })
 
-test('what a dead thread has left open is tried again until it is settled', async () => {
+test('settling the open holds of a dead thread is retried until it succeeds', async () => {
   const { connector, faults } = faultyConnector()
   const all = await startThreads(1, { connector })
   const { threads, store, clock } = all
   const port = await threads.listen(ADDRESS)
   const accountId = await fund(store, 1000n)
   await store.ledger.hold(aHold({ accountId, exchange: createIds(store.clock, { lane: 1 }).next('req_') }))
-  // Each attempt tries its commit three times.
+  // Each attempt makes three commits.
   faults.before = 6
   await kill(all, port)
   for (const pause of [100, 200]) {
@@ -157,12 +157,12 @@ test('what a dead thread has left open is tried again until it is settled', asyn
   expect((await answer(port)).status).toBe(200)
   expect(all.log.filter(({ thread }) => thread === 1).map(({ msg }) => msg)).toEqual([
     'a serving thread has ended',
-    'what a serving thread left open cannot be settled yet',
-    'recovered what a serving thread left open',
+    'the open holds of a serving thread cannot be settled yet',
+    'settled the open holds of a serving thread that ended',
   ])
 })
 
-test('an end does not wait for a disk that fails: the next start settles what is open', async () => {
+test('a shutdown does not wait for a failing disk: the next start settles open holds', async () => {
   const { connector, faults } = faultyConnector()
   const all = await startThreads(1, { connector })
   const { threads, store, clock } = all
@@ -175,14 +175,14 @@ test('an end does not wait for a disk that fails: the next start settles what is
   const closing = threads.close()
   clock.advance(0)
   await closing
-  expect(all.log.at(-1)).toMatchObject({ msg: 'what a serving thread left open is settled at the next start' })
+  expect(all.log.at(-1)).toMatchObject({ msg: 'the open holds of a serving thread are settled at the next start' })
   faults.before = 0
   await store.close()
   const next = await testStore({ path: store.path, clock: store.clock })
   expect(await next.recover()).toMatchObject({ settled: 1 })
 })
 
-testWith(onlyFull('replicas'), 'more threads than there are lanes can start one after the other', async () => {
+testWith(onlyFull('replicas'), 'more threads than lanes can start one after the other', async () => {
   const all = await startThreads(1)
   const port = await all.threads.listen(ADDRESS)
   const texts = await all.read(PLAIN_STEPS)
@@ -196,7 +196,7 @@ testWith(onlyFull('replicas'), 'more threads than there are lanes can start one 
   expect((await answer(port)).status).toBe(200)
 })
 
-test('a thread that cannot be started says why', async () => {
+test('a thread that cannot start reports the reason', async () => {
   const plugin = 'throw new Error("not in a thread")'
   await expect(startThreads(2, { plugin })).rejects.toThrow('not in a thread')
 })
@@ -213,13 +213,13 @@ test.each([
   await started(all)
   all.use(texts)
   await changed(port)
-  // A change to what serves already is none.
+  // A commit of the serving configuration is not a change.
   all.use(texts)
   await changed(port)
-  expect([deaths(all), all.log.filter(({ msg }) => msg === 'a rejection that nobody handled')]).toEqual([1, []])
+  expect([deaths(all), all.log.filter(({ msg }) => msg === 'unhandled promise rejection')]).toEqual([1, []])
 })
 
-test('a thread that cannot follow a change is replaced by one that begins with it', async () => {
+test('a thread that cannot follow a change is replaced by one that starts with it', async () => {
   const all = await startThreads(1)
   const port = await all.threads.listen(ADDRESS)
   const texts = await all.read(PLAIN_STEPS)
@@ -228,7 +228,7 @@ test('a thread that cannot follow a change is replaced by one that begins with i
   await changed(port)
 })
 
-test('a thread that cannot start is tried again after pauses that grow, and /readyz says why', async () => {
+test('a thread that cannot start is retried after growing pauses, and /readyz reports the reason', async () => {
   const all = await startThreads(1)
   const port = await all.threads.listen(ADDRESS)
   const texts = await all.read(PLAIN_STEPS)
@@ -250,13 +250,13 @@ test('a thread that cannot start is tried again after pauses that grow, and /rea
   expect(all.threads.problem()).toBe(null)
 })
 
-test('a thread that cannot listen is tried again', async () => {
+test('a thread that cannot listen is retried', async () => {
   const all = await startThreads(1)
   const port = await all.threads.listen(ADDRESS)
   await kill(all, port)
   await answer(port)
   await kill(all, port)
-  // In the pause before the next one another program takes the port.
+  // During the pause another program takes the port.
   const other = createServer()
   await new Promise<void>(resolve => other.listen(port, ADDRESS.host, resolve))
   all.clock.advance(100)
@@ -292,9 +292,9 @@ describe('a kept response', () => {
     }
   }
 
-  test('is found by every thread once its client has the end of it', async () => {
+  test('is found by every thread once its client has received its end', async () => {
     const { faults, make, find } = await start()
-    // Longer than the requests take that look for it.
+    // Longer than the lookups take.
     faults.delayMs = 300
     expect(await find(await make())).toEqual([200])
     faults.delayMs = 0
@@ -307,7 +307,7 @@ describe('a kept response', () => {
     const id = await make()
     await until(() => expect(faults.waiting).toBe(1))
     faults.paced = 0
-    // Who looks too often is refused.
+    // More frequent lookups would be refused.
     await until(async () => expect(await find(id)).toEqual([200]))
   })
 })

@@ -1,4 +1,4 @@
-/** Serving threads in the test's own process, without the gateway around them: for what comes at the wrong moment. */
+/** Serving threads in the test's own process, without the gateway around them: for events at the wrong moment. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
@@ -19,7 +19,7 @@ export const ADDRESS = { host: '127.0.0.1', port: 0 }
 
 export interface TestThreads {
   readonly threads: ServingThreads
-  /** What threads had counted that are gone. */
+  /** The counts of ended threads. */
   readonly retired: readonly MetricValues[]
   readonly store: TestStore
   readonly log: readonly LogLine[]
@@ -27,16 +27,16 @@ export interface TestThreads {
   readonly clock: HandWatchman
   /** Reads other steps of the policy. */
   read(steps: readonly object[]): Promise<Texts>
-  /** Makes these texts the ones that serve. @param told what the threads are told, if it is something else */
-  use(texts: Texts, told?: Texts): void
+  /** Makes these texts the serving ones. @param sent the texts that threads get, if they differ */
+  use(texts: Texts, sent?: Texts): void
   /** A thread that starts from now on begins with them. */
   begin(texts: Texts): void
 }
 
-/** Without the policy's own plugin. */
+/** A policy without its own plugin. */
 export const PLAIN_STEPS: readonly object[] = [{ use: 'schema' }, { use: 'route' }]
 
-/** A plugin that ends its thread when a request says so, and marks the other answers. */
+/** A plugin that ends its thread on request, and marks the other answers. */
 const DEADLY = `
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
@@ -123,8 +123,8 @@ export async function startThreads(count: number, options: ThreadsOptions = {}):
       await writeFile(join(dir, 'policies/standard.yaml'), JSON.stringify({ steps }))
       return textsOf(await load())
     },
-    use(texts, told = texts) {
-      running = told
+    use(texts, sent = texts) {
+      running = sent
       threads.changed()
       running = texts
     },

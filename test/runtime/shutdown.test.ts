@@ -1,4 +1,4 @@
-/** The end of a gateway, as people at the dashboard see it; what clients see is in gateway/shutdown.test.ts. */
+/** The shutdown of a gateway, as people at the dashboard see it; gateway/shutdown.test.ts has the clients' side. */
 import { existsSync } from 'node:fs'
 import { afterAll, expect, test, vi } from 'vitest'
 import { definePlugin } from '#contract'
@@ -13,7 +13,7 @@ const STREAMS = 4
 let provider: FakeProvider | null = null
 afterAll(() => provider?.close())
 
-test('playground answers that are under way at the end come whole', async () => {
+test('playground answers in progress at the shutdown arrive completely', async () => {
   provider = await startFakeProvider({ script: gated({ tokens: 3 }) })
   const gateway = await startInProcess({
     provider: provider.baseUrl,
@@ -41,9 +41,9 @@ test('playground answers that are under way at the end come whole', async () => 
   expect(await gateway.running.finished).toBe(0)
 })
 
-test('a step that does not go keeps neither the others nor the store; the exit code says so', async () => {
+test('a step that fails to dispose blocks neither the others nor the store; the exit code is 1', async () => {
   const settings = { type: 'object', additionalProperties: false, properties: {} } as const
-  const gone: string[] = []
+  const disposed: string[] = []
   const plugins = ['rude', 'polite'].map(name =>
     definePlugin<Record<string, never>>({
       name,
@@ -51,7 +51,7 @@ test('a step that does not go keeps neither the others nor the store; the exit c
       create: () => ({
         handle: (_ctx, next) => next(),
         dispose() {
-          gone.push(name)
+          disposed.push(name)
           if (name === 'rude') throw new Error('it does not go')
         },
       }),
@@ -66,7 +66,7 @@ test('a step that does not go keeps neither the others nor the store; the exit c
   expect(existsSync(owner)).toBe(true)
   gateway.running.drain()
   expect(await gateway.running.finished).toBe(1)
-  expect(gone).toEqual(['rude', 'polite'])
+  expect(disposed).toEqual(['rude', 'polite'])
   expect(JSON.stringify(gateway.log)).toContain('it does not go')
   expect(() => gateway.running.store.reads.findAccount(gateway.accountId)).toThrow()
   expect(existsSync(owner)).toBe(false)
@@ -75,7 +75,7 @@ test('a step that does not go keeps neither the others nor the store; the exit c
 
 test.each([
   ['when exchanges do not end', false, 'exchanges did not end after they were cut'],
-  ['when they have ended and something is held', true, /^every exchange has ended, but what the gateway holds/],
+  ['when they have ended and a resource is not released', true, /^every exchange has ended, but some resources/],
 ])('the process ends all the same %s, and says which it was', async (_name, isIdle, says) => {
   vi.useFakeTimers()
   try {

@@ -1,4 +1,7 @@
-/** Calls between threads, and the state that the main thread keeps for the others: what cannot be sent is told to whoever asked. */
+/**
+ * Calls between threads, and the state that the main thread keeps for the others. Values that cannot be cloned are reported to
+ * the caller.
+ */
 import { MessageChannel } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import { Calls, ThreadEnded } from '../../src/runtime/thread-calls.ts'
@@ -16,7 +19,7 @@ type Other = {
   fail(): never
 }
 
-/** Both ends in this thread. */
+/** Both ends of the port are in this thread. */
 function connected<Handlers extends Record<string, (value: never) => unknown>>(handlers: Handlers) {
   const { port1, port2 } = new MessageChannel()
   onTestFinished(() => port1.close())
@@ -32,7 +35,7 @@ const other: Other = {
   },
 }
 
-test('a call is answered, or rejects with what the handler throws, also when that cannot be sent as it is', async () => {
+test('a call is answered, or rejects with the error of the handler, even if that cannot be cloned', async () => {
   const { calls } = connected({ ...other, ...{ cannot: functions.same } })
   expect(await calls.call('same', { a: 1n })).toEqual({ a: 1n })
   await expect(calls.call('fail')).rejects.toThrow('it failed')
@@ -47,7 +50,7 @@ test('a call that cannot be sent rejects, and so does one whose thread ends', as
   await expect(waiting.then(() => calls.closed).then(() => calls.call('same', 2))).rejects.toThrow(ThreadEnded)
 })
 
-test('nonsense in what nobody waits for is told to the step, as with one thread', () => {
+test('an invalid argument of a call without an answer throws in the step, as with one thread', () => {
   const clock = testClock()
   const memory = createThreadMemory({ clock, threads: 1, secret: SECRET, serving: () => 'c' })
   const { handlers } = serveState(createLocalState(clock), memory)
@@ -71,7 +74,7 @@ function reloading(first: string) {
   return { clock, state, memory, open }
 }
 
-test('the cache of the configuration that serves stays, however old it is; others go when a reload is over', () => {
+test('the cache of the serving configuration stays, however old it is; others are dropped after a reload', () => {
   const { clock, state, memory, open } = reloading('A')
   const a = open('A')
   clock.ms += 3_600_000
@@ -79,11 +82,11 @@ test('the cache of the configuration that serves stays, however old it is; other
   const b = open('B')
   memory.dropOldCaches()
   expect(open('A')).toBe(a)
-  // Locks of a thread that has died are released there too.
+  // Locks of a dead thread are released there too.
   a.locks[0] = 2
   memory.forget(1)
   expect(a.locks[0]).toBe(0)
-  // An abandoned one goes too.
+  // An abandoned one is dropped too.
   clock.ms += 60_001
   memory.dropOldCaches()
   expect(open('B')).not.toBe(b)
@@ -92,7 +95,7 @@ test('the cache of the configuration that serves stays, however old it is; other
   expect(open('A')).not.toBe(a)
 })
 
-test('the cache of a configuration that served a moment ago is kept for the way back', () => {
+test('the cache of a configuration that served a moment ago is kept, in case it returns', () => {
   const { clock, state, memory, open } = reloading('A')
   const a = open('A')
   clock.ms += 60_000

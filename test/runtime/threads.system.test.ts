@@ -1,4 +1,4 @@
-/** Several threads of a process that serve: what they share, a reload, a death, and the end. */
+/** Several serving threads of a process: shared state, a reload, a death, and the shutdown. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -11,7 +11,7 @@ const counts = countsOf('replicas')
 
 /** In a checkout that has never run, each thread strips the types of all files, several at once. */
 
-/** Ends the thread in which it runs, when it is asked to. */
+/** Ends its thread on request. */
 const DEADLY = `
 import { definePlugin } from 'tollgate/plugin'
 export default definePlugin({
@@ -34,7 +34,7 @@ const STEPS: readonly object[] = [
   { use: 'route' },
 ]
 
-/** Each request costs exactly a dollar, whatever it says. */
+/** Each request costs exactly a dollar, whatever its content. */
 const PRICE = { per: '1M tokens', input: '$0', output: '$0', request: '$1' }
 
 async function start(threads: number, policies: Readonly<Record<string, readonly object[]>>): Promise<Gateway> {
@@ -50,7 +50,7 @@ async function start(threads: number, policies: Readonly<Record<string, readonly
       threads,
       store: 'sqlite:./tollgate.db',
       drain: '5s',
-      // On a busy machine the loop is late, and 503 would be the right answer.
+      // On a busy machine the loop is late, and 503 would be correct.
       limits: { event_loop: '1m' },
       providers: { demo: { dialect: 'demo', pace: '5ms' } },
       models: {
@@ -63,7 +63,7 @@ async function start(threads: number, policies: Readonly<Record<string, readonly
   return gateway
 }
 
-/** Tests of one gateway, one after the other: to start its threads takes longer than most of them. */
+/** Tests of one gateway, in sequence: starting its threads takes longer than most of them. */
 function withGateway(
   threads: number,
   policies: Readonly<Record<string, readonly object[]>>,
@@ -75,7 +75,7 @@ function withGateway(
       gateway = await start(threads, policies)
     })
     afterAll(() => gateway?.kill9())
-    test('the log says how many', async () => {
+    test('the log has the number of threads', async () => {
       expect(await gateway.waitForLog(line => line['msg'] === 'listening')).toMatchObject({ threads })
     })
     tests(() => gateway)
@@ -93,7 +93,7 @@ function ask(
 ) {
   return fetch(gateway.url + pathOf(policy), {
     method: 'POST',
-    // A connection of its own: the kernel gives each to one of the threads.
+    // Its own connection: the kernel assigns each to one of the threads.
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close', ...headers },
     body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }], ...body }),
   })
@@ -109,14 +109,14 @@ const statuses = (answers: readonly Response[]) => {
 
 const laneOfAnswer = (answer: Response) => laneOf(answer.headers.get('x-request-id')!)
 
-/** Ends the gateway, and expects that it found nothing wrong with its end. */
+/** Stops the gateway, and expects an orderly shutdown. */
 async function expectOrderlyEnd(gateway: Gateway): Promise<void> {
   const code = await gateway.stop()
   const wrong = gateway.logs().filter(line => ['warn', 'error'].includes(String(line['level'])))
   expect(code, wrong.map(line => JSON.stringify(line)).join('\n')).toBe(0)
 }
 
-/** The number of a metric without labels, or of all its label sets together. */
+/** The value of a metric without labels, or the sum of all its label sets. */
 async function metric(gateway: Gateway, name: string): Promise<number> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
   const lines = text.split('\n').filter(line => line.startsWith(`${name} `) || line.startsWith(`${name}{`))
@@ -125,10 +125,10 @@ async function metric(gateway: Gateway, name: string): Promise<number> {
 
 const countOf = (gateway: Gateway, message: string) => gateway.logs().filter(line => line['msg'] === message).length
 const deaths = (gateway: Gateway) => countOf(gateway, 'a serving thread has ended')
-const recoveries = (gateway: Gateway) => countOf(gateway, 'recovered what a serving thread left open')
+const recoveries = (gateway: Gateway) => countOf(gateway, 'settled the open holds of a serving thread that ended')
 
 withGateway(2, { standard: STEPS }, gatewayOf => {
-  test('every thread serves; one balance, one view of them all', async () => {
+  test('every thread serves, with one balance and one view', async () => {
     const gateway = gatewayOf()
     const { key, accountId } = await createAccount(gateway, { credit: 10 })
     const answers = await many(counts(60, 1000), () => ask(gateway, key))
@@ -142,7 +142,7 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
     expect(shown.account).toMatchObject({ posted: '0.000000000', held: '0.000000000' })
     expect(await metric(gateway, 'tollgate_exchanges_total')).toBe(answers.length)
     expect(await metric(gateway, 'tollgate_inflight_exchanges')).toBe(0)
-    // Whichever thread is asked, it finds what another one has answered or refused.
+    // Any thread finds what another one has answered or refused.
     for (const answer of answers.slice(0, 20)) {
       const receipt = await fetch(`${gateway.url}/v1/receipts/${answer.headers.get('x-request-id')}`, {
         headers: { authorization: `Bearer ${key}`, connection: 'close' },
@@ -151,7 +151,7 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
     }
   })
 
-  test('a reload is for all threads or for none', async () => {
+  test('a reload applies to all threads or to none', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 1000 })
     const policy = join(gateway.dir, 'policies/standard.yaml')
@@ -171,7 +171,7 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
     await until(async () => expect(statuses(await many(12, () => ask(gateway, key)))).toEqual({ 200: 12 }))
   })
 
-  test('a thread that dies is replaced; what it held is settled, and the others notice nothing', async () => {
+  test('a thread that dies is replaced; its holds are settled, and the others are not affected', async () => {
     const gateway = gatewayOf()
     const { key, accountId } = await createAccount(gateway, { credit: 1000 })
     const streams = await many(8, () => ask(gateway, key, {}, { stream: true }))
@@ -186,14 +186,14 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
     })
     expect(dying).toBe('broken')
     const died = await gateway.waitForLog(line => line['msg'] === 'a serving thread has ended')
-    const gone = died['thread'] as number
+    const deadThread = died['thread'] as number
     const texts = await Promise.allSettled(streams.map(answer => answer.text()))
     for (const [index, result] of texts.entries()) {
-      if (laneOfAnswer(streams[index]!) === gone) continue
+      if (laneOfAnswer(streams[index]!) === deadThread) continue
       expect(result).toMatchObject({ status: 'fulfilled' })
     }
-    await gateway.waitForLog(line => line['msg'] === 'recovered what a serving thread left open')
-    // The next one has another number, and takes its part of the connections.
+    await gateway.waitForLog(line => line['msg'] === 'settled the open holds of a serving thread that ended')
+    // The next thread has another number, and gets its part of the connections.
     await until(async () => expect(laneOfAnswer(await ask(gateway, key))).toBeGreaterThan(2))
     await until(async () => {
       const { stdout } = await tollgate(['account', 'show', accountId, '--json'], { config: gateway.config })
@@ -201,13 +201,13 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
     })
   })
 
-  test('threads that die again and again make /readyz say so', async () => {
+  test('threads that die repeatedly are reported by /readyz', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 1000 })
     const before = deaths(gateway)
     for (let death = before + 1; death <= before + 3; death++) {
       await until(async () => {
-        // One that comes while the listeners change may break without reaching a step.
+        // A request during a change of listeners may break without reaching a step.
         if (deaths(gateway) < death) await ask(gateway, key, { 'x-die': 'before' }).catch(() => {})
         expect(deaths(gateway)).toBeGreaterThanOrEqual(death)
       })
@@ -219,7 +219,7 @@ withGateway(2, { standard: STEPS }, gatewayOf => {
     ])
   })
 
-  test('an end that comes as a thread dies is orderly, and leaves no hold open', async () => {
+  test('a shutdown during the death of a thread is orderly, and leaves no hold open', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 1000 })
     await until(async () => expect((await ask(gateway, key)).status).toBe(200))
@@ -260,11 +260,11 @@ const SHARED: Readonly<Record<string, readonly object[]>> = {
 }
 
 withGateway(3, SHARED, gatewayOf => {
-  test('limits are those of the process, and a revoked key is refused by every thread', async () => {
+  test('limits apply to the process, and a revoked key is refused by every thread', async () => {
     const gateway = gatewayOf()
     const { key, keyId } = await createAccount(gateway, { credit: 1000 })
     const first = await many(30, () => ask(gateway, key, {}, { stream: true }, 'limited'))
-    // All that are let in go on for a while.
+    // All accepted requests continue for a while.
     expect(statuses(first)).toEqual({ 200: 5, 429: 25 })
     await Promise.all(first.map(answer => answer.text()))
     const answers: Response[] = []
@@ -274,13 +274,13 @@ withGateway(3, SHARED, gatewayOf => {
     expect(statuses(await many(12, () => ask(gateway, key, {}, {}, 'limited')))).toEqual({ 401: 12 })
   })
 
-  test('who waits for a slot gets one, whichever thread gives it back, and when one dies with it', async () => {
+  test('a request that waits for a slot gets one, whichever thread releases it, and also if a thread dies with it', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 1000 })
     const dying = ask(gateway, key, { 'x-die': 'before' }, {}, 'queued').catch(() => null)
     const answers = await many(20, () => ask(gateway, key, {}, {}, 'queued').catch(() => null))
     expect(await dying).toBeNull()
-    // Whoever was in the thread that died has no answer; everybody else has one.
+    // Requests in the thread that died have no answer; all others have one.
     const answered = answers.filter(answer => answer !== null)
     expect(statuses(answered)).toEqual({ 200: answered.length })
     expect(answered.length).toBeGreaterThan(0)
@@ -288,7 +288,7 @@ withGateway(3, SHARED, gatewayOf => {
     expect(await metric(gateway, 'tollgate_queued_exchanges')).toBe(0)
   })
 
-  test('a policy means the same with several threads: one limit, one cache', async () => {
+  test('a policy behaves the same with several threads: one limit, one cache', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 100 })
     const said: string[] = []
@@ -300,7 +300,7 @@ withGateway(3, SHARED, gatewayOf => {
     expect(said).toEqual(['200 miss', ...Array(19).fill('200 hit'), ...Array(5).fill('429 null')])
   })
 
-  test('the end waits for the streams of every thread', async () => {
+  test('the shutdown waits for the streams of every thread', async () => {
     const gateway = gatewayOf()
     const { key } = await createAccount(gateway, { credit: 1000 })
     const streams = await many(8, () => ask(gateway, key, {}, { stream: true }))

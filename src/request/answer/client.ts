@@ -1,6 +1,6 @@
 /**
- * The client's end of an exchange: writes with backpressure, notices that the client has gone or takes nothing, and
- * says `: ping` while there is nothing else to say.
+ * The client's end of an exchange: writes with backpressure, detects clients that disconnect or stop reading, and sends `: ping` during
+ * silence.
  */
 import type { ServerResponse } from 'node:http'
 import { ByteCollector } from '../../common/bytes.ts'
@@ -8,43 +8,43 @@ import type { DeadlineClock } from '../../common/clock.ts'
 
 export interface ClientOptions {
   readonly deadlineClock: DeadlineClock
-  /** A client that takes nothing for so long is cut. */
+  /** A client that reads nothing for this long is cut off. */
   readonly stallMs: number
-  /** Silence until the first comment, and between comments. The first one commits status 200. */
+  /** Silence before the first comment, and between comments. The first comment commits status 200. */
   readonly heartbeat: { readonly firstMs: number; readonly everyMs: number }
 }
 
-/** Whose client it is. */
+/** The owner of a client: it is notified of the client's events. */
 export interface ClientOwner {
-  /** A whole answer of so many bytes is kept until it is flushed. */
+  /** A whole answer of this size is kept until it is flushed. */
   onWhole(bytes: number): void
-  /** The client has left (a FIN is leaving: there is no half-close here), or was cut because it stalled. */
+  /** The client disconnected (a FIN counts: half-closed connections are not supported), or was cut because it stalled. */
   onLeave(): void
   /**
-   * The kernel has everything, or the connection is gone: only then may the process end. An answer behind another one on
-   * its connection (pipelining) waits for that one first.
+   * The kernel has all bytes, or the connection is closed; the process may end only then. An answer behind another one on its connection
+   * (pipelining) waits for that one first.
    */
   onFlushed(): void
 }
 
-/** A client that does not take so much within its time counts as one that takes nothing. */
+/** A client that does not read this much within the stall time counts as stalled. */
 const PIECE_BYTES = 256 * 1024
 
-/** A shorter body and its head leave as one string, in one write. Node writes up to 16 KiB so without a buffer. */
+/** A body below this is sent with its head as one string, in one write. Node writes up to 16 KiB so without a buffer. */
 const SHORT_BYTES = 8 * 1024
 
-/** So long when nobody can be waited for any more. */
+/** The stall time during shutdown. */
 const HURRY_MS = 2_000
 
-/** Node takes about 500 bytes for a write, so what is shorter is not written by itself behind others. */
+/** Node needs about 500 bytes per write, so shorter frames are not written on their own behind others. */
 const SMALL_BYTES = 4096
 
 const PING = Buffer.from(': ping\n\n')
 
-/** Of this connection and no other (RFC 9110, 7.6.1): Node and the gateway say them, a step's would contradict. */
+/** Headers of this connection only (RFC 9110, 7.6.1). Node and the gateway set them; a step's would contradict. */
 const HOP_BY_HOP = ['connection', 'keep-alive', 'upgrade', 'trailer']
 
-/** Headers that only the gateway can know: one set by a step would break the framing. */
+/** Headers that only the gateway may set: a step's would break the framing. */
 export const FRAMING: readonly string[] = ['content-length', 'content-encoding', 'transfer-encoding', ...HOP_BY_HOP]
 
 const STREAM_HEAD = {
@@ -65,12 +65,12 @@ export class Client {
   #pinged = false
   #left = false
   #ended = false
-  /** Somebody else writes the answer; here it is only watched. */
+  /** Koa writes the answer; here it is only watched. */
   #released = false
   #unsentBytes = 0
   #hurriedSince = 0
   #resume: (() => void) | null = null
-  /** Frames behind a write that is on its way: they leave together when it is done. */
+  /** Frames behind a pending write: they are sent together when it is done. */
   #queue: ByteCollector | null = null
   #isWriting = false
   #isQueueFull = false
@@ -78,7 +78,7 @@ export class Client {
   firstWriteMs: number | null = null
   /** When the exchange began; monotonic milliseconds. */
   readonly openedMs: number
-  /** Whether the owner was told `onFlushed`. */
+  /** Whether `onFlushed` was called. */
   isFlushed = false
   #awaitsDrain = false
 
@@ -89,21 +89,21 @@ export class Client {
     this.#stallMs = options.stallMs
     this.#lastWrite = this.openedMs = options.deadlineClock.now()
     this.#unwatch = options.deadlineClock.watch(now => this.#look(now))
-    if (response.destroyed || response.socket?.destroyed) this.#gone()
-    // Node emits it behind `finish` too.
-    else response.on('close', () => this.#gone())
+    if (response.destroyed || response.socket?.destroyed) this.#closed()
+    // Node emits it after `finish` too.
+    else response.on('close', () => this.#closed())
   }
 
   get left(): boolean {
     return this.#left
   }
 
-  /** Whether the status has left: from then on a failure can only be told in the stream. */
+  /** Whether the head was sent. After that, an error can only be sent in the stream. */
   get headSent(): boolean {
     return this.#response.headersSent
   }
 
-  /** From now on silence is filled with comments: something was sent to a provider and a stream was asked for. */
+  /** Sends comments during silence from now on. Call it when a streamed request was sent to a provider. */
   startHeartbeat(): void {
     this.#beating = true
     this.#lastWrite = this.#options.deadlineClock.now()
@@ -111,14 +111,14 @@ export class Client {
 
   /**
    * Writes a piece of a stream, with the head before the first one.
-   * @returns false when the client does not keep up: write nothing more until `onResume`'s callback is called
+   * @returns false if the client does not keep up: write nothing more until the callback of `onResume` is called
    */
   writeStream(frame: Buffer): boolean {
     this.firstWriteMs ??= this.#options.deadlineClock.now()
     return this.#write(frame)
   }
 
-  /** Throws what Node says about a header or status that cannot be sent; nothing has left then. */
+  /** Writes the head. Throws Node's error for a header or status that cannot be sent; nothing was sent then. */
   writeHead(status: number, headers: Readonly<Record<string, string | number>>): void {
     this.#drop(FRAMING)
     this.#response.writeHead(status, headers)
@@ -126,11 +126,11 @@ export class Client {
 
   #drop(names: readonly string[]): void {
     const response = this.#response
-    // Node takes the removal of a header that is not there as a wish to send none.
+    // Removing a missing header makes Node omit its own default.
     for (const name of response.getHeaderNames()) {
       if (!names.includes(name)) continue
       response.removeHeader(name)
-      // ... and that of one that is there too; whether the connection stays must be said all the same.
+      // The same applies to an existing one, but the connection header must be sent.
       if (name === 'connection') response.setHeader(name, response.shouldKeepAlive ? 'keep-alive' : 'close')
     }
   }
@@ -157,7 +157,7 @@ export class Client {
     return this.#keepsUp(response.write(frame, () => this.#written()))
   }
 
-  /** @param keepsUp what a write has returned; when it has not, the response says when it has drained */
+  /** @param keepsUp the result of a write; if false, the response emits `drain` later */
   #keepsUp(keepsUp: boolean): boolean {
     if (!keepsUp && !this.#awaitsDrain) {
       this.#awaitsDrain = true
@@ -169,7 +169,7 @@ export class Client {
     return keepsUp
   }
 
-  /** What was written has reached the kernel. */
+  /** A write has reached the kernel. */
   #written(): void {
     this.#isWriting = false
     if (this.#ended || this.#response.destroyed || !this.#queue || this.#queue.size === 0) return
@@ -178,28 +178,27 @@ export class Client {
     if (this.#keepsUp(this.#response.write(this.#queue.take())) && wasFull) this.#drained()
   }
 
-  /** The frame with what waits before it. */
+  /** The frame with the queued frames before it. */
   #withQueue(frame: Buffer): Buffer {
     if (!this.#queue || this.#queue.size === 0) return frame
     this.#queue.add(frame)
     return this.#queue.take()
   }
 
-  /** Whom to call when the client has taken what was written. Leaving counts: nobody waits for a client that is gone. */
+  /** Sets the callback for when the client has read what was written. It is also called when the client disconnects. */
   onResume(resume: () => void): void {
     this.#resume = resume
   }
 
-  /** Ends a stream. */
   endStream(frame: Buffer): void {
     if (this.#left || this.#ended) return
-    // First what may throw: an answer has ended only when there is one.
+    // The call that may throw comes first: an answer has ended only if it was sent.
     if (!this.#response.headersSent) this.writeHead(200, STREAM_HEAD)
     this.#finish()
     this.#response.end(this.#withQueue(frame))
   }
 
-  /** Sends a whole answer. Throws when its head cannot be sent; then another one can still be given. */
+  /** Sends a whole answer. Throws if its head cannot be sent; another one can still be sent then. */
   sendWhole(status: number, headers: Readonly<Record<string, string | number>>, body: Buffer | string): void {
     if (this.#left || this.#ended) return
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
@@ -209,7 +208,7 @@ export class Client {
     this.#sendRest(bytes)
   }
 
-  /** A large body goes in pieces: so a client that takes one now and then is told from one that takes nothing. */
+  /** Sends a large body in pieces, to distinguish a client that reads slowly from one that has stopped. */
   #sendRest(bytes: Buffer): void {
     let at = 0
     const sendNext = () => {
@@ -228,7 +227,7 @@ export class Client {
     sendNext()
   }
 
-  /** The gateway ends: from now on a client that takes nothing is cut after two seconds. */
+  /** Called at shutdown: a client that stops reading is now cut after two seconds. */
   hurry(): void {
     this.#stallMs = Math.min(this.#stallMs, HURRY_MS)
     this.#hurriedSince = this.#options.deadlineClock.now()
@@ -236,8 +235,8 @@ export class Client {
   }
 
   /**
-   * Koa writes from now on, and closing is no longer leaving. Its answer may be a stream of a step that takes its time:
-   * so the client's time begins when something waits for it, and anew whenever it has taken of that.
+   * Koa writes from now on, and a close no longer counts as a disconnect. Its answer may be a slow stream of a step. So the stall time
+   * begins when bytes wait for the client, and restarts whenever the client reads some of them.
    */
   release(): void {
     if (this.#ended) return
@@ -249,20 +248,20 @@ export class Client {
     if (!this.#response.headersSent) this.#drop(HOP_BY_HOP)
   }
 
-  /** The last resort: an answer for which there are no words is a broken connection, not silence. */
+  /** The last resort if no error can be sent: a broken connection instead of silence. */
   destroy(): void {
     if (!this.#response.writableEnded) this.#response.destroy()
   }
 
-  /** The deadlineClock stays: the client may still refuse to take the rest. */
+  /** The deadlineClock stays: the client may still stall on the rest. */
   #finish(): void {
     this.#ended = true
     this.#beating = false
     if (this.#blockedSince === 0) this.#blockedSince = this.#options.deadlineClock.now()
   }
 
-  /** Nothing more reaches it: it has everything, or its connection is gone. */
-  #gone(): void {
+  /** The connection is closed: the client has all bytes, or disconnected. */
+  #closed(): void {
     this.#unwatch()
     if (!this.#left && !this.#ended) {
       this.#left = true
@@ -280,7 +279,7 @@ export class Client {
   }
 
   #look(now: number): void {
-    // Behind another answer on its connection: this client has not been offered anything yet.
+    // Behind another answer on its connection, this client has been offered nothing yet.
     if (this.#response.socket === null) {
       if (this.#blockedSince > 0) this.#blockedSince = now
     } else if (this.#released) this.#lookAtKoa(now)
@@ -295,13 +294,13 @@ export class Client {
     this.#write(PING)
   }
 
-  /** What Koa writes is not seen here; what of it waits is. */
+  /** Koa's writes are not visible here, only the bytes that wait. */
   #lookAtKoa(now: number): void {
     const bytes = this.#response.writableLength
     if (bytes === 0) this.#blockedSince = 0
     else if (bytes < this.#unsentBytes || this.#blockedSince === 0) this.#blockedSince = now
     this.#unsentBytes = bytes
-    // A stream that need not end does not keep the gateway from ending.
+    // An endless stream must not block the shutdown.
     const isLate = this.#hurriedSince > 0 && now - this.#hurriedSince > HURRY_MS
     if (isLate && !this.#response.writableEnded) this.#response.destroy()
   }

@@ -1,4 +1,4 @@
-/** The answers that the gateway makes itself: models and receipts, as JSON. */
+/** Answers of the gateway itself: models and receipts, as JSON. */
 import {
   askedModel,
   type Catalog,
@@ -16,27 +16,24 @@ import {
   usageFields,
 } from '#contract'
 
-/** The models that a list shows: those that this caller may use. One that is not public is there for keys that name it. */
+/** The models that this caller may use. A model that is not public is listed for keys that name it. */
 export function listedModels(catalog: Catalog, key: Key | undefined, plan: Plan | undefined): Model[] {
   return catalog.list().filter(model => mayUse(model, key, plan))
 }
 
-/** A model of raw routes only: what else there is to know of it, its provider knows. */
+/** A model of raw routes only. The catalog has no data about it. */
 export interface RawModel {
   readonly id: string
   readonly provider: string
 }
 
-/** Of a route's configuration. */
+/** The fields of a route's configuration that matter here. */
 interface RawRoute {
   readonly public: boolean
   readonly raw: { readonly models: readonly string[] | null; readonly provider: { readonly name: string } } | null
 }
 
-/**
- * The models that raw routes list (`models`) and that this caller may send there: embeddings, speech, images. A model of the catalog
- * is not among them.
- */
+/** The models of raw routes (`models`) that this caller may use there: embeddings, speech, images. Models of the catalog are excluded. */
 export function listedRawModels(
   routes: readonly { readonly config: RawRoute }[],
   catalog: Catalog,
@@ -58,12 +55,12 @@ export function modelList(models: readonly Model[], rawModels: readonly RawModel
   return { object: 'list', data: [...models.map(modelEntry), ...rawModels.map(rawModelEntry)] }
 }
 
-/** OpenAI's four fields. When a provider has made its model is not known here. */
+/** OpenAI's four fields. The creation time of a raw model is unknown. */
 export function rawModelEntry({ id, provider }: RawModel): object {
   return { id, object: 'model', created: 0, owned_by: provider }
 }
 
-/** OpenAI's four fields first; what follows are the names that tools already read elsewhere. */
+/** OpenAI's four fields first, then fields with names that tools already read elsewhere. */
 export function modelEntry(model: Model): object {
   return {
     id: model.id,
@@ -79,25 +76,25 @@ export function modelEntry(model: Model): object {
   }
 }
 
-/** OpenRouter's name for the day, which its clients read; the other one is that of gateway.yaml. */
+/** `expiration_date` is OpenRouter's name, which its clients read; `successor` is the name in gateway.yaml. */
 function endFields({ date, successor }: ModelEnd): object {
   return { expiration_date: date, successor }
 }
 
-/** The same as a page of Anthropic's API: all of it, whatever page was asked for. */
+/** The list as a page of Anthropic's API: always complete, whatever page was requested. */
 export function anthropicModels(models: readonly Model[]): object {
   const data = models.map(anthropicModel)
   return { object: 'list', data, has_more: false, first_id: models[0]?.id ?? null, last_id: models.at(-1)?.id ?? null }
 }
 
-/** A model with the fields of both: the times differ in their form and in their names. */
+/** A model with the fields of both APIs: they differ in the names and formats of times. */
 export function anthropicModel(model: Model): object {
   const created_at = new Date(model.created * 1000).toISOString()
   const limits = { max_input_tokens: model.context, max_tokens: model.maxOutput }
   return { ...modelEntry(model), type: 'model', display_name: model.id, created_at, ...limits }
 }
 
-/** The parameters of the request that every model takes. */
+/** Request parameters that every model accepts. */
 export const COMMON_PARAMETERS = [
   'frequency_penalty',
   'logit_bias',

@@ -1,11 +1,11 @@
-/** The finish reasons that a provider leaves out of its streams, where its entry says `missing_finish: stop`. */
+/** Fills in the finish reasons that a provider omits from its streams (`missing_finish: stop`). */
 import type { Chunk, StreamItem } from '#contract'
 import { hasCalls, indexOf } from './stream.ts'
 
 /** A chunk of a decoded stream. */
 export type ChunkItem = Extract<StreamItem, { kind: 'chunk' }>
 
-/** What has to be known of one stream to fill them in. */
+/** The state of one stream that is needed to fill them in. */
 export class FinishFiller {
   #last: Chunk | null = null
   /** The choices that call tools. */
@@ -17,19 +17,19 @@ export class FinishFiller {
     for (const choice of chunk.choices) if (hasCalls(choice?.delta)) this.#calling.add(indexOf(choice?.index))
   }
 
-  /** Keeps a chunk back that may have to follow the finish: some clients read no further than the usage. */
+  /** Withholds a chunk that may have to follow the finish: some clients stop reading at the usage. */
   hold(item: ChunkItem): void {
     this.#held = item
   }
 
-  /** The chunk that was kept back, once. */
+  /** Returns the withheld chunk, once. */
   release(): ChunkItem | null {
     const held = this.#held
     this.#held = null
     return held
   }
 
-  /** The chunk that finishes these choices; null: there are none. */
+  /** Returns the chunk that finishes these choices; null if there are none. */
   finish(unfinished: readonly number[]): ChunkItem | null {
     if (this.#last === null || unfinished.length === 0) return null
     const { id, object, created, model } = this.#last

@@ -1,6 +1,6 @@
 /**
- * Counts what comes from upstream while it passes: counters, not text. A provider's own usage always wins; the count is
- * for answers that end without it.
+ * Counts an answer while it passes, without keeping its text. The provider's usage always has priority; the count serves answers that end
+ * without it.
  */
 import type {
   Chat,
@@ -31,26 +31,26 @@ export class Meter implements Progress {
   abandoned = false
   #deltas = 0
   #bytes = 0
-  /** Of the web, seen in the answer. */
+  /** Web searches in the answer. */
   #searches = 0
   #usage: WireUsage | null = null
-  /** The class of service in which it is answered; undefined: the ordinary one. */
+  /** The service tier of the answer; undefined: the default tier. */
   #tier: Tier | undefined = undefined
-  /** Whether the last usage came when every choice had finished: then it speaks of the whole answer. */
+  /** Whether the last usage arrived when every choice had finished. It covers the whole answer then. */
   #usageIsLast = false
   #usageIsPartial = false
-  /** Whether content has come behind the finish reason of its choice. */
+  /** Whether content arrived after the finish reason of its choice. */
   #goesOn = false
-  /** By the choice's index: whether it has begun, and whether it has ended. */
+  /** By choice index. */
   #choices: ('begun' | 'finished' | undefined)[] = []
-  /** The request that is being answered; null for raw routes. */
+  /** The current request; null for raw routes. */
   chat: Chat | null = null
-  /** The estimate of its prompt, once it is needed. */
+  /** The estimate of its prompt, once needed. */
   #promptTokens: number | null = null
-  /** The output tokens that the target was allowed, over all choices. */
+  /** The output tokens that the request allows, over all choices. */
   outputCeiling = Number.POSITIVE_INFINITY
 
-  /** An attempt begins; what was counted of one before it is forgotten: nobody is charged for an answer that he did not get. */
+  /** Begins an attempt and resets the counts: an undelivered answer is not charged. */
   begin(chat: Chat, outputCeiling: number): void {
     this.chat = chat
     this.outputCeiling = outputCeiling
@@ -63,14 +63,14 @@ export class Meter implements Progress {
   }
 
   /**
-   * Providers mostly send one token a chunk, some send many: the larger of the number of content deltas and a quarter
-   * of their UTF-8 bytes is near the truth for both (characters / 4 alone was 28 % short of a provider's own count).
+   * Most providers send one token per chunk, some send many. The larger of the number of content deltas and a quarter of their UTF-8
+   * bytes is close for both. (Characters / 4 alone was 28 % below a provider's own count.)
    */
   get countedTokens(): number {
     return Math.max(this.#deltas, Math.ceil(this.#bytes / 4))
   }
 
-  /** The last usage seen that says something: some providers repeat it, and it is cumulative then. */
+  /** The last usage that is not empty. Providers that repeat it send cumulative values. */
   get usage(): WireUsage | null {
     return this.#usage
   }
@@ -93,18 +93,18 @@ export class Meter implements Progress {
   }
 
   /**
-   * What the answer took. The provider's word counts, also when it says nothing at all; but a usage that came on the way
-   * speaks only of what was before it, and nobody who has delivered tokens has used none. What was counted takes the
-   * place of its completion then, and of its prompt if that is missing too.
-   * @param whole whether the answer has ended as it should, so that no further usage could have come
+   * The usage of the answer. The provider's usage counts, even if it is all zeros. But a usage from the middle of an answer covers only
+   * the part before it, and delivered tokens are never free. In these cases the count replaces the completion tokens, and the estimate
+   * replaces missing prompt tokens.
+   * @param whole whether the answer ended properly, so that no further usage could have come
    */
   spent(whole: boolean): MeteredUsage | null {
-    const said = normalise(this.#usage, 'reported')
-    if (said === null) return this.started || this.abandoned ? this.estimate : null
-    const reported = this.#withSeen(said)
+    const stated = normalise(this.#usage, 'reported')
+    if (stated === null) return this.started || this.abandoned ? this.estimate : null
+    const reported = this.#withSeen(stated)
     const counted = this.countedTokens
     const { input = 0, output = 0 } = reported
-    // Some say zeros until they know better, and of a request that was given up they never do.
+    // Some providers send zeros at first, and never more for an abandoned request.
     if (this.abandoned && counted === 0 && !(input > 0)) return this.estimate
     const isLast = (whole || this.#usageIsLast) && !this.#usageIsPartial
     const believed = isLast ? output > 0 : output >= counted
@@ -112,20 +112,20 @@ export class Meter implements Progress {
     return { ...reported, input: input > 0 ? input : this.estimate.input!, output: counted, source: 'estimated' }
   }
 
-  /** Searches and the class of service are said elsewhere in the answer, too. */
-  #withSeen(said: MeteredUsage): MeteredUsage {
-    const sees = this.#tier !== undefined || (said.search === undefined && this.#searches > 0)
-    if (!sees) return said
+  /** Searches and the service tier also appear elsewhere in the answer. */
+  #withSeen(stated: MeteredUsage): MeteredUsage {
+    const sees = this.#tier !== undefined || (stated.search === undefined && this.#searches > 0)
+    if (!sees) return stated
     return {
-      ...said,
-      ...(said.search === undefined && this.#searches > 0 ? { search: this.#searches } : {}),
+      ...stated,
+      ...(stated.search === undefined && this.#searches > 0 ? { search: this.#searches } : {}),
       ...(this.#tier === undefined ? {} : { tier: this.#tier }),
     }
   }
 
   /**
-   * Whether every choice that was asked for or has begun has its finish reason: one of several is not the end. If a
-   * provider goes on behind a finish reason, only its [DONE] is the end.
+   * Whether every choice that was requested or has begun has its finish reason. If a provider continues after a finish reason, only its
+   * [DONE] is the end.
    */
   get complete(): boolean {
     if (!this.finished || this.#goesOn || this.#choices.includes('begun')) return false
@@ -140,8 +140,8 @@ export class Meter implements Progress {
   }
 
   /**
-   * Whether the provider goes on far beyond what it was allowed. Counting from outside is not exact (some send less than a
-   * token a chunk, some tokens are long), so the line is drawn where no miscount can be the reason.
+   * Whether the provider far exceeds the output cap. The count is inexact (some chunks have less than a token, some tokens are long), so
+   * the threshold is beyond any miscount.
    */
   get beyondCeiling(): boolean {
     return this.#deltas > 2 * this.outputCeiling + 64 || this.#bytes > 16 * this.outputCeiling + 4096
@@ -155,7 +155,7 @@ export class Meter implements Progress {
 
   /**
    * Counts a piece that only adds text to a choice that has begun.
-   * @returns false where it has not begun, or has finished: then nothing is counted, and the chunk has to be looked at
+   * @returns false if the choice has not begun, or has finished: nothing is counted then, and the chunk must be read
    */
   text({ index, bytes }: TextPiece): boolean {
     if (this.#choices[indexOf(index)] !== 'begun') return false
@@ -164,7 +164,7 @@ export class Meter implements Progress {
     return true
   }
 
-  /** Counts a whole answer. Each choice is one of its own, whatever index it has. */
+  /** Counts a whole answer. Each choice counts as its own, whatever its index. */
   whole({ choices, service_tier: tier }: Pick<ChatCompletion, 'choices'> & { readonly service_tier?: unknown }): void {
     if (tier != null) this.#tier = tierOf(tier)
     for (let index = 0; index < choices.length; index++) {
@@ -173,7 +173,7 @@ export class Meter implements Progress {
     }
   }
 
-  /** The same for an answer that has only text. */
+  /** Counts an answer that has only text. */
   plain({ choices, tier }: PlainAnswer): void {
     if (tier !== undefined) this.#tier = tierOf(tier)
     for (let index = 0; index < choices.length; index++) {
@@ -185,7 +185,7 @@ export class Meter implements Progress {
 
   #count(index: number, delta: Delta | null | undefined, finish: string | null | undefined): void {
     if (delta && carries(delta)) {
-      // Sound, or a content of a kind that nobody knows, has no bytes to count: it is a piece all the same.
+      // Sound, or content of an unknown kind, has no bytes to count. It counts as a piece.
       this.#piece(index, bytesOf(delta))
       if (delta.anthropic_content !== undefined) this.#searches += searchesIn(delta.anthropic_content)
     }
@@ -209,8 +209,8 @@ export class Meter implements Progress {
   }
 
   reported(usage: WireUsage): void {
-    // Some end with an empty one, or with nothing but zeros: it takes nothing back, but what came before was not the last word.
-    if (this.#usage !== null && !saysSomething(usage) && saysSomething(this.#usage)) {
+    // Some providers end with an empty or all-zero usage. It does not replace an earlier one, but marks that as partial.
+    if (this.#usage !== null && !isNonZero(usage) && isNonZero(this.#usage)) {
       this.#usageIsPartial = true
       return
     }
@@ -238,7 +238,7 @@ function bytesOf(delta: Delta): number {
   return old ? bytes + sizeOf(old.name) + sizeOf(old.arguments) : bytes
 }
 
-/** The UTF-8 bytes of a text, or of the texts in Mistral's list of parts; its thinking is a list in the list. */
+/** The UTF-8 bytes of a text, or of the texts in Mistral's list of parts; its `thinking` is a list in the list. */
 function sizeOf(content: unknown, depth = 0): number {
   if (typeof content === 'string') return Buffer.byteLength(content)
   if (!Array.isArray(content) || depth > 1) return 0
@@ -249,17 +249,17 @@ function sizeOf(content: unknown, depth = 0): number {
   return bytes
 }
 
-function saysSomething(wire: WireUsage): boolean {
+function isNonZero(wire: WireUsage): boolean {
   const usage = normalise(wire, 'reported')
   return usage !== null && (usage.input! > 0 || usage.output! > 0)
 }
 
-/** What one image, sound or file is taken for when nobody reports usage. */
+/** The flat token count of an image, sound or file without a reported usage. */
 const TOKENS_PER_PART = 1024
 
 /**
- * A guess at the prompt's tokens: a quarter of the text's bytes, four a message, and a flat figure for other parts. Whatever
- * a model reads counts, also calls, thoughts and schemas: text in a place that does not count would be read for nothing.
+ * Estimates the prompt's tokens: a quarter of the text's bytes, four per message, and a flat count for other parts. Everything that a
+ * model reads counts, including calls, reasoning and schemas: uncounted text would be free.
  */
 export function promptEstimate({ body }: Pick<Chat, 'body'>): number {
   let bytes = sizeOfJson(body.tools) + sizeOfJson(body['functions']) + sizeOfJson(body['response_format'])

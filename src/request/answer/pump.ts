@@ -1,7 +1,6 @@
 /**
- * The pumps: what turns the bytes of one attempt into the client's answer. Each reports once that the answer is over:
- * everything that may leave before the charge has left, or it failed, or the client has gone and nothing more is
- * awaited from upstream.
+ * The pumps: they turn the bytes of one attempt into the client's answer. A pump reports once that its answer is over. Then everything
+ * before the charge was sent, or the answer failed, or the client disconnected and nothing more is awaited from the provider.
  */
 import type { Chunk, OnDisconnect, StreamDecoder, UpstreamFailure } from '#contract'
 import { type AnswerRoom, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
@@ -12,7 +11,7 @@ import type { Meter } from './meter.ts'
 import { finishes, hasContent, type StreamAnswer } from './stream.ts'
 import { TapError } from './taps.ts'
 
-/** How an answer ended, as far as the pump can know. */
+/** How an answer ended, as far as the pump knows. */
 export type PumpEnding =
   | { readonly ending: 'complete' }
   | { readonly ending: 'failed'; readonly failure: UpstreamFailure }
@@ -21,20 +20,20 @@ export type PumpEnding =
   | { readonly ending: 'client_left' }
   | { readonly ending: 'cut' }
 
-/** What a pump may ask of the attempt that feeds it. */
+/** The attempt that feeds a pump. */
 export interface Source {
   /** Ends the upstream request now. */
   abort(): void
   resume(): void
-  /** Whether the request has gone out: what still waits for a connection costs nobody anything. */
+  /** Whether the request was sent: one that waits for a connection costs nothing. */
   readonly isSent: boolean
-  /** Whether the provider may bill it: the request has gone out, and no error has come back. */
+  /** Whether the provider may bill it: the request was sent, and no error has come back. */
   readonly isBillable: boolean
-  /** How many bytes the answer has, where its head says that; else NaN. */
+  /** The length of the answer from its head, else NaN. */
   readonly expectedBytes: number
 }
 
-/** Where an attempt puts its answer. Exactly one of `end` and `fail` is called, once. */
+/** Receives the answer of an attempt. Exactly one of `end` and `fail` is called, once. */
 export interface Sink {
   /** @returns false to pause until `resume()` */
   data(bytes: Buffer): boolean
@@ -42,31 +41,31 @@ export interface Sink {
   fail(failure: UpstreamFailure): void
 }
 
-/** After upstream's finish event nothing is cancelled for so long: its usage is about to come. */
+/** How long to wait for the usage after the provider's finish event. */
 const USAGE_WAIT_MS = 2_000
-/** How long an abandoned answer is read on when the policy says `drain`. */
+/** How long an abandoned answer is read on with the policy `drain`. */
 const DRAIN_MS = 30_000
-/** After `[DONE]` the body ought to end by itself; a connection that goes on is not kept. */
+/** How long the body may continue after `[DONE]`, before its connection is closed. */
 const AFTER_DONE_MS = 1_000
 
-const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream goes on and on after its finish reason' } as const
+const TOO_LATE = { code: 'upstream_invalid', detail: 'the stream does not end after its finish reason' } as const
 
 export interface PumpParts extends AnswerRoom {
   readonly client: Client
   readonly meter: Meter
   readonly deadlineClock: DeadlineClock
   readonly onDisconnect: OnDisconnect
-  /** Whether an answer that ends in good order without a finish reason is given one. */
+  /** Whether an answer that ends properly without a finish reason gets one. */
   readonly fillsFinish: boolean
-  /** Called once: the first content of a stream has come. */
+  /** Called once, at the first content of a stream. */
   onBegun?(): void
-  /** Called once: the answer is over. Must not throw. */
+  /** Called once, when the answer is over. Must not throw. */
   over(ending: PumpEnding): void
 }
 
-/** What both pumps share: one ending, and what happens when the client leaves or the gateway cuts. */
+/** Shared by both pumps: one ending, disconnects, and cuts. */
 export abstract class Pump implements Sink {
-  /** Whether the answer could not be kept. Another attempt would cost the same again, so none is made. */
+  /** Whether the answer exceeded its limit. Another attempt would cost the same again, so none is made. */
   overflowed = false
   protected source: Source | null = null
   protected readonly parts: PumpParts
@@ -81,11 +80,11 @@ export abstract class Pump implements Sink {
   abstract data(bytes: Buffer): boolean
   abstract end(): void
 
-  /** Connects the attempt that will feed this pump. */
+  /** Connects the attempt that feeds this pump. */
   feedFrom(source: Source): void {
     this.source = source
     this.parts.client.onResume(() => source.resume())
-    // A transport may be quicker than this call: what is over already needs no more of it.
+    // The transport may be quicker than this call, and the answer over.
     if (this.#isOver) source.abort()
     else if (this.parts.client.left) this.leave()
   }
@@ -94,7 +93,7 @@ export abstract class Pump implements Sink {
     this.finish(this.parts.client.left ? { ending: 'client_left' } : { ending: 'failed', failure })
   }
 
-  /** The client has gone: stop, or read on for what the answer will have cost. What was not sent is not sent any more. */
+  /** The client disconnected: stop, or read on to learn the cost of the answer. Nothing more is sent. */
   leave(): void {
     if (this.#isOver || this.#unwatch) return
     this.parts.meter.left = true
@@ -109,7 +108,7 @@ export abstract class Pump implements Sink {
     else this.leave()
   }
 
-  /** Shutdown's patience is over. */
+  /** The shutdown's time is over. */
   cut(): void {
     this.#stop({ ending: 'cut' })
   }
@@ -125,19 +124,19 @@ export abstract class Pump implements Sink {
     this.parts.over(ending)
   }
 
-  /** Upstream has finished and nobody listens any more. Once: who goes on and on after its finish gets no more time. */
+  /** The provider has finished, and the client disconnected. Starts the wait once: a stream that does not end gets no more time. */
   protected awaitUsage(): void {
     if (this.#awaitsUsage) return
     this.#awaitsUsage = true
     this.#stopAfter(USAGE_WAIT_MS)
   }
 
-  /** A tap threw, or what it had promised has failed. */
+  /** A tap threw, or its promise was rejected. */
   protected tapped(error: unknown): void {
     this.finish({ ending: 'tapped', error: error instanceof TapError ? error : new TapError(-1, error) })
   }
 
-  /** Ends the answer when so much of it cannot be kept. */
+  /** Ends the answer if this many bytes cannot be kept. */
   protected keep(bytes: number): void {
     const failure = tooMuch(bytes, this.parts)
     if (failure === null) return
@@ -145,13 +144,13 @@ export abstract class Pump implements Sink {
     this.broken(failure)
   }
 
-  /** Upstream cannot be followed any further. */
+  /** Ends an answer that cannot be read any further. */
   protected broken(failure: UpstreamFailure): void {
     this.fail(failure)
     this.source?.abort()
   }
 
-  /** Aborts upstream when it has not ended by itself after so long. */
+  /** Aborts the upstream request if it has not ended after this time. */
   #stopAfter(waitMs: number): void {
     this.#unwatch?.()
     const until = this.parts.deadlineClock.now() + waitMs
@@ -163,35 +162,35 @@ export abstract class Pump implements Sink {
   #stop(ending: PumpEnding): void {
     if (this.#isOver) return
     const { meter } = this.parts
-    // An attempt that failed, or an answer that ended by itself, costs one who left no more than one who stayed.
+    // A failed attempt, or an answer that ended by itself, costs a client that disconnected no more than one that stayed.
     if (meter.left && !meter.finished && this.source?.isBillable) meter.abandoned = true
     this.finish(ending)
     this.source?.abort()
   }
 }
 
-/** What may wait before the first content: a role, annotations of a filter. */
+/** The most chunks that wait for the first content: a role, annotations of a filter. */
 const MAX_PRELUDE = 16
 
 /**
- * Bytes to events to the client, as they come. Only what comes before the first content waits for it: while nothing has
- * left, an attempt that fails can still be followed by another one, and an error still has a status.
+ * Streams events to the client as they arrive. Only chunks before the first content are delayed. While nothing was sent, a failed attempt
+ * can be followed by another one, and an error still has a status.
  */
 export class StreamPump extends Pump {
-  /** Whether anything has been handed to the client's stream. */
+  /** Whether anything was passed to the client's stream. */
   begun = false
   #prelude: ChunkItem[] = []
   readonly #decoder: StreamDecoder
   readonly #answer: StreamAnswer
   #done = false
   #anything = false
-  /** A tap has promised what it makes of a chunk. */
+  /** A tap's promise is pending. */
   #waits = false
-  /** Upstream has ended meanwhile. */
+  /** The upstream body ended while a tap's promise was pending. */
   #endWaits = false
-  /** Of an event that is still coming: what has come since the last one that was whole. */
+  /** Bytes since the last complete event. */
   #waitingBytes = 0
-  /** Only where finish reasons are filled in. */
+  /** Set if finish reasons are filled in. */
   readonly #filler: FinishFiller | null
   #unwatchBody: (() => void) | null = null
 
@@ -222,7 +221,7 @@ export class StreamPump extends Pump {
     else this.#complete()
   }
 
-  /** All of it has come: what still waits is the gateway's own. */
+  /** After the upstream body has ended, only the gateway's own taps are pending. */
   override fail(failure: UpstreamFailure): void {
     if (!this.#endWaits) super.fail(failure)
   }
@@ -230,22 +229,22 @@ export class StreamPump extends Pump {
   #complete(): void {
     const { client, meter } = this.parts
     if (client.left) this.finish({ ending: 'client_left' })
-    // Who says [DONE] is believed after one finish reason; who just stops has to have finished every choice.
+    // After [DONE], one finish reason is enough; without it, every choice must have finished.
     else if (this.#done ? meter.finished : meter.complete) this.finish({ ending: 'complete' })
     else this.finish({ ending: 'failed', failure: this.#unfinished() })
   }
 
-  /** Why a stream that ended in good order is no answer. */
+  /** Why a stream that ended properly is invalid. */
   #unfinished(): UpstreamFailure {
-    if (!this.#anything) return { code: 'upstream_invalid', detail: 'nothing in the answer was an event of a stream' }
+    if (!this.#anything) return { code: 'upstream_invalid', detail: 'the answer contains no stream events' }
     const detail = this.#done
-      ? 'the stream said [DONE] without a finish reason (missing_finish)'
+      ? 'the stream sent [DONE] without a finish reason (missing_finish)'
       : 'the stream ended without a finish reason for every choice'
     return { code: 'upstream_truncated', detail }
   }
 
   /**
-   * What a hostile stream makes the decoder or the meter throw ends this answer, not the process.
+   * A hostile stream that makes the decoder or the meter throw ends only this answer.
    * @param bytes null: the body is over
    */
   #take(bytes: Buffer | null): boolean {
@@ -268,7 +267,7 @@ export class StreamPump extends Pump {
     return keepsUp
   }
 
-  /** Providers that leave the finish reason out say what they have to say before `[DONE]`. */
+  /** Providers that omit the finish reason send all content before `[DONE]`. */
   #fillFinish(filler: FinishFiller): void {
     const held = filler.release()
     const finish = filler.finish(this.parts.meter.unfinished)
@@ -285,7 +284,7 @@ export class StreamPump extends Pump {
     const { chunk, raw, usage } = item
     this.#filler?.note(chunk)
     meter.chunk(chunk)
-    // Behind its chunk: whether that was the last one decides how far the usage is believed.
+    // After its chunk: whether that was the last one decides how far the usage is trusted.
     if (usage) meter.reported(usage)
     if (this.#isBeyond()) return true
     if (client.left) {
@@ -299,14 +298,14 @@ export class StreamPump extends Pump {
     return this.#filler === null ? this.#hand(chunk, raw) : this.#handInOrder(item, this.#filler)
   }
 
-  /** Whether the provider goes on and on. Then the answer has ended. */
+  /** Whether the provider exceeds the output cap by far. The answer has ended then. */
   #isBeyond(): boolean {
     if (!this.parts.meter.beyondCeiling) return false
-    this.broken({ code: 'upstream_invalid', detail: 'the provider ignores the output cap that it was sent' })
+    this.broken({ code: 'upstream_invalid', detail: 'the provider ignores the output cap of the request' })
     return true
   }
 
-  /** What has usage and no content waits for the next chunk: the finish that is filled in leaves before it. */
+  /** A chunk with usage and without content waits for the next one: the filled-in finish must precede it. */
   #handInOrder(item: ChunkItem, filler: FinishFiller): boolean {
     const before = filler.release()
     const keepsUp = before === null || this.#hand(before.chunk, before.raw)
@@ -340,7 +339,7 @@ export class StreamPump extends Pump {
     }
   }
 
-  /** Until the taps have kept what they have promised. Meanwhile upstream is paused, and its end waits too. */
+  /** Waits for the promises of the taps. Meanwhile the upstream body is paused, and its end waits too. */
   async #wait(): Promise<void> {
     this.#waits = true
     try {
@@ -358,7 +357,7 @@ export class StreamPump extends Pump {
     }
   }
 
-  /** `[DONE]`: the answer is over; the body gets a moment to end by itself, so that the connection can be used again. */
+  /** `[DONE]`: the answer is over. The body gets a moment to end, so that the connection can be reused. */
   #ended(): void {
     this.#done = true
     this.end()

@@ -1,7 +1,7 @@
 /**
- * A streamed answer. Its one peculiarity: an event with a finish reason is kept back, and everything after it, until
- * a choice goes on, or the pipeline has unwound. So what the client sees last (finish, usage, `[DONE]`) leaves only
- * after its charge is committed, and an answer that could not be charged never looks finished.
+ * Writes a streamed answer. From an event with a finish reason on, everything is withheld until a choice continues, or the steps have
+ * returned. So the end that the client sees (finish, usage, `[DONE]`) is sent only after its charge is committed. An answer that could
+ * not be charged never looks finished.
  */
 import {
   type Chunk,
@@ -20,7 +20,7 @@ const DATA = Buffer.from('data: ')
 const END = Buffer.from('\n\n')
 const DONE = Buffer.from('data: [DONE]\n\n')
 
-/** How chunks are written to a client: as they are, or in a format of its own. `raw` is the chunk as the provider wrote it. */
+/** How chunks are encoded for a client: unchanged, or in another format. `raw` is the chunk as the provider wrote it. */
 export interface StreamFormat extends Omit<StreamEncoder, 'chunk'> {
   chunk(chunk: Chunk, raw: Buffer | null): Buffer
 }
@@ -32,21 +32,21 @@ const CHAT_FORMAT: StreamFormat = {
 }
 
 /**
- * The last event of a stream that went wrong. Some typed clients (Spring AI, langchain4j) do not know `error` in a chunk, and take an
- * answer that ends there for a whole one. So `created`, a number in every chunk, is the message here: those clients fail with it.
+ * The last event of a failed stream. Some typed clients (Spring AI, langchain4j) ignore `error` in a chunk, and take an answer that ends
+ * there for complete. So `created`, a number in every chunk, is the message here: those clients fail on it.
  */
 export function failureFrame(refusal: Refusal): Buffer {
   const { error } = envelope(refusal)
   return frameOf(Buffer.from(JSON.stringify({ error, created: error.message })))
 }
 
-/** More than this behind a finish reason is no tail but an attack. */
+/** The limit after a finish reason. More is an attack. */
 const MAX_TAIL_BYTES = 256 * 1024
 /** About the size of the object around a frame, in bytes. */
 const FRAME_BYTES = 128
 
-/** A chunk that waits to be written, and its bytes as the provider wrote it. */
-interface Kept {
+/** A withheld chunk, and its bytes as the provider wrote it. */
+interface HeldChunk {
   readonly chunk: Chunk
   readonly raw: Buffer | null
 }
@@ -58,20 +58,20 @@ export class StreamAnswer {
   readonly #format: StreamFormat
   readonly #onContent: () => void
   #delivered = false
-  /** It has ended: what a tap still makes of earlier chunks goes nowhere. */
+  /** The stream has ended: late results of taps are discarded. */
   #isOver = false
   #busy: Promise<boolean> | null = null
-  #tail: Kept[] | null = null
+  #tail: HeldChunk[] | null = null
   #tailBytes = 0
-  /** The choices of which something, and those of which a finish reason, has gone to the client or into the tail. */
+  /** Choices of which something, or a finish reason, was sent or withheld. */
   readonly #begun = new Set<number>()
   readonly #finished = new Set<number>()
-  /** The first chunk that has left, or is kept back: a further one has the same head. */
+  /** The first chunk that was sent or withheld. Later chunks have the same head. */
   #first: Chunk | null = null
-  /** By choice: its finish as it came, for the case that an edit swallows it, or that the choice goes on. */
+  /** By choice: its finish as it arrived, in case an edit swallows it or the choice continues. */
   readonly #due = new Map<number, Chunk>()
 
-  /** @param onContent told once, when the first piece that has content has gone to the client */
+  /** @param onContent called once, when the first content was sent to the client */
   constructor(
     client: Client,
     taps: readonly Tap[],
@@ -85,22 +85,22 @@ export class StreamAnswer {
     this.#rawPasses = onlyWatched(taps)
   }
 
-  /** Whether text for a choice that has begun leaves as it is: nobody looks at it, and nothing is kept back. */
+  /** Whether text of a choice that has begun is sent unchanged: no tap reads it, and nothing is withheld. */
   get passesText(): boolean {
     return this.#first !== null && this.#tail === null && this.#taps.length === 0 && this.#format === CHAT_FORMAT
   }
 
   /**
-   * Hands on what `passesText`.
-   * @returns false when the client does not keep up
+   * Sends text while `passesText`.
+   * @returns false if the client does not keep up
    */
   text({ event }: TextPiece): boolean {
     return this.#write(event, true)
   }
 
   /**
-   * Hands a chunk to the client, or keeps it back behind a finish reason.
-   * @returns false when the client does not keep up, or when a tap is `busy`
+   * Sends a chunk to the client, or withholds it after a finish reason.
+   * @returns false if the client does not keep up, or a tap is `busy`
    */
   chunk(chunk: Chunk, raw: Buffer | null): boolean {
     if (this.#taps.length === 0) return this.#emit(chunk, raw)
@@ -115,8 +115,8 @@ export class StreamAnswer {
   }
 
   /**
-   * While a tap has promised what it makes of a chunk: resolves when that chunk and those behind it, as far as they have come,
-   * are through, with whether the client keeps up; rejects with what a tap has thrown. Otherwise null.
+   * Set while a tap's promise is pending. Resolves when its chunk and those queued behind it are through, with whether the client keeps
+   * up. Rejects with a tap's error.
    */
   get busy(): Promise<boolean> | null {
     return this.#busy
@@ -126,7 +126,7 @@ export class StreamAnswer {
     const busy = through.finally(() => {
       if (this.#busy === busy) this.#busy = null
     })
-    // Whether anybody waits for it is the caller's to say.
+    // The caller decides whether to await it.
     busy.catch(() => {})
     this.#busy = busy
   }
@@ -138,27 +138,27 @@ export class StreamAnswer {
     return isPromise(out) ? out.then(chunks => this.#leave(chunks, chunk, raw)) : this.#leave(out, chunk, raw)
   }
 
-  /** @param out what the taps have made of the chunk */
+  /** @param out the chunk after the taps */
   #leave(out: readonly Chunk[], chunk: Chunk, raw: Buffer | null): boolean {
     if (this.#isOver) return true
     if (this.#rawPasses) return this.#emit(chunk, raw)
     let keepsUp = true
     for (const each of out) keepsUp = this.#emit(each, null) && keepsUp
-    // The finish may still come from the edit; its usage does not leave before it.
+    // The edit may still send the finish; the usage must follow it.
     if (this.#swallowed().length > 0) this.#tail ??= []
     return keepsUp
   }
 
   /**
-   * The end of a stream that went well: what was kept back, and what says that it is over (`[DONE]`).
-   * @param usage told in one more chunk, which no step has seen
+   * Ends a successful stream: sends the withheld chunks and the end marker (`[DONE]`).
+   * @param usage sent in one more chunk, which no step has seen
    */
   finish(usage: WireUsage | null = null): void {
     this.#isOver = true
     const swallowed = this.#swallowed().map(chunk => ({ chunk, raw: null }))
     const head = this.#first ?? swallowed[0]?.chunk
     const more = usage && head ? [{ chunk: usageChunk(head, usage), raw: null }] : []
-    // In the order in which they leave: a format may say with the first what belongs to the beginning.
+    // In sending order: a format may write the beginning of the answer with its first chunk.
     const frames = [...swallowed, ...(this.#tail ?? []), ...more].map(({ chunk, raw }) =>
       this.#format.chunk(chunk, raw),
     )
@@ -167,8 +167,8 @@ export class StreamAnswer {
   }
 
   /**
-   * The end of one that did not: one error event; no finish reason, no `[DONE]`. The body ends properly behind it, as at OpenAI and
-   * Anthropic: clients whose connection breaks lose the event (Spring AI) or throw a second error (AI SDK).
+   * Ends a failed stream: one error event; no finish reason, no `[DONE]`. The body then ends properly, as at OpenAI and Anthropic. If the
+   * connection breaks instead, clients lose the event (Spring AI) or throw a second error (AI SDK).
    */
   fail(refusal: Refusal): void {
     this.#isOver = true
@@ -176,7 +176,7 @@ export class StreamAnswer {
     this.#client.endStream(this.#format.fail(refusal))
   }
 
-  /** Whether what is kept back has grown beyond reason. */
+  /** Whether the withheld chunks exceed the limit. */
   get tailTooLong(): boolean {
     return this.#tailBytes > MAX_TAIL_BYTES
   }
@@ -187,7 +187,7 @@ export class StreamAnswer {
     if (this.#tail === null) {
       if (!finishes(chunk)) return this.#write(this.#format.chunk(chunk, raw), this.#delivered || hasContent(chunk))
       this.#tail = [{ chunk, raw }]
-      // Its own size says nothing: in another format the first frame may repeat the whole request.
+      // The size of the finish itself does not count: in another format the first frame may repeat the whole request.
       this.#tailBytes = 0
       return true
     }
@@ -196,12 +196,12 @@ export class StreamAnswer {
       this.#tailBytes += (raw?.length ?? JSON.stringify(chunk).length) + FRAME_BYTES
       return true
     }
-    // The finish was one choice's and not the answer's, or none at all.
+    // The finish ended only one choice, or none.
     const before = this.#tail
     this.#tail = finishes(chunk) ? [{ chunk, raw }] : null
     this.#tailBytes = 0
     const released = this.#tail ? before : [...before, { chunk, raw }]
-    // A finish that was taken back leaves at the end, and the usage behind it.
+    // A revoked finish is sent at the end, followed by the usage.
     if (this.#swallowed().length > 0) this.#tail ??= []
     if (released.length === 0) return true
     const frames = released.map(kept => this.#format.chunk(kept.chunk, kept.raw))
@@ -217,12 +217,12 @@ export class StreamAnswer {
     return keepsUp
   }
 
-  /** Notes which choices begin and finish in a chunk that leaves. Returns whether it has content that what is kept back waits for. */
+  /** Records which choices begin and finish in a chunk that is sent. Returns whether its content releases the withheld chunks. */
   #follow(chunk: Chunk): boolean {
     let goesOn = false
     for (const choice of chunk.choices) {
       const index = indexOf(choice?.index)
-      // Only an edit can swallow a finish, and only then is it asked who has begun.
+      // Only an edit can swallow a finish, and only then `#begun` is read.
       if (!this.#rawPasses) this.#begun.add(index)
       if (this.#tail !== null && carries(choice?.delta)) {
         goesOn = true
@@ -233,7 +233,7 @@ export class StreamAnswer {
     return goesOn
   }
 
-  /** A choice goes on behind its finish reason, which then leaves behind all of it. */
+  /** A choice continues after its finish reason, which is then sent after the rest. */
   #takeFinishBack(index: number): void {
     this.#begun.add(index)
     this.#tail = this.#tail!.map(kept => {
@@ -245,7 +245,7 @@ export class StreamAnswer {
     })
   }
 
-  /** Before the edits, which may change the chunk in its place. */
+  /** Called before the edits, which may change the chunk in place. */
   #noteFinishes({ choices, usage: _, ...head }: Chunk): void {
     for (const choice of choices) {
       if (!choice?.finish_reason) continue
@@ -255,14 +255,14 @@ export class StreamAnswer {
   }
 
   /**
-   * The finishes that came and that no edit has let out: of choices that the client has seen begin, or one at least. A
-   * stream that says that it went well says how it ended.
+   * Finishes that arrived and that no edit has passed on: of choices that the client has seen begin, or at least one. A successful stream
+   * states how it ended.
    */
   #swallowed(): readonly Chunk[] {
     const missing = [...this.#due].filter(([index]) => !this.#finished.has(index))
     const seen = missing.filter(([index]) => this.#begun.has(index))
-    const told = seen.length > 0 || this.#finished.size > 0 ? seen : missing.slice(0, 1)
-    return told.map(([, chunk]) => chunk)
+    const due = seen.length > 0 || this.#finished.size > 0 ? seen : missing.slice(0, 1)
+    return due.map(([, chunk]) => chunk)
   }
 }
 
@@ -278,19 +278,19 @@ function frameOf(json: Buffer): Buffer {
   return frame
 }
 
-/** Whether a chunk carries a finish reason. Providers send null, leave it out, or (some) send an empty string. */
+/** Whether a chunk has a finish reason. Providers send null, omit it, or (some) send an empty string. */
 export function finishes(chunk: Chunk): boolean {
   for (const choice of chunk.choices) if (choice?.finish_reason) return true
   return false
 }
 
-/** Whether a chunk carries anything of an answer: text, thinking, a refusal, a tool call, sound, pictures. */
+/** Whether a chunk has content: text, reasoning, a refusal, a tool call, sound, pictures. */
 export function hasContent(chunk: Chunk): boolean {
   for (const choice of chunk.choices) if (carries(choice?.delta)) return true
   return false
 }
 
-/** The same of one choice's delta. */
+/** Whether one choice's delta has content. */
 export function carries(delta: Delta | null | undefined): boolean {
   if (!delta) return false
   if (delta.content || delta.reasoning_content || delta.refusal || delta['reasoning'] || delta['audio']) return true
@@ -305,10 +305,10 @@ export function hasCalls(delta: Delta | null | undefined): boolean {
   return Array.isArray(delta?.tool_calls) && delta.tool_calls.length > 0
 }
 
-/** More choices than this no request can ask for. */
+/** No request can ask for more choices. */
 const MAX_CHOICES = 128
 
-/** A choice's index; one that is none counts as the first. */
+/** A choice's index; an invalid one counts as the first. */
 export function indexOf(index: unknown): number {
   return Number.isInteger(index) && (index as number) > 0 && (index as number) < MAX_CHOICES ? (index as number) : 0
 }

@@ -1,6 +1,6 @@
 /**
- * What the steps of a policy do with an answer on its way out. A chunk comes from the inside: the last step's taps see
- * it first, the first step's last, so that an outer step sees what the client will see.
+ * Taps: a step's watches and edits of an answer. A chunk passes the last step's taps first and the first step's last, so that an outer
+ * step sees what the client will see.
  */
 import type { ChatCompletion, Chunk, Edited } from '#contract'
 import { isPromise } from '../../common/promises.ts'
@@ -9,7 +9,7 @@ export type Tap =
   | { readonly step: number; readonly kind: 'watch'; readonly fn: (chunk: Chunk) => void | Promise<void> }
   | { readonly step: number; readonly kind: 'edit'; readonly fn: (chunk: Chunk) => Edited | Promise<Edited> }
 
-/** A tap threw: the step's own error, in the middle of an answer. */
+/** The error of a tap, thrown in the middle of an answer. */
 export class TapError extends Error {
   override readonly name = 'TapError'
   readonly step: number
@@ -20,14 +20,14 @@ export class TapError extends Error {
   }
 }
 
-/** Whether the bytes can pass as they came: nobody changes anything. */
+/** Whether no tap edits, so that the bytes can pass unchanged. */
 export function onlyWatched(taps: readonly Tap[]): boolean {
   return taps.every(tap => tap.kind === 'watch')
 }
 
 /**
- * Sends one chunk through the taps; what comes out may be no chunk, one or several. A promise only where a tap has returned one:
- * it is waited for before the next tap, and before the next chunk for the same tap.
+ * Sends one chunk through the taps; the result has zero, one or several chunks. It is a promise only if a tap returned one. That promise
+ * is awaited before the next tap, and before the next chunk for the same tap.
  */
 export function throughTaps(taps: readonly Tap[], chunk: Chunk): readonly Chunk[] | Promise<readonly Chunk[]> {
   let chunks: readonly Chunk[] = [chunk]
@@ -52,7 +52,7 @@ async function throughTheRest(
 
 function throughTap(tap: Tap, chunks: readonly Chunk[]): readonly Chunk[] | Promise<readonly Chunk[]> {
   try {
-    // What is only watched stays the same list: nothing is made for it.
+    // A watch keeps the list: nothing is allocated.
     const out: Chunk[] | null = tap.kind === 'watch' ? null : []
     for (let at = 0; at < chunks.length; at++) {
       const returned: unknown = tap.fn(chunks[at]!)
@@ -65,7 +65,7 @@ function throughTap(tap: Tap, chunks: readonly Chunk[]): readonly Chunk[] | Prom
   }
 }
 
-/** @param at the place of the chunk for which `returned` is waited for */
+/** @param at the index of the chunk whose result `returned` is pending */
 async function throughTapSlowly(
   tap: Tap,
   chunks: readonly Chunk[],
@@ -89,7 +89,7 @@ function take({ kind }: Tap, chunk: Chunk, returned: unknown, out: Chunk[]): voi
   else if (returned !== null) out.push(...chunksFrom(returned as Chunk | readonly Chunk[]))
 }
 
-/** What an edit has returned. A plugin need not be TypeScript: one that forgets to return would silently empty the answer. */
+/** The chunks that an edit returned. Plugins may be plain JavaScript: one that forgets to return would silently empty the answer. */
 function chunksFrom(returned: Chunk | readonly Chunk[]): readonly Chunk[] {
   const chunks = Array.isArray(returned) ? (returned as readonly Chunk[]) : [returned as Chunk]
   if (!chunks.every(isChunk)) throw new TypeError('an edit must return a chunk, a list of chunks, or null to drop it')
@@ -101,10 +101,9 @@ function isChunk(value: Chunk | null | undefined): boolean {
 }
 
 /**
- * Sends a whole answer through the taps: each choice is one chunk whose delta is the message itself, so that no field
- * is lost on the way there and back. A choice whose chunk was dropped is left with an empty message. One without a finish
- * reason has one for the taps: it is whole, and who waits for the end of a text has to know. A promise only where a tap has
- * returned one.
+ * Sends a whole answer through the taps. Each choice is one chunk whose delta is the message itself, so that no field is lost. A choice
+ * whose chunk was dropped keeps an empty message. A choice without a finish reason has `stop` for the taps, because it is complete, and
+ * taps may wait for the end of a text. The result is a promise only if a tap returned one.
  */
 export function completionThroughTaps(
   taps: readonly Tap[],
@@ -120,7 +119,7 @@ export function completionThroughTaps(
   return { ...completion, choices }
 }
 
-/** @param choices those that are through; `first` is the next one's */
+/** @param choices the finished ones; `first` belongs to the next one */
 async function slowlyThroughTaps(
   taps: readonly Tap[],
   completion: ChatCompletion,
@@ -144,18 +143,18 @@ function chunkOf(completion: ChatCompletion, { message, ...rest }: Choice): Chun
   return { ...head, object: 'chat.completion.chunk', choices: [whole] }
 }
 
-/** A choice as the taps have left it. */
+/** A choice after the taps. */
 function joined({ message: _, ...rest }: Choice, chunks: readonly Chunk[]): Choice {
   const [first, ...more] = chunks.flatMap(each => each.choices)
   if (!first) return { ...rest, message: { role: 'assistant', content: '' } }
   const { delta, ...kept } = first
   const content = more.reduce((text, each) => text + (each.delta.content ?? ''), delta.content ?? '')
-  const told = (more.at(-1) ?? first).finish_reason
+  const finish = (more.at(-1) ?? first).finish_reason
   return {
     ...rest,
     ...kept,
-    // What no step has said itself stays as the provider has said it.
-    finish_reason: told === (rest.finish_reason || 'stop') ? rest.finish_reason : (told ?? rest.finish_reason),
+    // If no step has set it, the provider's value stays.
+    finish_reason: finish === (rest.finish_reason || 'stop') ? rest.finish_reason : (finish ?? rest.finish_reason),
     message: more.length > 0 ? { ...delta, content } : delta,
   }
 }

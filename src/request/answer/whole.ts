@@ -1,4 +1,4 @@
-/** The pump of a whole answer: it is collected, read, sent through the taps, and kept until the pipeline has unwound. */
+/** The pump of a whole answer: it is collected, read, sent through the taps, and withheld until the steps have returned. */
 import type { AnswerView, ChatCompletion, DecodedAnswer, Dialect, MeteredUsage, UpstreamFailure } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
 import { isPromise } from '../../common/promises.ts'
@@ -7,24 +7,23 @@ import { Pump, type PumpParts } from './pump.ts'
 import { carries, hasCalls } from './stream.ts'
 import { completionThroughTaps, onlyWatched, type Tap } from './taps.ts'
 
-/** How a whole answer is read, and how it is written. */
+/** How a whole answer is decoded and encoded. */
 export interface WholeFormat {
   readonly dialect: Dialect
   readonly view: AnswerView
   readonly taps: readonly Tap[]
-  /** Left out: as it is. */
+  /** Left out: unchanged. */
   readonly write?: WriteWhole | undefined
 }
 
-/** A whole answer is collected, checked, and sent by the gateway when the pipeline has unwound. */
 export class WholePump extends Pump {
-  /** Nothing of it leaves before it is over. */
+  /** Nothing is sent before the answer is over. */
   readonly begun = false
   readonly #format: WholeFormat
   #bytes: ByteCollector | null = null
-  /** An answer that came in one piece. It is read at once, so the piece may keep the socket's block. */
+  /** An answer that arrived in one piece. It is read at once, so the piece may keep the socket's block. */
   #only: Buffer | null = null
-  /** The answer as it will be sent; set when `over` says complete. */
+  /** The answer as it will be sent; set when `over` reports `complete`. */
   body: Buffer | null = null
   /** The usage; set when the answer was counted. */
   usage: MeteredUsage | null = null
@@ -86,14 +85,14 @@ export class WholePump extends Pump {
     this.finish({ ending: 'complete' })
   }
 
-  /** The provider's own answer, with the usage that is charged for where it has said none that can be believed. */
+  /** The provider's own answer. If it reported no credible usage, the usage that is charged is added. */
   #writeChat(): WriteWhole {
     const { usage } = this
     if (usage?.source !== 'estimated') return writeJson
     return ({ completion }) => Buffer.from(JSON.stringify({ ...completion, usage: wireUsageOf(usage) }))
   }
 
-  /** The answer, decoded and counted. What a hostile one makes the decoder throw ends this answer, not the process. */
+  /** Decodes and counts the answer. A hostile answer that makes the decoder throw ends only this answer. */
   #counted(bytes: Buffer): DecodedAnswer | { readonly failure: UpstreamFailure } {
     const { meter } = this.parts
     try {
@@ -108,7 +107,7 @@ export class WholePump extends Pump {
       }
       const unfinished = decoded.completion.choices.filter(choice => !choice.finish_reason)
       const isFinished = unfinished.length === 0
-      // As of a stream: where nothing has come, nothing says that it is all.
+      // As with streams: an empty choice without a finish reason is incomplete.
       const isFilled = this.parts.fillsFinish && unfinished.every(choice => carries(choice.message))
       if (!isFinished && !isFilled) return { failure: UNFINISHED }
       meter.started = true
@@ -123,12 +122,12 @@ export class WholePump extends Pump {
   }
 }
 
-/** How a whole answer is written to a client. `raw` is the answer as the provider wrote it, when nobody has edited it. */
+/** Encodes a whole answer for a client. `raw` is the provider's encoding; null if a step has edited the answer. */
 export type WriteWhole = (answer: DecodedAnswer) => Buffer
 
 const writeJson: WriteWhole = answer => answer.raw ?? Buffer.from(JSON.stringify(answer.completion))
 
-/** The bytes of a whole answer after the taps: the provider's own where nobody edits. A promise only where a tap has returned one. */
+/** The bytes of a whole answer after the taps; the provider's own bytes if no tap edits. A promise only if a tap returned one. */
 export function bodyOf(
   answer: DecodedAnswer,
   taps: readonly Tap[],

@@ -1,34 +1,34 @@
 /**
- * What Node's HTTP parser lets through and a gateway must not: requests that two servers could read differently, or
- * that come in forms no client library sends.
+ * Rejects what Node's HTTP parser accepts and a gateway must not: requests that two servers could read differently, or that no client
+ * library sends.
  */
 import type { IncomingMessage } from 'node:http'
 import { type Refusal, refuse } from '#contract'
 
-/** Headers of which there may be one: the second would be dropped silently, or read by somebody else. Each has its bit. */
+/** Headers that may occur once: a second one would be dropped silently, or read by another server. Each has its bit. */
 const ONCE: ReadonlyMap<string, number> = new Map(
   ['host', 'authorization', 'content-type', 'content-length', 'transfer-encoding', 'idempotency-key'].map(
     (name, place) => [name, 1 << place],
   ),
 )
 const PROTO = '__proto__'
-/** Only names of these lengths are looked at closely. */
+/** Only names of these lengths are checked further. */
 const LENGTHS: ReadonlySet<number> = new Set([...ONCE.keys(), PROTO].map(({ length }) => length))
 
 const malformed = (message: string): Refusal => refuse('bad_request', { message })
 
-/** A name, an address or nothing, and a port: so that `a, b` or `me@a` is not one host here and another elsewhere. */
+/** A name, an address or nothing, and a port. Otherwise `a, b` or `me@a` could be one host here and another elsewhere. */
 const HOST = /^([a-z0-9._~-]*|\[[0-9a-f:.]+\])(:\d{0,5})?$/i
 
 const MAX_HEADERS = 100
 
-/** The first thing that is wrong with a request's head, or null. */
+/** The first problem of a request's head, or null. */
 export function headProblem(request: IncomingMessage): Refusal | null {
   const { rawHeaders, httpVersion, url = '', headers } = request
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') return malformed('Only HTTP/1.1 is spoken here.')
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return malformed('Only HTTP/1.1 is supported.')
   if (httpVersion === '1.1' && headers.host === undefined) return malformed('The header Host is missing.')
   if (headers.host !== undefined && !HOST.test(headers.host)) return malformed('The header Host is not a host name.')
-  // RFC 9112, 3.2: a fragment is never sent; where it is, one server cuts it off and another takes it for the path.
+  // RFC 9112, 3.2: a fragment is never sent. One server cuts it off, another takes it as part of the path.
   if (!url.startsWith('/') || url.includes('#')) return malformed('The request target must be a path.')
   if (rawHeaders.length > MAX_HEADERS * 2) {
     return refuse('headers_too_large', { message: `There are more than ${MAX_HEADERS} headers.` })
@@ -42,14 +42,14 @@ export function headProblem(request: IncomingMessage): Refusal | null {
     }
     if (name === PROTO) return malformed('A header has a name that is not allowed.')
     const bit = ONCE.get(name) ?? 0
-    if ((seen & bit) !== 0) return malformed(`The header ${name} stands there twice.`)
+    if ((seen & bit) !== 0) return malformed(`The header ${name} occurs twice.`)
     seen |= bit
   }
   const encoding = headers['transfer-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'chunked') {
     return malformed('Transfer-Encoding must be chunked, or absent.')
   }
-  // RFC 9112, 6.1: HTTP/1.0 does not have it, so a proxy before us may have seen another end of the body.
+  // RFC 9112, 6.1: HTTP/1.0 does not define it, so a proxy may have seen another end of the body.
   if (encoding !== undefined && httpVersion === '1.0') return malformed('HTTP/1.0 has no Transfer-Encoding.')
   if (encoding !== undefined && headers['content-length'] !== undefined) {
     return malformed('Content-Length and Transfer-Encoding exclude each other.')
@@ -64,7 +64,7 @@ export function headProblem(request: IncomingMessage): Refusal | null {
   return null
 }
 
-/** Whether the body is declared as JSON, not encoded. The parameter `charset` may only say utf-8. */
+/** Checks that the body is declared as JSON, without an encoding. The parameter `charset` may only be utf-8. */
 export function mediaTypeProblem(request: IncomingMessage): Refusal | null {
   const encoding = request.headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
@@ -78,7 +78,7 @@ export function mediaTypeProblem(request: IncomingMessage): Refusal | null {
   })
 }
 
-/** Piece by piece: one expression for all of it takes half a second for 16 KiB of blanks. */
+/** Checks piece by piece: one expression for all of it takes half a second for 16 KiB of blanks. */
 function isJson(contentType: string): boolean {
   if (!/^[\t -~]*$/.test(contentType)) return false
   const [type, charset = '', ...more] = contentType.split(';')
@@ -92,12 +92,12 @@ function isUtf8(parameter: string): boolean {
   return ['utf-8', '"utf-8"'].includes(value.trim().toLowerCase())
 }
 
-/** Codex tries a WebSocket first, and falls back to HTTP at once only where the status is 426. */
+/** Codex tries a WebSocket first, and falls back to HTTP at once only if the status is 426. */
 export function wantsWebSocket(request: IncomingMessage): boolean {
   return request.method === 'GET' && wantsUpgrade(request) && /^websocket$/i.test(request.headers.upgrade!)
 }
 
-/** As the parser sees it (RFC 9110, 7.8): both headers. */
+/** Like the parser (RFC 9110, 7.8), requires both headers. */
 export function wantsUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade !== undefined && /(^|[\s,])upgrade([\s,]|$)/i.test(headers.connection ?? '')
 }

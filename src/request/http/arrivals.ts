@@ -1,7 +1,7 @@
 /**
- * The bytes of connections on their way to Node's parser. What a byte costs is unknown before it is parsed: 64 KiB of chunks of one
- * byte take 10 ms and 1.7 MiB of objects. So the bytes of unknown clients and of chunked bodies are parsed in small portions, which
- * wait in the queue of sliced work as the work of their owner. The chunks of a body are not parsed before the body is read.
+ * Passes the bytes of connections to Node's parser in portions. The cost of bytes is unknown before they are parsed: 64 KiB of one-byte
+ * chunks take 10 ms and 1.7 MiB of objects. So bytes of unknown clients and of chunked bodies are parsed in small portions, queued as
+ * sliced work of their owner. Chunks are not parsed before the body is read.
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -9,46 +9,46 @@ import type { Duplex } from 'node:stream'
 import { addressGroup, type Sliced, type WorkOwner } from '#contract'
 import type { Work } from './owners.ts'
 
-/** A portion of a chunked body: at first, at least and at most. It follows the time that the last one took. */
+/** A portion of a chunked body: the first size and its bounds. It adapts to the time that the last portion took. */
 const FIRST_PORTION_BYTES = 2048
 const LEAST_PORTION_BYTES = 512
 const MOST_PORTION_BYTES = 64 * 1024
 const SHORT_MS = 0.2
 const LONG_MS = 1
-/** Of all connections of unknown clients together; a connection that brings more is cut. */
+/** The limit for all connections of unknown clients together. A connection that exceeds it is cut. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024
-/** Of bytes without a body to which they belong. */
+/** A portion of bytes that belong to no body. */
 const HEAD_PORTION_BYTES = 4096
 
-/** The parts that the server of Node keeps at a socket. */
+/** The fields that Node's server keeps on a socket. */
 interface ServedSocket extends Socket {
-  /** The answer that is owed next. */
+  /** The answer that is due next. */
   readonly _httpMessage?: (ServerResponse & { readonly req: IncomingMessage }) | null
-  /** Whether the client takes too little of its answers: Node parses nothing then. */
+  /** Node has paused parsing, because the client reads too little of its answers. */
   readonly _paused?: boolean
-  /** `incoming`: the request that was parsed last; it may be on its way. */
+  /** `incoming`: the request that was parsed last; it may be incomplete. */
   readonly parser?: { readonly incoming: IncomingMessage | null } | null
 }
 
 const watched = new WeakMap<Duplex, Arrival>()
 
-/** Parses the bytes of all new connections of a server by portions. */
+/** Parses the bytes of all new connections of a server in portions. */
 export function watchArrivals(server: Server, work: Work): void {
-  // Node's own listener is the first one: it has made the parser.
+  // Node's own listener runs first: it has created the parser.
   server.on('connection', (socket: Socket) => new Arrival(socket, work))
 }
 
-/** The client of a request is known: what it sends from now on is the owner's work. */
+/** Marks the client of a request as known: its later bytes are the owner's work. */
 export function noteKnown({ socket, headers }: IncomingMessage, owner: WorkOwner): void {
   watched.get(socket)?.becomeKnown(owner, headers)
 }
 
-/** Node's server has given the socket away (CONNECT): it has no parser any more. */
+/** Node's server has detached the socket (CONNECT): it has no parser any more. */
 export function stopWatching(socket: Duplex): void {
   watched.get(socket)?.stop()
 }
 
-/** Whose work a request is before its steps run: by its credential or, where that is new, by its connection. */
+/** The owner of a request before its steps run: by its credential or, if that is new, by its connection. */
 export function requestOwner({ socket, headers }: IncomingMessage): WorkOwner {
   return watched.get(socket)!.ownerOf(headers)
 }
@@ -66,19 +66,19 @@ class Arrival {
   readonly #onData = (bytes: Buffer) => this.#take(bytes)
   readonly #onResume = () => this.#resumed()
   #owner: WorkOwner
-  /** Nothing has come yet. */
+  /** Whether no complete head has come yet. */
   #isNew = true
   #isKnown = false
   #isOver = false
-  /** Bytes that have not been parsed. */
+  /** Bytes that are not parsed yet. */
   #unread: Buffer[] = []
-  /** Bytes of a body of known length that are still to come. */
+  /** Bytes of a body of known length that are still due. */
   #bodyBytes = 0
   #portionBytes = FIRST_PORTION_BYTES
-  /** Whether portions are parsed, or wait for their turn. */
+  /** Whether portions are being parsed or wait for their turn. */
   #isQueued = false
   #hasPaused = false
-  /** The answer behind which the next request is parsed. */
+  /** The answer after which the next request is parsed. */
   #waitsFor: ServerResponse | null = null
 
   constructor(socket: ServedSocket, work: Work) {
@@ -88,7 +88,7 @@ class Arrival {
     this.#parse = socket.listeners('data')[0] as (bytes: Buffer) => void
     watched.set(socket, this)
     socket.off('data', this.#parse)
-    // With another listener Node's parser does not read from the handle of the socket any more.
+    // With a second listener, Node's parser no longer reads from the socket's handle.
     socket.on('data', this.#onData)
     socket.on('resume', this.#onResume)
     socket.once('close', () => this.stop())
@@ -132,7 +132,7 @@ class Arrival {
     else this.#resumed()
   }
 
-  /** A client that was let in before does not wait among unknown ones. */
+  /** A client that was accepted before does not wait among unknown ones. */
   #recall(bytes: Buffer): void {
     this.#isNew = !bytes.includes('\r\n\r\n')
     const owner = this.#work.owners.recall(bytes)
@@ -146,20 +146,20 @@ class Arrival {
     this.#work.unparsedBytes += bytes
   }
 
-  /** Node resumes the socket whenever more of a body is read. What has come already is first. */
+  /** Node resumes the socket whenever more of a body is read. Bytes that have already come are parsed first. */
   #resumed(): void {
     this.#go()
     if (this.#unread.length > 0) this.#pause()
   }
 
-  /** Whether these bytes are a head at most, or a part of a body that Node does not take apart. */
+  /** Whether these bytes are at most a head, or part of a body that Node does not take apart. */
   #isCheap(bytes: Buffer): boolean {
     if (this.#unread.length > 0 || this.#socket._paused) return false
     const coming = bodyOn(this.#socket)
     return coming === null ? bytes.length <= HEAD_PORTION_BYTES : !isChunked(coming) && !isFull(coming)
   }
 
-  /** Parses what may be parsed now. */
+  /** Parses as much as is allowed now. */
   #go(): void {
     if (this.#isQueued || this.#isOver || this.#unread.length === 0) return
     if (this.#isBlocked()) return
@@ -176,7 +176,7 @@ class Arrival {
   #parsed(): void {
     this.#isQueued = false
     if (this.#isOver || this.#socket.destroyed) return
-    // The body may have been read on meanwhile.
+    // The body may have been read meanwhile.
     if (this.#unread.length > 0) this.#resumed()
     if (this.#unread.length > 0 || !this.#hasPaused) return
     this.#hasPaused = false
@@ -184,7 +184,7 @@ class Arrival {
     if (!this.#socket._paused && (coming === null || !isFull(coming))) this.#socket.resume()
   }
 
-  /** A socket that others have paused is theirs to resume. */
+  /** Only the code that paused a socket may resume it. */
   #pause(): void {
     if (this.#socket.isPaused()) return
     this.#hasPaused = true
@@ -221,13 +221,13 @@ class Arrival {
     else if (tookMs > LONG_MS) this.#portionBytes = Math.max(LEAST_PORTION_BYTES, this.#portionBytes / 2)
   }
 
-  /** Whether the next bytes have to wait: for the reading of their body, or for the answer to the request before them. */
+  /** Whether the next bytes have to wait: for the reader of their body, or for the answer to the previous request. */
   #isBlocked(): boolean {
     if (this.#socket._paused) return true
     const coming = bodyOn(this.#socket)
     if (coming !== null) return isFull(coming) || (isChunked(coming) && coming.readableFlowing === null)
     const owed = this.#socket._httpMessage
-    // The requests behind the first one of a known client wait elsewhere (`Connections`).
+    // Further requests of a known client wait in `Connections`.
     if (!owed || this.#isKnown) return false
     if (this.#waitsFor !== owed) {
       this.#waitsFor = owed
@@ -238,7 +238,7 @@ class Arrival {
 
   #answered(): void {
     this.#waitsFor = null
-    // The next answer is owed from the next tick on.
+    // Node sets the next answer in the next tick.
     setImmediate(() => this.#go())
   }
 }
@@ -247,18 +247,18 @@ function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined
 }
 
-/** The request whose body has not come whole; null where all have. It may wait behind others. */
+/** The request whose body is incomplete; null: all are complete. It may wait behind others. */
 function bodyOn({ parser }: ServedSocket): IncomingMessage | null {
   const incoming = parser?.incoming
   return incoming && !incoming.complete ? incoming : null
 }
 
-/** Whether the reader of a body has enough for now. */
+/** Whether the buffer of the body's reader is full. */
 function isFull(request: IncomingMessage): boolean {
   return request.readableLength >= request.readableHighWaterMark
 }
 
-/** The length of the request at the beginning of these bytes, without the body where that is chunked; or of a part of its head. */
+/** The length of the request at the start of these bytes, without a chunked body; or of a part of its head. */
 function requestLength(bytes: Buffer): number {
   const end = bytes.indexOf('\r\n\r\n')
   if (end === -1 || end >= HEAD_PORTION_BYTES) return Math.min(bytes.length, HEAD_PORTION_BYTES)

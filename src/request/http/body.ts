@@ -1,4 +1,4 @@
-/** Reads a request's body: once, bounded, and counted by the memory that it takes. */
+/** Reads a request's body: once, within a limit, counted by the memory that it takes. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isRefusal, refuse } from '#contract'
 import { ByteCollector } from '../../common/bytes.ts'
@@ -8,23 +8,23 @@ import type { Room } from './shares.ts'
 
 export interface ReadBody {
   readonly bytes: Buffer
-  /** Gives the bytes back to their room; once. */
+  /** Returns the bytes to their room; once. */
   release(): void
 }
 
 export interface BodyLimit {
   readonly bytes: number
-  /** The end of the message of a refusal. */
+  /** Appended to the message of the refusal. */
   readonly advice?: string
 }
 
 /**
- * Only bytes that have come are counted: what a client merely says that it will send takes nobody's room.
+ * Reads the body. Only bytes that have arrived are counted: a declared length takes no room.
  *
- * Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client left in the middle of it), or the one
- * with which `refuseBody` ended the reading.
+ * Throws the refusal `request_too_large`, `overloaded` or `bad_request` (the client disconnected in the middle), or the refusal that
+ * `refuseBody` ended the reading with.
  *
- * @param response asked for `100 Continue` where the client waits for it before it sends the body (RFC 9110, 10.1.1)
+ * @param response gets `100 Continue` if the client waits for it before it sends the body (RFC 9110, 10.1.1)
  */
 export async function readBody(
   request: IncomingMessage,
@@ -32,7 +32,7 @@ export async function readBody(
   limit: BodyLimit,
   room: Room,
 ): Promise<ReadBody> {
-  // Node reports a head before it parses what came in the same read: a microtask later the body is there, or is malformed.
+  // Node reports a head before it parses the rest of the same read. A microtask later the body is complete or malformed.
   if (!request.complete) await null
   const early = earlyRefusal(request)
   if (early) throw early
@@ -64,16 +64,16 @@ export async function readBody(
   }
 }
 
-/** @param hold called with the bytes that are kept now, before more are waited for; may throw */
+/** @param hold called with the bytes that are kept now, before waiting for more; may throw */
 function collect(request: IncomingMessage, limit: BodyLimit, hold: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // Node copies what its parser has found: a piece is nobody else's.
+    // Node copies what its parser has found, so a piece is not shared.
     const collected = new ByteCollector(true, Number(request.headers['content-length'] ?? 0))
     const settle = (act: () => void) => {
       request.off('data', onData)
       request.off('end', onEnd)
       request.off('error', onError)
-      request.off('close', onGone)
+      request.off('close', onClose)
       act()
     }
     const onData = (piece: Buffer) => {
@@ -91,16 +91,16 @@ function collect(request: IncomingMessage, limit: BodyLimit, hold: (bytes: numbe
     }
     const onEnd = () => settle(() => resolve(collected.take()))
     const onError = (error: unknown) => fail(isRefusal(error) ? error : brokenOff())
-    const onGone = () => fail(brokenOff())
-    // Left already, maybe behind a body that came whole: nothing of the below would ever be called.
+    const onClose = () => fail(brokenOff())
+    // Disconnected already, maybe after a complete body: none of the events below would come.
     if (request.destroyed) {
-      onGone()
+      onClose()
       return
     }
     request.on('data', onData)
     request.on('end', onEnd)
     request.on('error', onError)
-    request.on('close', onGone)
+    request.on('close', onClose)
   })
 }
 

@@ -1,10 +1,10 @@
-/** Whose request it is, by address: the socket's, or what trusted proxies say. */
+/** The client's address: the socket's, or the one that trusted proxies state. */
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 
 /**
- * The client's address behind `hops` trusted proxies: the entry of X-Forwarded-For that the outermost trusted one wrote.
- * What stands left of it was written by the client and is nobody's word. With 0 hops the header is not looked at.
+ * The client's address behind `hops` trusted proxies: the entry of X-Forwarded-For that the outermost trusted one wrote. Entries to its
+ * left come from the client and are not trusted. With 0 hops the header is ignored.
  */
 export function clientAddress(request: IncomingMessage, hops: number): string {
   const socketAddress = plain(request.socket.remoteAddress ?? '')
@@ -15,7 +15,7 @@ export function clientAddress(request: IncomingMessage, hops: number): string {
   return isIP(entry) ? entry : socketAddress
 }
 
-/** IPv4 in IPv6's clothes is IPv4. */
+/** IPv4-mapped IPv6 addresses count as IPv4. */
 function plain(address: string): string {
   return address.startsWith('::ffff:') && isIP(address.slice(7)) === 4 ? address.slice(7) : address
 }

@@ -1,23 +1,23 @@
-/** The request of every listener: a short body is there without the stream. */
+/** The request of every listener: a short body bypasses the stream. */
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { LEFTOVER } from './leftover.ts'
 
 /**
- * A body that comes in one piece waits beside the stream: `readBody` takes it from there, without the
- * stream's listeners and ticks. A reader of the stream (a step, or Node after the answer) gets it from the stream.
+ * A body that arrives in one piece is kept beside the stream, and `readBody` takes it without the stream's listeners and ticks. Readers
+ * of the stream (a step, or Node after the answer) still get it from the stream.
  */
 export class ClientRequest extends IncomingMessage {
   #whole: Buffer | null = null
 
-  // biome-ignore lint/correctness/noUnreachableSuper: what is returned has been made before
+  // biome-ignore lint/correctness/noUnreachableSuper: the returned object exists already
   constructor(socket: Socket) {
-    // biome-ignore lint/correctness/noConstructorReturn: Node asks for an object, and it is this one
+    // biome-ignore lint/correctness/noConstructorReturn: Node needs an object and gets this one
     if (socket.destroyed) return LEFTOVER as ClientRequest
     super(socket)
   }
 
-  /** The whole body, once; null: it has not come whole and in one piece, or the stream has a reader. */
+  /** Returns the whole body, once. Null: it has not arrived in one piece, or the stream has a reader. */
   takeWhole(): Buffer | null {
     const whole = this.#whole
     if (whole === null || !this.complete || this.readableFlowing !== null || this.destroyed) return null
@@ -26,7 +26,7 @@ export class ClientRequest extends IncomingMessage {
     return whole
   }
 
-  /** From here on the stream is as one that was read to its end. */
+  /** Marks the stream as read to its end. */
   #end(): void {
     const { _dumpAndCloseReadable: close } = this as Internal
     if (close !== undefined && this.listenerCount('end') + this.listenerCount('close') === 0) close.call(this)
@@ -56,15 +56,15 @@ export class ClientRequest extends IncomingMessage {
     this.#whole = null
     super.push(whole)
     if (this.complete) super.push(null)
-    // Node 26 does not read a dumped body by itself.
+    // Node 26 does not read on after dumping a body.
     if ((this as Internal)._dumped === true) this.resume()
   }
 }
 
-/** Node's own. Where they are missing, the stream itself ends (`#end`), and is read when it is dumped. */
+/** Node internals. If they are missing, the stream itself ends (`#end`), and a dumped body is read. */
 interface Internal {
   /** Node calls it for requests without a body (`optimizeEmptyRequests`). */
   readonly _dumpAndCloseReadable?: () => void
-  /** The answer has left, and the body had no reader. */
+  /** The answer was sent, and the body had no reader. */
   readonly _dumped?: boolean
 }

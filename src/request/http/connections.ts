@@ -1,6 +1,6 @@
 /**
- * One exchange at a time on each connection. A client may send requests without waiting for answers (pipelining, RFC 9112,
- * 9.3.2); Node would begin all of them at once, and keep all their answers where the client reads none.
+ * Handles one exchange at a time on each connection. A client may send requests without waiting for answers (pipelining, RFC 9112,
+ * 9.3.2). Node would begin all of them at once, and keep all their answers if the client reads none.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -8,42 +8,42 @@ import { LEFTOVER } from './leftover.ts'
 
 type Begin = (request: IncomingMessage, response: ServerResponse) => void
 
-interface Waiting {
+interface WaitingRequest {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly bytes: number
 }
 
-/** What is known of a connection; kept for as long as the connection. */
+/** The state of a connection, kept as long as the connection. */
 interface Connection {
   readonly socket: Socket
   current: ServerResponse | null
-  /** The requests behind the current one, in their order. */
-  waiting: Waiting[]
-  /** Nothing that still comes on it is begun. */
+  /** The requests behind the current one, in order. */
+  waiting: WaitingRequest[]
+  /** No further request of it begins. */
   isOver: boolean
-  /** What the kernel had taken of its answers when it last took something, and since when it has taken nothing. */
+  /** The bytes of answers that the kernel had taken at its last progress, and when it stopped; 0: it has not stopped. */
   takenBytes: number
   blockedSinceMs: number
 }
 
-/** The memory of a request that waits: its objects, and the pieces of its body that Node has read ahead. */
+/** The memory of a waiting request: its objects, and the pieces of its body that Node has read ahead. */
 const HEAD_BYTES = 8 * 1024
 const BODY_BYTES = 96 * 1024
-/** Node makes an object of each chunk, and reads ahead 64 KiB of the wire: chunks of one byte come to this. */
+/** Node makes an object of each chunk, and reads ahead 64 KiB of the wire. Chunks of one byte come to this. */
 const CHUNKED_BODY_BYTES = 4 * 1024 * 1024
 
-/** Of all requests that wait, in one process. */
+/** The limit for all waiting requests of the process. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
-/** Behind one exchange; from so many on nothing more is read. Before, one who leaves is noticed at once. */
+/** Reading pauses at this many requests behind an exchange. Below it, a disconnect is noticed at once. */
 const PAUSED_FROM = 16
-/** The next one ends the connection. Node has made some 5 KiB of objects of each, and of many connections in one turn. */
+/** One more request ends the connection. Node has made some 5 KiB of objects of each, for many connections in one turn. */
 const MAX_WAITING = 512
 
 export interface ConnectionsOptions {
-  /** The listener has been closed: what waits is not begun. */
+  /** The listener is closed: waiting requests do not begin. */
   isClosed(): boolean
-  /** A client that takes nothing for so long is cut. */
+  /** A client that reads nothing for this long is cut off. */
   stallMs(): number
 }
 
@@ -60,7 +60,6 @@ export class Connections {
     this.#options = options
   }
 
-  /** A request has come. */
   begin(request: IncomingMessage, response: ServerResponse): void {
     if (request === LEFTOVER) return
     const { socket } = request
@@ -75,12 +74,11 @@ export class Connections {
   }
 
   /**
-   * Node's parser has given up on a connection. Requests that had come whole are still answered, and then the connection
-   * ends; one that waits and had not come whole is not begun.
-   * @returns who is to be told: the request in progress, which may be the broken one; nobody, because the answers before the
-   * broken one still come; or the connection, on which there is no request
+   * Ends a connection on which Node's parser failed. Complete requests on it are still answered; an incomplete one does not begin.
+   * @returns where to send the error. `current`: the request in progress, which may be the broken one. `none`: the answers before the
+   * broken request are still due. `connection`: it has no request.
    */
-  giveUp(socket: object): 'current' | 'nobody' | 'connection' {
+  giveUp(socket: object): 'current' | 'none' | 'connection' {
     const connection = this.#known.get(socket as Socket)
     if (!connection) return 'connection'
     connection.isOver = true
@@ -90,15 +88,15 @@ export class Connections {
     const last = waiting.at(-1)?.response ?? (broken ? current : null)
     if (!last) return current === null ? 'connection' : 'current'
     last.shouldKeepAlive = false
-    return 'nobody'
+    return 'none'
   }
 
-  /** The requests that have begun and are not answered yet. */
+  /** The requests that have begun and are unanswered. */
   *current(): Iterable<IncomingMessage> {
     for (const { current } of this.#busy) if (current !== null) yield current.req
   }
 
-  /** Cuts the connections whose clients take nothing of their answers. @param nowMs any clock that does not go back */
+  /** Cuts the connections of clients that have stopped reading their answers. @param nowMs any monotonic clock */
   cutStalled(nowMs: number): void {
     for (const connection of this.#busy) {
       const { socket } = connection
@@ -127,7 +125,7 @@ export class Connections {
     }
     this.#waitingBytes += bytes
     connection.waiting.push({ request, response, bytes })
-    // Not now: behind each whole request Node's parser goes on reading.
+    // Deferred: Node's parser goes on reading after each complete request.
     if (connection.waiting.length >= PAUSED_FROM) setImmediate(pause, connection)
   }
 
@@ -135,14 +133,14 @@ export class Connections {
     const { socket } = connection
     connection.current = null
     this.#busy.delete(connection)
-    // RFC 9112, 9.6: what came behind an answer that ends the connection is not looked at.
+    // RFC 9112, 9.6: data after an answer that ends the connection is ignored.
     if (this.#options.isClosed() || endsConnection(response) || socket.destroyed) {
       this.#end(connection)
-      // The head may have promised more: it left before the end was in sight.
+      // The sent head may have promised to keep the connection.
       socket.destroySoon()
       return
     }
-    // One a turn: requests whose answers are there at once would let nobody else in until the last of them.
+    // One per turn: many quick answers in a row would block other connections.
     if (connection.waiting.length > 0) setImmediate(() => this.#startNext(connection))
   }
 
@@ -173,7 +171,7 @@ function costOf({ headers }: IncomingMessage): number {
   return (headers['content-length'] ?? '0') === '0' ? HEAD_BYTES : BODY_BYTES
 }
 
-/** Whether no answer can follow this one, also where its head has not left yet. */
+/** Whether no answer can follow this one, even if its head is unsent. */
 function endsConnection(response: ServerResponse): boolean {
   return !response.shouldKeepAlive || response.getHeader('connection') === 'close'
 }

@@ -1,8 +1,8 @@
-/** Pages of other origins that may call the clients' listener from a browser (WHATWG Fetch, "CORS protocol"). */
+/** CORS: pages of other origins that may call the clients' listener from a browser (WHATWG Fetch, "CORS protocol"). */
 import koaCors from '@koa/cors'
 import type { Middleware } from 'koa'
 
-/** How long a browser remembers that it may call. No browser remembers for longer than two hours (Chrome) or a day (Firefox). */
+/** How long a browser may cache the permission. Browsers cap it at two hours (Chrome) or a day (Firefox). */
 const MAX_AGE_SECONDS = 7200
 
 /** @param origins `https://app.example.com`, or `*` for every page; null: no page of another origin may call */
@@ -11,12 +11,12 @@ export function allowOrigins(origins: readonly string[] | null): Middleware | nu
   const isAny = origins.includes('*')
   return koaCors({
     origin: ({ headers: { origin = '' } }) => (isAny ? '*' : origins.includes(origin) ? origin : ''),
-    // Raw routes may take all of them.
+    // Raw routes may accept all of these.
     allowMethods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
     // Requests bring a key in a header and no cookie, so the star means all headers.
     exposeHeaders: '*',
     maxAge: MAX_AGE_SECONDS,
-    // The boundary of the application keeps the headers itself.
+    // The error boundary keeps the headers itself.
     keepHeadersOnError: false,
   })
 }

@@ -1,4 +1,4 @@
-/** The response of every listener: it keeps its head as a list, and a destroyed one never looks complete to its client. */
+/** The response of every listener: it keeps its head as a list, and a destroyed response never looks complete. */
 import {
   type IncomingMessage,
   type OutgoingHttpHeader,
@@ -11,11 +11,11 @@ import { LEFTOVER } from './leftover.ts'
 
 type HeaderValue = number | string | readonly string[]
 
-/** Names that Node has found good, with their lower case. Other names may follow without end: a provider's, a step's. */
+/** Valid header names, with their lower case. Limited, because providers and steps may send any number of names. */
 const GOOD_NAMES = new Map<string, string>()
 const MAX_GOOD_NAMES = 512
 
-/** The name in lower case. Throws what Node throws about a name that cannot be sent. */
+/** Returns the name in lower case. Throws Node's error for an invalid name. */
 function goodName(name: string): string {
   const known = GOOD_NAMES.get(name)
   if (known !== undefined) return known
@@ -25,37 +25,37 @@ function goodName(name: string): string {
   return lower
 }
 
-/** Its types do not have it. */
+/** Missing in Node's types. */
 const { getRawHeaderNames } = ServerResponse.prototype as unknown as { getRawHeaderNames(): string[] }
 
 const isStatus = (status: number): boolean => status >= 100 && status <= 999
 
-/** Node reads the value of this one by rules of its own. */
+/** Node has its own rules for this header's value. */
 const READ_BY_NODE = 'content-disposition'
 
 /**
- * Node keeps a head as an object in dictionary mode with an array for each header. Here it is two lists, which Node writes as they
- * are. The rare ways (several values of one name, a list for `writeHead`) are Node's: it gets all headers then.
+ * Node keeps a head as an object in dictionary mode with an array for each header. Here it is two lists, which Node writes as
+ * they are. In rare cases (several values of one name, a list for `writeHead`) Node gets all headers and handles them.
  *
- * `destroy()` closes the connection with a FIN. Where neither chunks nor a length tell the body's end (HTTP/1.0), that FIN
- * is the end of a complete answer (RFC 9112, 6.3). So such a response resets its connection.
+ * `destroy()` closes the connection with a FIN. Without chunks or a length (HTTP/1.0), a FIN marks a complete answer (RFC 9112,
+ * 6.3). So such a response resets its connection.
  */
 export class CutResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
-  /** The names in lower case; null: Node has the headers. */
+  /** The names in lower case; null: Node keeps the headers. */
   #names: string[] | null = []
-  /** Each name as it was given, and its value. */
+  /** Each name as it was given, followed by its value. */
   #head: (string | number)[] = []
 
-  // biome-ignore lint/correctness/noUnreachableSuper: what is returned has been made before
+  // biome-ignore lint/correctness/noUnreachableSuper: the returned object exists already
   constructor(request: Request, options?: object) {
     // biome-ignore lint/correctness/noConstructorReturn: as for the request
     if (request === LEFTOVER) return UNSENT as CutResponse<Request>
-    // Node gives options; its types do not say so.
+    // Node passes options; its types omit them.
     super(...([request, options] as unknown as [Request]))
   }
 
   override setHeader(name: string, value: HeaderValue): this {
-    // A head that has left cannot change: Node throws.
+    // A sent head cannot change: Node throws.
     if (this.#names === null || this.headersSent) return super.setHeader(name, value)
     const lower = goodName(name)
     validateHeaderValue(name, value as string)
@@ -96,9 +96,9 @@ export class CutResponse<Request extends IncomingMessage = IncomingMessage> exte
   }
 
   override removeHeader(name: string): void {
-    // Without its last header it would be as one that never had any.
+    // Without its last header it would look like a response that never had one.
     if (this.#names?.length === 1) this.#giveToNode()
-    // Node remembers of some that they are not wanted.
+    // Node records the removal of some default headers.
     super.removeHeader(name)
     const at = this.#names?.indexOf(name.toLowerCase()) ?? -1
     if (at === -1) return
@@ -126,16 +126,16 @@ export class CutResponse<Request extends IncomingMessage = IncomingMessage> exte
     reason?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
     given?: OutgoingHttpHeaders | OutgoingHttpHeader[],
   ): this {
-    // Where no header was set, Node writes these and keeps none of them.
+    // If no header was set, Node writes these without keeping them.
     if (this.#names !== null && this.#names.length > 0) {
       if (given === undefined && isStatus(status) && this.#take(reason)) return super.writeHead(status, this.#head)
       this.#giveToNode()
     }
-    // Its two signatures do not fit one call.
+    // The two signatures do not fit one call.
     return super.writeHead(status, reason as string, given as OutgoingHttpHeaders)
   }
 
-  /** @returns false: these are for Node to take, or to refuse */
+  /** @returns false: Node has to take or refuse these */
   #take(headers: unknown): boolean {
     if (headers === undefined) return this.#names !== null
     if (typeof headers !== 'object' || headers === null || Array.isArray(headers) || this.headersSent) return false
@@ -161,7 +161,7 @@ export class CutResponse<Request extends IncomingMessage = IncomingMessage> exte
   }
 }
 
-/** The response to `LEFTOVER`. Node itself may answer a head that lacks something: nothing of that goes anywhere. */
+/** The response to `LEFTOVER`. It discards everything, including Node's own answer to a bad head. */
 class Unsent extends CutResponse {
   override on(): this {
     return this

@@ -1,10 +1,10 @@
-/** What of Koa's ways the gateway changes. */
+/** Changes to Koa's behaviour. */
 import type Koa from 'koa'
 import type { Context } from 'koa'
 
 /**
- * Koa listens to every response for errors of its own writing, which takes four listeners a request. Where the gateway has
- * answered (`ctx.respond` is false) there is nothing of Koa's to listen to; all else goes Koa's way.
+ * Koa listens to every response for errors of its own writing, with four listeners per request. If the gateway has answered
+ * (`ctx.respond` is false), Koa writes nothing and needs no listener. Other requests are handled by Koa.
  */
 export function leaveOwnAnswersAlone(app: Koa): void {
   const koa = app as unknown as { handleRequest(ctx: Context, run: (ctx: Context) => Promise<void>): Promise<void> }
@@ -27,8 +27,8 @@ export function leaveOwnAnswersAlone(app: Koa): void {
 }
 
 /**
- * An answer set after `next()` would do nothing, because the pump has sent one; so it throws, and the runner names the
- * step. On Koa's response, because `ctx.body` and `ctx.status` only pass on to it.
+ * Throws if a step sets an answer after `next()`: the pump has already sent one. The runner names the step. It is set on Koa's response,
+ * because `ctx.body` and `ctx.status` forward to it.
  */
 export function guardAnswerAfterNext(app: Koa): void {
   for (const [name, instead] of [

@@ -1,11 +1,11 @@
 /**
- * Node takes all of a read apart (64 KiB, up to 1,771 heads) and makes some 5 KiB of objects of each head, also when the
- * first of them has ended the connection. What comes behind that end is this one request with this one response.
+ * The one request and response for everything that is parsed on a connection after its end. Node parses all of a read (64 KiB, up to
+ * 1,771 heads), even if the first head has ended the connection. Each makes some 5 KiB of objects.
  */
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 
-/** Takes part in nothing: no listener, no header, no body, no end. */
+/** Ignores everything: listeners, headers, body, end. */
 class Leftover extends IncomingMessage {
   constructor() {
     const socket = new Socket()
@@ -15,7 +15,7 @@ class Leftover extends IncomingMessage {
   override on(): this {
     return this
   }
-  /** Node's own: one request of all strangers must not collect what they send. */
+  /** Node internal. One shared request must not collect what strangers send. */
   _addHeaderLines(): void {}
   override push(): boolean {
     return false
@@ -25,5 +25,4 @@ class Leftover extends IncomingMessage {
   }
 }
 
-/** The request of everything that is parsed on a connection after its end. */
 export const LEFTOVER: IncomingMessage = new Leftover()

@@ -1,28 +1,28 @@
 /**
- * Closing a connection on which a body is still coming. Closed at once, the kernel answers what still comes with a reset,
- * and the reset makes many clients lose the answer that they have not read yet (RFC 9112, 9.6).
+ * Closes connections on which a body is still arriving. After an immediate close, the kernel answers further bytes with a reset. The
+ * reset makes many clients lose the answer that they have not read yet (RFC 9112, 9.6).
  */
 import type { IncomingMessage } from 'node:http'
 import { dropUnread } from './arrivals.ts'
 
 /**
- * Lets Node parse what came together with the head. A request that is refused by its head has then often come whole, and
- * its connection can stay.
+ * Lets Node parse what came together with the head. A request that is refused by its head is then often complete, and its connection can
+ * stay open.
  */
 export function parseArrived(request: IncomingMessage): Promise<void> | null {
   return request.complete ? null : new Promise(resolve => setImmediate(resolve))
 }
 
 const MAX_MS = 2_000
-/** Nobody needs so much of a body that was refused. */
+/** Limit of bytes that are read from a refused body. */
 const MAX_BYTES = 4 * 1024 * 1024
-/** Of a body in chunks nothing more is read: tiny ones would cost much, for nothing. */
+/** A chunked body is not read any further: tiny chunks would cost much for nothing. */
 const CHUNKED_MS = 250
 const LOOK_EVERY_MS = 50
 
 /**
- * Makes the end of an answer a half-close: what still comes is read and thrown away for a short time, and then the
- * connection ends. Call it before the answer is sent, for a request whose body has not come whole.
+ * Makes the end of an answer a half-close: further bytes are read and discarded for a short time, and then the connection ends. Call it
+ * before the answer is sent, for a request whose body is incomplete.
  */
 export function lingerAtEnd(request: IncomingMessage): void {
   const { socket } = request
@@ -32,7 +32,7 @@ export function lingerAtEnd(request: IncomingMessage): void {
     socket.end()
     if (isChunked) {
       dropUnread(socket)
-      // Node has begun to throw the body away by itself. Its ticks come first, and nothing has been read by then.
+      // Node has begun to discard the body. Its ticks come first, and nothing has been read by then.
       process.nextTick(queueMicrotask, () => socket.pause())
     }
     const longestMs = isChunked ? CHUNKED_MS : MAX_MS
@@ -46,7 +46,7 @@ export function lingerAtEnd(request: IncomingMessage): void {
     }, LOOK_EVERY_MS)
     look.unref()
   }
-  // Node's server calls this when the answer has been handed to the kernel.
+  // Node's server calls this when the answer was handed to the kernel.
   socket.destroySoon = linger
 }
 

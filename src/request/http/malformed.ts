@@ -1,4 +1,4 @@
-/** Answers to what is not HTTP at all: Node's parser gives up, and the client still gets JSON with all four keys. */
+/** Answers what is not valid HTTP: Node's parser gives up, and the client still gets JSON with all four keys. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type ErrorCode, envelope, type Refusal, refuse } from '#contract'
@@ -9,8 +9,8 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** What Node hangs on a socket while it owes an answer on it. */
-interface Owed {
+/** The response that Node keeps on a socket while an answer is due. */
+interface PendingResponse {
   readonly headersSent: boolean
   readonly req: IncomingMessage
   shouldKeepAlive: boolean
@@ -18,10 +18,10 @@ interface Owed {
 }
 
 /**
- * The listener for a server's `clientError`.
+ * Answers a server's `clientError`.
  *
- * @param of `requestId`: for the header x-request-id, when there is no request; `isInProgress`: whether a request of the
- * connection is in progress (left out: whether Node owes an answer)
+ * @param of `requestId`: for the header x-request-id, without a request. `isInProgress`: whether a request of the connection is in
+ * progress; left out: whether an answer is due.
  */
 export function answerMalformed(
   error: NodeJS.ErrnoException,
@@ -37,32 +37,31 @@ export function answerMalformed(
   else refuseOn(socket, refusal, of.requestId)
 }
 
-/** Answers a request with which Node gives the socket away (CONNECT): nobody else listens to it any more. */
+/** Answers a request whose socket Node has detached (CONNECT): it has no other listener. */
 export function answerUnserved(socket: Duplex, refusal: Refusal, requestId?: string): void {
   stopWatching(socket)
   socket.on('error', () => {})
-  // Whose answer is still owed may leave.
+  // The client may disconnect while its answer is due.
   socket.once('end', () => socket.destroy())
   socket.resume()
   refuseOn(socket, refusal, requestId)
 }
 
 function refuseOn(socket: Duplex, refusal: Refusal, requestId?: string): void {
-  const owed = (socket as { _httpMessage?: Owed })._httpMessage
+  const owed = (socket as { _httpMessage?: PendingResponse })._httpMessage
   if (!owed) answerRaw(socket, refusal, requestId)
-  // Whatever is written while an answer is owed would be read as that answer, or as a part of it.
+  // Anything written while an answer is due would be read as that answer, or as part of it.
   else if (owed.headersSent) owed.destroy()
-  // What is wrong came behind a good request: that one is answered, and the connection ends with it.
+  // The error came after a good request: that one is answered, and the connection ends with it.
   else if (!refuseBody(owed.req, refusal)) owed.shouldKeepAlive = false
 }
 
-/** Refusals of bodies that nobody read yet: whoever begins to, gets it at once. */
+/** Refusals of bodies that are not being read yet: the reader gets it when it begins. */
 const refusedEarly = new WeakMap<IncomingMessage, Refusal>()
 
 /**
- * Ends the reading of a body that will not come as it should: whoever reads it, now or later, gets the refusal and answers
- * with it.
- * @returns false when nobody reads, or the body is here already
+ * Ends the reading of a body that will not arrive as it should. Its reader, now or later, gets the refusal and answers with it.
+ * @returns false if the body has no reader yet, or is complete
  */
 export function refuseBody(request: IncomingMessage, refusal: Refusal): boolean {
   if (request.complete) return false
@@ -71,15 +70,15 @@ export function refuseBody(request: IncomingMessage, refusal: Refusal): boolean 
   return false
 }
 
-/** With what a body was refused before anybody read it; undefined: it was not. */
+/** The refusal of a body before it was read; undefined: none. */
 export function earlyRefusal(request: IncomingMessage): Refusal | undefined {
   return refusedEarly.get(request)
 }
 
-/** Answers on a socket for which there is no response object, and closes it. */
+/** Answers on a socket without a response object, and closes it. */
 function answerRaw(socket: Duplex, refusal: Refusal, requestId?: string): void {
   const body = JSON.stringify(envelope(refusal))
-  // Who does not close the other end would keep the socket for ever: after its timeout Node looks at none again.
+  // A client that does not close its end would keep the socket for ever: after the timeout Node does not check it again.
   socket.once('finish', () => socket.destroy())
   socket.end(
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n` +

@@ -1,35 +1,35 @@
 /**
- * Refuses new requests while the event loop is overloaded: requests of the accounts and networks that have most of it. Otherwise
- * every request waits behind all others, and clients give up on answers that are still in progress. A refusal by the head costs a
- * tenth of an answer. Connections are always accepted: /livez needs one.
+ * Refuses new requests while the event loop is overloaded: those of the accounts and networks with most of the load. Otherwise every
+ * request waits behind all others, and clients give up on answers that are still in progress. A refusal by the head costs a tenth of an
+ * answer. Connections are always accepted: /livez needs one.
  *
- * The signal is a delay: how long work has waited since it was ready. It is measured at the queue of sliced work, and as the
- * processor's time by which a round of the timer is late. Time in which other processes have the processor does not count.
+ * The signal is a delay: how long work has waited since it was ready. It is measured at the queue of sliced work, and as the CPU
+ * time by which a round of the timer is late. Time in which other processes have the processor does not count.
  */
 import type { SliceQueue, WorkOwner } from '#contract'
 
 export interface OverloadOptions {
   /** The longest acceptable delay, in milliseconds. */
   mostMs(): number
-  /** Between two rounds, in milliseconds. */
+  /** The interval of rounds, in milliseconds. */
   readonly roundMs: number
-  /** The processor's time that this thread has used, in milliseconds. */
+  /** The CPU time that this thread has used, in milliseconds. */
   cpuMs(): number
   readonly slices: Pick<SliceQueue, 'delay' | 'isHeavy' | 'waitOf'>
-  /** A request is refused. */
+  /** Called when a request is refused. */
   refused(): void
   /** Called when refusing begins and when it ends. */
   changed(isOverloaded: boolean): void
 }
 
 export interface Overload {
-  /** Measures; to be called on every round of the deadlineClock. @param nowMs its monotonic time */
+  /** Measures the delay. Call it on every round of the deadlineClock. @param nowMs its monotonic time */
   round(nowMs: number): void
   /** Whether requests are refused at all. */
   isActive(): boolean
   /** Whether to refuse a request of that owner. A request is judged once for each owner. */
   refuses(request: object, owner: WorkOwner): boolean
-  /** To be called when it is. */
+  /** Call it when a request is refused. */
   refused(): void
 }
 
@@ -38,9 +38,9 @@ const ROUNDS = 10
 /** A late round adds RISE to the pressure, and a round in time subtracts FALL. */
 const RISE = 0.1
 const FALL = 0.05
-/** The part of requests that is refused at most. A few are always let in: they show when it is over. */
+/** The highest share of requests that is refused. The rest show when the overload is over. */
 const MAX_PRESSURE = 0.95
-/** New work is refused, overload or not, when the owner's oldest work has waited for this multiple of the acceptable delay. */
+/** An owner's new work is refused, overload or not, if its oldest work has waited for this multiple of the acceptable delay. */
 const LONGEST_WAIT = 40
 
 export function createOverload({ mostMs, roundMs, cpuMs, slices, changed, refused }: OverloadOptions): Overload {

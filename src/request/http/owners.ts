@@ -1,46 +1,49 @@
-/** Whose work requests are: an account's, or that of the network from which a client without an account comes. */
+/** The owners of work: an account, or the network of a client without an account. */
 import { hash, randomInt } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { SliceQueue, slices, WorkOwner } from '#contract'
 
-/** Of accounts and of credentials; those that were not seen for longest are forgotten. */
+/** Maximum number of accounts, and of credentials. The least recently seen are dropped. */
 const MAX_OWNERS = 10_000
 const CREDENTIAL_MS = 600_000
 const NETWORKS = 256
-/** Node's limit of a head is as long. */
+/** Node's limit for a head is the same. */
 const MAX_HEAD_BYTES = 16 * 1024
 const CREDENTIAL = /\r\n(authorization|x-api-key|api-key|cookie):[ \t]*([^\r\n]+)/i
 
 export class WorkOwners {
-  /** All clients without an account have one share in common. */
+  /** All clients without an account share one weight. */
   readonly #strangers = new WorkOwner()
   readonly #accounts = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS })
-  /** Many networks in one queue, by chance (stochastic fairness queueing): the queue stays short, whatever addresses come. */
+  /**
+   * Networks are hashed into a fixed number of queues (stochastic fairness queueing), so that any number of addresses keeps the queue
+   * short.
+   */
   readonly #networks = Array.from({ length: NETWORKS }, () => new WorkOwner(this.#strangers))
   readonly #seed = randomInt(2 ** 32)
-  /** Whose credential it was, by its digest. */
+  /** Owners by the digest of their credential. */
   readonly #credentials = new LRUCache<string, WorkOwner>({ max: MAX_OWNERS, ttl: CREDENTIAL_MS })
 
-  /** A request with these headers was let in. */
+  /** Records that a request with these headers was accepted. */
   remember(headers: IncomingHttpHeaders, owner: WorkOwner): void {
     const credential = credentialOf(headers)
     if (credential !== undefined) this.#credentials.set(credential, owner)
   }
 
-  /** The owner of a request by its headers; undefined where no request with its credential was let in before. */
+  /** The owner of a request by its headers; undefined if no request with its credential was accepted before. */
   find(headers: IncomingHttpHeaders): WorkOwner | undefined {
     const credential = credentialOf(headers)
     return credential === undefined ? undefined : this.#credentials.get(credential)
   }
 
-  /** The owner of the first credential in a head; undefined where no request with it was let in before. */
+  /** The owner of the first credential in a head; undefined if no request with it was accepted before. */
   recall(bytes: Buffer): WorkOwner | undefined {
     const [, name, value] = CREDENTIAL.exec(bytes.toString('latin1', 0, MAX_HEAD_BYTES)) ?? []
     return name === undefined ? undefined : this.#credentials.get(digest(name.toLowerCase(), value!.trimEnd()))
   }
 
-  /** @param weight left out: as it was */
+  /** @param weight left out: unchanged */
   account(id: string, weight?: number): WorkOwner {
     let owner = this.#accounts.get(id)
     if (owner === undefined) this.#accounts.set(id, (owner = new WorkOwner()))
@@ -50,10 +53,10 @@ export class WorkOwners {
 
   /** @param network as `addressGroup` writes it */
   network(network: string): WorkOwner {
-    // FNV-1a: a digest costs two microseconds, for each request of a public route.
+    // FNV-1a: a digest costs two microseconds for each request of a public route.
     let place = this.#seed
     for (let at = 0; at < network.length; at++) place = Math.imul(place ^ network.charCodeAt(at), 0x01000193)
-    // Its upper bits differ most where addresses differ in their last part.
+    // The upper bits differ most if addresses differ in their last part.
     return this.#networks[(place >>> 24) % NETWORKS]!
   }
 }
@@ -68,7 +71,7 @@ function credentialOf(headers: IncomingHttpHeaders): string | undefined {
 
 const digest = (name: string, value: string): string => hash('sha256', `${name} ${value}`, 'base64')
 
-/** The work of one thread: its queue, and whose it is. */
+/** The work of one thread: its queue, and the owners. */
 export interface Work {
   readonly slices: SliceQueue
   readonly owners: WorkOwners
@@ -78,7 +81,7 @@ export interface Work {
   unparsedBytes: number
 }
 
-/** Work that takes no time, where time is not real. */
+/** Work that takes no time, for simulated time. */
 export function createTimelessWork(): Work {
   const now = () => 0
   return {
@@ -89,5 +92,4 @@ export function createTimelessWork(): Work {
   }
 }
 
-/** That of this thread. */
 export const THREAD_WORK: Work = { slices, owners: new WorkOwners(), now: () => performance.now(), unparsedBytes: 0 }

@@ -1,27 +1,27 @@
-/** Bytes that many owners keep in memory at once, each within a share of its own. */
+/** Memory shares: bytes that many owners keep at once, each within a share of its own. */
 
-/** Where bytes are counted. */
+/** A counter of bytes. */
 export interface Room {
-  /** Counts bytes that are about to be kept. False: there is no room for them, and nothing was counted. */
+  /** Counts bytes that are about to be kept. False: the share is used up, and nothing was counted. */
   take(bytes: number): boolean
   give(bytes: number): void
 }
 
 export interface ShareLimits {
-  /** All owners together, in bytes. */
+  /** The limit for all owners together, in bytes. */
   total(): number
   /**
-   * What one owner may have at most, in bytes.
-   * @param free what nobody has
+   * The limit for one owner, in bytes.
+   * @param free bytes that no owner has taken
    */
   share(free: number): number
 }
 
 /**
- * The share of an owner as a part of what is still free: `n` owners that take all they can have `1/(n+1)` of the total
- * each, so there is room for one more at any time. (Dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998.)
+ * Makes an owner's share a part of the free bytes. `n` owners at their limit have `1/(n+1)` of the total each, so there is always room
+ * for one more. (Dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998.)
  *
- * @param least what an owner may have in any case, as far as the total allows it
+ * @param least the minimum share of an owner, as far as the total allows
  */
 export function freeShare(least: () => number): ShareLimits['share'] {
   return free => Math.max(free, least())
@@ -36,12 +36,12 @@ export class Shares {
     this.#limits = limits
   }
 
-  /** What all owners have, in bytes. */
+  /** The bytes of all owners. */
   get bytes(): number {
     return this.#all
   }
 
-  /** What one owner has, in bytes. */
+  /** The bytes of one owner. */
   held(owner: string): number {
     return this.#taken.get(owner) ?? 0
   }
@@ -51,7 +51,7 @@ export class Shares {
     return { take: bytes => this.take(owner, bytes), give: bytes => this.add(owner, -bytes) }
   }
 
-  /** Counts bytes that are about to be kept. False: there is no room for them, and nothing was counted. */
+  /** Counts bytes that are about to be kept. False: the share is used up, and nothing was counted. */
   take(owner: string, bytes: number): boolean {
     const free = this.#limits.total() - this.#all
     if (bytes > free || this.held(owner) + bytes > this.#limits.share(free)) return false
@@ -59,7 +59,7 @@ export class Shares {
     return true
   }
 
-  /** Counts bytes that are kept in any case; less than 0: that are kept no longer. */
+  /** Counts bytes without a check; negative: bytes that are no longer kept. */
   add(owner: string, bytes: number): void {
     const taken = this.held(owner) + bytes
     this.#all += bytes

@@ -1,7 +1,7 @@
-/** Requests without a route: a hint at the route that was probably meant, or the part of an API that the gateway does not have. */
+/** Refusals of requests without a route: they name the route that was probably meant, or the part of an API that is missing. */
 import { type Refusal, refuse } from '#contract'
 
-/** Parts of the APIs of OpenAI and Anthropic, behind `/v1/`, and what to do without them. */
+/** Missing parts of the APIs of OpenAI and Anthropic, after `/v1/`, with an alternative. */
 const MISSING: readonly (readonly [path: RegExp, advice: string])[] = [
   [/^conversations(?:\/|$)/, "The gateway stores no conversations. Send the whole conversation in 'input'."],
   [/^(?:messages\/)?batches(?:\/|$)/, 'The gateway has no batches. Send each request by itself.'],
@@ -28,13 +28,11 @@ const MISSING: readonly (readonly [path: RegExp, advice: string])[] = [
   ],
 ]
 
-/** APIs of other makers, which the gateway does not speak. */
+/** APIs of other vendors, which the gateway does not support. */
 const OTHER_API =
   /^\/(?:v1beta\d*\/|v1\/models\/[^/]+:|api\/(?:chat|generate|tags|show|embed|embeddings|ps|version)$|model\/[^/]+\/)/
 
-/**
- * @param routes the paths of all routes, with `{id}` where one has any last part
- */
+/** @param routes the paths of all routes, with `{id}` for a variable last part */
 export function refusalOfUnknown(method: string, path: string, routes: readonly string[]): Refusal {
   const shown = `${method} ${path.length > 100 ? `${path.slice(0, 99)}…` : path}`
   const nothing = (advice: string) => refuse('unknown_url', { message: `There is nothing at ${shown}.${advice}` })
@@ -48,7 +46,7 @@ export function refusalOfUnknown(method: string, path: string, routes: readonly 
   return nothing('')
 }
 
-/** The path without what is too much: a second `/v1`, another prefix, a last slash. */
+/** The path without its surplus: a second `/v1`, another prefix, a last slash. */
 function leanPath(path: string, routes: readonly string[]): string | null {
   if (path.length > 300) return null
   const trimmed = path.replace(/\/+$/, '')

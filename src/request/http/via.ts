@@ -1,11 +1,10 @@
 /**
- * `Via` (RFC 9110, 7.6.3): by it a gateway knows a request that it has sent itself, when a provider's `base_url` leads back to
- * it, directly or through other gateways. Only names of such gateways are sent on: of other proxies in front of this one no
- * provider hears.
+ * The `Via` header (RFC 9110, 7.6.3): a gateway recognizes its own requests if a provider's `base_url` leads back to it, directly or
+ * through others. Only names of Tollgate gateways are sent on; other proxies in front stay hidden from providers.
  */
 import { randomBytes } from 'node:crypto'
 
-/** A path through more gateways than this has no end either. */
+/** A path through more gateways than this counts as a loop. */
 const MAX_GATEWAYS = 8
 
 /** One entry: the protocol, then the name of a gateway. */
@@ -20,7 +19,7 @@ export interface Via {
   onward(received: string | undefined): string | null
 }
 
-/** A gateway's name is random: it says nothing of its host or version, and no two have the same. */
+/** A gateway's name is random and unique: it reveals neither host nor version. */
 export function createVia(): Via {
   const name = MARK + randomBytes(8).toString('hex')
   const own = `1.1 ${name}`

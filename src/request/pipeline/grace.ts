@@ -1,28 +1,28 @@
-/** The time that steps have to return when their exchange is over. */
+/** The grace period: the time that steps have to return after their exchange is over. */
 
 import { Chain, type Link } from '../../common/chain.ts'
 
-/** Who waits for a step. */
+/** An entry of the grace clock: its step is given up when the time is over. */
 export interface Patient {
-  /** Its place, and since when it has it, in parts; for the clock alone. */
+  /** The entry's position and start, in parts of the grace period; used by the clock only. */
   graceLink: Link<Patient> | null
   graceSince: number
-  /** The time is over. */
+  /** Called when the time is over. */
   giveUp(): void
 }
 
-/** How finely time is measured here: a step is given up at most so many parts of its time too late. */
+/** The resolution: a step is given up at most this fraction of its time too late. */
 const GRACE_PARTS = 8
 
-/** One timer for all exchanges whose steps have so long. Adding one, or giving it its time anew, costs no timer. */
+/** One timer for all exchanges with the same grace period. Adding or restarting an entry costs no timer. */
 export class GraceClock {
   readonly #partMs: number
   readonly #onIdle: () => void
-  readonly #patients = new Chain<Patient>()
+  readonly #entries = new Chain<Patient>()
   #now = 0
   #timer: NodeJS.Timeout | null = null
 
-  /** @param onIdle called when the last one that waited has left */
+  /** @param onIdle called when the last entry was removed */
   constructor(graceMs: number, onIdle: () => void = () => {}) {
     this.#partMs = graceMs / GRACE_PARTS
     this.#onIdle = onIdle
@@ -30,7 +30,7 @@ export class GraceClock {
 
   add(each: Patient): void {
     this.delete(each)
-    each.graceLink = this.#patients.add(each)
+    each.graceLink = this.#entries.add(each)
     each.graceSince = this.#now
     if (this.#timer === null) {
       this.#timer = setInterval(() => this.#tick(), this.#partMs)
@@ -40,19 +40,19 @@ export class GraceClock {
 
   delete(each: Patient): void {
     if (each.graceLink === null) return
-    this.#patients.remove(each.graceLink)
+    this.#entries.remove(each.graceLink)
     each.graceLink = null
   }
 
   #tick(): void {
-    if (this.#patients.size === 0) {
+    if (this.#entries.size === 0) {
       clearInterval(this.#timer!)
       this.#timer = null
       this.#onIdle()
       return
     }
     this.#now++
-    for (const each of this.#patients) {
+    for (const each of this.#entries) {
       if (this.#now - each.graceSince <= GRACE_PARTS) continue
       this.delete(each)
       each.giveUp()
@@ -62,7 +62,7 @@ export class GraceClock {
 
 const graceClocks = new Map<number, GraceClock>()
 
-/** The clock for steps with so much time. An idle one is forgotten, because a reload may have changed the time. */
+/** The clock for a grace period. Idle clocks are dropped, because a reload may change the period. */
 export function graceClock(graceMs: number): GraceClock {
   let clock = graceClocks.get(graceMs)
   if (!clock) {

@@ -1,4 +1,4 @@
-/** `ctx.exchange`: an exchange as the code of one step has it. */
+/** The handle: `ctx.exchange`, an exchange as the code of one step sees it. */
 
 import type { Context } from 'koa'
 import {
@@ -28,7 +28,7 @@ import {
 import type { Exchange } from '../exchange.ts'
 
 /**
- * Bound to its step: whatever it is asked, and whenever, is that step's deed. It shows what the contract names, and nothing of
+ * Bound to its step: every call counts as that step's action, whenever it is made. It has the members of the contract and nothing else of
  * the gateway.
  */
 export class StepHandle implements ExchangeOfSteps {
@@ -83,7 +83,7 @@ export class StepHandle implements ExchangeOfSteps {
     return this.#exchange.answerPrice
   }
 
-  // Without setters: a step that assigns a fact in place of giving it fails.
+  // Without setters: assigning a fact instead of giving it fails.
   get key(): Key | undefined {
     return this.#exchange.key
   }
@@ -154,7 +154,9 @@ export class StepHandle implements ExchangeOfSteps {
     const { id } = this.#current('askInstead')
     const { chat, targets, hold } = this.#exchange
     if (chat?.forModel === undefined || targets !== undefined || hold !== undefined) {
-      throw new TypeError(`step "${id}" asks another model; "chat" must be given, and "targets" and "hold" must not`)
+      throw new TypeError(
+        `step "${id}" selects another model; call askInstead after "chat" is given, and before "targets" and "hold" are`,
+      )
     }
     Object.assign(chat, chat.forModel(chat, model))
     this.#exchange.addedBy(this.#step).asked ??= this.#exchange.model!.id
@@ -182,17 +184,17 @@ export class StepHandle implements ExchangeOfSteps {
     added.note = added.note === undefined ? remark : `${added.note}; ${remark}`
   }
 
-  /** For `middlewareOf`: whether the step has answered, so that nothing is sent. */
+  /** For `middlewareOf`: whether the step has answered, so that nothing is sent upstream. */
   get answered(): boolean {
     return this.#exchange.answered || answeredByKoa(this.#exchange.ctx)
   }
 
-  /** For whoever guards Koa's response: nothing may be set behind it. */
+  /** For the guard of Koa's response: no answer may be set any more. */
   get sealed(): boolean {
     return this.#exchange.sealed
   }
 
-  /** While it runs, `ctx.exchange` is this handle: other steps run between two chunks. */
+  /** While `fn` runs, `ctx.exchange` is this handle: other steps run between two chunks. */
   #bound<Made>(fn: (chunk: Chunk) => Made): (chunk: Chunk) => Made {
     const { ctx } = this.#exchange
     return chunk => {
@@ -206,17 +208,17 @@ export class StepHandle implements ExchangeOfSteps {
     }
   }
 
-  /** The step, while it may still decide: its turn, and not yet past its `next()`. */
+  /** Returns the step while it may still decide: it is its turn, before its `next()`. */
   #current(deed: string) {
     const { plan, step, phase, outcome } = this.#exchange
-    // With an outcome, a later step has refused or failed.
+    // An outcome means that a later step has refused or failed.
     if (step !== this.#step || phase !== 'deciding' || outcome !== null)
-      throw new TypeError(`${deed}() is for a step, before it calls next()`)
+      throw new TypeError(`${deed}() must be called by the step itself, before it calls next()`)
     return plan.steps[step]!
   }
 }
 
-/** The code of this step runs now: `ctx.exchange` is its own. */
+/** Marks a step's code as running: `ctx.exchange` is its handle. */
 export function takeTurn(
   exchange: Exchange,
   index: number,

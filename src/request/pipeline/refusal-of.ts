@@ -1,7 +1,7 @@
-/** What a client is told of an error that is nobody's mistake here; anything else is a bug. */
+/** Converts errors that are not bugs into refusals. */
 import { isRefusal, type Refusal, refuse } from '#contract'
 
-/** A refusal itself, an error of Koa's for clients, or a store that is away; null for any other error. */
+/** Returns a refusal itself, one for Koa's client errors, or one for an unavailable store; null for any other error. */
 export function refusalOf(error: unknown): Refusal | null {
   if (isRefusal(error)) return error
   if ((error as Error | null)?.name === 'StoreUnavailable') {
@@ -11,7 +11,7 @@ export function refusalOf(error: unknown): Refusal | null {
   return refusalOfHttpError(error)
 }
 
-/** `ctx.throw(403, …)` of a Koa middleware as a refusal; null for anything that is not such an error. */
+/** Converts `ctx.throw(403, …)` of a Koa middleware into a refusal; null for other errors. */
 function refusalOfHttpError(error: unknown): Refusal | null {
   if (typeof error !== 'object' || error === null) return null
   const { status, expose, message, headers } = error as {

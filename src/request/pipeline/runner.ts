@@ -1,7 +1,7 @@
 /**
- * Runs an exchange through the steps of its plan, as Koa runs middleware, with three differences: `await next()`
- * returns when the answer is over; the runner owns `next` and remembers what became of it, so that no step can lose an
- * inner refusal or send twice; and no step can keep the others waiting for ever.
+ * Runs an exchange through the steps of its plan, as Koa runs middleware, with three differences. `await next()` returns when the answer
+ * is over. The runner owns `next` and tracks it, so that no step can lose an inner refusal or send twice. No step can block the others
+ * for ever.
  */
 import { type Refusal, refuse } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
@@ -13,12 +13,12 @@ import { reportOf, type StepMistake, type StepReport } from './step-report.ts'
 import { Stretch, type StretchRun } from './stretch.ts'
 
 export interface RunOptions {
-  /** How long a step may go on after the answer is over. */
+  /** How long a step may continue after the answer is over. */
   readonly stepGraceMs: number
   reportStep(report: StepReport): void
 }
 
-/** Resolves when every step has returned (or was given up); rejects with what the client is to be told. */
+/** Resolves when every step has returned or was given up. Rejects with the error for the client. */
 export function runPlan(exchange: Exchange, options: RunOptions): Promise<void> {
   const run = new Run(exchange, options)
   return run.from(0, run)
@@ -27,7 +27,7 @@ export function runPlan(exchange: Exchange, options: RunOptions): Promise<void> 
 class Run implements ExchangeListener, Patient, StretchRun, Outer {
   readonly exchange: Exchange
   readonly options: RunOptions
-  /** The steps that have not returned yet, outermost first; of those that only decide, the one that waits. */
+  /** The steps that have not returned, outermost first; of deciding steps, the one that waits. */
   readonly #open: (StepCall | Stretch)[] = []
   readonly #grace: GraceClock
   graceLink: Patient['graceLink'] = null
@@ -42,7 +42,7 @@ class Run implements ExchangeListener, Patient, StretchRun, Outer {
     exchange.listen(this)
   }
 
-  /** While an answer is on its way, the sender decides what is waited for. Before, nobody waits for a client that left. */
+  /** While the answer is being sent, the sender decides how long to wait. Before that, a disconnect starts the grace period. */
   onStop(): void {
     if (!this.#isStopped && !this.#isSending) this.#startGrace()
     this.#isStopped = true
@@ -71,13 +71,13 @@ class Run implements ExchangeListener, Patient, StretchRun, Outer {
 
   closed(call: StepCall): void {
     this.#remove(call)
-    // The step outside of it is the one that everybody waits for now.
+    // The next outer step is now the one that blocks.
     if (!this.#isSending) this.#startGrace()
   }
 
   waits(stretch: Stretch): void {
     this.#open.push(stretch)
-    // No step was open when the client left, or when it was over further in.
+    // No step was open when the client disconnected, or when the inner part ended.
     if (this.#isStopped || stretch.isOver) this.#startGrace()
   }
 
@@ -86,7 +86,7 @@ class Run implements ExchangeListener, Patient, StretchRun, Outer {
     if (stretch.isOver) this.#startGrace()
   }
 
-  /** The time of the innermost open step is over. */
+  /** Called when the time of the innermost open step is over. */
   giveUp(): void {
     this.#open.at(-1)?.giveUp()
   }
@@ -101,7 +101,7 @@ class Run implements ExchangeListener, Patient, StretchRun, Outer {
     reportStep(mistake === 'late' ? { ...report, waitedMs: stepGraceMs } : report)
   }
 
-  /** A step's own answer is waited for by that step, which may be given up. */
+  /** A step that answers waits for its own answer, and may be given up. */
   get #isSending(): boolean {
     return this.exchange.phase === 'sending' && !this.exchange.answered
   }
@@ -160,7 +160,7 @@ class Run implements ExchangeListener, Patient, StretchRun, Outer {
     else this.#open.splice(this.#open.indexOf(open), 1)
   }
 
-  /** From when it is over, the innermost open step has its time; then the next one outward has its own. */
+  /** Starts the time of the innermost open step; the next outer step gets its own afterwards. */
   #startGrace(): void {
     if (this.#open.length > 0) this.#grace.add(this)
   }

@@ -1,4 +1,4 @@
-/** `mode: shadow`: a step that runs and changes nothing. */
+/** Shadow mode (`mode: shadow`): a step runs without effect. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
 import { type Chunk, type ErrorCode, isRefusal, type TrailDeed } from '#contract'
@@ -7,16 +7,16 @@ import type { Exchange } from '../exchange.ts'
 import type { StepHandle } from './handle.ts'
 
 /**
- * Lets a step run without effect: what it does to the response is undone when it goes on and when it ends, however it
- * did it; its answers and rewritings are only recorded. Its edits see copies, and what they make of them goes nowhere. What a
- * watch or an edit throws would have stopped the answer: that is recorded too, and it sees no more of the answer.
+ * Runs a step without effect. Its changes to the response are undone when it goes on and when it ends. Its answers and rewritings are
+ * only recorded. Its edits see copies, and their results are discarded. An error of a watch or an edit would have stopped the answer: it
+ * is recorded, and the step sees no more of the answer.
  */
 export class Shadow {
   readonly ctx: Context
   wouldAnswer = false
-  /** With what it would have stopped the answer. */
+  /** The code of the error that would have stopped the answer. */
   wouldStop: ErrorCode | null = null
-  /** What it would have done; undefined: nothing. */
+  /** The step's suppressed actions; undefined: none. */
   would: readonly TrailDeed[] | undefined = undefined
   readonly #response: ShadowedResponse
   #seen: ResponseState
@@ -29,7 +29,7 @@ export class Shadow {
     const onStop = (error: unknown) => {
       if (this.wouldStop !== null) return
       this.wouldStop = isRefusal(error) ? error.code : 'plugin_error'
-      // At once: the receipt may be written before the step is over.
+      // Recorded at once, because the receipt may be written before the step ends.
       exchange.record(index, 'would_refuse', this.wouldStop, 'in_answer', this.would)
     }
     const shadowed = new Proxy(handle, new ShadowedExchange(this, onStop))
@@ -37,12 +37,12 @@ export class Shadow {
     this.ctx['exchange'] = shadowed
   }
 
-  /** Remembers the response as it is: what follows is the step's doing. */
+  /** Remembers the response. Later changes are the step's. */
   look(): void {
     this.#seen = this.#state()
   }
 
-  /** Puts the response back as it was seen last. */
+  /** Restores the remembered response. */
   undo(): void {
     const { res } = this.#response
     if (res.headersSent) return
@@ -67,12 +67,12 @@ export class Shadow {
     }
   }
 
-  /** Writes down once what the step would have done. @param header of `set_header` */
+  /** Records an action, once. @param header for `set_header` */
   did(deed: TrailDeed['deed'], header?: string): void {
     if (deed === 'answer') this.wouldAnswer = true
     const before = this.would ?? []
     if (before.some(each => each.deed === deed && each.header === header)) return
-    // A new list: the old one may be in a trail that somebody keeps.
+    // A new list: a stored trail may hold the old one.
     this.would = [...before, header === undefined ? { deed } : { deed, header }]
   }
 
@@ -83,14 +83,14 @@ export class Shadow {
 }
 
 /**
- * The exchange as a step in shadow has it: it reads everything, and what would change something is recorded or stays
- * with the step. One proxy a request: a copy of all members would cost twenty times as much.
+ * The exchange as a step in shadow sees it: reads pass through; changes are recorded, or stay with the step. One proxy per request: a
+ * copy of all members would cost twenty times as much.
  */
 class ShadowedExchange implements ProxyHandler<StepHandle> {
   readonly #shadow: Shadow
   readonly #onStop: (error: unknown) => void
   #stopped = false
-  /** What the step has assigned. */
+  /** The members that the step has assigned. */
   #own: Record<PropertyKey, unknown> | null = null
 
   constructor(shadow: Shadow, onStop: (error: unknown) => void) {
@@ -116,7 +116,7 @@ class ShadowedExchange implements ProxyHandler<StepHandle> {
         return (fn: (chunk: Chunk) => void) => this.#watch(exchange, fn)
     }
     const value = exchange[name as keyof StepHandle] as unknown
-    // What touches private fields does so on the exchange itself.
+    // Methods that use private fields need the exchange itself as `this`.
     return typeof value === 'function' ? value.bind(exchange) : value
   }
 
@@ -145,7 +145,7 @@ class ShadowedExchange implements ProxyHandler<StepHandle> {
   }
 }
 
-/** Throws for what no edit may return; of an async one when it is over. */
+/** Throws if an edit returned an invalid value; for an async edit when it resolves. */
 function edited(returned: unknown): unknown {
   if (isPromise(returned)) return Promise.resolve(returned).then(edited)
   if (typeof returned !== 'object') throw new TypeError('an edit must return a chunk, a list of chunks, or null')
@@ -153,7 +153,7 @@ function edited(returned: unknown): unknown {
 
 const ignore = () => {}
 
-/** What of Koa's response a step can change. */
+/** The parts of Koa's response that a step can change. */
 interface ShadowedResponse {
   readonly res: ServerResponse
   _body: unknown

@@ -1,4 +1,4 @@
-/** One step of one exchange: calls it, and makes something of whatever it does. */
+/** Calls one step of one exchange and handles its result. */
 import { isRefusal, type Refusal, type StepMiddleware } from '#contract'
 import { promiseOf } from '../../common/promises.ts'
 import type { PlannedStep } from '../../loader/plan.ts'
@@ -8,16 +8,16 @@ import { refusalOf } from './refusal-of.ts'
 import { Shadow } from './shadow.ts'
 import { mistakeWords, type StepMistake } from './step-report.ts'
 
-/** The step or run outside of a step. It hears of the end before the promise of the end settles. */
+/** The step or run outside of a step. It is notified of the end before the promise of the end settles. */
 export interface Outer {
   innerOver(): void
   innerFailed(error: unknown): void
 }
 
-/** The run of an exchange through its steps, as each of them uses it. */
+/** The run of an exchange, as its steps use it. */
 export interface StepRun {
   readonly exchange: Exchange
-  /** From a step on. @param outer the step outside of it, which hears of the end before the promise settles */
+  /** Runs the steps from an index on. @param outer the step outside of it, notified of the end before the promise settles */
   from(index: number, outer: Outer | null): Promise<void>
   opened(call: StepCall): void
   closed(call: StepCall): void
@@ -26,9 +26,9 @@ export interface StepRun {
 }
 
 /**
- * A step that wraps the others, from its call until it has returned or was given up. One that behaves costs this object, two
- * promises and the function `next`; whatever else can happen is in methods of their own. A deciding step that runs in shadow,
- * has answered or has failed is called the same way.
+ * The call of a step that wraps others, until it has returned or was given up. A correct step costs this object, two promises and the
+ * function `next`; all other cases have methods of their own. A deciding step that runs in shadow, has answered or has failed is called
+ * the same way.
  */
 export class StepCall implements Outer {
   readonly #run: StepRun
@@ -37,16 +37,16 @@ export class StepCall implements Outer {
   readonly #outer: Outer
   readonly #handle: StepHandle
   readonly #shadow: Shadow | null
-  /** What became of its `next`. */
+  /** The state of its `next`. */
   #state: 'not called' | 'pending' | 'over' | 'failed' = 'not called'
   #error: unknown = undefined
   #inner: Promise<void> | null = null
-  /** It has returned, thrown or was given up: the first of these counts. */
+  /** Whether it has returned, thrown or was given up: the first of these counts. */
   #isBack = false
-  /** All is done: what it still calls comes too late. */
+  /** Set at the end: later calls of `next` are too late. */
   #closed = false
 
-  /** @param handle of a deciding step that has begun without this */
+  /** @param handle the handle of a deciding step that began without a `StepCall` */
   constructor(run: StepRun, step: PlannedStep, index: number, outer: Outer, handle?: StepHandle) {
     this.#run = run
     this.#step = step
@@ -56,21 +56,21 @@ export class StepCall implements Outer {
     this.#shadow = step.mode === 'shadow' ? new Shadow(run.exchange, this.#handle, index) : null
   }
 
-  /** Calls the step, or what is left of it. The outer one hears of its end, with all that is inside it. */
+  /** Calls the step, or the given rest of it. The outer step is notified of its end, including everything inside it. */
   start(call: StepMiddleware = this.#step.handle): void {
     this.#run.opened(this)
     this.#runs()
     this.#call(call)
   }
 
-  /** Calls the after-part of a deciding step. @param failure what the inner part has failed with */
+  /** Calls the after-part of a deciding step. @param failure the error of the inner part */
   startAfter(failure: { readonly error: unknown } | null, call: StepMiddleware): void {
     this.#state = failure === null ? 'over' : 'failed'
     this.#error = failure?.error
     this.start(call)
   }
 
-  /** What is inside this step is over. */
+  /** The inner part is over. */
   innerOver(): void {
     this.#state = 'over'
     this.#resumed()
@@ -79,14 +79,14 @@ export class StepCall implements Outer {
   innerFailed(error: unknown): void {
     this.#state = 'failed'
     this.#error = error
-    // The step may leave its `next()` unobserved; the runner knows of it. What fails at once fails before it is assigned.
+    // The step may not await `next()`, which is handled elsewhere. A synchronous failure comes before `#inner` is assigned.
     queueMicrotask(() => this.#inner?.catch(ignore))
-    // A receipt is written on the way out.
+    // Record it first: the receipt is written on the way out.
     this.#run.exchange.broke(error)
     this.#resumed()
   }
 
-  /** It does not return when it is over for everybody else: the others go on without it. */
+  /** The step did not return in time. The others continue without it. */
   giveUp(): void {
     if (this.#isBack) return
     this.#isBack = true
@@ -105,7 +105,7 @@ export class StepCall implements Outer {
     this.#shadow?.look()
   }
 
-  /** The code of this step runs now: `ctx.exchange` is its own. */
+  /** Marks the step's code as running: `ctx.exchange` is its own. */
   #runs(): void {
     takeTurn(this.#run.exchange, this.#index, this.#handle)
   }
@@ -128,7 +128,7 @@ export class StepCall implements Outer {
     if (this.#isBack) return
     const { phase, answering } = this.#run.exchange
     if (answering !== null && phase === 'sending' && this.#state === 'not called') {
-      // It does not wait for its own answer. Everybody else does, and it may still be given up.
+      // The step does not await its own answer. The runner does, and may still give it up.
       answering.then(
         () => this.#back(threw, error),
         failure => this.#back(true, threw ? error : failure),
@@ -136,7 +136,7 @@ export class StepCall implements Outer {
       return
     }
     this.#isBack = true
-    // Whatever goes wrong here settles the step: everybody outside of it waits for that.
+    // Any error here must settle the step: outer steps wait for that.
     try {
       this.#shadow?.undo()
       if (threw || this.#state !== 'over') {
@@ -167,7 +167,7 @@ export class StepCall implements Outer {
     this.#outer.innerFailed(error)
   }
 
-  /** Once, whatever the step does: a second call gets the first one's promise. Too late, or beside an answer: not at all. */
+  /** Runs the inner part once: a second call returns the first promise. A call after the end, or after an answer, rejects. */
   #next(): Promise<void> {
     if (this.#inner) return this.#inner
     const { exchange } = this.#run
@@ -180,7 +180,7 @@ export class StepCall implements Outer {
       return this.#inner
     }
     this.#run.report(this.#step, mistake)
-    // Nobody may be waiting for it any more.
+    // The caller may not await this promise.
     const late = Promise.reject(new TypeError(`the step "${this.#step.id}" ${mistakeWords({ mistake })}`))
     late.catch(ignore)
     return late
@@ -189,7 +189,7 @@ export class StepCall implements Outer {
   async #returned(): Promise<void> {
     const { exchange } = this.#run
     if (this.#state === 'pending') {
-      // It did not await `next()`, so its after-part ran too early. The answer is waited for here.
+      // The step did not await `next()`, so its after-part ran too early. Wait for the answer here.
       this.#run.report(this.#step, 'not_awaited')
       await this.#inner!.catch(() => {})
       exchange.record(this.#index, 'failed', 'plugin_error', 'not_awaited')
@@ -226,7 +226,7 @@ export class StepCall implements Outer {
     throw this.#run.failed(this.#step, undefined)
   }
 
-  /** It has gone on and come back; in shadow it may have wanted to stop the answer between. */
+  /** The step has continued and returned. In shadow it may have wanted to stop the answer. */
   #passed(): void {
     const { exchange } = this.#run
     const code = this.#shadow?.wouldStop ?? undefined
@@ -238,7 +238,7 @@ export class StepCall implements Outer {
     const { exchange } = this.#run
     if (this.#state === 'pending') await this.#inner!.catch(() => {})
     if (this.#state === 'failed' && (error === this.#error || !isRefusal(error) || this.#shadow)) {
-      // The inner error stands. One of the step's own behind it is a bug to be reported, not what the client needs.
+      // The inner error counts. A later error of the step itself is a bug to report and does not help the client.
       if (error === this.#error) this.#passed()
       else if (this.#shadow && isRefusal(error))
         exchange.record(this.#index, 'would_refuse', error.code, undefined, this.#shadow.would)
@@ -257,7 +257,7 @@ export class StepCall implements Outer {
     throw this.#ownError(error)
   }
 
-  /** The step's own error, before anything inner has run: the only one that `shadow` and `skip` are about. */
+  /** Handles an error of the step itself, before any inner step ran. Only this case is subject to `shadow` and `skip`. */
   async #threwBefore(error: unknown): Promise<void> {
     const { exchange } = this.#run
     if (this.#shadow) {
@@ -273,15 +273,15 @@ export class StepCall implements Outer {
       return this.#run.from(this.#index + 1, null)
     }
     if (exchange.answered && error === exchange.answerError) {
-      // The step has done its part; who has not let the answer through says so in its own line.
+      // The step has done its part. The step that stopped the answer has its own line.
       exchange.record(this.#index, 'answered')
       throw error
     }
-    // It may have answered by itself before.
+    // The step may have answered before.
     throw this.#ownError(error)
   }
 
-  /** What the client is to be told of a step's own error. A refusal of an answer that is over ends the exchange badly too. */
+  /** Returns the error for the client. A refusal after the answer also ends the exchange badly. */
   #ownError(error: unknown): unknown {
     const { exchange } = this.#run
     const refusal = refusalOf(error)
@@ -301,11 +301,11 @@ export class StepCall implements Outer {
     if (this.#state === 'failed') throw this.#error
     if (this.#state === 'not called' && exchange.answerError !== null) throw exchange.answerError
     if (this.#state === 'not called' && (!exchange.answered || exchange.phase === 'sending')) {
-      // It never went on: the client has left or the gateway is going, and there is no answer, or not all of it.
+      // The step never continued: the client disconnected or the gateway is shutting down, and the answer is missing or incomplete.
       exchange.phase = 'settling'
-      throw this.#run.failed(this.#step, new Error('the step did not go on'))
+      throw this.#run.failed(this.#step, new Error('the step did not continue'))
     }
-    // An answer must not leave without what auth and money have to say about it.
+    // An answer must not be sent without the result of auth and billing steps.
     if (!this.#step.critical) return
     throw this.#run.failed(this.#step, new Error('a critical step did not return'))
   }

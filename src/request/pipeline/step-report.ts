@@ -2,7 +2,7 @@ import { firstLineOf, placeOfMistake, shownPlace } from '#contract'
 import type { PlannedStep } from '../../loader/plan.ts'
 import type { Exchange } from '../exchange.ts'
 
-/** What a step can do wrong, in words without a subject. */
+/** Mistakes of a step, as predicates without a subject. */
 const MISTAKES = {
   threw: 'threw',
   threw_in_shadow: 'threw (in shadow)',
@@ -20,26 +20,26 @@ const MISTAKES = {
 
 export type StepMistake = keyof typeof MISTAKES
 
-/** What the author of a plugin changes, for mistakes whose words do not say it. */
+/** The remedy for a plugin's author, if the predicate does not state it. */
 export const REMEDIES: { readonly [mistake in StepMistake]?: string } = {
   no_decision: 'add `await next()`, or throw a refusal',
   not_awaited: 'write `await next()` or `return next()`',
 }
 
-/** What the runner tells of a step's mistake: for the log and the metrics, never for the client. */
+/** A report about a step's mistake, for the log and the metrics, never for the client. */
 export interface StepReport {
   readonly exchange: string
   readonly policy: string
   readonly step: string
   readonly mistake: StepMistake
-  /** Of `late`: how long the gateway waited for the step. */
+  /** With `late`: how long the gateway waited for the step. */
   readonly waitedMs?: number
   readonly error?: unknown
-  /** Where in the plugin's code it was thrown: `policies/mine.ts:4:11`. */
+  /** The place in the plugin's code that threw: `policies/mine.ts:4:11`. */
   readonly at?: string
 }
 
-/** The report of a step's mistake, with its place in the plugin's code where the error has one. */
+/** Creates the report of a step's mistake, with the place in the plugin's code if the error has one. */
 export function reportOf(
   { id, plan }: Exchange,
   step: Pick<PlannedStep, 'id' | 'position'>,
@@ -50,12 +50,12 @@ export function reportOf(
   return { exchange: id, policy: plan.name, step: step.id, mistake, error, ...(at === null ? {} : { at }) }
 }
 
-/** A mistake in words, for the log: `threw`. */
+/** Returns a mistake in words, for the log: `threw`. */
 export function mistakeWords({ mistake, waitedMs }: Pick<StepReport, 'mistake' | 'waitedMs'>): string {
   return waitedMs === undefined ? MISTAKES[mistake] : `did not return within ${waitedMs} ms after the exchange was over`
 }
 
-/** A step's mistake as a sentence without a full stop. */
+/** Returns a step's mistake as a sentence without a full stop. */
 export function mistakeSentence(report: StepReport): string {
   const { step, error, at } = report
   const why = error === undefined ? '' : `: ${firstLineOf(error)}`

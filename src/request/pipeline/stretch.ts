@@ -1,6 +1,6 @@
 /**
- * Steps in a row that only decide (`decide`, and `after` at the end). They run in a loop: one of them costs a promise only
- * when it waits. A step that wraps, runs in shadow or has failed gets a `StepCall`, which reports its end to the stretch.
+ * A stretch: consecutive steps that only decide (`decide`, and `after` at the end). They run in a loop; a step costs a promise only if it
+ * waits. A step that wraps, runs in shadow or has failed gets a `StepCall`, which reports its end to the stretch.
  */
 import type { StepMiddleware } from '#contract'
 import { isPromise, promiseOf } from '../../common/promises.ts'
@@ -8,19 +8,19 @@ import type { PlannedStep } from '../../loader/plan.ts'
 import { answeredByKoa, type StepHandle, takeTurn } from './handle.ts'
 import { type Outer, StepCall, type StepRun } from './step-call.ts'
 
-/** The run of an exchange, as a stretch of it needs it. */
+/** The run of an exchange, as a stretch uses it. */
 export interface StretchRun extends StepRun {
-  /** Whether a step takes part: it is on, and its condition holds. Throws where the condition does and the step is not critical. */
+  /** Whether a step takes part: it is on, and its condition holds. Throws if the condition throws and the step is not critical. */
   runs(step: PlannedStep, index: number): boolean
-  /** Sends the request, after the last step. `outer` hears when the answer is over. */
+  /** Sends the request, after the last step. `outer` is notified when the answer is over. */
   send(outer: Outer): void
-  /** A step that only decides waits, or waits no more. */
+  /** Called when a deciding step starts to wait, and when it stops waiting. */
   waits(stretch: Stretch): void
   waited(stretch: Stretch): void
 }
 
-/** A step that has decided and has an after-part. */
-interface Decided {
+/** A decided step whose after-part is due. */
+interface DecidedStep {
   readonly index: number
   readonly handle: StepHandle
   readonly kept: unknown
@@ -33,13 +33,13 @@ export class Stretch implements Outer {
   #index: number
   #handle: StepHandle | null = null
   #isReceived = false
-  /** The steps whose after-parts are still to run, outermost first. */
-  #decided: Decided[] | null = null
+  /** Steps whose after-parts are due, outermost first. */
+  #decided: DecidedStep[] | null = null
   /** Whether the after-parts run. */
   isOver = false
   /** The error of the inner part. */
   #failure: { readonly error: unknown } | null = null
-  /** Counts what was waited for: whatever comes of an older one comes too late. */
+  /** Identifies the current wait. A result of an earlier wait is too late. */
   #wait = 0
 
   constructor(run: StretchRun, index: number, outer: Outer | null) {
@@ -48,7 +48,7 @@ export class Stretch implements Outer {
     this.#outer = outer
   }
 
-  /** The promise is that of the end of all of these steps, with everything inside them. */
+  /** Runs the steps. Resolves when all of them, with everything inside them, have ended. */
   start(): Promise<void> {
     this.#forward()
     return this.#over.promise
@@ -62,12 +62,12 @@ export class Stretch implements Outer {
   innerFailed(error: unknown): void {
     this.isOver = true
     this.#failure = { error }
-    // A receipt is written on the way out.
+    // Record it first: the receipt is written on the way out.
     this.#run.exchange.broke(error)
     this.#backward()
   }
 
-  /** The step that waits is given up. */
+  /** Gives up the step that waits. */
   giveUp(): void {
     this.#wait++
     this.#run.waited(this)
@@ -124,7 +124,7 @@ export class Stretch implements Outer {
     }
   }
 
-  /** Notes that the step at work lets the request go on; false: it has answered, and its `StepCall` sees to the rest. */
+  /** Records that the current step lets the request continue. False: it has answered, and its `StepCall` handles the rest. */
   #goesOn(kept: unknown, wasAnswered: boolean): boolean {
     const { exchange } = this.#run
     const index = this.#index
@@ -170,14 +170,14 @@ export class Stretch implements Outer {
       () => {
         exchange.phase = 'deciding'
         this.#isReceived = true
-        // Before these steps wait for the first time they parse, validate and estimate.
+        // Before their first wait these steps parse, validate and estimate.
         exchange.measured(() => this.#forward())
       },
       error => this.innerFailed(error),
     )
   }
 
-  /** The after-parts, innermost first. */
+  /** Runs the after-parts, innermost first. */
   #backward(): void {
     for (let step = this.#decided?.pop(); step !== undefined; step = this.#decided!.pop()) {
       this.#index = step.index
@@ -204,7 +204,7 @@ export class Stretch implements Outer {
     }
   }
 
-  #after({ index, handle, kept }: Decided): unknown {
+  #after({ index, handle, kept }: DecidedStep): unknown {
     const { exchange } = this.#run
     takeTurn(exchange, index, handle)
     return exchange.plan.steps[index]!.after!(exchange.ctx as never, exchange.outcome, kept, this.#failure?.error)
@@ -229,8 +229,8 @@ export class Stretch implements Outer {
     )
   }
 
-  /** The step was given up while it decided, and has decided since: `after` releases what it holds. */
-  async #afterLate(step: Decided): Promise<void> {
+  /** A step that was given up while it decided has decided now: `after` releases what it holds. */
+  async #afterLate(step: DecidedStep): Promise<void> {
     const planned = this.#run.exchange.plan.steps[step.index]!
     if (planned.after === null) return
     const { exchange } = this.#run
@@ -245,7 +245,7 @@ export class Stretch implements Outer {
     }
   }
 
-  /** The step at work, as one for which the loop is too plain. */
+  /** Handles the current step in a `StepCall`: the loop covers only the simple cases. */
   #call(): StepCall {
     const step = this.#run.exchange.plan.steps[this.#index]!
     return new StepCall(this.#run, step, this.#index, this, this.#handle!)

@@ -1,4 +1,4 @@
-/** How an answer reaches this client: in its format, as a stream or whole. */
+/** Delivers an answer in the client's format, as a stream or whole. */
 import { isRefusal, type MeteredUsage, refuse } from '#contract'
 import { wireUsageOf } from '../../common/usage.ts'
 import { StreamAnswer } from '../answer/stream.ts'
@@ -10,8 +10,8 @@ import type { LiveExchange } from './live-exchange.ts'
 import type { End } from './reply.ts'
 
 /**
- * The client's stream.
- * @param known what the answer used, if that is known before its first chunk
+ * Creates the client's stream.
+ * @param known the usage of the answer, if it is known before its first chunk
  */
 export function streamTo(
   exchange: LiveExchange,
@@ -30,8 +30,8 @@ export function streamTo(
 }
 
 /**
- * How this client wants its whole answer; undefined: as it is.
- * @param known what it used; left out: what has been counted when it is written
+ * Returns the encoder of a whole answer for this client; undefined: unchanged.
+ * @param known the usage; left out: the one counted when the answer is encoded
  */
 export function writerOf({ inbound, meter }: LiveExchange, known: MeteredUsage | null = null): WriteWhole | undefined {
   if (!inbound) return undefined
@@ -41,7 +41,7 @@ export function writerOf({ inbound, meter }: LiveExchange, known: MeteredUsage |
   }
 }
 
-/** A step's watch or edit threw: its own refusal (a guard's), or a bug. The exchange ends with it. */
+/** The end of an answer after a step's watch or edit threw: its own refusal (a guard's), or a bug. */
 export function endOfTapped(exchange: LiveExchange, { step, cause }: TapError): Omit<End, 'usage'> {
   const refusal = isRefusal(cause) ? cause : null
   const outcome = outcomeOfBroken(refusal, exchange.meter.delivered)

@@ -1,9 +1,9 @@
-/** How an attempt went, for receipts, the log and the list of exchanges under way. */
+/** Records an attempt, for receipts, the log and the list of exchanges in progress. */
 import type { ErrorCode, UpstreamFailure } from '#contract'
 import type { TracedAttempt } from '../../observe/telemetry/trace-context.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
-/** Failures that only the operator can mend: a key, a quota, a base_url, a target's model. */
+/** Failures that only the operator can fix: a key, a quota, a base_url, a target's model. */
 const OPERATORS: ReadonlySet<ErrorCode> = new Set([
   'upstream_auth',
   'upstream_quota',
@@ -11,7 +11,7 @@ const OPERATORS: ReadonlySet<ErrorCode> = new Set([
   'loop_detected',
 ])
 
-/** Made when a try at a target begins; the target is asked from then on. */
+/** Created when an attempt begins; the exchange's current target is set from then on. */
 export class AttemptRecord {
   readonly #exchange: LiveExchange
   readonly #target: string
@@ -28,17 +28,19 @@ export class AttemptRecord {
     exchange.asking = target
   }
 
-  /** With telemetry: adds what the provider is told of the trace. */
+  /** With telemetry: adds the trace headers for the provider. */
   propagate(headers: Record<string, string>): void {
     if (this.#traced !== null) this.#exchange.trace!.propagate(headers, this.#traced)
   }
 
-  /** With telemetry: its answer is over, or it was given up. */
+  /** With telemetry: the answer is over, or the attempt was given up. */
   over(): void {
     if (this.#traced !== null) this.#traced.endedMs ??= this.#exchange.host.deadlineClock.now()
   }
 
-  /** The head has come, or it failed before that, or was given up (both null). What is told behind the first does not count. */
+  /**
+   * Records the result: the head has arrived, the attempt failed before that, or it was given up (both null). Later calls are ignored.
+   */
   head(status: number | null, failure: UpstreamFailure | null, atMs?: number): void {
     if (this.#isWritten) return
     this.#isWritten = true
@@ -51,7 +53,7 @@ export class AttemptRecord {
     })
   }
 
-  /** It failed, and the operator is told. The head may have said nothing of the failure. */
+  /** Records a failure, and logs it for the operator. The head may have been fine. */
   failed(status: number | null, failure: UpstreamFailure): void {
     this.head(status, failure)
     const { attempts, id, host } = this.#exchange

@@ -1,4 +1,4 @@
-/** `GET /v1/budgets`: the budgets of a key and of its account, with what is left of each. */
+/** `GET /v1/budgets`: the budgets of a key and of its account, with the amount left in each. */
 import { formatMoney, refuse } from '#contract'
 import { type BudgetLeft, leftOfOwned, ownedBudgets } from '../../budgets/left.ts'
 import type { Reply } from '../finish.ts'
@@ -17,7 +17,7 @@ export async function sendBudgets(exchange: LiveExchange): Promise<Reply> {
   return jsonReply(exchange, { object: 'list', data: leftOfOwned(owned, uses).map(entryOf) })
 }
 
-/** Money in dollars with nine decimals, times in seconds since the epoch, as in receipts. */
+/** Money is in dollars with nine decimals, times in seconds since the epoch, as in receipts. */
 function entryOf({ name, place, per, key, every, zone, amount, spent, held, left, start, end, then }: BudgetLeft) {
   return {
     object: 'budget',

@@ -1,4 +1,4 @@
-/** The innermost middleware of a chat route: asks a target, and another when that may help, and pumps the answer to the client. */
+/** Sends the requests of a chat route: makes attempts at targets, and pumps the answer to the client. */
 import {
   type EncodedRequest,
   isRefusal,
@@ -19,18 +19,18 @@ import type { LiveExchange } from './live-exchange.ts'
 import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
 import { Try, type TryOwner } from './try.ts'
 
-/** Names what of an answer the gateway has estimated. */
+/** Names the parts of an answer that are estimated. */
 export const ESTIMATED_HEADER = 'x-tollgate-estimated'
 
-const ALL_FULL = { retryAfterMs: 1000, detail: 'every target has as many requests as it takes' }
+const ALL_FULL = { retryAfterMs: 1000, detail: 'every target has its maximum number of requests' }
 
-/** Resolves when the answer is over, however it ended; rejects with the refusal when nobody could be asked. */
+/** Resolves when the answer is over, however it ended. Rejects with the refusal if no target could be asked. */
 export function sendChat(exchange: LiveExchange): Promise<Reply> {
-  return new Promise((resolve, reject) => new Sending(exchange, resolve, reject).begin())
+  return new Promise((resolve, reject) => new ChatSender(exchange, resolve, reject).begin())
 }
 
 /** Makes one attempt after the other. It needs more promises only if an attempt fails. */
-class Sending implements TryOwner {
+class ChatSender implements TryOwner {
   readonly #exchange: LiveExchange
   readonly #resolve: (reply: Reply) => void
   readonly #reject: (error: unknown) => void
@@ -50,7 +50,7 @@ class Sending implements TryOwner {
     const { chat, model, client, generation, ctx } = exchange
     if (!chat || !model || this.#left.length === 0)
       throw new Error('a chat route reached its end without chat, model and targets')
-    // After the hold and whatever else took its time: nobody asks for somebody who has left.
+    // Checked after the hold and other waits: a request without a client is not sent.
     if (exchange.stopped) {
       this.#resolve(stoppedReply(exchange))
       return
@@ -61,11 +61,11 @@ class Sending implements TryOwner {
     this.#ask()
   }
 
-  over(tried: Try, ending: PumpEnding): void {
+  over(attempt: Try, ending: PumpEnding): void {
     try {
-      tried.close(ending)
-      const reply = replyOf(this.#exchange, tried, ending)
-      if (ending.ending === 'failed') void this.#again(reply, tried, ending.failure)
+      attempt.close(ending)
+      const reply = replyOf(this.#exchange, attempt, ending)
+      if (ending.ending === 'failed') void this.#again(reply, attempt, ending.failure)
       else this.#resolve(reply)
     } catch (error) {
       this.#reject(error)
@@ -76,7 +76,7 @@ class Sending implements TryOwner {
     const { healthTracker } = this.#exchange.generation
     for (;;) {
       const [target] = healthTracker.arrange(this.#left)
-      // A target that is only full may do what the others cannot.
+      // A target that is only full may support what the others do not.
       if (!target && !this.#last)
         throw this.#left.length === 0 && this.#unfit ? this.#unfit : refuse('overloaded', ALL_FULL)
       if (!target) {
@@ -93,19 +93,19 @@ class Sending implements TryOwner {
     }
   }
 
-  /** Makes another attempt if one may help. The transport's callback with the failure returns first. */
-  async #again(reply: Reply, tried: Try, failure: UpstreamFailure): Promise<void> {
+  /** Makes another attempt if it may help. The transport's failure callback returns first. */
+  async #again(reply: Reply, attempt: Try, failure: UpstreamFailure): Promise<void> {
     const exchange = this.#exchange
     try {
       await null
       this.#last = reply
-      const retry = mayRetry(exchange, tried, failure, this.#left)
-      // Another credential costs no retry: there are only so many of them.
+      const retry = mayRetry(exchange, attempt, failure, this.#left)
+      // Another credential costs no retry: their number is limited.
       if (!retry || (retry.where !== 'as_another' && !exchange.generation.retries.spend())) {
         this.#resolve(reply)
         return
       }
-      if (retry.where === 'elsewhere') this.#left = without(this.#left, tried.target)
+      if (retry.where === 'elsewhere') this.#left = without(this.#left, attempt.target)
       else if (retry.where === 'here') await pause(exchange, retry.pauseMs)
       if (exchange.stopped) this.#resolve(stoppedReply(exchange))
       else this.#ask()
@@ -115,7 +115,7 @@ class Sending implements TryOwner {
   }
 }
 
-/** RFC 9745 and RFC 8594 have one day, on which the model is off; without a day, only the successor (RFC 5829). */
+/** RFC 9745 and RFC 8594 get the day on which the model is turned off; without a day, only the successor is set (RFC 5829). */
 function setDeprecation(ctx: LiveExchange['ctx'], { date, successor }: ModelEnd): void {
   if (date !== null) {
     const end = new Date(`${date}T00:00:00Z`)
@@ -127,7 +127,7 @@ function setDeprecation(ctx: LiveExchange['ctx'], { date, successor }: ModelEnd)
 
 const without = (targets: readonly Target[], target: Target) => targets.filter(other => other !== target)
 
-/** What this target would be sent, or why it cannot be asked that. */
+/** The encoded request for this target, or the reason why the target cannot answer it. */
 export function requestFor(exchange: LiveExchange, target: Target): EncodedRequest | Refusal {
   const { dialect } = exchange.generation.upstreams.get(target.provider)!
   const chat = exchange.chat!
@@ -142,7 +142,7 @@ export function requestFor(exchange: LiveExchange, target: Target): EncodedReque
   }
 }
 
-/** Null when this attempt was the last one: its answer has begun, or nothing speaks for another. */
+/** Null: this attempt was the last one, because its answer has begun or nothing suggests another. */
 function mayRetry(
   exchange: LiveExchange,
   { pump, target, tookMs, hasCredential }: Try,
@@ -175,9 +175,9 @@ function pause(exchange: LiveExchange, pauseMs: number): Promise<void> {
   })
 }
 
-/** How the answer ended, and what the client is to be told of a bad end. */
+/** The reply for the end of an attempt, with the refusal for the client if it failed. */
 function replyOf(exchange: LiveExchange, { target, pump }: Try, ending: PumpEnding): Reply {
-  // A whole answer is collected before anything is known of it; its failures were not known at its head.
+  // A whole answer is collected before it is judged; its failures were unknown at its head.
   const isWhole = pump instanceof WholePump && ending.ending === 'complete'
   const usage = isWhole ? pump.usage : exchange.meter.spent(ending.ending === 'complete')
   switch (ending.ending) {
@@ -199,21 +199,21 @@ function replyOf(exchange: LiveExchange, { target, pump }: Try, ending: PumpEndi
   }
 }
 
-/** A client that tries again makes the gateway use all its attempts again: one call reached a provider 34 times. */
+/** A client's retry repeats all attempts of the gateway: one call reached a provider 34 times. */
 const DO_NOT_RETRY = { 'x-should-retry': 'false' }
 
 /**
- * A provider's failure as our client is to hear it: names of the provider's models become the catalog's.
- * @param isSpent whether the gateway has tried again itself; then a client should only where waiting can help
+ * Converts a provider's failure into a refusal; names of the provider's models become the catalog's.
+ * @param isSpent whether the gateway has already retried; then a client should retry only if waiting can help
  */
 export function refusalOf(
   { code, message, param, retryAfterMs, detail }: UpstreamFailure,
   names?: { readonly theirs: string; readonly ours: string },
   isSpent = false,
 ): Refusal {
-  const said = message && names && names.theirs.length > 3 ? message.replaceAll(names.theirs, names.ours) : message
+  const text = message && names && names.theirs.length > 3 ? message.replaceAll(names.theirs, names.ours) : message
   return refuse(code, {
-    ...(said ? { message: said } : {}),
+    ...(text ? { message: text } : {}),
     ...(param === undefined ? {} : { param }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(isSpent && retryAfterMs === undefined && code !== 'overloaded' ? { headers: DO_NOT_RETRY } : {}),

@@ -1,7 +1,6 @@
 /**
- * The innermost middleware of a route that counts tokens: asks a provider that counts, and estimates where none does or none
- * answers. A count is an aid and costs nothing, so it is not tried again, and what a provider makes of it says nothing of how
- * it answers: neither its targets nor its credentials are judged by it.
+ * Counts tokens: asks a provider that counts, and estimates if none does or none answers. A count is free and optional, so it is not
+ * retried, and its result affects neither the health of targets nor of credentials.
  */
 import {
   type ChatCompletion,
@@ -21,12 +20,12 @@ import { ESTIMATED_HEADER, requestFor } from './chat.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { stoppedReply, WholeReply } from './reply.ts'
 
-/** A client waits for a count before it asks what it wants to ask. */
+/** Limited, because a client waits for the count before it sends the actual request. */
 const MAX_MS = 10_000
-/** The answers have some dozen bytes. */
+/** Answers have some dozen bytes. */
 const LARGEST_BYTES = 64 * 1024
 
-/** Resolves when the count is known, or the client has left. Rejects with the refusal when no target takes the request. */
+/** Resolves when the count is known, or the client has disconnected. Rejects with the refusal if no target supports the request. */
 export async function sendCount(exchange: LiveExchange): Promise<Reply> {
   const { chat, model, targets, inbound, ctx } = exchange
   if (!chat || !model || !targets || !inbound) {
@@ -41,35 +40,35 @@ export async function sendCount(exchange: LiveExchange): Promise<Reply> {
   )
 }
 
-/** The count as its format reads it. */
+/** The count in the form that the client format reads. */
 function completionOf({ id, startedAt }: LiveExchange, model: string, tokens: number): ChatCompletion {
   const usage = { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens }
   return { id, object: 'chat.completion', created: Math.floor(startedAt / 1000), model, choices: [], usage }
 }
 
 /**
- * The count of the first that counts and takes the request; null when there is none, or the exchange was stopped. Throws the
- * last target's refusal when none takes it: then it would get no answer either.
+ * The count of the first target that counts and supports the request; null: no target counts, or the exchange was stopped. Throws the
+ * last target's refusal if none supports it: it would get no answer either.
  */
 async function askTargets(exchange: LiveExchange, targets: readonly Target[]): Promise<number | null> {
-  let isTaken = false
-  let unfit: Refusal | null = null
+  let isSupported = false
+  let refusal: Refusal | null = null
   for (const target of targets) {
     if (exchange.stopped) return null
     const request = requestFor(exchange, target)
     if (isRefusal(request)) {
-      unfit = request
+      refusal = request
       continue
     }
-    isTaken = true
+    isSupported = true
     const count = await askTarget(exchange, target)
     if (count !== null) return count
   }
-  if (!isTaken && unfit) throw unfit
+  if (!isSupported && refusal) throw refusal
   return null
 }
 
-/** Null: it does not count this, or did not answer with a count. */
+/** Null: the target does not count this request, or returned no count. */
 async function askTarget(exchange: LiveExchange, target: Target): Promise<number | null> {
   const upstream = exchange.generation.upstreams.get(target.provider)!
   const { counting } = upstream.dialect
@@ -85,12 +84,12 @@ async function askTarget(exchange: LiveExchange, target: Target): Promise<number
   const { code, detail } = failure
   exchange.host.log.warn(
     { exchange: exchange.id, target: target.id, code, detail },
-    'a provider did not count: estimated',
+    'a provider did not count tokens: the count is estimated',
   )
   return null
 }
 
-/** What the provider answers and does not count is estimated. */
+/** Null if the provider cannot count the request, though it can answer it. */
 function countRequestFor(exchange: LiveExchange, encode: Encode, target: Target): EncodedRequest | null {
   try {
     return encode(exchange.chat!, target)
@@ -102,16 +101,16 @@ function countRequestFor(exchange: LiveExchange, encode: Encode, target: Target)
 
 type Encode = NonNullable<Upstream['dialect']['counting']>['encodeRequest']
 
-interface Asked {
+interface CountRequest {
   readonly target: Target
   readonly upstream: Upstream
   readonly request: EncodedRequest
 }
 
-/** One attempt. Null: the exchange was stopped meanwhile. */
+/** Makes one attempt. Null: the exchange was stopped meanwhile. */
 function fetchAnswer(
   exchange: LiveExchange,
-  { target, upstream, request }: Asked,
+  { target, upstream, request }: CountRequest,
 ): Promise<Buffer | UpstreamFailure | null> {
   const { provider, dialect, transport } = upstream
   const { promise, resolve } = Promise.withResolvers<Buffer | UpstreamFailure | null>()

@@ -1,4 +1,4 @@
-/** The header that tells a refused client who decided: `x-tollgate-decision`. */
+/** The `x-tollgate-decision` header: who refused a request. */
 
 /** An item of RFC 8941: `burst; code=rate_limit_exceeded`. */
 export function decisionHeader(decider: string, code: string): string {
@@ -7,7 +7,7 @@ export function decisionHeader(decider: string, code: string): string {
 
 const TOKEN = /^[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*$/
 
-/** Names of policies are tokens; that of a package from npm (`@koa/cors`), which a step has without an `id`, is quoted. */
+/** Names of policies are tokens. The name of an npm package (`@koa/cors`), which a step without an `id` has, is quoted. */
 function item(text: string): string {
   if (TOKEN.test(text)) return text
   return `"${text.replace(/[^ -~]/g, '?').replace(/["\\]/g, '\\$&')}"`

@@ -1,4 +1,4 @@
-/** An answer that a step gives by itself (a cache, a mock): through the taps of the steps outside of it, whole or as a stream. */
+/** Sends a step's own answer (a cache, a mock), whole or as a stream, through the taps of the steps outside of it. */
 import type { ChatCompletion, MeteredUsage } from '#contract'
 import { normalise } from '../../common/usage.ts'
 import { chunksOf } from '../../providers/dialects/translate/chunks.ts'
@@ -9,7 +9,7 @@ import { endOfTapped, streamTo, writerOf } from './answer.ts'
 import type { LiveExchange } from './live-exchange.ts'
 import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
 
-/** `exchange.answer()`: a step's own completion, through the taps of the steps outside of it. */
+/** Implements `exchange.answer()`. */
 export async function answerEarly(
   exchange: LiveExchange,
   completion: ChatCompletion,
@@ -17,7 +17,7 @@ export async function answerEarly(
 ): Promise<Reply> {
   const { meter, chat, live } = exchange
   if (exchange.stopped) return stoppedReply(exchange)
-  // A step that answers before anybody has read the request: it is answered in its own format all the same.
+  // A step may answer before the request was read. The answer is in the route's format anyway.
   if (live.config.kind !== 'chat') exchange.request()
   meter.started = true
   meter.finished = true
@@ -60,7 +60,7 @@ const streamEarly: Early = async (exchange, completion, taps, usage) => {
   return new StreamReply(exchange, { outcome: 'answered', usage, refusal: null })
 }
 
-/** Until the client has taken what was written, or the exchange is stopped. */
+/** Resolves when the client has read what was written, or the exchange is stopped. */
 function taken(exchange: LiveExchange): Promise<void> {
   return new Promise(resolve => {
     const over = () => {

@@ -1,4 +1,4 @@
-/** The kept answers of one exchange: those that its request names, and the one that it leaves. */
+/** The answer history of one exchange: the kept answers that its request names, and the one that it adds. */
 import { atOnce, type KeptAnswer, type KeptAnswers, type KeptItem, refuse, type Sliced } from '#contract'
 import type { Store } from '../../store/store.ts'
 import type { Room } from '../http/shares.ts'
@@ -6,11 +6,11 @@ import type { Room } from '../http/shares.ts'
 interface Parts {
   readonly store: Store
   readonly account: string
-  /** What the request's own body and all that it names may have together. */
+  /** The limit for the request's body and all answers that it names together. */
   readonly mostBytes: number
-  /** Of the request's own body, which has its room already. */
+  /** The size of the request's body, which has its room already. */
   readonly bodyBytes: number
-  /** What it names takes room as a body does. */
+  /** Loaded answers take room like a body. */
   readonly room: Room
 }
 
@@ -20,19 +20,18 @@ type Half = 'input' | 'output'
 interface ReadHalf {
   readonly items: readonly KeptItem[]
   readonly byId: ReadonlyMap<unknown, KeptItem>
-  /** Of the input alone; of the output it says nothing. */
+  /** Set for the input only. */
   readonly previous: string | null
 }
 
-/** What one request has to do with kept answers. */
 export class ExchangeAnswers implements KeptAnswers {
   readonly #parts: Parts
   readonly #used = new Set<string>()
-  /** Undefined: there is no such answer. */
+  /** Undefined: no such answer exists. */
   readonly #halves = new Map<string, ReadHalf | undefined>()
   readonly #named = new Set<KeptItem>()
   #bytes = 0
-  /** What this request leaves. */
+  /** The answer to store. */
   left: { readonly id: string; readonly parts: KeptParts } | null = null
 
   constructor(parts: Parts) {
@@ -72,7 +71,7 @@ export class ExchangeAnswers implements KeptAnswers {
     return item
   }
 
-  /** Its half was counted when it was read, and with it each item once. */
+  /** An item was counted once, when its half was read. */
   #name(item: KeptItem): void {
     if (this.#named.has(item)) this.#take(Buffer.byteLength(JSON.stringify(item)))
     else this.#named.add(item)
@@ -103,7 +102,7 @@ export class ExchangeAnswers implements KeptAnswers {
     return [...this.#used]
   }
 
-  /** Gives the room back; once. */
+  /** Returns the room; once. */
   release(): void {
     this.#parts.room.give(this.#bytes)
     this.#bytes = 0
@@ -114,12 +113,12 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export type Asked = Pick<KeptAnswer, 'input' | 'previous'>
 
-/** What is kept of a response, each part in JSON and read alone. */
+/** The stored parts of a response: each is JSON and can be read alone. */
 export interface KeptParts extends Readonly<Record<string, string>> {
-  /** A reference to an item of the output needs no more. */
+  /** Enough for a reference to an item of the output. */
   readonly output: string
-  /** It may repeat a whole conversation. */
+  /** May repeat a whole conversation. */
   readonly input: string
-  /** The rest of the response, which repeats the request's tools and which only its reader needs. */
+  /** The rest of the response. It repeats the request's tools, and only a reader of the response needs it. */
   readonly rest: string
 }

@@ -1,4 +1,4 @@
-/** Keeps the answer of an exchange, and answers at the addresses of kept ones. */
+/** Kept responses: stores the answer of an exchange, and serves stored ones. */
 
 import { type KeptAnswer, refuse, type Sliced, slices } from '#contract'
 import { StoreUnavailable } from '../../store/store.ts'
@@ -9,8 +9,8 @@ import type { LiveExchange } from './live-exchange.ts'
 import { jsonReply } from './reply.ts'
 
 /**
- * Keeps the answer of an exchange; resolves when it is on disk. In the same thread the next request finds it before. When it
- * cannot be written, the answer stands, and the log says so.
+ * Stores the answer of an exchange; resolves when it is on disk. Requests in the same thread find it before that. If it cannot be
+ * written, the answer is still valid, and the failure is logged.
  */
 export async function keepAnswer(exchange: LiveExchange): Promise<void> {
   const { live, generation, kept, host } = exchange
@@ -25,21 +25,21 @@ export async function keepAnswer(exchange: LiveExchange): Promise<void> {
     used,
     most: { responseBytes: keptResponseBytes, accountBytes: keptAccountBytes },
   }
-  const tell = (reason: unknown) => log.warn({ exchange: exchange.id, reason }, 'a response was not kept')
+  const report = (reason: unknown) => log.warn({ exchange: exchange.id, reason }, 'a response was not kept')
   await store.responses.keep(response).then(
     outcome => {
-      if (outcome !== 'kept') tell(outcome)
+      if (outcome !== 'kept') report(outcome)
     },
-    (error: Error) => tell(error.message),
+    (error: Error) => report(error.message),
   )
 }
 
-/** As long as an answer's end waits for the disk at most. */
+/** The longest time that an answer's end waits for the disk. */
 const MAX_WAIT_MS = 1000
 
 /**
- * Keeps the answer, and resolves when other threads find it: when it is on disk. A disk that hangs does not hold the answer back
- * for long; other threads find it later then.
+ * Stores the answer, and resolves when other threads can find it, which is when it is on disk. If the disk hangs, the answer is sent
+ * anyway, and other threads find it later.
  */
 export function keepForOthers(exchange: LiveExchange): Promise<void> {
   const { deadlineClock } = exchange.host
@@ -56,7 +56,7 @@ export function keepForOthers(exchange: LiveExchange): Promise<void> {
   })
 }
 
-/** The method for each part of a response; another one has nothing there. */
+/** The methods for each part of a response. Other parts do not exist. */
 const METHODS: Readonly<Record<string, readonly string[]>> = {
   '': ['GET', 'DELETE'],
   input_items: ['GET'],
@@ -115,7 +115,7 @@ const notFound = (id: string) =>
 
 const PAGE = { least: 1, most: 100, usual: 20 }
 
-/** One page of a request's items: the newest first unless `order` says `asc`, behind the item `after`. */
+/** One page of a request's items, after the item `after`: newest first unless `order` is `asc`. */
 function page(input: KeptAnswer['input'], query: Readonly<Record<string, unknown>>): object {
   const { order = 'desc', after, limit = PAGE.usual } = query
   if (order !== 'asc' && order !== 'desc') throw wrong('order', "it must be 'asc' or 'desc'")
@@ -125,7 +125,7 @@ function page(input: KeptAnswer['input'], query: Readonly<Record<string, unknown
   }
   const items = order === 'asc' ? input : input.toReversed()
   const at = after === undefined ? 0 : items.findIndex(item => item['id'] === after) + 1
-  if (after !== undefined && at === 0) throw wrong('after', 'there is no such item')
+  if (after !== undefined && at === 0) throw wrong('after', 'no item has this id')
   const data = items.slice(at, at + size)
   const idOf = (item: KeptAnswer['input'][number] | undefined) => item?.['id'] ?? null
   return {

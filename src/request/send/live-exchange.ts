@@ -1,4 +1,4 @@
-/** One exchange under way, from its head to the last byte: all that the gateway knows of it. */
+/** A live exchange, from its head to the last byte: the complete state that the gateway keeps of it. */
 
 import type { Context } from 'koa'
 import type {
@@ -31,7 +31,7 @@ import type { AnswerRecord } from './answer-record.ts'
 import type { ExchangeAnswers } from './exchange-answers.ts'
 import type { Memory } from './memory.ts'
 
-/** The parts of the gateway that a sender may use. */
+/** The parts of the gateway that senders use. */
 export interface SenderParts extends RunOptions {
   readonly store: Store
   readonly clock: Clock
@@ -40,30 +40,30 @@ export interface SenderParts extends RunOptions {
   readonly log: Log
 }
 
-/** Who reads the body of an exchange and sends it on. */
+/** The gateway: it reads the body of an exchange and sends it on. */
 export interface ExchangeHost extends SenderParts {
   readonly memory: Memory
   /** Null: work is not counted. */
   readonly work: Work | null
-  /** An error that nobody expected. */
+  /** Reports an unexpected error. */
   reportBug(exchange: string, error: unknown): void
-  /** What the format of its clients may know of it. */
+  /** The exchange as the format of its clients sees it. */
   view(exchange: LiveExchange): InboundView
-  /** A step's own answer. */
+  /** Sends a step's own answer. */
   answer(exchange: LiveExchange, completion: ChatCompletion, taps: readonly StepTap[]): Promise<Reply>
-  /** What a condition (`when`) may ask of it. */
+  /** The facts for conditions (`when`). */
   facts(exchange: LiveExchange): Record<string, unknown>
   receive(exchange: LiveExchange): Promise<void>
   send(exchange: LiveExchange): Promise<Reply>
-  /** Nothing is left of it. */
+  /** Called when the exchange has released everything. */
   over(exchange: LiveExchange): void
 }
 
-/** An answer that leaves as it comes. Its end is kept back until the steps have returned. */
+/** An answer that is sent as it arrives. Its end is withheld until the steps have returned. */
 export interface AnswerStream {
-  /** Sends what was kept back. */
+  /** Sends the withheld end. */
   finish(usage: WireUsage | null): void
-  /** Sends the error, where the format has a place for it, and ends the connection. */
+  /** Sends the error, if the format has a place for it, and ends the connection. */
   fail(refusal: Refusal): void
 }
 
@@ -73,38 +73,38 @@ export class LiveExchange extends Exchange implements ClientOwner {
   readonly generation: Generation
   /** The format of the route's clients; undefined: chat completions, or none. */
   readonly format: InboundDialect | undefined
-  /** The header of that name for the provider. */
+  /** The `Via` header for the provider. */
   readonly via: string
   /** Null without telemetry. */
   readonly trace: Trace | null
-  /** Of the last attempt; null: there was none, or nobody records it. */
+  /** Of the last attempt; null: there was none, or telemetry does not record it. */
   answerRecord: AnswerRecord | null = null
   readonly meter: Meter
   readonly client: Client
-  /** Its place among all exchanges; null: it was refused at once. */
+  /** Its position among all exchanges; null: it was refused at once. */
   link: Link<LiveExchange> | null = null
-  /** The same among those whose bodies come. */
+  /** Its position among those whose bodies are arriving. */
   arriving: Link<LiveExchange> | null = null
   /** Whether it counts for `max_inflight`. */
   isAdmitted = false
-  /** Null until it has been read. */
+  /** Null until the body was read. */
   body: ReadBody | null = null
-  /** The model that a form is about, under the content type by which it was read; null: none was read. */
+  /** The model that a form names, with the content type by which it was read; null: no form was read. */
   form: { readonly type: string; readonly model: string | null } | null = null
-  /** The client's stream, from when one exists: what goes wrong is told in it. */
+  /** The client's stream, once it exists: errors are sent in it. */
   stream: AnswerStream | null = null
-  /** On a route that keeps answers, from the moment at which its request is read. */
+  /** Set on a route that keeps answers, once the request is read. */
   kept: ExchangeAnswers | null = null
-  /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */
+  /** Bytes that are reserved for its whole answer: an estimate before the request is sent, the real size once it is known. */
   answerBytes = 0
-  /** Whose address the client has, while nobody knows the account; found out when it is asked for. */
+  /** The group of the client's address, while the account is unknown; computed on demand. */
   network: string | null = null
-  /** When the first content of a stream left, and when its provider had said all; monotonic milliseconds. */
+  /** When the first content of a stream was sent, and when its provider had sent everything; monotonic milliseconds. */
   firstTokenAtMs: number | null = null
   streamedAtMs: number | null = null
-  /** The target that is asked now; null between two attempts. */
+  /** The target of the current attempt; null between attempts. */
   asking: string | null = null
-  /** Why attempts failed, in the provider's words, for operators: by the number of the attempt. Null: none failed. */
+  /** The provider's texts about failed attempts, for operators, by attempt. Null: none failed. */
   attemptDetails: (string | null)[] | null = null
 
   constructor(ctx: Context, live: LiveRoute, generation: Generation, host: ExchangeHost, via: string) {
@@ -156,20 +156,20 @@ export class LiveExchange extends Exchange implements ClientOwner {
       return run()
     } finally {
       const nowMs = now()
-      // Slices inside of it were counted by the queue.
+      // The queue has counted the slices inside of it.
       const spentMs = nowMs - beganMs - (slices.countedMs - countedMs)
       if (this.owner !== null) slices.spend(this.owner, spentMs, spentMs, nowMs)
     }
   }
 
-  /** Ends an answer whose head has left: by the stream's last event where there is a stream. */
+  /** Ends an answer whose head was sent: by the stream's last event, if there is a stream. */
   breakOff(refusal: Refusal): void {
     if (this.stream) this.stream.fail(refusal)
     else this.client.destroy()
   }
 
   onLeave(): void {
-    this.stop('client_left', 'the client has left')
+    this.stop('client_left', 'the client disconnected')
   }
 
   onWhole(bytes: number): void {
@@ -180,7 +180,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
     if (this.phase === 'flushing') this.close()
   }
 
-  /** All is said and done. It is over when the client's side is: until then its bytes wait there. */
+  /** Closes the exchange. It is over when the client's side is, because its bytes wait there until then. */
   close(): void {
     this.phase = this.client.isFlushed ? 'over' : 'flushing'
     if (this.phase === 'over') this.host.over(this)
@@ -194,7 +194,7 @@ export class LiveExchange extends Exchange implements ClientOwner {
     return this.format ? this.format.decodeRequest(body, this.host.view(this)) : null
   }
 
-  /** Where the policy refuses a tool that no target can make good, it does so before credit is held. */
+  /** If the policy refuses a tool that no target supports, the refusal comes before credit is held. */
   protected override refusalOfLost(dropped: readonly string[]): Refusal | null {
     if (!this.plan.refusesTools || this.live.config.counts) return null
     return refusalOfLost({ dropped }, { dropped: [] }, 'refuse')

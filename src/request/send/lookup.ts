@@ -1,4 +1,4 @@
-/** The innermost middleware of the catalog's routes: models and receipts, answered by the gateway itself. */
+/** Lookups: models and receipts, which the gateway answers itself. */
 import { formatMoney, mayUse, type Plan, refuse } from '#contract'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import {
@@ -21,7 +21,7 @@ function planOf({ account, generation }: LiveExchange): Plan | undefined {
   return account && generation.plans.of(account)
 }
 
-/** `GET /v1/models`; for Anthropic's clients the fields of their API stand beside the others. */
+/** `GET /v1/models`. For Anthropic's clients each entry also has the fields of their API. */
 export function sendModels(exchange: LiveExchange): Reply {
   const { generation, key, ctx } = exchange
   const plan = planOf(exchange)
@@ -45,12 +45,12 @@ export function sendModel(exchange: LiveExchange, id: string): Reply {
   return jsonReply(exchange, isForAnthropic(exchange.ctx.req, 'model') ? anthropicModel(model) : modelEntry(model))
 }
 
-/** Finds one of the last exchanges that are over. */
+/** Finds a recent finished exchange. */
 export type FindRecent = (id: string) => ExchangeSummary | undefined | Promise<ExchangeSummary | undefined>
 
 /**
- * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. Of one that never held money
- * there is no receipt; while it is remembered, what a client may know of it is told in its place.
+ * `GET /v1/receipts/{id}`: of the key's own account, by the `x-request-id` of the exchange. An exchange without a hold has no receipt; as
+ * long as it is in memory, its entry is returned instead.
  */
 export async function sendReceipt(
   exchange: LiveExchange,
@@ -65,8 +65,8 @@ export async function sendReceipt(
 }
 
 /**
- * An exchange without a receipt, for the owner of its key: the fields of a receipt as far as there are any, and why it
- * ended so. Notes are left out: they are what steps say to the operator.
+ * An exchange without a receipt, for the owner of its key: the available fields of a receipt, and how it ended. Notes are omitted: they
+ * are for the operator.
  */
 function exchangeEntry(exchange: ExchangeSummary): object {
   return {

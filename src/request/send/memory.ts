@@ -1,46 +1,46 @@
-/** The memory of bodies and whole answers: who has how much of it, and who gets more. */
+/** The memory of bodies and whole answers: the share of each account, and how it grows. */
 import { type Account, addressGroup, type Chat, refuse } from '#contract'
 import { freeShare, type Room, type ShareLimits, Shares } from '../http/shares.ts'
 
-/** What a whole answer is taken for before it is there. */
+/** The assumed size of a whole answer before it arrives. */
 const MIN_ANSWER_BYTES = 16 * 1024
 const BYTES_A_TOKEN = 8
-/** Most answers are far shorter than their cap: 512 at once have room in an account's half of 256 MiB. */
+/** Most answers are far below their cap: 512 at once fit into an account's half of 256 MiB. */
 const MAX_GUESSED_BYTES = 256 * 1024
 
-/** What an exchange says and keeps of its memory. */
+/** The fields of an exchange that memory accounting uses. */
 export interface MemoryUser {
   readonly account: Account | undefined
   readonly chat: Chat | undefined
   readonly address: string
-  /** Bytes that are counted for its whole answer: a guess before it is asked for, and what it is once it is there. */
+  /** Bytes that are reserved for its whole answer: an estimate before the request is sent, the real size once it is known. */
   answerBytes: number
-  /** The group of its address, while the account is unknown; null until it is asked for. */
+  /** The group of its address, while the account is unknown; null until needed. */
   network: string | null
 }
 
 export interface Memory {
-  /** Where the body of a request is counted. */
+  /** The room that counts the body of a request. */
   forBody(exchange: MemoryUser): Room
-  /** Counts a whole answer before it is asked for; throws the refusal `overloaded`. Before the dispatch it costs nothing. */
+  /** Reserves memory for a whole answer before the request is sent, when a refusal costs nothing yet. Throws the refusal `overloaded`. */
   reserveAnswer(exchange: MemoryUser): void
-  /** Counts what has been collected of an answer, where that is more than was counted for it. @returns false: no room */
+  /** Counts the collected part of an answer if it exceeds the reservation. @returns false: no room */
   growAnswer(exchange: MemoryUser, bytes: number): boolean
-  /** Counts what the answer really is; 0 when its client has it, or has gone. */
+  /** Sets the real size of an answer; 0 once it was delivered or the client disconnected. */
   countAnswer(exchange: MemoryUser, bytes: number): void
 }
 
-/** @param limits those of the configuration that serves now */
+/** @param limits those of the serving configuration */
 export function createMemory(limits: () => { readonly bodyBytes: number; readonly bodyBytesInflight: number }): Memory {
   const share = freeShare(() => limits().bodyBytes)
   const shares: ShareLimits = { total: () => limits().bodyBytesInflight, share }
   const bodies = new Shares({ total: () => shares.total() - strangersBodies.bytes, share })
-  /** Of clients that are not known yet. They have a quarter at most: whatever they send, the others keep their room. */
+  /** Bodies of unidentified clients. They have at most a quarter, so that the others always have room. */
   const strangersBodies = new Shares({
     total: () => Math.min(Math.max(shares.total() / 4, limits().bodyBytes), shares.total() - bodies.bytes),
     share,
   })
-  /** Whole answers that are to come, and those that wait for their clients. */
+  /** Whole answers that are awaited, and those that wait for their clients. */
   const answers = new Shares(shares)
 
   return {
@@ -54,9 +54,9 @@ export function createMemory(limits: () => { readonly bodyBytes: number; readonl
       const bytes = Math.min(MIN_ANSWER_BYTES + tokens * BYTES_A_TOKEN, MAX_GUESSED_BYTES)
       const owner = ownerOf(exchange)
       if (!answers.take(owner, bytes)) {
-        // The first one has room in any case: whatever others do not read.
+        // An owner's first answer always has room, whatever others leave unread.
         if (answers.held(owner) > 0) {
-          throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of answers wait for their clients' })
+          throw refuse('overloaded', { retryAfterMs: 1000, detail: 'too many bytes of unread answers' })
         }
         answers.add(owner, bytes)
       }
@@ -80,7 +80,7 @@ export function createMemory(limits: () => { readonly bodyBytes: number; readonl
   }
 }
 
-/** Whose memory an exchange uses: the account's, or while that is not known, the address's. */
+/** The owner of an exchange's memory: the account or, while it is unknown, the address group. */
 export function ownerOf(exchange: MemoryUser): string {
   const { account, address } = exchange
   if (account) return account.id

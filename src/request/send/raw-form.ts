@@ -1,13 +1,12 @@
 /**
- * Which model a form (`multipart/form-data`) is about. The answer decides what a key may use, and the provider reads the
- * same bytes with a parser of its own; so a form is read only where no parser can see another one in it: every delimiter
- * is one for everybody, every part has the two plain headers that clients send, and `model` is there once. A library
- * reads more forms than that, which here would be the mistake.
+ * Finds the model that a form (`multipart/form-data`) names. The result decides whether a key may use it, and the provider reads the same
+ * bytes with its own parser. So a form is accepted only if every parser must read it the same way. Delimiters are unambiguous, parts have
+ * only the two headers that clients send, and `model` occurs once. A library would accept more forms, which is wrong here.
  */
 
-/** RFC 2046, 5.1.1, without the characters that parsers treat differently; browsers and clients use none of those. */
+/** RFC 2046, 5.1.1, without the characters that parsers treat differently and that browsers and clients do not use. */
 const FORM_TYPE = /^multipart\/form-data; ?boundary=("?)([A-Za-z0-9'_=.-]{1,70})\1$/
-/** `filename` may say anything that stays within its quotes; a second `name` is not possible. */
+/** `filename` may be anything within its quotes; a second `name` is impossible. */
 const DISPOSITION =
   /^content-disposition: form-data; name="([^"\\%\r\n]+)"(; filename="[^"\\\r\n]*")?(; filename\*=utf-8''[\w%.~-]*)?$/i
 const CONTENT_TYPE = /^content-type: ([ -~]+)$/i
@@ -18,7 +17,7 @@ const CRLF = '\r\n'
 const MAX_HEADERS = 2048
 const MAX_PARTS = 256
 
-/** The value of the field `model`; null where there is none, or where two readers might not agree on it. */
+/** The value of the field `model`; null if it is missing, or if two parsers might disagree. */
 export function modelOfForm(contentType: string, body: Buffer): string | null {
   const boundary = FORM_TYPE.exec(contentType)?.[2]
   const parts = boundary === undefined ? null : partsOf(body, `--${boundary}`)
@@ -34,7 +33,7 @@ export function modelOfForm(contentType: string, body: Buffer): string | null {
   return model
 }
 
-/** What lies between the delimiters. Null unless each of them stands where one has to stand, and nothing is outside. */
+/** The parts between the delimiters. Null unless every delimiter is on its own line, with nothing outside of the parts. */
 function partsOf(body: Buffer, delimiter: string): Buffer[] | null {
   const parts: Buffer[] = []
   if (body.indexOf(delimiter) !== 0) return null
@@ -56,7 +55,7 @@ const textAt = (body: Buffer, at: number) => body.toString('latin1', at, at + 2)
 
 interface Part {
   readonly name: string
-  /** A field and not a file. */
+  /** Whether it is a field, not a file. */
   readonly isText: boolean
   readonly body: Buffer
 }
@@ -67,7 +66,7 @@ function readPart(part: Buffer): Part | null {
   let name: string | null = null
   let isText = true
   const seen = new Set<string>()
-  // As UTF-8, because names of files are.
+  // As UTF-8, because file names are.
   for (const line of part.toString('utf8', 0, end).split(CRLF)) {
     const [, field, filename, extended] = DISPOSITION.exec(line) ?? []
     const [, type] = CONTENT_TYPE.exec(line) ?? []
@@ -81,7 +80,7 @@ function readPart(part: Buffer): Part | null {
   return name === null ? null : { name, isText, body: part.subarray(end + 4) }
 }
 
-/** Also names that somebody's parser may take for it: `Model`, `model[]`, ` model`. */
+/** Also names that some parser may take for `model`: `Model`, `model[]`, ` model`. */
 function meansModel(name: string): boolean {
   return /^[\s\0-\x1f"'.[]*model(?![a-z0-9_-])/i.test(name.normalize('NFKC'))
 }

@@ -1,25 +1,25 @@
 /**
- * Where a raw request goes at its provider: the route's own path, with what the client has put in place of `{id}`, and
- * the client's query. What would mean another place to anybody on the way is refused: nothing leads out of the route.
+ * The upstream path of a raw request: the route's path with the client's part in place of `{id}`, and the client's query. Anything that a
+ * server on the way could read as another place is refused: no request can leave its route.
  */
 import { refuse } from '#contract'
 
-/** What stands in a route's path for the rest, one segment or several. */
+/** The placeholder in a route's path for the rest, one segment or several. */
 const PLACE = '{id}'
 
 export interface RawRoute {
   /** The route's path. */
   readonly route: string
-  /** The one at the provider; has the place where the route has one. */
+  /** The path at the provider, with the placeholder if the route has one. */
   readonly upstream: string
-  /** The paths of all routes, in the order in which they are tried. */
+  /** The paths of all routes, in matching order. */
   readonly routes: readonly string[]
 }
 
 /**
- * The path and query for the provider, as they stand in the request line.
+ * Returns the path and query for the provider, as written in the request line.
  *
- * @param asked the path that the client asked for, still encoded
+ * @param asked the path of the request, still encoded
  */
 export function upstreamPath({ route, upstream, routes }: RawRoute, asked: string, query: string): string {
   const at = route.indexOf(PLACE)
@@ -29,33 +29,32 @@ export function upstreamPath({ route, upstream, routes }: RawRoute, asked: strin
   const meant = rest.split('/').map(meaningOf)
   if (meant.includes(null)) {
     throw refuse('unknown_url', {
-      message:
-        'The URL has a part that may not be passed on: an empty one, dots, %2F, or percent-encoding that is not needed.',
+      message: 'The URL has a segment that is not allowed: empty, dots, %2F, or needlessly percent-encoded.',
     })
   }
   const loose = (asked.slice(0, at) + meant.join('/') + asked.slice(end)).toLowerCase()
   const other = routes.slice(0, routes.indexOf(route)).find(each => fits(each.toLowerCase(), loose))
   if (other !== undefined)
-    throw refuse('unknown_url', { message: `The URL is almost that of ${other}; write it as it is.` })
+    throw refuse('unknown_url', { message: `The URL is too similar to ${other}. Write that path exactly.` })
   if (holdsKey(asked)) throw refuse('bad_request', { message: KEY_IN_URL })
   return upstream.replace(PLACE, () => rest) + queryOf(query)
 }
 
-/** RFC 3986: what a segment may hold. */
+/** RFC 3986: the characters of a segment. */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+$/
-/** RFC 3986, 6.2.2.2: letters, digits and `-._~`, which nobody has to encode and everybody may decode. */
+/** RFC 3986, 6.2.2.2: letters, digits and `-._~` need no encoding, and any server may decode them. */
 const NEEDLESS = /%(?:3[0-9]|[46][1-9a-f]|[57][0-9a]|2[de]|5f|7e)/i
-/** Decoded: what ends a segment somewhere, what would be decoded once more, and what nobody sees. */
+/** Decoded characters that end a segment for some servers, would be decoded again, or are invisible. */
 const OTHER_PLACE = /[/\\%\0-\x1f\x7f-\x9f]/
 
 /**
- * What a segment says to the most generous reader: decoded, normalised, without parameters, dots and blanks at its end.
- * Null when it is not to be passed on, or when nothing is left (`.` and `..` are other folders).
+ * The meaning of a segment to the most lenient server: decoded, normalised, without parameters, and without dots and blanks at its end.
+ * Null if it is not allowed or empty (`.` and `..` are other folders).
  */
 function meaningOf(segment: string): string | null {
   if (!SEGMENT.test(segment) || NEEDLESS.test(segment)) return null
   try {
-    // Full-width slashes and dots become plain ones where names are normalised.
+    // Normalisation turns full-width slashes and dots into plain ones.
     const text = decodeURIComponent(segment).normalize('NFKC')
     return OTHER_PLACE.test(text) ? null : bare(text) || null
   } catch {
@@ -63,14 +62,14 @@ function meaningOf(segment: string): string | null {
   }
 }
 
-/** Without parameters, blanks around it and dots behind it; by hand, because an expression would look at each blank anew. */
+/** Removes parameters, blanks around it and dots after it. By hand, because a regular expression would check each blank anew. */
 function bare(text: string): string {
   let end = text.search(/[;?#]|$/)
   while (end > 0 && /[\s.]/.test(text[end - 1]!)) end--
   return text.slice(0, end).trimStart()
 }
 
-/** Whether a route's path fits: its place stands for at least one character. */
+/** Whether a route's path matches: its placeholder needs at least one character. */
 function fits(route: string, path: string): boolean {
   const at = route.indexOf(PLACE)
   if (at === -1) return route === path
@@ -78,7 +77,7 @@ function fits(route: string, path: string): boolean {
   return path.length > at + behind.length && path.startsWith(route.slice(0, at)) && path.endsWith(behind)
 }
 
-/** The client's own query, without what some clients put a key in: keys of this gateway never go upstream. */
+/** The client's query, without parameters that may hold a key: keys of this gateway are never sent upstream. */
 function queryOf(query: string): string {
   if (query === '') return ''
   if (!isEncoded(query)) throw refuse('bad_request', { message: 'The query of the URL is not percent-encoded UTF-8.' })
@@ -90,15 +89,15 @@ function queryOf(query: string): string {
   return kept === '' ? '' : `?${kept}`
 }
 
-/** Whether a query names a model: beside the one of the body it has no say. */
+/** Whether a query names a model: it must not compete with the one in the body. */
 export function queryNamesModel(query: string): boolean {
   return parametersOf(query).some(each => each.some(piece => MODEL_PARAMETERS.has(wordOf(piece))))
 }
 
-/** Some readers also part them at semicolons. */
+/** Some servers also split at semicolons. */
 const parametersOf = (query: string) => query.split('&').map(each => each.split(';'))
 
-/** A parameter's name without what is written in different ways: `X-Api-Key`, `x_api_key` and `apiKey[]`. */
+/** A parameter's name, reduced to letters and digits: `X-Api-Key`, `x_api_key` and `apiKey[]` are the same. */
 function wordOf(parameter: string): string {
   const name = decoded(parameter.split('=')[0]!)
   return name
@@ -115,7 +114,7 @@ function decoded(text: string): string {
   }
 }
 
-/** A signature covers the decoded query, and a key in one that cannot be decoded would not be seen. */
+/** A signature covers the decoded query, and a key could hide in one that cannot be decoded. */
 function isEncoded(query: string): boolean {
   if (!/^[!-~]*$/.test(query)) return false
   try {
@@ -139,10 +138,10 @@ const SECRET_PARAMETERS = new Set([
 ])
 const MODEL_PARAMETERS = new Set(['model', 'modelid', 'modelname', 'deployment', 'deploymentid', 'engine'])
 
-const KEY_IN_URL = 'The URL holds a key of this gateway. Send it in the Authorization header, and take a new one.'
+const KEY_IN_URL = 'The URL contains a key of this gateway. Revoke it, and send a new one in the Authorization header.'
 const KEY = /tg_(?:live|test)_[0-9A-Za-z]{36}/
 
-/** Also where it was encoded, as an address within an address is. */
+/** Also finds keys that are encoded several times, as in an address within an address. */
 function holdsKey(text: string): boolean {
   let from = text
   for (let round = 0; round < 4; round++) {

@@ -1,7 +1,7 @@
 /**
- * A raw answer that leaves as it comes: sound, files, events. Its bytes pass unchanged, and its end is kept back until
- * the pipeline has unwound: of bytes the last piece, of events the last one, or the one that says the usage and whatever
- * follows. So an answer never looks finished before its charge is committed.
+ * Raw answers that are sent as they arrive: sound, files, events. Their bytes pass unchanged. The end is withheld until the steps have
+ * returned. It is the last piece of bytes, the last event, or everything from the event with the usage on. So an answer never looks
+ * finished before its charge is committed.
  */
 import type { AnswerIdentity, MeteredUsage, Refusal, UpstreamFailure } from '#contract'
 import { type AnswerRoom, ByteCollector, tooMuch, UNCOUNTED_BYTES } from '../../common/bytes.ts'
@@ -12,28 +12,28 @@ import type { AnswerStream } from './live-exchange.ts'
 import { identify, usageIn } from './raw-usage.ts'
 
 export interface RawStream extends AnswerStream {
-  /** What has come so far. */
+  /** Bytes received so far. */
   readonly bytes: number
-  /** What the events have said so far. */
+  /** The last usage in the events so far. */
   readonly usage: MeteredUsage | null
-  /** @returns false when the client does not keep up. Throws a `RawFailure` when the provider says that it failed. */
+  /** @returns false if the client does not keep up. Throws a `RawFailure` if the provider reports an error. */
   take(bytes: Buffer): boolean
-  /** The body is over, and complete. */
+  /** Called when the body is complete. */
   end(): void
 }
 
-/** The client's end, and the head that it gets before the first piece. */
+/** The client, and the head that it gets before the first piece. */
 export interface RawOutlet {
   readonly client: Client
   readonly head: RawHead
 }
 
-/** Bodies up to this size do not leave before they are whole: so they can still be refused, and say what they cost. */
+/** Bodies up to this size are collected. So they can still be refused, and their head has their cost. */
 const SMALL_BYTES = 256 * 1024
 
 /**
- * How an answer leaves, by its head: null, when it is to be collected. JSON always is, because nobody can use half of it
- * and its usage may stand anywhere.
+ * How to send an answer, by its head; null: collect it. JSON is always collected, because half of it is useless and its usage can be
+ * anywhere.
  */
 export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | null {
   const type = (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase()
@@ -42,7 +42,7 @@ export function howItLeaves({ headers, length }: RawHead): 'events' | 'bytes' | 
   return length !== null && length <= SMALL_BYTES ? null : 'bytes'
 }
 
-/** Writes with a head that says what the provider said of the body. */
+/** Writes bytes, with the provider's head before the first ones. */
 function write({ client, head: { status, headers, length } }: RawOutlet, bytes: Buffer): boolean {
   if (bytes.length === 0 || client.left) return true
   if (!client.headSent) {
@@ -53,13 +53,13 @@ function write({ client, head: { status, headers, length } }: RawOutlet, bytes: 
   return client.writeStream(bytes)
 }
 
-/** The last bytes of an answer; all of them, when none has left yet. */
+/** Writes the last bytes of an answer; all of it, if nothing was sent yet. */
 function writeEnd({ client, head }: RawOutlet, bytes: Buffer): void {
   if (client.headSent) client.endStream(bytes)
   else client.sendWhole(head.status, head.headers, bytes)
 }
 
-/** Any body: one piece behind. */
+/** Any body; the last piece is withheld. */
 export class ByteStream implements RawStream {
   readonly usage = null
   bytes = 0
@@ -91,21 +91,21 @@ export class ByteStream implements RawStream {
 
 const NOTHING: Buffer = Buffer.alloc(0)
 
-/** When so much follows an event with usage, that was not the last one. */
+/** If more than this follows an event with usage, that was not the last one. */
 const MAX_TAIL_BYTES = 64 * 1024
-/** What the object around an event takes, about. */
+/** The approximate memory of the object around an event. */
 const EVENT_BYTES = 128
 
 export interface EventRules extends AnswerRoom {
-  /** What an event that says an error means. */
+  /** Interprets an error event. */
   failureOf(said: Buffer): UpstreamFailure
-  /** Where it is noted what events that are read call the answer; null: nobody asks. */
+  /** Receives the provider's id and model of the answer; null: not recorded. */
   readonly identity: AnswerIdentity | null
 }
 
 /**
- * `text/event-stream`: whole events, so that an error can follow the last one. Comments overtake what is kept back: they
- * say nothing, and are there to be seen in time.
+ * `text/event-stream`: split into whole events, so that an error event can follow the last one. Comments are sent ahead of withheld
+ * events: they carry no data, and their timing matters.
  */
 export class EventStream implements RawStream {
   usage: MeteredUsage | null = null
@@ -113,14 +113,14 @@ export class EventStream implements RawStream {
   readonly #outlet: RawOutlet
   readonly #rules: EventRules
   readonly #split = new EventSplitter()
-  /** The last event; or all from the one with the usage on, and from the one before [DONE]. */
+  /** The last event; or all events since the usage, or since the one before [DONE]. */
   #tail: Buffer[] = []
-  /** Memory of what follows. */
+  /** Memory of the events after it. */
   #tailBytes = 0
   #isEnding = false
 
   constructor(outlet: RawOutlet, rules: EventRules) {
-    // Without the provider's length: an error event may be the last one, and could end the body where that length ends.
+    // Without the provider's length: an error event may be appended, and the body would end at that length.
     this.#outlet = { ...outlet, head: { ...outlet.head, length: null } }
     this.#rules = rules
   }
@@ -132,7 +132,7 @@ export class EventStream implements RawStream {
     try {
       for (const event of this.#split.push(bytes)) this.#event(event, released)
     } finally {
-      // In one piece what came in one; also what came before an error.
+      // A single event is written as received. Events before an error are written too.
       keepsUp = write(this.#outlet, released.length === 1 ? released[0]! : Buffer.concat(released))
     }
     const { waitingBytes } = this.#split
@@ -145,8 +145,8 @@ export class EventStream implements RawStream {
   end(): void {
     const rest = this.#split.rest()
     if (rest.length === 0) return
-    this.#saysUsage(rest)
-    // Whoever leaves out the blank line at the end has ended with it all the same.
+    this.#readUsage(rest)
+    // A missing blank line at the end is accepted.
     this.#tail.push(rest)
   }
 
@@ -154,35 +154,35 @@ export class EventStream implements RawStream {
     writeEnd(this.#outlet, Buffer.concat(this.#tail))
   }
 
-  /** By an event. */
+  /** Sends the refusal as an event. */
   fail(refusal: Refusal): void {
     this.#outlet.client.endStream(failureFrame(refusal))
   }
 
   #event(event: Buffer, released: Buffer[]): void {
-    const saysUsage = this.#saysUsage(event)
-    const says = !isComment(event)
-    if (!says && (this.#tail.length === 0 || isWhole(event))) {
+    const hasUsage = this.#readUsage(event)
+    const isData = !isComment(event)
+    if (!isData && (this.#tail.length === 0 || isWhole(event))) {
       released.push(event)
       return
     }
     const isEnding = this.#isEnding || isDone(event)
-    if (!saysUsage && (isEnding || !says)) {
+    if (!hasUsage && (isEnding || !isData)) {
       this.#isEnding = isEnding
       this.#tail.push(event)
       this.#tailBytes += event.length + EVENT_BYTES
       if (this.#tailBytes <= MAX_TAIL_BYTES) return
       released.push(...this.#tail.splice(0, this.#tail.length - 1))
     } else {
-      // Usage that is said again and again was not the last one before.
+      // Repeated usage: the previous one was not the last.
       released.push(...this.#tail)
       this.#tail = [event]
     }
-    this.#isEnding = saysUsage
+    this.#isEnding = hasUsage
     this.#tailBytes = 0
   }
 
-  #saysUsage(event: Buffer): boolean {
+  #readUsage(event: Buffer): boolean {
     if (!event.includes('"usage"') && !event.includes('error')) return false
     const said = parsed(dataOf(event))
     if (isError(said)) {
@@ -195,7 +195,7 @@ export class EventStream implements RawStream {
   }
 }
 
-/** Not where the stream was cut between the two halves of a line end: those stay beside each other. */
+/** False if the stream was cut inside a CRLF: the two halves stay together. */
 const isWhole = (event: Buffer) => event[0] !== LF && event.at(-1) === LF
 
 const isDone = (event: Buffer) => event.includes('[DONE]') && dataOf(event) === '[DONE]'
@@ -204,13 +204,13 @@ function isError(said: unknown): boolean {
   if (typeof said !== 'object' || said === null) return false
   const { type, error } = said as { type?: unknown; error?: unknown }
   if (type === 'error') return true
-  // Some say in every event that there is none: false, "" or [].
+  // Some providers send an empty error in every event: false, "" or [].
   return typeof error === 'string' || Array.isArray(error)
     ? error.length > 0
     : typeof error === 'object' && error !== null
 }
 
-/** Nothing but comments: no field, so no event for anybody. */
+/** Whether an event consists of comments only: it has no fields. */
 const isComment = (event: Buffer) =>
   event.includes(':') &&
   event
@@ -239,7 +239,7 @@ function dataOf(event: Buffer): string {
 const LF = 10
 const CR = 13
 
-/** Bytes to events, each with the blank line that ends it (WHATWG HTML, 9.2.5: lines end in LF, CR or both). */
+/** Splits bytes into events, each with the blank line that ends it (WHATWG HTML, 9.2.5: lines end in LF, CR or both). */
 class EventSplitter {
   readonly #waiting = new ByteCollector()
   #lineIsEmpty = true
@@ -278,7 +278,7 @@ class EventSplitter {
     return events
   }
 
-  /** What has come of an event that is not over. */
+  /** Returns the incomplete last event. */
   rest(): Buffer {
     return this.#waiting.take()
   }

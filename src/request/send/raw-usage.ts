@@ -1,6 +1,6 @@
 /**
- * What a raw answer took. Providers say it under two sets of names, in a JSON body or in the last event of a stream;
- * where the price counts tokens and nobody says them, they are estimated and the receipt says so.
+ * The usage of a raw answer. Providers report it under two sets of names, in a JSON body or in the last event of a stream. If the price
+ * counts tokens and none are reported, they are estimated, and the receipt marks it.
  */
 import {
   type AnswerIdentity,
@@ -14,15 +14,15 @@ import {
 } from '#contract'
 import { normalise } from '../../common/usage.ts'
 
-/** What is known of an exchange besides what the provider says. */
+/** Sizes of an exchange, for estimates. */
 export interface RawSizes {
   readonly request: Buffer
   readonly answerBytes: number
 }
 
 /**
- * The units that a price counts: as reported, else estimated, so that no client chooses a form of answer that costs nothing: tokens
- * by a quarter of the bytes, other units by the request. Characters are always those of the request.
+ * The units that a price counts, reported or else estimated, so that no form of answer is free. Tokens are estimated as a quarter of the
+ * bytes, other units from the request. Characters are always counted in the request.
  */
 export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, sizes: RawSizes): MeteredUsage {
   if (price === null) return { source: 'reported' }
@@ -30,7 +30,7 @@ export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, s
   const paysAnswer = paysFor(price, 'output')
   const paysTokens = paysAnswer || paysFor(price, 'input')
   const withoutTokens = paysTokens && reported?.input === undefined
-  // A unit without a price has no bound, so its count would mark the receipt as clamped.
+  // A unit without a price has no cap, so its count would mark the receipt as clamped.
   const paid: { [unit in Unit]?: number } = Object.fromEntries(
     Object.entries(others).filter(([name]) => isPaid(price, name)),
   )
@@ -51,7 +51,7 @@ export function usageOfRaw(price: Price | null, reported: MeteredUsage | null, s
 }
 
 const ESTIMATED = ['second', 'page', 'image', 'character'] as const
-/** Speech is mostly sent with 32 kbit/s or more. */
+/** Speech mostly has 32 kbit/s or more. */
 const SOUND_BYTES_PER_SECOND = 4_000
 
 function estimateOf(unit: (typeof ESTIMATED)[number], request: Buffer): { count: number; isExact: boolean } {
@@ -67,13 +67,13 @@ function estimateOf(unit: (typeof ESTIMATED)[number], request: Buffer): { count:
   return { count: texts.reduce((sum, text) => sum + [...text].length, 0), isExact: true }
 }
 
-/** A part that is free counts where its whole has a price: as the whole it would be charged. */
+/** A free part counts if its whole has a price: it is charged as the whole. */
 function isPaid(price: Price, name: string): boolean {
   if (!Object.hasOwn(UNITS, name)) return name === 'tier'
   return paysFor(price, name as Unit, ...UNITS[name as Unit].wholes)
 }
 
-/** Null: it is not JSON. */
+/** Null: the bytes are not JSON. */
 function jsonIn(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
@@ -85,41 +85,41 @@ function jsonIn(bytes: Buffer): unknown {
 const quarter = (bytes: number) => Math.ceil(bytes / 4)
 
 /**
- * The usage in a JSON body; null where it says none, or is no JSON.
- * @param identity where it is noted what the body calls itself; null: nobody asks
+ * The usage in a JSON body; null: none, or not JSON.
+ * @param identity receives the body's id and model; null: not recorded
  */
 export function reportedIn(json: Buffer, identity: AnswerIdentity | null): MeteredUsage | null {
-  const said = jsonIn(json)
-  if (said === null) return null
-  if (identity !== null) identify(identity, said)
-  return usageIn(said)
+  const body = jsonIn(json)
+  if (body === null) return null
+  if (identity !== null) identify(identity, body)
+  return usageIn(body)
 }
 
 /**
- * The usage of a body or an event, also of one that wraps the answer (`response.completed`). Numbers are taken as they
- * are, also absurd ones. Null: it counts nothing.
+ * The usage of a body or an event, including one that wraps the answer (`response.completed`). Numbers are returned unchecked. Null: it
+ * counts nothing.
  */
 export function usageIn(value: unknown): MeteredUsage | null {
-  const said = member(value, 'usage') ?? member(member(value, 'response'), 'usage')
-  const tokens = normalise(said as WireUsage | null, 'reported') ?? promptIn(said)
-  const others = unitsIn(value, said)
+  const usage = member(value, 'usage') ?? member(member(value, 'response'), 'usage')
+  const tokens = normalise(usage as WireUsage | null, 'reported') ?? promptIn(usage)
+  const others = unitsIn(value, usage)
   return tokens === null && others === null ? null : { ...tokens, ...others, source: 'reported' }
 }
 
-/** Embeddings and the like have no answer in tokens, and some say only the sum. */
-function promptIn(said: unknown): MeteredUsage | null {
-  const completion = numberIn(said, 'completion_tokens', 'output_tokens')
+/** Embeddings and similar answers have no completion tokens, and some report only the total. */
+function promptIn(usage: unknown): MeteredUsage | null {
+  const completion = numberIn(usage, 'completion_tokens', 'output_tokens')
   const input =
-    numberIn(said, 'prompt_tokens', 'input_tokens') ?? (completion === null ? numberIn(said, 'total_tokens') : null)
+    numberIn(usage, 'prompt_tokens', 'input_tokens') ?? (completion === null ? numberIn(usage, 'total_tokens') : null)
   return input === null ? null : { input, source: 'reported' }
 }
 
 /**
- * Units other than tokens: seconds of sound (OpenAI's `usage.seconds`, or the `duration` of a verbose transcription; Mistral's
- * `prompt_audio_seconds`), pages (Mistral's OCR), and images of an answer.
+ * Units other than tokens: seconds of sound, pages (Mistral's OCR), and images of an answer. Seconds are OpenAI's `usage.seconds`, the
+ * `duration` of a verbose transcription, or Mistral's `prompt_audio_seconds`.
  */
-function unitsIn(value: unknown, said: unknown): Counts | null {
-  const seconds = numberIn(said, 'seconds', 'prompt_audio_seconds') ?? numberIn(value, 'duration')
+function unitsIn(value: unknown, usage: unknown): Counts | null {
+  const seconds = numberIn(usage, 'seconds', 'prompt_audio_seconds') ?? numberIn(value, 'duration')
   const page = numberIn(member(value, 'usage_info'), 'pages_processed')
   const images = member(value, 'data')
   const image = Array.isArray(images) ? images.filter(isImage).length : 0
@@ -133,7 +133,7 @@ function unitsIn(value: unknown, said: unknown): Counts | null {
 
 const isImage = (item: unknown) => typeof (member(item, 'b64_json') ?? member(item, 'url')) === 'string'
 
-/** Notes what a body or an event calls the answer, also one that wraps it (`response.completed`, `message_start`). */
+/** Records the id and model of a body or an event, including one that wraps it (`response.completed`, `message_start`). */
 export function identify(identity: AnswerIdentity, value: unknown): void {
   for (const each of [value, member(value, 'response'), member(value, 'message')]) {
     identity.id ??= member(each, 'id')

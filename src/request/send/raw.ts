@@ -1,6 +1,6 @@
 /**
- * The innermost middleware of a raw route: the bytes pass, and only what they cost is looked at. Small answers and JSON
- * leave whole, when the pipeline has unwound; sound, files and events leave as they come, but for their end.
+ * Sends the requests of a raw route: bytes pass unchanged, and only their cost is determined. Small answers and JSON are sent whole,
+ * after the steps have returned; sound, files and events as they arrive, except for their end.
  */
 import { isRefusal, type MeteredUsage, mayUseRaw, type Refusal, refuse, type UpstreamFailure } from '#contract'
 import { blameCredential } from '../../providers/credentials.ts'
@@ -19,7 +19,7 @@ import { ByteStream, EventStream, howItLeaves, type RawStream } from './raw-stre
 import { reportedIn, usageOfRaw } from './raw-usage.ts'
 import { StreamReply, stoppedReply, WholeReply } from './reply.ts'
 
-/** Resolves when the answer is over, however it ended; rejects with the refusal of a request that may not be sent. */
+/** Resolves when the answer is over, however it ended. Rejects with the refusal of a request that may not be sent. */
 export async function sendRaw(exchange: LiveExchange): Promise<Reply> {
   const { ctx, live, generation } = exchange
   const { raw } = live.config
@@ -30,11 +30,11 @@ export async function sendRaw(exchange: LiveExchange): Promise<Reply> {
   const upstream = generation.upstreams.get(raw.provider.name)!
   const routes = generation.routes.map(each => each.config.path)
   const path = upstreamPath({ route: live.config.path, upstream: raw.path, routes }, ctx.path, ctx.querystring)
-  return new RawTry(exchange, upstream, path).run()
+  return new RawAttempt(exchange, upstream, path).run()
 }
 
-/** The one attempt of a raw route. */
-class RawTry {
+/** The only attempt of a raw route. */
+class RawAttempt {
   readonly #exchange: LiveExchange
   readonly #upstream: Upstream
   readonly #path: string
@@ -42,7 +42,7 @@ class RawTry {
   readonly #record: AttemptRecord
   readonly #trackedAttempt: TrackedAttempt
   readonly #holds = (bytes: number) => this.#exchange.host.memory.growAnswer(this.#exchange, bytes)
-  /** Set at a head whose answer leaves as it comes. */
+  /** Set if the answer is sent as it arrives. */
   #stream: RawStream | null = null
 
   constructor(exchange: LiveExchange, upstream: Upstream, path: string) {
@@ -54,7 +54,7 @@ class RawTry {
     this.#path = path
     this.#signed = upstream.sign({ method: ctx.method, path, headers, body: bytes })
     this.#record = new AttemptRecord(exchange, upstream.provider.name)
-    // Its words pass unread.
+    // The content of raw answers is not traced.
     if (exchange.trace?.isSampled) exchange.answerRecord = new AnswerRecord(false)
     this.#trackedAttempt = exchange.generation.healthTracker.begin({ id: upstream.provider.name })
   }
@@ -75,7 +75,7 @@ class RawTry {
       if (exchange.stopped) return this.#stopped(error)
       return new StreamReply(exchange, { outcome: 'failed', usage: null, refusal: this.#failed(error) })
     } finally {
-      // Whatever has taught nothing of it so far.
+      // No effect if the attempt was judged before.
       this.#trackedAttempt.dropped()
       if (exchange.trace !== null) this.#record.over()
     }
@@ -116,7 +116,7 @@ class RawTry {
     }
   }
 
-  /** The client's stream for an answer that leaves as it comes; null for one that is collected. */
+  /** The client's stream of an answer that is sent as it arrives; null: the answer is collected. */
   #streamFor(head: RawHead): RawStream | null {
     const { client, generation } = this.#exchange
     const outlet = { client, head }
@@ -135,7 +135,7 @@ class RawTry {
     }
   }
 
-  /** Notes a failure of the provider, or a bug of the gateway. Returns what the client is told. */
+  /** Records a failure of the provider, or a bug of the gateway. Returns the refusal for the client. */
   #failed(error: unknown): Refusal {
     if (!(error instanceof RawFailure)) {
       const { host, id } = this.#exchange
@@ -147,7 +147,7 @@ class RawTry {
     return refusalOf(error.failure)
   }
 
-  /** Only an error in place of an answer can be the credential's own. */
+  /** Only an error instead of an answer can be the credential's fault. */
   #judge({ failure, status, isPaused }: RawFailure): void {
     const lesson = isRequests(failure, status ?? 0) ? { ...failure, code: 'upstream_rejected' as const } : failure
     const hasCredential = status !== null && status > 299 && blameCredential(this.#signed, lesson)
@@ -155,13 +155,13 @@ class RawTry {
   }
 
   /**
-   * Who leaves in the middle has had the half of it: the request, and what had come. Who leaves before anything of it came
-   * has had the request read.
+   * The reply after a disconnect. If a part of the answer was sent, the request and that part are charged. If the request was only sent,
+   * the request is charged.
    */
   #stopped(error: unknown): Reply {
     const { client, meter, bytes, live } = this.#exchange
     const stream = this.#stream
-    // Who was given up before its head came was tried all the same.
+    // An attempt that was given up before its head arrived is recorded too.
     this.#record.head(null, null)
     let usage: MeteredUsage | null = null
     if (stream && client.headSent) {
@@ -169,9 +169,9 @@ class RawTry {
       usage = this.#usageSoFar(stream)
     } else if (error instanceof RawAbort && error.isBillable && client.left) {
       meter.abandoned = true
-      const said = stream?.usage ?? null
+      const reported = stream?.usage ?? null
       const sizes = { request: bytes, answerBytes: 0 }
-      usage = usageOfRaw(live.config.price, said && said.input! > 0 ? said : null, sizes)
+      usage = usageOfRaw(live.config.price, reported && reported.input! > 0 ? reported : null, sizes)
     }
     return stoppedReply(this.#exchange, usage)
   }
@@ -190,46 +190,45 @@ class RawTry {
 }
 
 /**
- * Whether a provider's error is about the request, which went as its client wrote it. A 403 says as often that a file
- * belongs to another account, and then nothing about the credential.
+ * Whether a provider's error concerns the request, which the client wrote. A 403 often means that a file belongs to another account,
+ * which does not concern the credential.
  */
 function isRequests({ code }: UpstreamFailure, status: number): boolean {
   if (status === 403) return code !== 'upstream_quota'
   return status >= 400 && status < 500 && code !== 'upstream_timeout' && !THE_CREDENTIALS.has(code)
 }
 
-/** The header does not go upstream, so the provider would take the body for what it is not; nor could its tokens be held. */
+/** The header is not sent upstream, so the provider would misread the body; and its tokens could not be estimated. */
 function refuseEncodedBody(encoding: string): void {
   if (encoding === '' || encoding.toLowerCase() === 'identity') return
   throw refuse('unsupported_media_type', { message: 'The body must not be compressed (Content-Encoding).' })
 }
 
 /**
- * A key that may only use some models must not reach others by a road on which nobody else reads the body; and where the
- * route names its models, nobody pays its price for another one. Without them a path, a query or a file may say which
- * model is asked, and nobody here knows.
+ * A limited key must not reach other models through a route whose bodies are not validated. If the route lists its models, its price
+ * covers only those. Without a list, a path, a query or a file may name the model, and the gateway cannot determine it.
  */
 function refuseForbiddenModel(exchange: LiveExchange, models: readonly string[] | null): void {
   const { account, key, generation } = exchange
   const plan = account && generation.plans.of(account)
   if (models === null) {
     if ((key?.models ?? null) === null && (plan?.models ?? null) === null) return
-    const message = 'This key may use some models only, and nobody can say which one a request to this URL would reach.'
+    const message = 'This key is limited to some models, and the model of this request cannot be determined.'
     throw refuse('model_not_found', { message })
   }
   const model = listedModel(exchange, models)
   if (model === null || !mayUseRaw(model, key, plan)) throw refuse('model_not_found', { param: 'model' })
 }
 
-/** The provider's model that a request is about, when its route lists it; null for all others. */
+/** The provider's model of a request, if its route lists it; else null. */
 function listedModel(exchange: LiveExchange, models: readonly string[]): string | null {
   const model = modelOf(exchange)
   return model !== null && models.includes(model) && !queryNamesModel(exchange.ctx.querystring) ? model : null
 }
 
 /**
- * Notes the model for receipts and usage. Only one that the route lists: what clients write there otherwise is theirs, and the
- * sums of usage would have as many rows as they like. What is wrong with the body is told when it is sent.
+ * Records the model for receipts and usage, if the route lists it. Otherwise clients could write anything, and create any number of rows
+ * in the usage. Errors of the body are reported when it is sent.
  */
 export function noteRawModel(exchange: LiveExchange): void {
   const models = exchange.live.config.raw?.models
@@ -241,12 +240,12 @@ export function noteRawModel(exchange: LiveExchange): void {
   }
 }
 
-/** The model that a body is about. Null: nobody can see which one, or none, so it is none that is allowed. */
+/** The model that a body names. Null: unknown or missing, so it is not allowed. */
 function modelOf(exchange: LiveExchange): string | null {
   const { ctx } = exchange
   const type = ctx.get('content-type')
   if (/^multipart\//i.test(type)) {
-    // A step may have changed the header since it was read: the provider reads the form by the one that is sent.
+    // A step may have changed the header since then, and the provider reads the form by the header that is sent.
     if (exchange.form?.type !== type) exchange.form = { type, model: modelOfForm(type, exchange.bytes) }
     return exchange.form.model
   }
@@ -256,5 +255,5 @@ function modelOf(exchange: LiveExchange): string | null {
   return typeof model === 'string' ? model : null
 }
 
-/** Read as UTF-8 here; whoever says another charset may be read otherwise there. */
+/** Read as UTF-8 here; with another charset the provider might read it differently. */
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i

@@ -1,14 +1,14 @@
-/** An exchange that is over, as the log, the metrics and the list of recent exchanges want it. */
+/** Summarizes a finished exchange for the log, the metrics and the list of recent exchanges. */
 import { type Clock, cost, fitted, type NanoUsd, type Refusal, searchingOf, UNIT_NAMES, type Usage } from '#contract'
 import { countOr0 } from '../../common/usage.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
 import { statusAfter } from '../finish.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
-/** What the client was told of a bad end, and who decided how the exchange ended. */
+/** The error that the client got, and who decided how the exchange ended. */
 export interface Told {
   readonly refusal: Refusal | null
-  /** The step that refused, failed or answered; `send` or `gateway` where no step did; null: answered by a provider. */
+  /** The step that refused, failed or answered; `send` or `gateway` if no step did; null: a provider answered. */
   readonly decidedBy: string | null
 }
 
@@ -56,8 +56,8 @@ export function summaryOf(exchange: LiveExchange, { refusal, decidedBy }: Told, 
 }
 
 /**
- * A provider says when the tokens of a thinking that nobody sees were made: before the first one that is seen. So of an answer
- * with such tokens those count that have come.
+ * Milliseconds per output token after the first one. Providers count hidden reasoning tokens, which come before the first visible one. So
+ * answers with reasoning count the visible tokens only.
  */
 function perTokenMs({ firstTokenAtMs, streamedAtMs, usage, meter }: LiveExchange): number | null {
   if (firstTokenAtMs === null || streamedAtMs === null || usage === null) return null

@@ -1,4 +1,4 @@
-/** A refusal as bytes: the JSON error in the client's format, with the headers that client libraries look for. */
+/** Encodes a refusal: the JSON error in the client's format, with the headers that client libraries read. */
 import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http'
 import type { Context } from 'koa'
 import { envelope, type Refusal, type RouteKind, retryHeaders } from '#contract'
@@ -9,7 +9,7 @@ import { decisionHeader } from './decision.ts'
 
 /**
  * The body of an error in the format of the client.
- * @param kind of the route; undefined: none was found, and the path alone says what the client speaks
+ * @param kind of the route; undefined: without a route, the path alone determines the format
  */
 export function errorBody(
   request: Pick<IncomingMessage, 'url' | 'headers'>,
@@ -21,12 +21,12 @@ export function errorBody(
   return inbound ? inbound.encodeError(refusal, { exchange }) : JSON.stringify(envelope(refusal))
 }
 
-/** Everything at and below `/v1/messages`, behind any prefix. */
+/** Everything at and below `/v1/messages`, after any prefix. */
 const MESSAGES_PATH = /^[^?#]*\/v1\/messages(?:[/?#]|$)/
 
 /**
- * Whether the client speaks Anthropic's API: it asks below the path of Messages, whatever the route there is, or says a
- * version of that API where both makers have the same path, or without a route.
+ * Whether the client uses Anthropic's API. It does if its path is at or below that of Messages, whatever the route. On paths that both
+ * APIs share, and without a route, it does if it sends `anthropic-version`.
  */
 export function isForAnthropic(
   { url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>,
@@ -38,10 +38,9 @@ export function isForAnthropic(
 }
 
 /**
- * The JSON error with the headers that client libraries look for; also used before there is an exchange.
+ * Sends the JSON error with the headers that client libraries read; also used before an exchange exists.
  * @param body see `errorBody`
- * @param of who decided (left out: the gateway itself, where a route was found); told the names of headers that cannot be
- * sent, and are left out
+ * @param of `decidedBy`: left out: the gateway, if a route was found. `dropped` is called with the names of headers that cannot be sent.
  */
 export function sendRefusal(
   ctx: Context,
@@ -59,13 +58,13 @@ export function sendRefusal(
     'content-type': 'application/json',
     'cache-control': 'no-store',
     ...(decider === null ? {} : { 'x-tollgate-decision': decisionHeader(decider, refusal.code) }),
-    // What is still coming of the body would be taken for the next request.
+    // The rest of the body would be read as the next request.
     ...(unread ? { connection: 'close' } : {}),
   }
   send(refusal.status, headers, body)
 }
 
-/** A step's own headers, without those that Node would throw at, or that would break the framing. */
+/** A step's own headers, without those that Node rejects or that would break the framing. */
 function sendableHeaders({ headers }: Refusal, dropped: (name: string) => void): Record<string, string> {
   const sendable: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {

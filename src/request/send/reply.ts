@@ -1,4 +1,4 @@
-/** The replies of the senders: what was kept back until the steps have returned, and how it leaves. */
+/** The replies of the senders: they hold the withheld part of an answer until the steps have returned. */
 import { type MeteredUsage, type Outcome, type Refusal, refuse, type WireUsage } from '#contract'
 import { wireUsageOf } from '../../common/usage.ts'
 import type { Client } from '../answer/client.ts'
@@ -7,7 +7,7 @@ import type { LiveExchange } from './live-exchange.ts'
 
 export const JSON_HEADERS = { 'content-type': 'application/json' }
 
-/** A whole answer: nothing of it has left. */
+/** A whole answer: nothing of it was sent. */
 export class WholeReply implements Reply {
   readonly outcome: Outcome
   readonly usage: MeteredUsage | null
@@ -46,14 +46,14 @@ interface WholeParts {
   readonly outcome: Outcome
 }
 
-/** How an answer ended. */
+/** The end of an answer. */
 export interface End {
   readonly outcome: Outcome
   readonly usage: MeteredUsage | null
   readonly refusal: Refusal | null
 }
 
-/** A streamed answer: its end is kept back. Or one that ended badly, with whatever of it has left. */
+/** A streamed answer whose end is withheld, or one that ended badly after a part of it was sent. */
 export class StreamReply implements Reply {
   readonly outcome: Outcome
   readonly usage: MeteredUsage | null
@@ -77,8 +77,8 @@ export class StreamReply implements Reply {
 }
 
 /**
- * What a stream says of the usage at its end: what is charged for, wherever the provider has said it. Null in the canonical
- * format where the provider's own stands, or nobody has asked.
+ * The usage at the end of a stream: the one that is charged, wherever the provider reported it. Null in the canonical format if the
+ * provider's own usage stays, or the client did not ask for it.
  */
 function lastUsage({ inbound, chat }: LiveExchange, usage: MeteredUsage | null): WireUsage | null {
   if (usage === null) return null
@@ -86,14 +86,14 @@ function lastUsage({ inbound, chat }: LiveExchange, usage: MeteredUsage | null):
   return wireUsageOf(usage)
 }
 
-/** Of an exchange that was stopped: who left is not told, who is cut is. */
+/** The reply of a stopped exchange. A client that disconnected gets no error; one that is cut off does. */
 export function stoppedReply(exchange: LiveExchange, usage: MeteredUsage | null = null): Reply {
   const outcome = exchange.stopped ?? 'cut'
   const refusal = outcome === 'cut' ? refuse('shutting_down', { retryAfterMs: 1000 }) : null
   return new StreamReply(exchange, { outcome, usage, refusal })
 }
 
-/** The gateway's own answer to a question about what it knows. Undefined: it was stopped while it looked. */
+/** The gateway's own answer, as JSON. Undefined: the exchange was stopped meanwhile. */
 export function jsonReply(exchange: LiveExchange, body: object | undefined): Reply {
   if (exchange.stopped) return stoppedReply(exchange)
   return new WholeReply(exchange, JSON.stringify(body), { headers: { ...JSON_HEADERS, 'cache-control': 'no-store' } })

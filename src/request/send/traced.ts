@@ -1,4 +1,4 @@
-/** An exchange that is over, as OpenTelemetry wants it; made only with telemetry. */
+/** Converts a finished exchange for OpenTelemetry. */
 import type { Chat, RouteKind } from '#contract'
 import { providerOf } from '../../observe/exchange-counts.ts'
 import type { ExchangeSummary } from '../../observe/summary.ts'
@@ -26,26 +26,26 @@ export function tracedOf(exchange: LiveExchange, summary: ExchangeSummary): Trac
 
 const NOTHING: Attributes = {}
 
-/** What the last attempt's answer is called, and what it says. */
+/** The provider's id and model of the last attempt's answer, and its content. */
 function answeredIn({ answerRecord, chat, live, rawModel, targets, attempts, generation, outcome }: LiveExchange) {
   if (answerRecord === null) return { answer: NOTHING, content: null }
   const { id, model, words } = answerRecord
-  // Where a raw route lists no models, it may be whatever the client has written.
+  // If a raw route lists no models, the model may be any text of the client.
   const isKnown = live.config.raw === null || rawModel !== null
   const answer = { ...named('gen_ai.response.id', id), ...named('gen_ai.response.model', isKnown ? model : null) }
   if (words === null || chat === undefined || live.config.counts) return { answer, content: null }
   const target = targets?.find(({ id }) => id === attempts.at(-1)?.target)
   const dialect = target && generation.upstreams.get(target.provider)!.provider.dialect
   const isSystemApart = dialect !== undefined && SYSTEM_APART.has(dialect)
-  // Of a whole answer that a step has refused when it was over, the client has nothing.
-  const said = chat.stream || outcome === 'answered' ? words.completion() : null
+  // A whole answer that a step refused did not reach the client.
+  const answered = chat.stream || outcome === 'answered' ? words.completion() : null
   return {
     answer,
-    content: { messages: chat.body.messages, isSystemApart, answer: said, isCut: words.isCut },
+    content: { messages: chat.body.messages, isSystemApart, answer: answered, isCut: words.isCut },
   }
 }
 
-/** Providers whose format has a place of its own for the instructions of the system. */
+/** Providers whose format has a separate field for system instructions. */
 const SYSTEM_APART: ReadonlySet<string> = new Set([
   'anthropic',
   'vertex-anthropic',
@@ -55,15 +55,15 @@ const SYSTEM_APART: ReadonlySet<string> = new Set([
   'vertex',
 ])
 
-/** A provider may say anything, also what a client has said. A name has no blanks, so no prose is one. */
+/** A provider may return any text, including the client's. A name has no blanks, so prose is excluded. */
 function named(attribute: string, name: unknown): Attributes {
   return typeof name === 'string' && /^[\w.:/@+=-]{1,128}$/.test(name) ? { [attribute]: name } : NOTHING
 }
 
-/** Others are a provider's own, and could be anything. */
+/** Other values are the provider's own, and could be any text. */
 const FINISHES: ReadonlySet<string> = new Set(['stop', 'length', 'tool_calls', 'content_filter', 'function_call'])
 
-/** Raw routes whose path says what they ask for. */
+/** Raw routes whose path reveals the operation. */
 const RAW_OPERATIONS: readonly (readonly [end: RegExp, operation: string])[] = [
   [/\/chat\/completions$/, 'chat'],
   [/\/(messages|responses)$/, 'chat'],
@@ -75,7 +75,7 @@ const RAW_OPERATIONS: readonly (readonly [end: RegExp, operation: string])[] = [
 const operationOf = (kind: RouteKind) =>
   kind === 'chat' || kind === 'messages' || kind === 'responses' ? 'chat' : null
 
-/** By the path that the client has asked for, else by that of the provider. */
+/** Decides by the client's path, else by the provider's. */
 const rawOperation = (...paths: readonly string[]) =>
   paths.flatMap(path => RAW_OPERATIONS.find(([end]) => end.test(path))?.[1] ?? [])[0] ?? null
 
@@ -83,7 +83,7 @@ function attemptOf(exchange: LiveExchange, index: number, overMs: number): Attem
   const { attempts, client, chat, outcome, trace, generation } = exchange
   const { target, spanId, startedMs, endedMs } = trace!.attempts[index]!
   const isLast = index === trace!.attempts.length - 1
-  // A target is `provider/model`; that of a raw route has no model of the catalog.
+  // A target is `provider/model`; the target of a raw route has no model of the catalog.
   const provider = providerOf(target)
   const summary = attempts[index]
   const { firstWriteMs } = client
@@ -101,7 +101,7 @@ function attemptOf(exchange: LiveExchange, index: number, overMs: number): Attem
   }
 }
 
-/** Numbers, and words of closed lists: nothing that a client could write a prompt into. */
+/** Numbers, and words of closed lists only: a client cannot hide a prompt in them. */
 function askedIn({ body, stream, choices, cap }: Chat): Attributes {
   const asked: Record<string, string | number | boolean> = { 'gen_ai.request.max_tokens': cap }
   if (stream) asked['gen_ai.request.stream'] = true

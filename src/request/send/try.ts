@@ -1,4 +1,4 @@
-/** One attempt of a chat route: a target is asked, and what it answers is pumped to the client. */
+/** One attempt of a chat route: it sends the request to a target and pumps the answer to the client. */
 import {
   type Chat,
   type EncodedRequest,
@@ -26,22 +26,22 @@ import { AnswerRecord } from './answer-record.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
-/** So many names of dropped parameters are told one by one. */
+/** Maximum number of dropped parameters that are named one by one. */
 const MAX_DROPPED = 20
 
-/** Decoding a piece of an answer and writing it anew takes about this time, in milliseconds. */
+/** The approximate time to decode a piece of an answer and encode it again, in milliseconds. */
 const PIECE_MS = 0.01
 const BYTE_MS = 4e-5
-/** Less than this is counted with what follows. */
+/** Less work than this is counted together with the next. */
 const COUNTED_MS = 0.2
 
-/** The sender that makes attempts. */
+/** The sender that makes the attempts. */
 export interface TryOwner {
-  /** Its answer is over. Must not throw; not called before `start` returns. */
+  /** Called when the attempt's answer is over. Must not throw; not called before `start` returns. */
   over(tried: Try, ending: PumpEnding): void
 }
 
-/** Made for one attempt: what its pump and its way to the provider need to know, and what came of it. */
+/** One attempt: the options of its pump and its connection, and its result. */
 export class Try implements AttemptOptions, PumpParts, Sink {
   readonly target: Target
   readonly transport: AttemptOptions['transport']
@@ -56,18 +56,18 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   readonly onDisconnect: OnDisconnect
   readonly fillsFinish: boolean
   readonly largestBytes: number
-  /** Null: the answer is a whole one. */
+  /** Null for a whole answer. */
   readonly answer: StreamAnswer | null
   readonly pump: StreamPump | WholePump
-  /** The provider has refused one of its credentials, and there are others. */
+  /** The provider has refused one of its credentials, and others are left. */
   hasCredential = false
   tookMs = 0
-  /** Of pieces that came, in milliseconds. */
+  /** Work on received pieces that is not counted yet, in milliseconds. */
   #uncountedMs = 0
   #attempt: RunningAttempt | null = null
-  /** Set if the answer ended before the attempt was known. */
+  /** Set if the answer ended before `#attempt` was set. */
   #ending: PumpEnding | null = null
-  /** The answer is paused because others have their turn. */
+  /** False while the answer is paused because other owners have their turn. */
   #isInTurn = true
   readonly #owner: TryOwner
   readonly #exchange: LiveExchange
@@ -93,7 +93,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     this.onDisconnect = exchange.onDisconnect
     this.fillsFinish = provider.fillsFinish
     this.largestBytes = generation.configuration.limits.answerBytes
-    tellDropped(exchange, droppedOf(chat, encoded))
+    setDroppedHeader(exchange, droppedOf(chat, encoded))
     this.#exchange = exchange
     const { passes } = searchingOf(chat.body)
     this.meter.begin(chat, chat.choices * passes * (chat.cap + target.reasoningOutsideCap))
@@ -128,7 +128,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   /** Records the end of the answer. */
   close(ending: PumpEnding): void {
     this.#exchange.unlisten(this.pump)
-    // Who was given up before its head came was tried all the same.
+    // An attempt that was given up before its head arrived is recorded too.
     this.#record.head(null, null)
     if (this.#exchange.trace !== null) this.#record.over()
     const atMs = this.deadlineClock.now()
@@ -141,7 +141,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     return this
   }
 
-  /** A piece of the answer. Behind it the provider waits while others have their turn. */
+  /** Receives a piece of the answer. The provider may then wait while other owners have their turn. */
   data(bytes: Buffer): boolean {
     const keepsUp = this.pump.data(bytes)
     this.#uncountedMs += PIECE_MS + bytes.length * BYTE_MS
@@ -170,7 +170,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     this.pump.fail(failure)
   }
 
-  /** Counts what is kept of the answer. @returns false: there is no room for it */
+  /** Counts the part of the answer that is kept. @returns false if there is not enough room */
   holds(bytes: number): boolean {
     return this.#exchange.host.memory.growAnswer(this.#exchange, bytes)
   }
@@ -203,12 +203,12 @@ export class Try implements AttemptOptions, PumpParts, Sink {
     return new WholePump(this, { dialect, view, taps, write: writerOf(exchange) })
   }
 
-  /** What the end of the attempt says of its target. */
+  /** Judges the target by the end of the attempt. */
   #judge(ending: PumpEnding, atMs: number): void {
     if (ending.ending === 'failed') {
       this.#record.failed(null, ending.failure)
       const isPaused = this.#attempt!.isPaused && this.#isInTurn
-      // A credential's failure is the target's only when there is no other; a client that reads too slowly is nobody's.
+      // A credential's failure counts against the target only without another credential. A slow client is not the target's fault.
       if (this.hasCredential || isPaused) this.#trackedAttempt.dropped()
       else this.#trackedAttempt.bad(ending.failure)
     } else if (ending.ending === 'complete' || ending.ending === 'tapped') this.#trackedAttempt.good(atMs)
@@ -216,7 +216,7 @@ export class Try implements AttemptOptions, PumpParts, Sink {
   }
 }
 
-/** The taps of a traced exchange; one that is recorded begins a record of this attempt's answer. */
+/** The taps of a traced exchange. If it is sampled, they record this attempt's answer. */
 function recordedTaps(exchange: LiveExchange): readonly StepTap[] {
   if (!exchange.trace!.isSampled) return exchange.taps
   exchange.answerRecord = new AnswerRecord(exchange.live.config.steps.tracesContent)
@@ -226,13 +226,13 @@ function recordedTaps(exchange: LiveExchange): readonly StepTap[] {
 const droppedOf = (chat: Chat, request: EncodedRequest) =>
   chat.dropped ? [...chat.dropped, ...request.dropped] : request.dropped
 
-/** What was not sent stands in a header. Names come from the client, and may be anything where unknown ones pass. */
-function tellDropped({ ctx }: LiveExchange, names: readonly string[]): void {
+/** Names the dropped parameters in a header. Names come from the client, and can be anything if unknown parameters pass. */
+function setDroppedHeader({ ctx }: LiveExchange, names: readonly string[]): void {
   if (names.length === 0) {
     ctx.remove('x-tollgate-dropped')
     return
   }
-  const sayable = names.filter(name => /^[\w.[\]-]{1,64}$/.test(name)).slice(0, MAX_DROPPED)
-  const rest = names.length - sayable.length
-  ctx.set('x-tollgate-dropped', (rest > 0 ? [...sayable, `${rest} more`] : sayable).join(', '))
+  const printable = names.filter(name => /^[\w.[\]-]{1,64}$/.test(name)).slice(0, MAX_DROPPED)
+  const rest = names.length - printable.length
+  ctx.set('x-tollgate-dropped', (rest > 0 ? [...printable, `${rest} more`] : printable).join(', '))
 }

@@ -1,4 +1,4 @@
-/** What a format for clients may know of the exchange: made when its request is read, when the account is known. */
+/** The exchange as a client format sees it: created when the request is read, after the account is known. */
 
 import { type Boxes, type InboundView, isRefusal, slices } from '#contract'
 import type { Vault } from '../../store/store.ts'
@@ -6,7 +6,7 @@ import { promptEstimate } from '../answer/meter.ts'
 import { ExchangeAnswers } from './exchange-answers.ts'
 import type { LiveExchange } from './live-exchange.ts'
 
-/** Thoughts in `encrypted_content`; responses at rest have another purpose. */
+/** The purpose of sealed reasoning in `encrypted_content`; stored responses have another one. */
 const THOUGHT = 'thought'
 
 export function viewOf(exchange: LiveExchange): InboundView {
@@ -22,7 +22,7 @@ export function viewOf(exchange: LiveExchange): InboundView {
   }
 }
 
-/** Null: the route keeps no answers, or nobody knows whose they would be. */
+/** Null: the route keeps no answers, or the account is unknown. */
 function keptOf(exchange: LiveExchange): ExchangeAnswers | null {
   const { generation, live, account, bytes, host } = exchange
   if (live.config.keepResponsesMs === null || !account) return null
@@ -34,8 +34,8 @@ function keptOf(exchange: LiveExchange): ExchangeAnswers | null {
 }
 
 /**
- * Reads the kept answers that a request names, in turns of the event loop, before the first step asks for the request. Where
- * no step has said yet whose it is, they are read when it is asked for.
+ * Reads the kept answers that a request refers to, in turns of the event loop, before a step asks for the request. If no step has
+ * identified the account yet, they are read on demand.
  */
 export async function readKeptAhead(exchange: LiveExchange): Promise<void> {
   const { format } = exchange
@@ -44,12 +44,12 @@ export async function readKeptAhead(exchange: LiveExchange): Promise<void> {
   try {
     await slices.run(format!.readAhead!(exchange.json(), kept), exchange.signal)
   } catch (error) {
-    // The step that asks for the request is the one that refuses it.
+    // The step that asks for the request refuses it.
     if (!isRefusal(error)) throw error
   }
 }
 
-/** On a route without keys nobody is anybody: what is sealed there opens there. */
+/** Seals texts for an account. On a route without keys all clients share the empty account. */
 class AccountBoxes implements Boxes {
   readonly #vault: Vault
   readonly #account: string

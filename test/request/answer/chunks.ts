@@ -1,4 +1,4 @@
-/** Chunks and answers in few words, for the tests of this folder. */
+/** Short builders of chunks and answers, for the tests of this folder. */
 import type { ChatCompletion, Chunk, Delta, WireUsage } from '#contract'
 
 const HEAD = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1_790_000_000, model: 'chat-small' }

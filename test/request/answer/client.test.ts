@@ -7,19 +7,19 @@ import { clientOn, openWire, until } from './wire.ts'
 const frame = (text: string) => Buffer.from(`data: ${text}\n\n`)
 const LARGE = Buffer.alloc(64 * 1024, 'x')
 
-/** Writes until the client takes nothing more, however long one waits. */
+/** Writes until the client has stopped reading, however long one waits. */
 async function fill(client: ReturnType<typeof clientOn>['client'], response: ServerResponse): Promise<number> {
   let writes = 0
   for (;;) {
     do writes++
     while (client.writeStream(LARGE))
-    // Loopback takes some MiB, not hundreds.
+    // Loopback buffers some MiB, not hundreds.
     if (writes > 5_000) throw new Error('this client keeps up with everything')
     if (!(await drains(response))) return writes
   }
 }
 
-/** A connection over which two requests have come, one right behind the other. */
+/** A connection with two pipelined requests. */
 async function openPipeline() {
   const responses: ServerResponse[] = []
   const listener = await listen((_, response) => responses.push(response))
@@ -29,7 +29,7 @@ async function openPipeline() {
   return { ...listener, raw, responses }
 }
 
-/** Whether what was written goes on within a moment; a loopback socket with room takes it at once. */
+/** Whether the written bytes drain within a moment; a loopback socket with room takes them at once. */
 async function drains(response: ServerResponse): Promise<boolean> {
   const moment = new AbortController()
   const timer = setTimeout(() => moment.abort(), 30)
@@ -43,7 +43,7 @@ async function drains(response: ServerResponse): Promise<boolean> {
   }
 }
 
-describe('the client leaves', () => {
+describe('the client disconnects', () => {
   test.each(['fin', 'reset'] as const)('by %s, before anything was written', async how => {
     await using wire = await openWire()
     const { client, left, deadlineClock } = clientOn(wire.response)
@@ -71,7 +71,7 @@ describe('the client leaves', () => {
     expect(left).toHaveLength(1)
   })
 
-  test('who waits because it does not keep up is told', async () => {
+  test('a writer that waits for a slow client is resumed', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     wire.raw.pause()
@@ -82,7 +82,7 @@ describe('the client leaves', () => {
     expect(client.left).toBe(true)
   })
 
-  test('a connection that is gone before anybody looks is gone', async () => {
+  test('a connection that closed before the check counts as a disconnect', async () => {
     await using wire = await openWire()
     wire.raw.reset()
     await once(wire.response, 'close')
@@ -94,8 +94,8 @@ describe('the client leaves', () => {
   test.each<[string, (client: ReturnType<typeof clientOn>['client']) => void]>([
     ['a whole answer', client => client.sendWhole(200, {}, '{}')],
     ['a stream', client => client.endStream(frame('[DONE]'))],
-    ['what Koa sends', client => client.release()],
-  ])('after %s has ended nobody leaves', async (_name, end) => {
+    ['the answer of Koa', client => client.release()],
+  ])('a close after the end of %s is not a disconnect', async (_name, end) => {
     await using wire = await openWire()
     const { client, left, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
@@ -109,7 +109,7 @@ describe('the client leaves', () => {
 })
 
 describe('a client that does not keep up', () => {
-  test('is told so by writing, and resumes when it has taken everything', async () => {
+  test('makes a write return false, and resumes when it has read everything', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     wire.raw.pause()
@@ -122,7 +122,7 @@ describe('a client that does not keep up', () => {
     expect(wire.raw.received().length).toBeGreaterThan(writes * LARGE.length)
   })
 
-  test('is cut when it takes nothing for too long, and that is leaving', async () => {
+  test('is cut when it reads nothing for too long, which counts as a disconnect', async () => {
     await using wire = await openWire()
     const { client, deadlineClock, left } = clientOn(wire.response, { stallMs: 60_000 })
     wire.raw.pause()
@@ -135,7 +135,7 @@ describe('a client that does not keep up', () => {
     expect(left).toHaveLength(1)
   })
 
-  test('has its time from the moment at which it stopped, not from the last write', async () => {
+  test('has the stall time from the moment at which it stopped, not from the last write', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     wire.raw.pause()
@@ -146,7 +146,7 @@ describe('a client that does not keep up', () => {
     expect(wire.response.destroyed).toBe(true)
   })
 
-  test('has it anew each time', async () => {
+  test('has the full stall time each time', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     for (let round = 0; round < 3; round++) {
@@ -173,14 +173,14 @@ describe('a client that does not keep up', () => {
     deadlineClock.advance(60_000)
     expect(wire.response.destroyed).toBe(false)
     deadlineClock.advance(1)
-    // Without a deadline this would wait for ever, and so would 16 MiB.
+    // Without a deadline this would hang, and keep 16 MiB.
     expect(wire.response.destroyed).toBe(true)
     expect(wire.response.writableFinished).toBe(false)
     await flushed
     expect(deadlineClock.watched).toBe(0)
   })
 
-  test('but slow is not stalled: who takes a little now and then gets all of it', async () => {
+  test('is slow but not stalled: a client that reads a little now and then gets everything', async () => {
     await using wire = await openWire()
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     const size = 32 * 1024 * 1024
@@ -204,7 +204,7 @@ describe('a client that does not keep up', () => {
     await until(() => received >= size)
   })
 
-  test('is not watched any more when it has taken all', async () => {
+  test('is not watched after it has read everything', async () => {
     await using wire = await openWire()
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     const { socket } = wire.response
@@ -213,7 +213,7 @@ describe('a client that does not keep up', () => {
     expect(deadlineClock.watched).toBe(0)
     deadlineClock.advance(1_000_000)
     expect((await wire.raw.readResponse()).body).toHaveLength(8 * 1024 * 1024)
-    // The connection stays for the next request.
+    // The connection stays open for the next request.
     expect(socket!.destroyed).toBe(false)
   })
 })
@@ -221,14 +221,14 @@ describe('a client that does not keep up', () => {
 describe('small frames', () => {
   const numbered = (count: number) => Array.from({ length: count }, (_, index) => `${index},`)
 
-  test('behind a write that is on its way leave together, in their order', async () => {
+  test('behind a pending write are sent together, in order', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     const frames = numbered(2_000)
     for (const text of frames) expect(client.writeStream(Buffer.from(text))).toBe(true)
     client.endStream(Buffer.from('end'))
     await wire.raw.readUntil('\r\n0\r\n\r\n')
-    // A chunk of the framing is a write.
+    // A chunk of the framing is one write.
     expect(
       wire.raw
         .received()
@@ -239,7 +239,7 @@ describe('small frames', () => {
     expect(body.toString()).toBe(`${frames.join('')}end`)
   })
 
-  test('are no more than the connection holds: then the client does not keep up, until they have left', async () => {
+  test('are limited by the buffer of the connection: beyond it the client does not keep up, until they are sent', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     const resumed = new Promise<void>(resolve => client.onResume(resolve))
@@ -255,8 +255,8 @@ describe('small frames', () => {
   })
 })
 
-describe('what Koa sends', () => {
-  test('may take its time: only a client that takes nothing of it is cut', async () => {
+describe('the answer of Koa', () => {
+  test('may be slow: only a client that has stopped reading it is cut', async () => {
     await using wire = await openWire()
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     client.release()
@@ -278,7 +278,7 @@ describe('what Koa sends', () => {
     expect(deadlineClock.watched).toBe(0)
   })
 
-  test('is not stalled when it is read slowly', async () => {
+  test('is not stalled if it is read slowly', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     client.release()
@@ -294,7 +294,7 @@ describe('what Koa sends', () => {
     expect(wire.response.destroyed).toBe(false)
   })
 
-  test('need not end, but the gateway does', async () => {
+  test('may be endless, but does not block the shutdown', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     client.release()
@@ -309,7 +309,7 @@ describe('what Koa sends', () => {
 })
 
 describe('behind another answer on its connection', () => {
-  test('nobody is slow, and nothing is flushed, until that one is over', async () => {
+  test('no client is slow, and nothing is flushed, until that one is over', async () => {
     await using pipeline = await openPipeline()
     const [first, second] = pipeline.responses
     const { client, deadlineClock, flushed } = clientOn(second!)
@@ -329,14 +329,14 @@ describe('behind another answer on its connection', () => {
 describe('the heartbeat', () => {
   const pings = (text: Buffer) => text.toString().split(': ping\n\n').length - 1
 
-  test('says nothing before it is started', async () => {
+  test('sends nothing before it is started', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     deadlineClock.advance(100_000)
     expect(client.headSent).toBe(false)
   })
 
-  test('comes after the first silence, and then each further one; the first commits the status', async () => {
+  test('comes after the first silence and each further one; the first commits the status', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     client.startHeartbeat()
@@ -399,7 +399,7 @@ describe('an answer', () => {
     expect(write).toHaveBeenCalledTimes(writes)
   })
 
-  test('that is a stream begins with its head and says so once', async () => {
+  test('that is a stream begins with its head, once', async () => {
     await using wire = await openWire()
     const { client, deadlineClock } = clientOn(wire.response)
     wire.response.setHeader('x-request-id', 'req_1')
@@ -420,7 +420,7 @@ describe('an answer', () => {
     expect(text()).toBe('data: a\n\ndata: b\n\ndata: [DONE]\n\n')
   })
 
-  test('that is an empty stream has a head all the same', async () => {
+  test('that is an empty stream has a head too', async () => {
     await using wire = await openWire()
     clientOn(wire.response).client.endStream(frame('[DONE]'))
     const { status, text } = await wire.raw.readResponse()
@@ -438,7 +438,7 @@ describe('an answer', () => {
       const { end, header, text } = await wire.raw.readResponse()
       expect(text()).toBe('data: a longer event than that\n\ndata: [DONE]\n\n')
       expect(['chunked', 'close']).toContain(end)
-      for (const gone of ['content-encoding', 'trailer', 'upgrade']) expect(header(gone)).toBeUndefined()
+      for (const name of ['content-encoding', 'trailer', 'upgrade']) expect(header(name)).toBeUndefined()
       expect(header('keep-alive')).not.toBe('gzip')
     },
   )
@@ -446,14 +446,14 @@ describe('an answer', () => {
   test.each([
     [true, 'keep-alive'],
     [false, 'close'],
-  ])('says of its connection what is so, whatever a step has said (it stays: %s)', async (stays, says) => {
+  ])('has the true connection header, whatever a step has set (it stays: %s)', async (stays, expected) => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     wire.response.setHeader('connection', stays ? 'close' : 'keep-alive, x-secret')
     wire.response.shouldKeepAlive = stays
     client.sendWhole(200, {}, '{}')
     const { header, end } = await wire.raw.readResponse()
-    expect([end, header('connection')]).toEqual(['length', says])
+    expect([end, header('connection')]).toEqual(['length', expected])
   })
 
   test.each<[string, number, Record<string, string>]>([
@@ -472,19 +472,19 @@ describe('an answer', () => {
     expect(left).toEqual([])
   })
 
-  test('that is whole is told with its bytes, and is flushed when the client has it', async () => {
+  test('that is whole is reported with its size, and is flushed when the client has read it', async () => {
     await using wire = await openWire()
-    const told: number[] = []
-    const { client, flushed } = clientOn(wire.response, { onWhole: bytes => void told.push(bytes) })
+    const sizes: number[] = []
+    const { client, flushed } = clientOn(wire.response, { onWhole: bytes => void sizes.push(bytes) })
     wire.raw.pause()
     client.sendWhole(200, {}, Buffer.alloc(16 * 1024 * 1024))
     while (await drains(wire.response));
-    expect([told, client.isFlushed]).toEqual([[16 * 1024 * 1024], false])
+    expect([sizes, client.isFlushed]).toEqual([[16 * 1024 * 1024], false])
     wire.raw.resume()
     await flushed
   })
 
-  test('that is whole is flushed when the client has gone', async () => {
+  test('that is whole is flushed when the client has disconnected', async () => {
     await using wire = await openWire()
     const { client, flushed } = clientOn(wire.response, {})
     wire.raw.pause()
@@ -493,7 +493,7 @@ describe('an answer', () => {
     await flushed
   })
 
-  test('that ends behind a write that is on its way has all its events, in their order', async () => {
+  test('that ends behind a pending write has all its events, in order', async () => {
     await using wire = await openWire()
     const { client } = clientOn(wire.response)
     wire.raw.pause()
@@ -505,7 +505,7 @@ describe('an answer', () => {
     expect([end, text().slice(text().indexOf('data:'))]).toEqual(['chunked', 'data: one before\n\ndata: error\n\n'])
   })
 
-  test('that ends is not offered beyond its client’s time', async () => {
+  test('that ends is cut after the stall time of its client', async () => {
     await using wire = await openWire('HTTP/1.0')
     const { client, deadlineClock, flushed } = clientOn(wire.response)
     wire.raw.pause()

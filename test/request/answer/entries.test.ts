@@ -36,7 +36,7 @@ describe('the list of models', () => {
   const key = (allowed: Key['models']) => ({ models: allowed }) as Key
 
   test.each<[name: string, key: Key | undefined, ids: string[]]>([
-    ['nobody’s key: the public ones', undefined, ['a', 'b']],
+    ['no key: the public ones', undefined, ['a', 'b']],
     ['a key for all', key(null), ['a', 'b']],
     ['a key for some', key(['b', 'off']), ['b']],
     ['a key that names one that is not public', key(['hidden', 'b']), ['hidden', 'b']],
@@ -74,7 +74,7 @@ describe('a model', () => {
     })
   })
 
-  test('that is free has no price, and one without a description has none', () => {
+  test('that is free has no price, and no description without one', () => {
     const entry = modelEntry(model('a', { price: null }))
     expect(entry).toMatchObject({ pricing: null })
     expect(entry).not.toHaveProperty('description')
@@ -94,14 +94,14 @@ describe('a model', () => {
     expect(Object.keys(modelEntry(model('a')))).not.toContain('expiration_date')
   })
 
-  test('has each rule of its price with the price list, where there is one', () => {
+  test('has each rule of its price with the price list, if it has one', () => {
     const price = PRICE.map(rule => ({ ...rule, source: 'a list of 2026-09-23' }))
     expect(modelEntry(model('a', { price }))).toMatchObject({
       pricing: { rules: PRICE.map(({ unit }) => ({ unit, source: 'a list of 2026-09-23' })) },
     })
   })
 
-  test('says nothing of where it comes from', () => {
+  test('does not reveal its provider', () => {
     const targets = [
       { id: 'secret-provider/x', provider: 'secret-provider', model: 'x' },
     ] as unknown as Model['targets']
@@ -183,7 +183,7 @@ describe('a receipt', () => {
     })
   })
 
-  test('can be written as JSON: no big integer is left', () => {
+  test('can be written as JSON, without big integers', () => {
     expect(() => JSON.stringify(receiptEntry(receipt))).not.toThrow()
   })
 })

@@ -1,4 +1,4 @@
-/** A provider that leaves its finish reasons out: where in the stream they are filled in. */
+/** A provider that omits its finish reasons: where in the stream they are filled in. */
 import { describe, expect, test } from 'vitest'
 import { chunksOf, parseSse } from '../../helpers/sse.ts'
 import { chunk, finish, text, usageChunk } from './chunks.ts'
@@ -31,7 +31,7 @@ describe('in a stream a missing finish reason is filled in', () => {
       [text('a'), USAGE_AT_END, finish(0, 'length'), '[DONE]'],
       [text('a'), finish(0, 'length'), USAGE_AT_END],
     ],
-    ['not where one comes', [text('a'), filled, USAGE_AT_END, '[DONE]'], [text('a'), filled, USAGE_AT_END]],
+    ['not if one arrives', [text('a'), filled, USAGE_AT_END, '[DONE]'], [text('a'), filled, USAGE_AT_END]],
     [
       'for each choice',
       [text('a', 0), text('b', 1), USAGE_AT_END, '[DONE]'],
@@ -56,7 +56,7 @@ describe('in a stream a missing finish reason is filled in', () => {
     }
   })
 
-  test('its usage is known when it breaks off behind it', async () => {
+  test('its usage is known when the stream breaks off after it', async () => {
     const { put, pump, ending, meter } = await streaming({ includeUsage: true, fillsFinish: true })
     put(text('a'), USAGE_AT_END)
     pump.end()

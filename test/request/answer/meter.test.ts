@@ -25,7 +25,7 @@ test('a whole answer counts like its chunks, and each choice is one of its own, 
 
 const EMPTY: Chunk = { id: 'a', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [] }
 
-describe('what a provider says it used', () => {
+describe('the usage that a provider reports', () => {
   const source = 'reported'
 
   test.each<[name: string, wire: unknown]>([
@@ -34,12 +34,12 @@ describe('what a provider says it used', () => {
     ['a text', 'many'],
     ['an empty object', {}],
     ['a list', [1, 2, 3]],
-    ['texts that are no counts', { prompt_tokens: 'many', completion_tokens: '34' }],
+    ['texts that are not counts', { prompt_tokens: 'many', completion_tokens: '34' }],
     ['null', { prompt_tokens: null, completion_tokens: null }],
     ['the prompt only', { prompt_tokens: 12 }],
     ['the completion only', { completion_tokens: 12 }],
     ['objects', { prompt_tokens: {}, completion_tokens: [] }],
-  ])('%s is no usage', (_name, wire) => {
+  ])('%s is not usage', (_name, wire) => {
     expect(normalise(wire as WireUsage | null, source)).toBeNull()
   })
 
@@ -60,7 +60,7 @@ describe('what a provider says it used', () => {
       { ...base, cached_input: 4, cache_write: 3, reasoning: 2 },
     ],
     ['searches', usage(10, 5, { server_tool_use: { web_search_requests: 2 } }), { ...base, search: 2 }],
-    ['searches that are no number', usage(10, 5, { server_tool_use: { web_search_requests: '2' as never } }), base],
+    ['searches that are not a number', usage(10, 5, { server_tool_use: { web_search_requests: '2' as never } }), base],
     ['details of null', usage(10, 5, { prompt_tokens_details: null, completion_tokens_details: null }), base],
     [
       'DeepSeek’s own name for what was cached',
@@ -69,7 +69,7 @@ describe('what a provider says it used', () => {
     ],
     ['Mistral’s', usage(10, 5, { num_cached_tokens: 4 }), { ...base, cached_input: 4 }],
     ['Moonshot’s', usage(10, 5, { cached_tokens: 4 }), { ...base, cached_input: 4 }],
-    ['what was cached in parts is none', usage(10, 5, { cached_tokens: 1.5 }), base],
+    ['a fraction of a cached token is ignored', usage(10, 5, { cached_tokens: 1.5 }), base],
     [
       'both names: OpenAI’s counts',
       usage(10, 5, { prompt_cache_hit_tokens: 9, prompt_tokens_details: { cached_tokens: 4 } }),
@@ -86,17 +86,17 @@ describe('what a provider says it used', () => {
       { ...base, output: 25, reasoning: 20 },
     ],
     [
-      'Google hides thinking in the total: what is nowhere else was thought',
+      'Google hides reasoning in the total: the difference is reasoning',
       usage(66, 6, { total_tokens: 100 }),
       { ...base, input: 66, output: 34 },
     ],
     [
-      'the same with a part of it told',
+      'the same with a part of it reported',
       usage(10, 25, { total_tokens: 50, completion_tokens_details: { reasoning_tokens: 20 } }),
       { ...base, output: 40, reasoning: 20 },
     ],
     ['a total that is less', usage(10, 5, { total_tokens: 12 }), base],
-    ['a total that is none', usage(10, 5, { total_tokens: '900' as never }), base],
+    ['a total that is a text', usage(10, 5, { total_tokens: '900' as never }), base],
     ['a total with a fraction', usage(10, 5, { total_tokens: 90.5 }), base],
     ['no total', JSON.parse('{"prompt_tokens":10,"completion_tokens":5}'), base],
     ['an infinite total', JSON.parse('{"prompt_tokens":10,"completion_tokens":5,"total_tokens":1e400}'), base],
@@ -110,7 +110,7 @@ describe('what a provider says it used', () => {
       usage(10, 5, { total_tokens: 20, prompt_audio_seconds: 0 }),
       { ...base, output: 10 },
     ],
-    // What may be too many is the business of whoever charges.
+    // Impossible figures are handled by the code that charges.
     ['negative, for others to flag', usage(-5, -7), { ...base, input: -5, output: -7 }],
     ['fractions, too', usage(1.5, 2.5), { ...base, input: 1.5, output: 2.5 }],
     [
@@ -139,7 +139,7 @@ describe('what a provider says it used', () => {
     expect(normalise(usage(1, 1), 'cached')).toMatchObject({ source: 'cached' })
   })
 
-  test('searches are those that the provider says, else those seen in the answer', () => {
+  test('searches are those that the provider reports, else those in the answer', () => {
     const meter = metered()
     const used = { type: 'server_tool_use', name: 'web_search' }
     for (const piece of [used, { type: 'web_search_tool_result' }, used, { ...used, name: 'web_fetch' }]) {
@@ -180,22 +180,22 @@ describe('what a provider says it used', () => {
   })
 })
 
-describe('what is counted', () => {
+describe('the count', () => {
   test.each<[name: string, deltas: Delta[], tokens: number]>([
     ['nothing', [], 0],
     ['a role', [{ role: 'assistant', content: '' }], 0],
-    ['a short text a chunk: a token each', [{ content: 'a' }, { content: 'b' }, { content: 'c' }], 3],
+    ['a short text per chunk: one token each', [{ content: 'a' }, { content: 'b' }, { content: 'c' }], 3],
     ['one long text: a quarter of its bytes', [{ content: 'x'.repeat(401) }], 101],
     ['bytes, not letters', [{ content: '€'.repeat(40) }], 30],
-    ['thinking, by either name and once', [{ reasoning_content: 'x'.repeat(40), reasoning: 'x'.repeat(40) }], 10],
-    ['thinking, by the other name', [{ reasoning: 'x'.repeat(40) }], 10],
+    ['reasoning, by either name and once', [{ reasoning_content: 'x'.repeat(40), reasoning: 'x'.repeat(40) }], 10],
+    ['reasoning, by the other name', [{ reasoning: 'x'.repeat(40) }], 10],
     ['a refusal', [{ refusal: 'x'.repeat(40) }], 10],
     [
       'a tool call: name and arguments',
       [{ tool_calls: [{ index: 0, function: { name: 'x'.repeat(20), arguments: 'y'.repeat(20) } }] }],
       10,
     ],
-    ['a function call of old', [{ function_call: { name: 'x'.repeat(20), arguments: 'y'.repeat(20) } }], 10],
+    ['an old function call', [{ function_call: { name: 'x'.repeat(20), arguments: 'y'.repeat(20) } }], 10],
     [
       'several tool calls in a chunk',
       [{ tool_calls: Array.from({ length: 3 }, (_, index) => ({ index, function: { arguments: 'x'.repeat(40) } })) }],
@@ -231,7 +231,7 @@ describe('what is counted', () => {
       ['a', 'b', 'c'].map(input => ({ tool_calls: [{ index: 0, custom: { input } }] })),
       3,
     ],
-    ['sound, which has no bytes that could be counted: a piece each', [{ audio: { data: 'x' } }, { audio: {} }], 2],
+    ['sound, which has no countable bytes: one per piece', [{ audio: { data: 'x' } }, { audio: {} }], 2],
     [
       'fields of another kind: a piece each',
       [{ content: 7 as never }, { content: { a: 'b' } as never }, { refusal: true as never }],
@@ -246,7 +246,7 @@ describe('what is counted', () => {
     expect(metered({ ...text('a'), choices: [...text('a').choices, ...text('b', 1).choices] }).countedTokens).toBe(2)
   })
 
-  test('a provider that nests without end cannot stop the counting', () => {
+  test('a provider that nests endlessly cannot block the count', () => {
     let deep: unknown = 'x'
     for (let level = 0; level < 20_000; level++) deep = [deep]
     expect(() => metered(chunk({ content: deep as string }))).not.toThrow()
@@ -256,7 +256,7 @@ describe('what is counted', () => {
   })
 })
 
-describe('what is known of the answer', () => {
+describe('the progress of the answer', () => {
   test.each<[name: string, chunks: Chunk[], started: boolean, finished: boolean]>([
     ['nothing yet', [], false, false],
     ['a role', [chunk({ role: 'assistant' })], false, false],
@@ -288,7 +288,7 @@ describe('what is known of the answer', () => {
       [{ ...text('a'), choices: [{ delta: { content: 'a' } } as never] }, finish()],
       true,
     ],
-    ['an index that is none', [text('a', 1e9), text('b', -1), text('c', 0), finish(0)], true],
+    ['an invalid index', [text('a', 1e9), text('b', -1), text('c', 0), finish(0)], true],
   ])('every choice that has begun is finished: %s', (_name, chunks, complete) => {
     expect(metered(...chunks).complete).toBe(complete)
   })
@@ -306,7 +306,7 @@ describe('what is known of the answer', () => {
   })
 })
 
-describe('what an answer took', () => {
+describe('the usage of an answer', () => {
   /** Chunks, and usage where it came. */
   type Came = Chunk | { readonly used: WireUsage }
   const used = (prompt: number, completion: number) => ({ used: usage(prompt, completion) })
@@ -326,28 +326,23 @@ describe('what an answer took', () => {
     ['nothing', [], false, null],
     ['nothing but a usage', [used(5, 0)], false, [5, 0, 'reported']],
     ['content without usage', TEXT, false, [6, 3, 'estimated']],
-    ['usage at the start, and the client left', [used(5, 0), ...TEXT], false, [5, 3, 'estimated']],
+    ['usage at the start, and the client disconnected', [used(5, 0), ...TEXT], false, [5, 3, 'estimated']],
     [
-      'usage on the way, and the client left',
+      'usage in the middle, and the client disconnected',
       [text('a'), used(5, 1), text('b'), text('c')],
       false,
       [5, 3, 'estimated'],
     ],
-    ['usage on the way of more than was counted', [used(5, 9), ...TEXT], false, [5, 9, 'reported']],
+    ['usage in the middle, above the count', [used(5, 9), ...TEXT], false, [5, 9, 'reported']],
     ['usage at the start, and the finish', [used(5, 0), ...TEXT, finish()], false, [5, 3, 'estimated']],
-    [
-      'a beginning of one, and zeros at the end',
-      [used(5, 1), ...TEXT, finish(), used(0, 0)],
-      true,
-      [5, 3, 'estimated'],
-    ],
-    ['all of one, and zeros behind it', [...TEXT, finish(), used(5, 9), used(0, 0)], true, [5, 9, 'reported']],
-    ['usage behind the finish, of less than was counted', [...TEXT, finish(), used(5, 2)], false, [5, 2, 'reported']],
-    ['the same of a whole answer', [...TEXT, finish(), used(5, 2)], true, [5, 2, 'reported']],
-    ['usage before a content that ended well', [used(5, 2), ...TEXT, finish()], true, [5, 2, 'reported']],
+    ['partial usage, and zeros at the end', [used(5, 1), ...TEXT, finish(), used(0, 0)], true, [5, 3, 'estimated']],
+    ['complete usage, and zeros after it', [...TEXT, finish(), used(5, 9), used(0, 0)], true, [5, 9, 'reported']],
+    ['usage after the finish, below the count', [...TEXT, finish(), used(5, 2)], false, [5, 2, 'reported']],
+    ['the same for a complete answer', [...TEXT, finish(), used(5, 2)], true, [5, 2, 'reported']],
+    ['usage before content that ended properly', [used(5, 2), ...TEXT, finish()], true, [5, 2, 'reported']],
     ['zero for tokens that were delivered', [...TEXT, finish(), used(0, 0)], true, [6, 3, 'estimated']],
     ['no completion for tokens that were delivered', [...TEXT, finish(), used(5, 0)], true, [5, 3, 'estimated']],
-    ['less than nothing for them', [...TEXT, finish(), used(-5, -7)], true, [6, 3, 'estimated']],
+    ['negative usage for them', [...TEXT, finish(), used(-5, -7)], true, [6, 3, 'estimated']],
     ['zero for nothing', [finish(), used(0, 0)], true, [0, 0, 'reported']],
   ])('%s (whole: %s)', (_name, came, whole, expected) => {
     expect(spent(came, whole)).toEqual(expected)
@@ -355,11 +350,11 @@ describe('what an answer took', () => {
 })
 
 test.each<[name: string, chunks: Chunk[], complete: boolean, counted: number]>([
-  ['of the same choice: it goes on', [text('a'), finish(), text('b')], false, 2],
-  ['of the same choice, and a finish behind it', [text('a'), finish(), text('b'), finish()], false, 2],
+  ['of the same choice: it continues', [text('a'), finish(), text('b')], false, 2],
+  ['of the same choice, and a finish after it', [text('a'), finish(), text('b'), finish()], false, 2],
   ['in every chunk', [chunk({ content: 'a' }, 'stop'), chunk({ content: 'b' }, 'stop')], false, 2],
   ['of another choice', [text('a'), finish(), text('b', 1)], false, 2],
-  ['where there was nothing before it', [finish(), text('a')], false, 1],
+  ['of a choice without content before', [finish(), text('a')], false, 1],
 ])('content behind a finish reason: %s', (_name, chunks, complete, counted) => {
   expect(metered(...chunks)).toMatchObject({ complete, countedTokens: counted })
 })
@@ -372,7 +367,7 @@ describe('an estimate', () => {
     return meter.estimate
   }
 
-  test('without a request is what was counted', () => {
+  test('without a request is the count', () => {
     expect(estimate(null, text('abcdefgh'))).toEqual({
       input: 0,
       output: 2,
@@ -381,7 +376,7 @@ describe('an estimate', () => {
   })
 
   test.each<[name: string, body: object, tokens: number]>([
-    ['a quarter of the bytes and four a message', { messages: [{ role: 'user', content: 'x'.repeat(40) }] }, 14],
+    ['a quarter of the bytes and four per message', { messages: [{ role: 'user', content: 'x'.repeat(40) }] }, 14],
     ['rounded up', { messages: [{ role: 'user', content: 'x'.repeat(41) }] }, 15],
     ['bytes, not letters', { messages: [{ role: 'user', content: '€'.repeat(40) }] }, 34],
     ['no content', { messages: [{ role: 'assistant', content: null, tool_calls: [] }, { role: 'tool' }] }, 8],
@@ -408,7 +403,11 @@ describe('an estimate', () => {
       { messages: [{ role: 'assistant', tool_calls: [{ function: { arguments: 'x'.repeat(400) } }] }] },
       4 + Math.ceil(JSON.stringify([{ function: { arguments: 'x'.repeat(400) } }]).length / 4),
     ],
-    ['thoughts', { messages: [{ role: 'assistant', content: 'x'.repeat(40), reasoning_content: 'x'.repeat(40) }] }, 24],
+    [
+      'reasoning',
+      { messages: [{ role: 'assistant', content: 'x'.repeat(40), reasoning_content: 'x'.repeat(40) }] },
+      24,
+    ],
     ['a refusal', { messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 'x'.repeat(40) }] }] }, 14],
     ['tools of null', { messages: [], tools: null }, 0],
   ])('of the prompt: %s', (_name, body, tokens) => {

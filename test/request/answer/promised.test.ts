@@ -1,11 +1,11 @@
-/** Edits that promise what they make of a chunk. */
+/** Edits that return promises. */
 import { describe, expect, test } from 'vitest'
 import { type Chunk, refuse } from '#contract'
 import type { Tap } from '../../../src/request/answer/taps.ts'
 import { chunk, completion, finish, text, usageChunk } from './chunks.ts'
 import { COMPLETE, collecting, failed, LEFT, streaming, USAGE } from './pumping.ts'
 
-describe('an edit that promises', () => {
+describe('an edit that returns a promise', () => {
   /** An edit of which each promise is kept by hand. */
   function slowEdit() {
     const waiting: {
@@ -23,7 +23,7 @@ describe('an edit that promises', () => {
   const contentsOf = (body: string) =>
     [...body.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => (JSON.parse(data!) as Chunk).choices[0]?.delta.content)
 
-  test.each(['[DONE]', 'the end of the body'])('holds back what comes behind it, and the end (%s)', async how => {
+  test.each(['[DONE]', 'the end of the body'])('withholds later chunks, and the end (%s)', async how => {
     const { taps, waiting } = slowEdit()
     const { put, pump, ending, source, received, answer } = await streaming({ taps })
     expect(put(text('a'))).toBe(true)
@@ -31,7 +31,7 @@ describe('an edit that promises', () => {
     expect(put(text('slow'), finish(), usageChunk(USAGE))).toBe(false)
     if (how === '[DONE]') put('[DONE]')
     pump.end()
-    // A connection that breaks behind the end breaks nothing.
+    // A connection that breaks after the end has no effect.
     pump.fail({ code: 'upstream_unreachable', detail: 'reset' })
     expect(await ending()).toBeNull()
     expect(contentsOf(await received('"content":"a"'))).toEqual(['a'])
@@ -58,7 +58,7 @@ describe('an edit that promises', () => {
     expect(put(text('b'), finish())).toBe(true)
   })
 
-  test('and rejects: the step is named, and nothing behind it leaves', async () => {
+  test('that rejects: the step is named, and no later chunk is sent', async () => {
     const { taps, waiting } = slowEdit()
     const { put, ending, source, received } = await streaming({ taps })
     put(text('a'), text('slow'), text('b'), text('slow'))
@@ -71,7 +71,7 @@ describe('an edit that promises', () => {
   })
 
   test.each(['leaves', 'breaks'])(
-    'while the client %s, the answer ends at once, and what it promised goes nowhere',
+    'while the connection of the client or provider ends (%s): the answer ends at once, and the result of the promise is discarded',
     async how => {
       const { taps, waiting } = slowEdit()
       const { put, pump, ending, leaves, answer, wire } = await streaming({ taps })
@@ -91,7 +91,7 @@ describe('an edit that promises', () => {
   test.each([
     ['is kept', COMPLETE],
     ['is rejected', { ending: 'tapped', error: expect.objectContaining({ step: 4 }) }],
-    ['is kept for a client that has left', LEFT],
+    ['is kept for a client that has disconnected', LEFT],
   ])('of a whole answer %s', async (name, expected) => {
     const { taps, waiting } = slowEdit()
     const { put, pump, ending, leaves } = await collecting({ taps })

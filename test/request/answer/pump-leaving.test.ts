@@ -1,4 +1,4 @@
-/** A client that leaves its stream, and a gateway that cuts it. */
+/** A client that disconnects from its stream, and a gateway that cuts it. */
 import { describe, expect, test } from 'vitest'
 import { StreamPump } from '../../../src/request/answer/pump.ts'
 import { StreamAnswer } from '../../../src/request/answer/stream.ts'
@@ -6,7 +6,7 @@ import { finish, text, usage, usageChunk } from './chunks.ts'
 import { COMPLETE, chatOf, LEFT, openai, type PumpOptions, parts, ROLE, streaming, USAGE } from './pumping.ts'
 import { until } from './wire.ts'
 
-describe('the client leaves a stream', () => {
+describe('the client disconnects from a stream', () => {
   const MOMENTS: [name: string, events: (object | string)[], finished: boolean][] = [
     ['before anything came', [], false],
     ['after the role', [ROLE], false],
@@ -38,7 +38,7 @@ describe('the client leaves a stream', () => {
     expect(meter.usage).toEqual(USAGE)
   })
 
-  test('after the finish the usage is waited for, two seconds', async () => {
+  test('after the finish the pump waits two seconds for the usage', async () => {
     const { put, leaves, ending, source, deadlineClock, meter } = await streaming()
     put(text('a'), finish())
     await leaves()
@@ -51,7 +51,7 @@ describe('the client leaves a stream', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('and not longer when the usage and the end come', async () => {
+  test('the wait ends early when the usage and the end arrive', async () => {
     const { put, leaves, ending, source, deadlineClock } = await streaming()
     put(text('a'), finish())
     await leaves()
@@ -62,7 +62,7 @@ describe('the client leaves a stream', () => {
     expect(deadlineClock.watched).toBe(before)
   })
 
-  test('what waits for a connection is not sent any more, also when the rest would be read', async () => {
+  test('a request that waits for a connection is not sent, even with drain', async () => {
     const { leaves, ending, source } = await streaming({ onDisconnect: 'drain' })
     source.isSent = false
     await leaves()
@@ -98,7 +98,7 @@ describe('the client leaves a stream', () => {
     expect(await ending()).toEqual(LEFT)
   })
 
-  test('while it drains, one finished choice of two is not the end', async () => {
+  test('while the stream drains, one finished choice of two is not the end', async () => {
     const { put, leaves, ending, deadlineClock } = await streaming({ onDisconnect: 'drain' })
     put(text('a', 0), text('b', 1))
     await leaves()
@@ -110,7 +110,7 @@ describe('the client leaves a stream', () => {
     expect(await ending()).toEqual(LEFT)
   })
 
-  test('a failure while it drains is not told to anybody', async () => {
+  test('a failure while the stream drains is not reported to the client', async () => {
     const { put, pump, leaves, ending } = await streaming({ onDisconnect: 'drain' })
     put(text('a'))
     await leaves()
@@ -118,7 +118,7 @@ describe('the client leaves a stream', () => {
     expect(await ending()).toEqual(LEFT)
   })
 
-  test('a client that had left before the source was known stops it', async () => {
+  test('a client that had disconnected before the source was connected stops it', async () => {
     const { common, wire, client, source, ending } = await parts({})
     wire.raw.reset()
     await until(() => client.left)
@@ -137,11 +137,11 @@ describe('the client leaves a stream', () => {
   type Came = readonly (object | string)[]
   test.each<[name: string, options: PumpOptions, before: Came, after: Came | null, spent: unknown]>([
     ['before anything', {}, [], null, [6, 0, 'estimated']],
-    ['behind its usage', {}, [usageChunk(usage(7, 1))], null, [7, 1, 'reported']],
-    ['behind a usage of zeros', {}, [usageChunk(usage(0, 0))], null, [6, 0, 'estimated']],
+    ['after its usage', {}, [usageChunk(usage(7, 1))], null, [7, 1, 'reported']],
+    ['after a usage of zeros', {}, [usageChunk(usage(0, 0))], null, [6, 0, 'estimated']],
     ['and half a minute is over', { onDisconnect: 'drain' }, [ROLE], [], [6, 0, 'estimated']],
     ['and then a token comes', { onDisconnect: 'drain' }, [], [text('a')], [6, 1, 'estimated']],
-    ['behind a finish without a token', {}, [finish()], [], null],
+    ['after a finish without a token', {}, [finish()], [], null],
   ])('before the first token, %s: the prompt at least was used', async (_name, options, before, after, spent) => {
     const { put, pump, leaves, ending, meter, deadlineClock } = await streaming(options)
     meter.begin(chatOf('Hello'), 100)
@@ -160,17 +160,20 @@ describe('the client leaves a stream', () => {
   test.each<[name: string, of: (pump: StreamPump) => void]>([
     ['the provider fails', pump => pump.fail({ code: 'upstream_error', detail: '' })],
     ['the answer ends by itself', pump => pump.end()],
-  ])('%s while it drains, before the first token: as for one who stays', async (_name, end) => {
-    const { pump, leaves, ending, meter } = await streaming({ onDisconnect: 'drain' })
-    meter.begin(chatOf('Hello'), 100)
-    await leaves()
-    end(pump)
-    expect(await ending()).toEqual(LEFT)
-    expect(meter.abandoned).toBe(false)
-    expect(meter.spent(false)).toBeNull()
-  })
+  ])(
+    '%s while the stream drains, before the first token: the same charge as without the disconnect',
+    async (_name, end) => {
+      const { pump, leaves, ending, meter } = await streaming({ onDisconnect: 'drain' })
+      meter.begin(chatOf('Hello'), 100)
+      await leaves()
+      end(pump)
+      expect(await ending()).toEqual(LEFT)
+      expect(meter.abandoned).toBe(false)
+      expect(meter.spent(false)).toBeNull()
+    },
+  )
 
-  test('what was not sent, or answered by an error, is nothing that was used', async () => {
+  test('a request that was not sent, or was answered by an error, used nothing', async () => {
     const { leaves, ending, source, meter } = await streaming()
     source.isBillable = false
     await leaves()
@@ -178,7 +181,7 @@ describe('the client leaves a stream', () => {
     expect(meter.abandoned).toBe(false)
   })
 
-  test('leaving twice, or after the end, does nothing', async () => {
+  test('disconnecting twice, or after the end, does nothing', async () => {
     const { put, pump, leaves, ending, source } = await streaming()
     put(finish(), '[DONE]')
     pump.end()
@@ -189,7 +192,7 @@ describe('the client leaves a stream', () => {
     expect(source.aborts).toBe(0)
   })
 
-  test('what came while it was gone is counted: it came from upstream', async () => {
+  test('content that arrives after the disconnect is counted: the provider sent it', async () => {
     const { put, leaves, meter } = await streaming({ onDisconnect: 'drain' })
     put(text('a'))
     await leaves()
@@ -214,7 +217,7 @@ describe('a stream that is cut', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('while it drains for nobody', async () => {
+  test('while it drains', async () => {
     const { put, pump, leaves, ending, deadlineClock, meter } = await streaming({ onDisconnect: 'drain' })
     put(text('a'))
     await leaves()

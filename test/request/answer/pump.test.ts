@@ -9,7 +9,7 @@ import { chunk, completion, finish, text, usage, usageChunk } from './chunks.ts'
 import { COMPLETE, collecting, failed, LEFT, openai, parts, ROLE, streaming, USAGE } from './pumping.ts'
 import { until } from './wire.ts'
 
-describe('a stream that goes wrong', () => {
+describe('a stream that fails', () => {
   test.each<[name: string, events: (object | string)[], code: string]>([
     ['nothing at all', [], 'upstream_invalid'],
     ['the role only', [ROLE], 'upstream_truncated'],
@@ -36,12 +36,12 @@ describe('a stream that goes wrong', () => {
     if (events.length > 0) put(...events)
     pump.end()
     expect(await ending()).toEqual(failed(code))
-    // Nothing of a finish has left: the error event is still the truth. Before the first content nothing has left at all.
+    // No finish was sent: the error event is consistent. Before the first content nothing was sent at all.
     expect(client.headSent).toBe(events.some(event => JSON.stringify(event).includes('"content":"a"')))
     answer.fail({ message: 'm', type: 'server_error', param: null, code } as never)
   })
 
-  test('by an event that is larger than an answer may be: what came before has left', async () => {
+  test('by an event above the limit of an answer: earlier content was sent', async () => {
     const { put, pump, ending, source, client } = await streaming({ largestBytes: 1000 })
     put(text('a'))
     for (let sent = 0; sent < 1000; sent += 100) pump.data(Buffer.alloc(100, 'x'))
@@ -51,21 +51,21 @@ describe('a stream that goes wrong', () => {
     expect([source.aborts, client.headSent]).toEqual([1, true])
   })
 
-  test('by an event for which there is no room', async () => {
+  test('by an event without room', async () => {
     const held: number[] = []
     const holds = (bytes: number) => held.push(bytes) < 3
     const { pump, ending } = await streaming({ holds })
     for (let pieces = 0; pieces < 20; pieces++) pump.data(Buffer.alloc(64 * 1024, 'x'))
     expect(await ending()).toEqual(failed('overloaded'))
-    // What every stream has is not counted.
+    // The free buffer of every stream is not counted.
     expect(held).toEqual([5, 6, 7].map(pieces => pieces * 64 * 1024))
   })
 
-  test('is given up upstream at once', async () => {
+  test('is aborted upstream at once', async () => {
     const { put, source, pump } = await streaming()
     put(text('a'), { error: { message: 'x' } }, text('b'), finish(), '[DONE]')
     expect(source.aborts).toBe(1)
-    // What still comes is for nobody.
+    // Later bytes are ignored.
     expect(put(text('c'))).toBe(true)
     pump.end()
     pump.fail({ code: 'upstream_truncated', detail: '' })
@@ -80,7 +80,7 @@ describe('a stream that goes wrong', () => {
     expect(await ending()).toEqual({ ending: 'failed', failure: { code: 'upstream_timeout', detail: 'one' } })
   })
 
-  test('a decoder that throws ends this answer, and no exception comes out', async () => {
+  test('a decoder that throws ends this answer, without an exception', async () => {
     const dialect: Dialect = {
       ...openai,
       decodeStream: () => ({
@@ -99,7 +99,7 @@ describe('a stream that goes wrong', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('what was over before the source was known is given up as soon as it is', async () => {
+  test('an answer that ended before the source was connected is aborted then', async () => {
     const { common, source } = await parts({})
     const answer = new StreamAnswer(common.client, [])
     const view = { model: 'm', includeUsage: false, exchange: 'req_1', createdAt: 1_700_000_000 }
@@ -110,7 +110,7 @@ describe('a stream that goes wrong', () => {
   })
 })
 
-describe('a stream that goes well', () => {
+describe('a stream that succeeds', () => {
   test('has begun with its first content, not before', async () => {
     const { common, source } = await parts({})
     let begun = 0
@@ -146,7 +146,7 @@ describe('a stream that goes well', () => {
     expect(source.aborts).toBe(0)
   })
 
-  test('a finish reason in every chunk: all of the text is delivered, counted and seen, and it finishes once', async () => {
+  test('a finish reason in every chunk: all of the text is delivered, counted and watched, and it finishes once', async () => {
     const seen: string[] = []
     const fn = (each: Chunk) => void seen.push(...each.choices.map(({ delta }) => String(delta?.content)))
     const { put, meter, answer, received, ending } = await streaming({ taps: [{ step: 0, kind: 'watch', fn }] })
@@ -160,7 +160,7 @@ describe('a stream that goes well', () => {
     expect(meter).toMatchObject({ countedTokens: 3, finish: 'stop' })
   })
 
-  test('content behind a finish reason, and [DONE]: the finish leaves behind it', async () => {
+  test('content after a finish reason, and [DONE]: the finish is sent after it', async () => {
     const { put, meter, answer, received, ending } = await streaming({ includeUsage: true })
     put(text('a'), finish(0, 'length'), text('b'), usageChunk(USAGE), '[DONE]')
     expect(await ending()).toEqual(COMPLETE)
@@ -196,7 +196,7 @@ describe('a stream that goes well', () => {
     expect(meter.usage).toEqual(usage(7, 5))
   })
 
-  test('the client sees content at once, and the end only when it is let go', async () => {
+  test('the client gets content at once, and the end only when it is released', async () => {
     const { put, answer, received } = await streaming()
     put(ROLE, text('a'))
     expect(await received('"content":"a"')).not.toContain('finish_reason":"stop"')
@@ -220,7 +220,7 @@ describe('a stream that goes well', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('a body that ends behind its [DONE] is watched no longer', async () => {
+  test('a body that ends after its [DONE] is not watched any further', async () => {
     const { put, pump, deadlineClock, source } = await streaming()
     const before = deadlineClock.watched
     put(finish(), '[DONE]')
@@ -235,7 +235,7 @@ describe('a stream that goes well', () => {
 describe('a client that does not keep up with a stream', () => {
   const large = text('x'.repeat(64 * 1024))
 
-  test('pauses the source, and its reading on resumes it', async () => {
+  test('pauses the source, and resumes it by reading', async () => {
     const { put, wire, source } = await streaming()
     wire.raw.pause()
     let puts = 0
@@ -245,19 +245,19 @@ describe('a client that does not keep up with a stream', () => {
     await until(() => source.resumes > before)
   })
 
-  test('its leaving resumes the source too: nobody waits for who is gone', async () => {
+  test('resumes the source by disconnecting, too', async () => {
     const { put, source, leaves, ending } = await streaming({ onDisconnect: 'drain' })
     while (put(large));
     await leaves()
     expect(source.resumes).toBeGreaterThan(0)
-    // And from then on nothing pauses.
+    // From then on nothing pauses.
     for (let i = 0; i < 20; i++) expect(put(large)).toBe(true)
     expect(await ending()).toBeNull()
   })
 })
 
 describe('a tap that throws in the middle of a stream', () => {
-  test.each<Tap['kind']>(['watch', 'edit'])('%s: the step is named, upstream is given up', async kind => {
+  test.each<Tap['kind']>(['watch', 'edit'])('%s: the step is named, upstream is aborted', async kind => {
     const cause = new Error('bug')
     const fn = (each: Chunk) => {
       if (each.choices[0]?.delta.content === 'b') throw cause
@@ -271,7 +271,7 @@ describe('a tap that throws in the middle of a stream', () => {
   })
 })
 
-describe('a whole answer that goes wrong', () => {
+describe('a whole answer that fails', () => {
   const noFinish = completion('a')
   noFinish.choices[0]!.finish_reason = 'error'
 
@@ -290,7 +290,7 @@ describe('a whole answer that goes wrong', () => {
     expect(meter).toMatchObject({ started: false, usage: null })
   })
 
-  test('without room for it: it is given up', async () => {
+  test('without room: it is aborted', async () => {
     const { pump, ending, source } = await collecting({ holds: bytes => bytes < 100 })
     pump.data(Buffer.alloc(99, 'x'))
     expect(source.aborts).toBe(0)
@@ -299,7 +299,7 @@ describe('a whole answer that goes wrong', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('too large: it is given up and not kept', async () => {
+  test('too large: it is aborted and not kept', async () => {
     const largestBytes = 8 * 1024 * 1024
     const { pump, ending, source } = await collecting({ largestBytes })
     const piece = Buffer.alloc(1024 * 1024, 'x')
@@ -315,7 +315,7 @@ describe('a whole answer that goes wrong', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('a decoder that throws ends this answer, and no exception comes out', async () => {
+  test('a decoder that throws ends this answer, without an exception', async () => {
     const decodeAnswer = () => {
       throw new RangeError('too deep')
     }
@@ -338,7 +338,7 @@ describe('a whole answer that goes wrong', () => {
   })
 })
 
-describe('a whole answer that goes well', () => {
+describe('a whole answer that succeeds', () => {
   test('is kept until the gateway sends it', async () => {
     const { put, pump, ending, meter, client } = await collecting()
     put(completion('abcdefgh'))
@@ -384,7 +384,7 @@ describe('a whole answer that goes well', () => {
     expect(meter).toMatchObject({ countedTokens: 4, usage: null })
   })
 
-  test('is what the taps have made of it', async () => {
+  test('is the answer after the taps', async () => {
     const fn = (each: Chunk) => ({
       ...each,
       choices: [{ ...each.choices[0]!, delta: { role: 'assistant', content: '***' } }],
@@ -396,7 +396,7 @@ describe('a whole answer that goes well', () => {
   })
 })
 
-describe('the client leaves a whole answer', () => {
+describe('the client disconnects from a whole answer', () => {
   test.each<[name: string, body: string | null]>([
     ['before anything came', null],
     ['in the middle', '{"choices":['],
@@ -433,7 +433,7 @@ describe('the client leaves a whole answer', () => {
     expect(source.aborts).toBe(1)
   })
 
-  test('drain: a bad end is not told to anybody', async () => {
+  test('drain: a failure is not reported to the client', async () => {
     const { put, pump, leaves, ending } = await collecting({ onDisconnect: 'drain' })
     await leaves()
     put('{"choices": [')
@@ -456,11 +456,11 @@ describe('the bytes of a whole answer', () => {
   const edit: Tap = { step: 0, kind: 'edit', fn: each => each }
 
   test.each<[name: string, raw: Buffer | null, taps: Tap[], own: boolean]>([
-    ['are the provider’s', raw, [], true],
-    ['are the provider’s when it is only watched', raw, [look], true],
+    ['are those of the provider', raw, [], true],
+    ['are those of the provider if it is only watched', raw, [look], true],
     ['are new when it is edited', raw, [look, edit], false],
     ['are new when the provider’s cannot be used', null, [look], false],
-    ['are new when the provider’s cannot be used and nobody looks', null, [], false],
+    ['are new when the provider’s cannot be used and no tap reads', null, [], false],
   ])('%s', (_name, bytes, taps, own) => {
     const body = bodyOf({ completion: answer, raw: bytes }, taps)
     if (own) expect(body).toBe(raw)
@@ -468,7 +468,7 @@ describe('the bytes of a whole answer', () => {
   })
 })
 
-test('a stream reads strictly at the client’s end, whatever the provider’s looked like', async () => {
+test('the client gets a strictly formatted stream, whatever the provider sent', async () => {
   const { pump, answer, received } = await streaming({ includeUsage: true })
   const pretty = JSON.stringify(chunk({ role: 'assistant', content: 'a\nb' }), null, 2)
     .replace(/^/gm, 'data:')

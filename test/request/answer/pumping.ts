@@ -1,4 +1,4 @@
-/** Both pumps with a client on a real connection, a source that counts, and time that the test moves. */
+/** Both pumps with a client on a real connection, a counting source, and time that the test advances. */
 import { expect, onTestFinished } from 'vitest'
 import type { Chat, Chunk, Dialect, OnDisconnect } from '#contract'
 import { openAiDialect } from '../../../src/providers/dialects/openai/index.ts'
@@ -10,7 +10,7 @@ import { WholePump } from '../../../src/request/answer/whole.ts'
 import { chunk, usage } from './chunks.ts'
 import { clientOn, openWire, until } from './wire.ts'
 
-/** What a test may choose. */
+/** The options of a test. */
 export interface PumpOptions {
   readonly onDisconnect?: OnDisconnect
   readonly taps?: readonly Tap[]
@@ -26,7 +26,7 @@ export const openai = openAiDialect(() => 0)
 export const chatOf = (content: string) =>
   ({ choices: 1, body: { messages: [{ role: 'user', content }] } }) as unknown as Chat
 
-/** What both kinds of pump are tested with: a client on a real connection, and a source that counts. */
+/** The setup of both kinds of pump: a client on a real connection, and a counting source. */
 export async function parts(options: PumpOptions) {
   const { onDisconnect = 'cancel', largestBytes = 32 * 1024 * 1024 } = options
   const wire = await openWire()
@@ -48,7 +48,7 @@ export async function parts(options: PumpOptions) {
   return { wire, client, deadlineClock, meter, source, ending, common }
 }
 
-/** Remembers how a pump ended, so that a test can ask without waiting. */
+/** Remembers the ending of a pump, so that a test can check it without waiting. */
 function watched() {
   const end = { ending: null as PumpEnding | null }
   const settle = () => new Promise(resolve => setImmediate(resolve))
@@ -96,7 +96,7 @@ export async function streaming(options: PumpOptions = {}) {
       await until(() => client.left)
       pump.leave()
     },
-    /** What the client has received so far, once `marker` has come. */
+    /** The bytes that the client has received, once `marker` has come. */
     async received(marker: string) {
       await wire.raw.readUntil(marker)
       const all = wire.raw.received().toString()

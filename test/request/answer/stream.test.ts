@@ -10,7 +10,7 @@ import { chunk, finish, text, usage, usageChunk } from './chunks.ts'
 
 const counts = countsOf('corpus')
 
-/** A stream to a client that writes down what it gets. */
+/** A stream to a client that records what it gets. */
 function started(taps: readonly Tap[] = [], keepsUp = true) {
   const sent = { text: '', end: null as 'ended' | null }
   const client = {
@@ -28,7 +28,7 @@ function started(taps: readonly Tap[] = [], keepsUp = true) {
     answer,
     sent,
     put: (...chunks: Chunk[]) => chunks.map(each => answer.chunk(each, Buffer.from(JSON.stringify(each)))),
-    /** What the client has, in a few letters: content, `f` for a finish, `u` for usage, `e` for an error, `.` for the end. */
+    /** The client's events as letters: content, `f` for a finish, `u` for usage, `e` for an error, `.` for the end. */
     seen: () =>
       parseSse(sent.text)
         .events.map(({ data }) => letter(JSON.parse(data)))
@@ -45,8 +45,8 @@ function letter(data: Chunk & { error?: unknown }): string {
 
 const refusal = refuse('upstream_truncated')
 
-describe('what is kept back', () => {
-  test('nothing while there is no finish reason', () => {
+describe('withheld chunks:', () => {
+  test('none before a finish reason', () => {
     const { put, seen } = started()
     put(chunk({ role: 'assistant', content: '' }), text('a'), text('b'))
     expect(seen()).toBe('ab')
@@ -69,7 +69,7 @@ describe('what is kept back', () => {
     expect(seen()).toBe('abf.')
   })
 
-  test('a second finish and empty chunks behind the first', () => {
+  test('a second finish and empty chunks after the first', () => {
     const { put, seen, answer } = started()
     put(text('a'), finish(), chunk({ role: 'assistant', content: '' }), finish(), usageChunk(usage(1, 1)))
     expect(seen()).toBe('a')
@@ -77,7 +77,7 @@ describe('what is kept back', () => {
     expect(seen()).toBe('affu.')
   })
 
-  test('until another choice goes on: then it was not the end', () => {
+  test('until another choice continues: then it was not the end', () => {
     const { put, seen, answer } = started()
     put(text('a', 0), text('b', 1), finish(0))
     expect(seen()).toBe('ab')
@@ -89,7 +89,7 @@ describe('what is kept back', () => {
     expect(seen()).toBe('abfcfu.')
   })
 
-  test('also when the other choice ends in the same chunk in which it goes on', () => {
+  test('also if the other choice ends in the same chunk in which it continues', () => {
     const { put, seen, answer } = started()
     put(text('a', 0), finish(0), chunk({ content: 'b' }, 'stop', 1))
     expect(seen()).toBe('af')
@@ -97,7 +97,7 @@ describe('what is kept back', () => {
     expect(seen()).toBe('afbf.')
   })
 
-  test('a choice that goes on behind its finish: the finish was none', () => {
+  test('a choice that continues after its finish: the finish is revoked', () => {
     const { put, seen, answer } = started()
     put(chunk({ content: 'a' }, 'stop'), chunk({ content: 'b' }, 'stop'), usageChunk(usage(1, 2)))
     expect(seen()).toBe('a')
@@ -108,7 +108,7 @@ describe('what is kept back', () => {
     expect(seen()).toBe('abucf.')
   })
 
-  test('and nothing of it leaves when the answer fails', () => {
+  test('nothing of them is sent when the answer fails', () => {
     const { put, seen, answer } = started()
     put(text('a'), finish(), text('b'), finish(), usageChunk(usage(1, 2)))
     expect(seen()).toMatch(/^a.?b$/)
@@ -156,7 +156,7 @@ describe('an answer that fails', () => {
     })
   })
 
-  test('a sentence with line breaks stays one event', () => {
+  test('a message with line breaks stays one event', () => {
     const { answer, sent } = started()
     answer.fail(refuse('upstream_rejected', { message: 'a\n\ndata: [DONE]\r\n\r\nb' }))
     const { events, done } = parseSse(sent.text)
@@ -165,7 +165,7 @@ describe('an answer that fails', () => {
   })
 })
 
-test('a tail is bounded: beyond 256 KiB it says so', () => {
+test('a tail is limited: beyond 256 KiB it reports the excess', () => {
   const { put, answer, sent } = started()
   const padding = chunk({ p: 'x'.repeat(1000) })
   put(text('a'), finish())
@@ -174,12 +174,12 @@ test('a tail is bounded: beyond 256 KiB it says so', () => {
   for (let i = 0; i < 100; i++) put(padding)
   expect(answer.tailTooLong).toBe(true)
   expect(sent.text.length).toBeLessThan(1000)
-  // Content lets it go, and the count begins anew.
+  // Content releases the tail, and the count restarts.
   put(text('b', 1), finish(1))
   expect(answer.tailTooLong).toBe(false)
 })
 
-test('whether the client keeps up is told for what was written, and not for what is kept', () => {
+test('the result says whether the client keeps up with written chunks, not with withheld ones', () => {
   const { put } = started([], false)
   expect(put(text('a'), finish(), usageChunk(usage(1, 1)), text('b', 1))).toEqual([false, true, true, false])
 })
@@ -188,20 +188,20 @@ describe('with taps', () => {
   const watch = (fn: (chunk: Chunk) => void): Tap => ({ step: 0, kind: 'watch', fn })
   const edit = (fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): Tap => ({ step: 0, kind: 'edit', fn })
 
-  test('the provider’s bytes pass when it is only watched, also when the watch scribbles on its chunk', () => {
+  test('the bytes of the provider pass if taps only watch, even if the watch changes its chunk', () => {
     const raw = Buffer.from('{"provider":"s own bytes"}')
     const { answer, sent } = started([watch(each => Object.assign(each, { scribbled: true }))])
     answer.chunk(text('a'), raw)
     expect(sent.text).toBe('data: {"provider":"s own bytes"}\n\n')
   })
 
-  test('a chunk that was edited is encoded anew', () => {
+  test('an edited chunk is encoded again', () => {
     const { answer, sent } = started([edit(each => ({ ...each, extra: 1 }))])
     answer.chunk(text('a'), Buffer.from('not this'))
     expect(JSON.parse(sent.text.slice(6))).toEqual({ ...text('a'), extra: 1 })
   })
 
-  test('what it has become decides what is kept back', () => {
+  test('the edited chunk decides what is withheld', () => {
     const cut = edit(each => (each.choices[0]?.delta.content === 'b' ? [text('x'), finish(0, 'content_filter')] : each))
     const { put, seen, answer } = started([cut])
     put(text('a'), text('b'))
@@ -219,7 +219,7 @@ describe('with taps', () => {
   test.each<[string, Tap, string]>([
     ['dropped', dropFinishes, 'afu.'],
     ['blanked', blankFinishes, 'afu.'],
-  ])('a finish that an edit has %s is told all the same, before the usage', (_name, tap, whole) => {
+  ])('a finish that an edit has %s is sent anyway, before the usage', (_name, tap, whole) => {
     const { put, seen, answer, sent } = started([tap])
     put(text('a'), finish(0, 'length'), usageChunk(usage(1, 1)))
     expect(seen()).toBe('a')
@@ -228,14 +228,14 @@ describe('with taps', () => {
     expect(sent.text).toContain('"delta":{},"finish_reason":"length"')
   })
 
-  test('not of a choice that an edit has left out, nor of one that an edit has finished itself', () => {
+  test('except for a choice that an edit has removed, or has finished itself', () => {
     const { put, seen, answer } = started([edit(each => (each.choices[0]?.index === 1 ? null : each))])
     put(text('a'), text('b', 1), finish(1), finish(0))
     answer.finish()
     expect(seen()).toBe('af.')
   })
 
-  test('a finish that an edit lets out later is not told twice', () => {
+  test('a finish that an edit sends later is not sent twice', () => {
     let kept: readonly Chunk[] = []
     const later = edit(each => {
       const out = kept
@@ -249,7 +249,7 @@ describe('with taps', () => {
     expect(seen()).toBe('abfu.')
   })
 
-  test('a failure tells no finish that an edit has dropped', () => {
+  test('a failure sends no finish that an edit has dropped', () => {
     const { put, seen, answer } = started([dropFinishes])
     put(text('a'), finish())
     answer.fail(refusal)
@@ -262,12 +262,12 @@ describe('with taps', () => {
     expect(seen()).toBe('')
   })
 
-  test('of several written at once the client has to keep up with each', () => {
+  test('if several chunks are written at once, the client has to keep up with each', () => {
     const { put } = started([edit(each => [each, finish()])], false)
     expect(put(text('a'))).toEqual([false])
   })
 
-  test('what a tap throws comes out, and nothing was written', () => {
+  test('the error of a tap is thrown, and nothing is written', () => {
     const { put, sent } = started([
       watch(() => {
         throw new Error('bug')
@@ -278,7 +278,7 @@ describe('with taps', () => {
   })
 })
 
-test('in whatever order choices end: no last finish leaves early, no content is lost or moved, and each that finished does', () => {
+test('in any order of finishes, the last one is not sent early, no content is lost or moved, and each finished choice has one', () => {
   const event = fc.tuple(fc.constantFrom('content', 'finish', 'empty', 'both'), fc.nat({ max: 2 }))
   fc.assert(
     fc.property(fc.array(event, { maxLength: 30 }), fc.boolean(), (events, ends) => {
@@ -295,7 +295,7 @@ test('in whatever order choices end: no last finish leaves early, no content is 
         put(each)
         const left = contents(received()).length
         expect(contents(received())).toEqual(contents(chunks).slice(0, left))
-        // Behind a finish that has left content has come.
+        // A finish was sent only if content followed it.
         const last = received().findLastIndex(finishes)
         const before = contents(received().slice(0, last + 1)).length
         if (last >= 0) expect(contents(chunks.slice(0, at + 1)).length, `after ${at}`).toBeGreaterThan(before)
@@ -315,7 +315,7 @@ test('in whatever order choices end: no last finish leaves early, no content is 
   )
 })
 
-describe('what a chunk carries', () => {
+describe('the content of a chunk', () => {
   test.each([
     ['stop', true],
     ['length', true],
@@ -353,7 +353,7 @@ describe('what a chunk carries', () => {
     expect(hasContent(chunk(delta))).toBe(yes)
   })
 
-  test('a chunk without choices carries neither', () => {
+  test('a chunk without choices has neither', () => {
     expect(finishes(usageChunk(usage(1, 1)))).toBe(false)
     expect(hasContent(usageChunk(usage(1, 1)))).toBe(false)
   })

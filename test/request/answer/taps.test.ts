@@ -11,7 +11,7 @@ const counts = countsOf('corpus')
 const watch = (step: number, fn: (chunk: Chunk) => void): Tap => ({ step, kind: 'watch', fn })
 const edit = (step: number, fn: (chunk: Chunk) => Chunk | readonly Chunk[] | null): Tap => ({ step, kind: 'edit', fn })
 
-/** Taps that promise nothing are done at once. */
+/** Taps without promises return synchronously. */
 const atOnce = <Value>(value: Value | Promise<Value>): Value => {
   expect(value).not.toBeInstanceOf(Promise)
   return value as Value
@@ -20,14 +20,14 @@ const throughTaps = (...of: Parameters<typeof taps.throughTaps>) => atOnce(taps.
 const completionThroughTaps = (...of: Parameters<typeof taps.completionThroughTaps>) =>
   atOnce(taps.completionThroughTaps(...of))
 
-/** Appends to the content, so that the order shows. */
+/** Appends to the content, to make the order visible. */
 const append = (letter: string) => (each: Chunk) => text(`${each.choices[0]!.delta.content ?? ''}${letter}`)
 const contents = (chunks: readonly Chunk[]) => chunks.map(each => each.choices[0]!.delta.content)
 
-/** An edit as a careless plugin in JavaScript would write it. */
+/** An edit by a careless plugin in JavaScript. */
 const careless = (value: unknown) => edit(3, () => value as Chunk)
 
-describe('a tap that goes wrong', () => {
+describe('a tap that fails', () => {
   const bug = new Error('bug')
   const throws = () => {
     throw bug
@@ -46,8 +46,8 @@ describe('a tap that goes wrong', () => {
     ['nothing: it forgot to return', undefined],
     ['a text', 'data: x'],
     ['a number', 0],
-    ['an object that is no chunk', {}],
-    ['a chunk whose choices are none', { ...text('a'), choices: 'x' }],
+    ['an object that is not a chunk', {}],
+    ['a chunk with invalid choices', { ...text('a'), choices: 'x' }],
     ['a choice of null', { ...text('a'), choices: [null] }],
     ['a choice without a delta', { ...text('a'), choices: [{ index: 0 }] }],
     ['a list with null', [null]],
@@ -69,14 +69,14 @@ describe('a chunk goes through the taps', () => {
     expect(contents(throughTaps(inOrder, text('x')))).toEqual(["x21'10"])
   })
 
-  test('and a watch sees what the steps inside of it have made', () => {
+  test('a watch sees the results of the steps inside of it', () => {
     const seen: (string | null | undefined)[] = []
     const look = (step: number) => watch(step, each => void seen.push(each.choices[0]!.delta.content))
     throughTaps([look(0), edit(1, append('1')), look(2), edit(3, append('3')), look(4)], text('x'))
     expect(seen).toEqual(['x', 'x3', 'x31'])
   })
 
-  test('it may become several, and each goes on', () => {
+  test('an edit may return several, and each continues', () => {
     const seen: Chunk[] = []
     const twice = edit(2, each => [each, append('!')(each)])
     expect(contents(throughTaps([edit(0, append('0')), watch(1, each => seen.push(each)), twice], text('x')))).toEqual([
@@ -86,26 +86,26 @@ describe('a chunk goes through the taps', () => {
     expect(contents(seen)).toEqual(['x', 'x!'])
   })
 
-  test('or none, and then nobody outside sees it', () => {
+  test('an edit may return none, and then no outer tap sees it', () => {
     const never = watch(0, () => expect.fail('this chunk was dropped'))
     expect(throughTaps([never, edit(1, () => null)], text('x'))).toEqual([])
     expect(throughTaps([never, edit(1, () => [])], text('x'))).toEqual([])
   })
 
-  test('without taps it is the chunk itself', () => {
+  test('without taps the result is the chunk itself', () => {
     const only = text('x')
     expect(throughTaps([], only)[0]).toBe(only)
   })
 })
 
-test('bytes may pass as they are when nobody edits', () => {
+test('bytes may pass unchanged if no tap edits', () => {
   expect(onlyWatched([])).toBe(true)
   expect(onlyWatched([watch(0, () => {}), watch(1, () => {})])).toBe(true)
   expect(onlyWatched([watch(0, () => {}), edit(1, each => each)])).toBe(false)
 })
 
 describe('a whole answer goes through the taps', () => {
-  test('as one chunk a choice, without its usage', () => {
+  test('as one chunk per choice, without its usage', () => {
     const seen: Chunk[] = []
     const answer = completion('a', 'b')
     expect(completionThroughTaps([watch(0, each => seen.push(each))], answer)).toEqual(answer)
@@ -115,7 +115,7 @@ describe('a whole answer goes through the taps', () => {
     ])
   })
 
-  test('and loses no field on the way', () => {
+  test('and loses no field', () => {
     const message = {
       role: 'assistant',
       content: null,
@@ -152,7 +152,7 @@ describe('a whole answer goes through the taps', () => {
     expect(completionThroughTaps([noFinish], completion('b')).choices[0]).toMatchObject({ finish_reason: 'stop' })
   })
 
-  test('a dropped choice is left with an empty message', () => {
+  test('a dropped choice keeps an empty message', () => {
     const second = edit(0, each => (each.choices[0]!.index === 1 ? null : each))
     expect(completionThroughTaps([second], completion('a', 'b')).choices).toEqual([
       { index: 0, message: { role: 'assistant', content: 'a' }, finish_reason: 'stop' },
@@ -160,14 +160,14 @@ describe('a whole answer goes through the taps', () => {
     ])
   })
 
-  test('its usage stays, whatever the taps do', () => {
+  test('the usage stays, whatever the taps do', () => {
     expect(completionThroughTaps([edit(0, () => null)], completion('a')).usage).toEqual(completion('a').usage)
   })
 })
 
-describe('taps that promise', () => {
+describe('taps that return promises', () => {
   type Made = 'itself' | 'another' | 'two' | 'none'
-  /** What a tap makes of each chunk, one after the other, and whether it promises it. */
+  /** The results of a tap for each chunk, in order, and whether they are promises. */
   type Plan = readonly { readonly made: Made; readonly later: boolean; readonly watches: boolean }[]
   const plans: fc.Arbitrary<readonly Plan[]> = fc.array(
     fc.array(
@@ -205,7 +205,7 @@ describe('taps that promise', () => {
     })
   }
 
-  test('the same comes out as when they do not, in the same order, and no tap is asked while it is at work', async () => {
+  test('have the same results as without promises, in the same order, and no tap is called while it is busy', async () => {
     await fc.assert(
       fc.asyncProperty(plans, fc.integer({ min: 1, max: 3 }), async (plans, choices) => {
         const answer = completion(...['a', 'b', 'c'].slice(0, choices))
@@ -220,8 +220,8 @@ describe('taps that promise', () => {
 
   test.each<[string, unknown]>([
     ['rejects', () => Promise.reject(new Error('bug'))],
-    ['promises no chunk', () => Promise.resolve(undefined)],
-    ['promises none for the second chunk', null],
+    ['resolves with an invalid chunk', () => Promise.resolve(undefined)],
+    ['resolves with an invalid second chunk', null],
   ])('one that %s is named by its step', async (_name, how) => {
     let calls = 0
     const fn = typeof how === 'function' ? how : async () => (calls++ === 0 ? text('a') : (undefined as never))

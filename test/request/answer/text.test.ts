@@ -1,4 +1,4 @@
-/** Pieces of text that pass without being looked into: what is counted, kept back and sent stays the same. */
+/** Text pieces that pass unparsed: the counted, withheld and sent content stays the same. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Dialect, StreamItem } from '#contract'
@@ -8,11 +8,11 @@ import { chatOf, failed, openai, ROLE, streaming, USAGE } from './pumping.ts'
 
 const counts = countsOf('corpus')
 
-/** How many chunks were looked into. */
+/** The number of parsed chunks. */
 let looks = 0
 
-/** The dialect with its pieces of text told as all other chunks are; or left as they are. */
-function dialectOf(isTold: boolean): Dialect {
+/** The dialect with or without its text pieces. */
+function dialectOf(hasPieces: boolean): Dialect {
   const plain = (item: StreamItem): StreamItem => {
     if (item.kind !== 'chunk' || !item.text) return item
     const { kind, chunk, raw, usage } = item
@@ -37,15 +37,15 @@ function dialectOf(isTold: boolean): Dialect {
     decodeStream(view) {
       const decoder = openai.decodeStream(view)
       return {
-        push: bytes => decoder.push(bytes).map(isTold ? counted : plain),
-        end: () => decoder.end().map(isTold ? counted : plain),
+        push: bytes => decoder.push(bytes).map(hasPieces ? counted : plain),
+        end: () => decoder.end().map(hasPieces ? counted : plain),
       }
     },
   }
 }
 
-async function outcome(isTold: boolean, events: readonly (object | string)[], fillsFinish: boolean) {
-  const stream = await streaming({ dialect: dialectOf(isTold), fillsFinish })
+async function outcome(hasPieces: boolean, events: readonly (object | string)[], fillsFinish: boolean) {
+  const stream = await streaming({ dialect: dialectOf(hasPieces), fillsFinish })
   const { put, pump, ending, answer, meter, received, wire } = stream
   meter.begin(chatOf('hello'), 1000)
   for (const event of events) put(event)
@@ -59,7 +59,7 @@ async function outcome(isTold: boolean, events: readonly (object | string)[], fi
   return { over, sent, countedTokens, started, finished, complete, unfinished, spent: meter.spent(complete) }
 }
 
-test('they count and leave as if they had been looked into, whatever comes between', async () => {
+test('they are counted and sent like parsed chunks, whatever comes between', async () => {
   const index = fc.constantFrom(0, 0, 0, 1)
   const event = fc.oneof(
     {
@@ -77,7 +77,7 @@ test('they count and leave as if they had been looked into, whatever comes betwe
   )
 })
 
-test('nobody looks into them, until a choice has finished or the client has left', async () => {
+test('they are not parsed, until a choice has finished or the client has disconnected', async () => {
   looks = 0
   const { put, received, client, leaves, meter } = await streaming({ dialect: dialectOf(true) })
   put(ROLE, text('a'), text('b'), text('c'))
@@ -91,7 +91,7 @@ test('nobody looks into them, until a choice has finished or the client has left
   expect([client.left, meter.countedTokens]).toEqual([true, 7])
 })
 
-test('they are not endless: a cap that is ignored ends the answer', async () => {
+test('they are limited: an ignored cap ends the answer', async () => {
   const { put, ending, meter, source } = await streaming()
   meter.begin(chatOf('hello'), 1)
   for (let pieces = 0; pieces < 100; pieces++) put(text('a'))

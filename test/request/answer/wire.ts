@@ -1,4 +1,4 @@
-/** A real answer on a real connection, and time that the test moves. */
+/** A real answer on a real connection, and time that the test advances. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Check, DeadlineClock } from '../../../src/common/clock.ts'
@@ -13,7 +13,7 @@ export interface Wire extends AsyncDisposable {
   readonly raw: RawClient
 }
 
-/** Opens a connection over which a request has come. */
+/** Opens a connection on which a request has arrived. */
 export async function openWire(version = 'HTTP/1.1'): Promise<Wire> {
   const server = createServer({ keepAliveTimeout: 600_000, ServerResponse: CutResponse })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -32,7 +32,7 @@ export async function openWire(version = 'HTTP/1.1'): Promise<Wire> {
   }
 }
 
-/** A deadlineClock whose time is moved by hand; each move is one round. */
+/** A deadlineClock whose time is advanced by hand; each advance is one round. */
 export interface HandWatchman extends DeadlineClock {
   advance(ms: number): void
   /** How many are watched. */
@@ -59,7 +59,7 @@ export function handWatchman(): HandWatchman {
   }
 }
 
-/** A client with a gateway's usual deadlines, on the test's time. */
+/** A client with the usual deadlines of a gateway, on the test's time. */
 export function clientOn(response: ServerResponse, options: Partial<ClientOptions & ClientOwner> = {}) {
   const deadlineClock = handWatchman()
   const left: number[] = []
@@ -70,7 +70,7 @@ export function clientOn(response: ServerResponse, options: Partial<ClientOption
   return { client, deadlineClock, left, flushed }
 }
 
-/** Resolves when it is so; asks after each turn of the event loop. */
+/** Resolves when the condition holds; checks after each turn of the event loop. */
 export async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise(resolve => setImmediate(resolve))
 }

@@ -1,4 +1,4 @@
-/** When the bytes of a connection are parsed, and whose turn it is. */
+/** When the bytes of a connection are parsed, and in which order. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -48,7 +48,7 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(401).end('no')
 }
 
-/** Time goes on by hand, and by `costMs` with each request without a key. */
+/** Time advances by hand, and by `costMs` with each request without a key. */
 async function start(costMs = 0) {
   parsed = 0
   const clock = { ms: 0 }
@@ -81,8 +81,8 @@ async function ask(
 
 describe('the chunks of a refused body', () => {
   test.each([
-    ['that comes with its head', [head(CHUNKED) + BURST]],
-    ['that comes behind its head', [head(CHUNKED), BURST]],
+    ['that arrives with its head', [head(CHUNKED) + BURST]],
+    ['that arrives after its head', [head(CHUNKED), BURST]],
     ['of a key that is not good', [head(`${CHUNKED}Authorization: Bearer bad\r\n`) + BURST]],
   ])('%s are not parsed', async (_, parts) => {
     const { url } = await start()
@@ -96,7 +96,7 @@ describe('the chunks of a refused body', () => {
 describe('a known client', () => {
   test.each([
     ['at once', [head(CHUNKED + KEY) + BURST + END]],
-    ['behind its head', [head(CHUNKED + KEY), BURST + END]],
+    ['after its head', [head(CHUNKED + KEY), BURST + END]],
     ['in parts', [head(CHUNKED + KEY) + BURST, BURST, END]],
   ])('has its whole body read that comes %s, and the next request on the connection too', async (_, parts) => {
     const { url } = await start()
@@ -113,7 +113,7 @@ describe('a known client', () => {
   })
 })
 
-test('a socket that Node gives away is not parsed any more', async () => {
+test('a socket that Node detaches is not parsed any further', async () => {
   const { url } = await start()
   server.on('connect', (_request, socket) => {
     stopWatching(socket)
@@ -129,7 +129,7 @@ test('a socket that Node gives away is not parsed any more', async () => {
   expect((await ask(url, head('Content-Length: 0\r\n'))).status).toBe(401)
 })
 
-test('requests behind the first one of an unknown client are parsed when it has its answer', async () => {
+test('further requests of an unknown client are parsed when the first one was answered', async () => {
   const { url } = await start()
   const begun: number[] = []
   server.on('request', (_request, response) =>
@@ -139,11 +139,11 @@ test('requests behind the first one of an unknown client are parsed when it has 
   clients.push(client)
   await client.send(`${head('Content-Length: 0\r\n').repeat(3)}${head('Content-Length: 2\r\n')}ab${head('')}`)
   for (let answers = 0; answers < 5; answers++) expect((await client.readResponse()).status).toBe(401)
-  // Each began behind the bytes of the answer before it.
+  // Each began after the answer before it.
   expect(new Set(begun).size).toBe(5)
 })
 
-test('heads that come byte by byte, and bodies that are cut anywhere, are read as ever', async () => {
+test('heads that arrive byte by byte, and bodies cut anywhere, are read as usual', async () => {
   const { url } = await start()
   const client = await openRaw(url)
   clients.push(client)
@@ -169,10 +169,10 @@ test('a body of 4 MiB in chunks is read whole, whatever their size', async () =>
   }
 })
 
-describe('an unknown client whose network has had much of the loop', () => {
+describe('an unknown client whose network has used much of the loop', () => {
   const BARE = head('Content-Length: 0\r\n')
 
-  test('waits while others have work; who was let in before does not, also on a new connection', async () => {
+  test('waits while others have work; a client that was accepted before does not, even on a new connection', async () => {
     const { url, clock, turns, slices } = await start(400)
     expect((await ask(url, `${head(`${KEY}Content-Length: 1\r\n`)}x`)).status).toBe(200)
     const { status, client } = await ask(url, BARE)
@@ -197,7 +197,7 @@ describe('an unknown client whose network has had much of the loop', () => {
   })
 })
 
-test('a chunked body whose reader stops now and then is read whole', async () => {
+test('a chunked body whose reader pauses is read completely', async () => {
   const { url } = await start()
   server.removeAllListeners('request')
   server.on('request', async (request: IncomingMessage, response: ServerResponse) => {

@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const listener of listeners.splice(0)) await listener[Symbol.asyncDispose]()
 })
 
-/** Room for so many bytes, and how many are there. */
+/** A room of this many bytes, with the number of bytes in use. */
 interface Counted extends Room {
   bytes: number
 }
@@ -31,7 +31,7 @@ function roomOf(limitBytes = 1_000_000): Counted {
   }
 }
 
-/** What became of each body: its bytes, or the code of the refusal. */
+/** The result for each body: its bytes, or the code of the refusal. */
 async function reading(limitBytes: number, shared = roomOf()) {
   const results: (ReadBody | string)[] = []
   const requests: Request[] = []
@@ -63,9 +63,13 @@ const chunked = (...pieces: string[]) =>
 
 describe('a body is refused', () => {
   test.each<[name: string, bytes: string, code: string]>([
-    ['when it says that it is too long, before a byte of it is read', post('content-length: 101'), 'request_too_large'],
+    [
+      'when its declared length is too long, before a byte of it is read',
+      post('content-length: 101'),
+      'request_too_large',
+    ],
     ['when it is too long by far', post('content-length: 9007199254740991'), 'request_too_large'],
-    ['when it grows too long without saying so', chunked('x'.repeat(60), 'x'.repeat(41)), 'request_too_large'],
+    ['when it grows too long without a declared length', chunked('x'.repeat(60), 'x'.repeat(41)), 'request_too_large'],
   ])('%s', async (_name, bytes, code) => {
     const { send, bodies, shared } = await reading(100)
     await send(bytes)
@@ -75,9 +79,9 @@ describe('a body is refused', () => {
   })
 
   test.each<[name: string, first: string]>([
-    ['that said its length', withLength('x'.repeat(600), 601)],
-    ['that did not', post('transfer-encoding: chunked', `258\r\n${'x'.repeat(600)}`)],
-  ])('when too much is under way already: another one %s', async (_name, first) => {
+    ['with a declared length', withLength('x'.repeat(600), 601)],
+    ['without one', post('transfer-encoding: chunked', `258\r\n${'x'.repeat(600)}`)],
+  ])('when too many bytes are in progress: another body %s', async (_name, first) => {
     const { send, bodies, shared } = await reading(1_000, roomOf(1_000))
     const other = await send(first)
     await until(() => shared.bytes === 600)
@@ -95,7 +99,7 @@ describe('a body is refused', () => {
     expect(shared.bytes).toBe(400)
   })
 
-  test.each(['fin', 'reset'] as const)('when the client leaves in the middle, by %s', async how => {
+  test.each(['fin', 'reset'] as const)('when the client disconnects in the middle, by %s', async how => {
     for (const bytes of [withLength('half', 100), post('transfer-encoding: chunked', '5\r\nhal')]) {
       const { send, bodies, shared } = await reading(100)
       const client = await send(bytes)
@@ -107,23 +111,25 @@ describe('a body is refused', () => {
     }
   })
 
-  test('when the client had left before anybody read: it does not wait for ever', async () => {
-    const gone: Request[] = []
+  test('when the client had disconnected before it was read: the read does not hang', async () => {
+    const disconnected: Request[] = []
     let closed = false
     const listener = await listen(request => {
       request.on('error', () => {})
       request.on('close', () => {
         closed = true
       })
-      gone.push(request)
+      disconnected.push(request)
     })
     listeners.push(listener)
     const client = await listener.send(withLength('half', 100))
-    await until(() => gone.length === 1)
+    await until(() => disconnected.length === 1)
     client.reset()
     await until(() => closed)
     const shared = roomOf()
-    await expect(readBody(gone[0]!, new ServerResponse(gone[0]!), { bytes: 100 }, shared)).rejects.toMatchObject({
+    await expect(
+      readBody(disconnected[0]!, new ServerResponse(disconnected[0]!), { bytes: 100 }, shared),
+    ).rejects.toMatchObject({
       code: 'bad_request',
     })
     expect(shared.bytes).toBe(0)
@@ -153,7 +159,7 @@ describe('a body is refused', () => {
     await expect(refused).rejects.toMatchObject({ status: 503, retryAfterMs: 1_000 })
   })
 
-  test('for what has come, not for what was said: who sends nothing takes nobody’s room', async () => {
+  test('received bytes count, not declared ones: a silent client takes no room', async () => {
     const { send, bodies, requests, shared } = await reading(1_000, roomOf(1_000))
     const silent = await Promise.all([1, 2, 3].map(() => send(post('content-length: 1000'))))
     await until(() => requests.length === 3)
@@ -186,12 +192,12 @@ describe('a body is read', () => {
     const { release } = results[0] as ReadBody
     release()
     expect(shared.bytes).toBe(0)
-    // Who gives back twice gives nothing the second time.
+    // A second release does nothing.
     release()
     expect(shared.bytes).toBe(0)
   })
 
-  test('however it comes in pieces', async () => {
+  test('in any pieces', async () => {
     const { send, bodies } = await reading(100)
     const bytes = Buffer.from(withLength('na\u00efve', 6))
     const client = await send(bytes.subarray(0, 1))
@@ -200,7 +206,7 @@ describe('a body is read', () => {
     expect(bodies()).toEqual(['na\u00efve'])
   })
 
-  test('its listeners go with it', async () => {
+  test('its listeners are removed', async () => {
     const { send, bodies, requests } = await reading(100)
     await send(withLength('hello'))
     await until(() => bodies().length === 1)

@@ -1,4 +1,4 @@
-/** A body beside the stream, and each behaviour of Node on which it relies: for every supported version. */
+/** Bodies beside the stream, and the behaviour of Node that they rely on, for every supported version. */
 import { IncomingMessage, type IncomingMessage as Request, type ServerResponse } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const listener of listeners.splice(0)) await listener[Symbol.asyncDispose]()
 })
 
-/** Handles each request a turn later: its body may have come by then. */
+/** Handles each request a turn later, when its body may have arrived. */
 async function serve(handle: (request: ClientRequest, response: ServerResponse) => unknown) {
   const requests: Request[] = []
   const errors: unknown[] = []
@@ -50,7 +50,7 @@ describe('not taken whole', () => {
     ['it has no body', 'GET / HTTP/1.1\r\nhost: x\r\n\r\n', ''],
     ['it is empty', post(''), ''],
     ['it comes in chunks', chunked, 'body'],
-    ['it is as long as what the stream keeps', post('x'.repeat(64 * 1024)), 'x'.repeat(64 * 1024)],
+    ['it is as long as the buffer of the stream', post('x'.repeat(64 * 1024)), 'x'.repeat(64 * 1024)],
   ])('%s: the stream has it', async (_name, bytes, body) => {
     const { send, errors } = await serve(async (request, response) => {
       await until(() => request.complete)
@@ -62,7 +62,7 @@ describe('not taken whole', () => {
     expect(errors).toEqual([])
   })
 
-  test('it comes in two pieces: the stream has both', async () => {
+  test('it arrives in two pieces: the stream has both', async () => {
     const { send, errors } = await serve(async (request, response) => {
       expect(request.takeWhole()).toBe(null)
       response.end(await text(request))
@@ -90,7 +90,7 @@ describe('not taken whole', () => {
     expect(errors).toEqual([])
   })
 
-  test.each(['fin', 'reset'] as const)('its client has left, by %s', async how => {
+  test.each(['fin', 'reset'] as const)('its client has disconnected, by %s', async how => {
     let taken: unknown
     const { send, requests } = await serve(async request => {
       await until(() => request.destroyed)
@@ -136,7 +136,7 @@ describe('read from the stream, after it came whole', () => {
     const { send, errors } = await serve(async (request, response) => response.end(await read(request)))
     const client = await send(post('body'))
     expect((await client.readResponse()).text()).toBe('body')
-    // And the next request of the connection.
+    // Then the next request of the connection.
     await client.send(post('more'))
     expect((await client.readResponse()).text()).toBe('more')
     expect(errors).toEqual([])
@@ -152,7 +152,7 @@ describe('read from the stream, after it came whole', () => {
 })
 
 describe('taken whole', () => {
-  test('the stream looks as one that was read to its end, and so it stays when the client leaves', async () => {
+  test('the stream looks like one that was read to its end, and stays so when the client disconnects', async () => {
     const looks: unknown[] = []
     const { send, requests } = await serve(async (request, response) => {
       if (request.url === '/') await text(request)
@@ -207,7 +207,7 @@ describe('taken whole', () => {
     expect(JSON.parse(answer.text())).toEqual([['end', 'close'], ended])
   })
 
-  test('without that shortcut and without listeners, the connection goes on', async () => {
+  test('without that shortcut and without listeners, the connection stays usable', async () => {
     const { send, errors } = await serve((request, response) => {
       Object.assign(request, { _dumpAndCloseReadable: undefined })
       response.end(String(request.takeWhole()))
@@ -221,7 +221,7 @@ describe('taken whole', () => {
     expect(errors).toEqual([])
   })
 
-  test('requests behind it on the connection (pipelining) have their own bodies', async () => {
+  test('later requests on the connection (pipelining) have their own bodies', async () => {
     const { send, errors } = await serve((request, response) => response.end(String(request.takeWhole())))
     const client = await send(post('one') + post('two') + post('three', 'connection: close\r\n'))
     const bodies = [await client.readResponse(), await client.readResponse(), await client.readResponse()]
@@ -247,7 +247,7 @@ test('a body without a reader is dropped after the answer, and the stream ends',
   expect(requests.map(request => request.readableLength)).toEqual(requests.map(() => 0))
 })
 
-test('Node has the internals that this uses', () => {
+test('Node has the internals that the code uses', () => {
   const { _dumpAndCloseReadable, _dump } = IncomingMessage.prototype as unknown as Record<string, unknown>
   expect([typeof _dumpAndCloseReadable, typeof _dump]).toEqual(['function', 'function'])
   expect(String(_dump)).toContain('this._dumped = true')

@@ -1,4 +1,4 @@
-/** The head of our response beside the head of Node's: the methods of both return, throw and send the same. */
+/** Compares our response head with Node's: the methods of both return, throw and send the same. */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
@@ -11,7 +11,11 @@ import { countsOf } from '../../helpers/counts.ts'
 type Call = readonly [method: string, ...args: unknown[]]
 
 /** The result or error of each call, and the bytes on the wire. */
-function seen(Response: typeof ServerResponse, calls: readonly Call[], of: { method?: string; version?: string } = {}) {
+function resultOf(
+  Response: typeof ServerResponse,
+  calls: readonly Call[],
+  of: { method?: string; version?: string } = {},
+) {
   const request = new IncomingMessage(new Socket())
   const [major, minor] = (of.version ?? '1.1').split('.').map(Number)
   Object.assign(request, { method: of.method ?? 'GET', httpVersionMajor: major, httpVersionMinor: minor })
@@ -38,10 +42,10 @@ function seen(Response: typeof ServerResponse, calls: readonly Call[], of: { met
   return { results, state, wire: wire.replace(/Date: [^\r]*GMT/, 'Date: now') }
 }
 
-/** Arguments that change are made anew for each of the two. */
-function expectSame(calls: () => readonly Call[], of?: Parameters<typeof seen>[2]): ReturnType<typeof seen> {
-  const nodes = seen(ServerResponse, calls(), of)
-  expect(seen(CutResponse as unknown as typeof ServerResponse, calls(), of)).toEqual(nodes)
+/** Mutable arguments are created again for each of the two. */
+function expectSame(calls: () => readonly Call[], of?: Parameters<typeof resultOf>[2]): ReturnType<typeof resultOf> {
+  const nodes = resultOf(ServerResponse, calls(), of)
+  expect(resultOf(CutResponse as unknown as typeof ServerResponse, calls(), of)).toEqual(nodes)
   return nodes
 }
 

@@ -47,7 +47,7 @@ export const STRICTER: readonly (readonly [rule: string, refuses: (head: Head) =
   ],
 ]
 
-/** The gateway answers such a request, and ends the connection with it. */
+/** The gateway answers such a request and then closes the connection. */
 export function endsConnection(head: Head): boolean {
   const options = valuesOf(head, 'connection')
     .join(', ')

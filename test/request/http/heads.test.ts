@@ -1,6 +1,6 @@
 /**
- * Heads by chance, and Node's own server as the oracle: the same bytes are the same requests with the same bodies, or are refused
- * by both. Where the gateway refuses more, a rule of `STRICTER` says so.
+ * Random heads, with Node's own server as the oracle: the same bytes are the same requests, or are refused by both. If the gateway
+ * refuses more, a rule of `STRICTER` covers it.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -136,11 +136,11 @@ afterAll(() => {
 })
 
 const turn = () => new Promise<void>(resolve => setImmediate(resolve))
-/** After these turns without news a case is over: nothing here waits for a clock. */
+/** After this many turns without a change a case is over: nothing here waits for a clock. */
 const QUIET_TURNS = 4
 const MOST_TURNS = 200
 
-/** Sends the pieces on a connection of their own. */
+/** Sends the pieces on their own connection. */
 async function send(reader: Reader, pieces: readonly string[]): Promise<Outcome> {
   reader.outcome = NOTHING()
   reader.socket = null
@@ -183,15 +183,15 @@ async function quiet(reader: Reader, client: Socket, sent: number): Promise<void
   }
 }
 
-/** Throws where the two disagree. @returns the rules by which the gateway was stricter */
+/** Throws if the two disagree. @returns the rules by which the gateway was stricter */
 function compare(expected: Outcome, found: Outcome): string | null {
   const { length } = expected.read
   for (const [at, { head, body }] of expected.read.entries()) {
     const rule = STRICTER.find(([, refuses]) => refuses(head))
     const isBroken = body === null && expected.refusals > 0
-    // A request that waits behind another one, and breaks off there, is not begun.
+    // A waiting request that breaks off is not begun.
     if (isBroken && at > 0 && found.read.length <= at) return null
-    // The one in progress is answered, the others before a CONNECT are not begun.
+    // The request in progress is answered; others before a CONNECT are not begun.
     if (expected.isConnect && at > 0 && found.read.length === at) return 'a request before a CONNECT'
     if (rule) {
       expect(found.read.length, rule[0]).toBe(at)
@@ -230,7 +230,7 @@ test(
         else counts.read++
       } catch (cause) {
         const shown = JSON.stringify({ pieces, expected, found }, null, 1)
-        throw new Error(`TOLLGATE_SEED=${seed} makes it again, case ${at}: ${shown}`, { cause })
+        throw new Error(`TOLLGATE_SEED=${seed} reproduces it, case ${at}: ${shown}`, { cause })
       }
     }
     console.log(
@@ -241,7 +241,7 @@ test(
       'refused by both, stricter:',
       counts.stricter,
     )
-    // Chance that makes no good requests, or no bad ones, would find nothing.
+    // Random cases without valid requests, or without invalid ones, would find nothing.
     expect(Math.min(counts.read, counts.refused)).toBeGreaterThan(CASES / 20)
     expect(counts.stricter.size).toBeGreaterThan(5)
   },

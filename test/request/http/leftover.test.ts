@@ -46,12 +46,12 @@ async function send(port: number, wire: string): Promise<string> {
   return text
 }
 
-test('heads behind the one that ends the connection are all one request', async () => {
+test('all heads after the one that ends the connection are one request', async () => {
   const { port, requests, responses, heads } = await start(() => {})
   await send(port, HEAD.repeat(2000))
   expect(heads()).toBeGreaterThan(1000)
   expect([requests.size, responses.size].every(size => size > 512 && size < 530)).toBe(true)
-  // And again, on other connections: it is still that one.
+  // Other connections share the same request.
   await send(port, HEAD.repeat(2000))
   expect(requests.size).toBeLessThan(1060)
 })
@@ -67,7 +67,7 @@ test.each([
   expect([LEFTOVER.headers, LEFTOVER.rawHeaders, LEFTOVER.trailers, LEFTOVER.rawTrailers]).toEqual([{}, [], {}, []])
 })
 
-test('nothing of it reaches the next connection', async () => {
+test('nothing of the leftover reaches the next connection', async () => {
   let left = 0
   const { port } = await start(response => {
     if (left++ === 0) return

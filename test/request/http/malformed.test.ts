@@ -14,11 +14,11 @@ async function listening(...parameters: Parameters<typeof listen>) {
 }
 
 test.each([
-  ['what is no HTTP', 'hello\r\n\r\n', 400, 'bad_request'],
+  ['not HTTP', 'hello\r\n\r\n', 400, 'bad_request'],
   ['binary', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400, 'bad_request'],
   ['too large a head', `GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
 ])('%s is answered in JSON with all four keys, and the connection ends', async (_name, bytes, status, code) => {
-  const { send } = await listening(() => expect.fail('this is no request'))
+  const { send } = await listening(() => expect.fail('this is not a request'))
   const client = await send(bytes)
   const response = await client.readResponse()
   expect(response.status).toBe(status)
@@ -31,14 +31,14 @@ test.each([
   expect(await client.closed).toBe('fin')
 })
 
-test('a head that does not come in time is told so', async () => {
-  const { send } = await listening(() => expect.fail('this is no request'), { headersTimeout: 60 })
+test('a head that does not arrive in time is refused', async () => {
+  const { send } = await listening(() => expect.fail('this is not a request'), { headersTimeout: 60 })
   const response = await (await send('GET / HTTP/1.1\r\nhost: a\r\n')).readResponse()
   expect(response.status).toBe(408)
   expect(JSON.parse(response.text()).error.code).toBe('request_timeout')
 })
 
-test('behind an answer that has begun nothing is written: it would be read as part of it', async () => {
+test('nothing is written after the start of an answer: it would be read as part of it', async () => {
   const { send } = await listening((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.write('data: a\n\n')
@@ -51,7 +51,7 @@ test('behind an answer that has begun nothing is written: it would be read as pa
   expect(text).not.toContain('bad_request')
 })
 
-test('a client that resets is not answered', async () => {
+test('a client that resets the connection is not answered', async () => {
   let closed = false
   const { send } = await listening(request => {
     request.on('close', () => {

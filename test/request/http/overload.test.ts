@@ -5,10 +5,7 @@ import { createOverload } from '../../../src/request/http/overload.ts'
 const MAX_MS = 50
 const ROUND_MS = 50
 
-/**
- * An overload under a clock of its own: `rounds(n, lateMs)` lets n rounds pass, each later by so much work, and by what other
- * processes took.
- */
+/** An overload with its own clock: `rounds(n, lateMs)` runs n rounds, each late by this CPU time, and by that of other processes. */
 function create() {
   let cpuMs = 0
   let nowMs = 0
@@ -70,7 +67,7 @@ test('a queue that is late because others have the processor does not count as a
   expect(changes).toEqual([true])
 })
 
-test('an owner whose work waits for seconds gets no more, whether or not the loop is overloaded', () => {
+test('an owner whose work has waited for seconds gets no new work, whether or not the loop is overloaded', () => {
   const { wait, refusedOf, light } = create()
   wait(2000)
   expect(refusedOf(light, 10)).toBe(0)
@@ -78,7 +75,7 @@ test('an owner whose work waits for seconds gets no more, whether or not the loo
   expect(refusedOf(light, 10)).toBe(10)
 })
 
-describe('a quiet time', () => {
+describe('a quiet period', () => {
   test('ends it, and both changes are reported once', () => {
     const { heavy, refusedOf, changes, rounds } = create()
     rounds(30, MAX_MS + 1)

@@ -5,7 +5,7 @@ import { freeShare, Shares } from '../../../src/request/http/shares.ts'
 const TOTAL = 1000
 const create = (least = 0) => new Shares({ total: () => TOTAL, share: freeShare(() => least) })
 
-/** Takes in small pieces until there is no more room; how many bytes. */
+/** Takes in small pieces until the share is used up. Returns the number of bytes. */
 function takeAll(shares: Shares, owner: string): number {
   let taken = 0
   while (shares.take(owner, 1)) taken++
@@ -15,7 +15,7 @@ function takeAll(shares: Shares, owner: string): number {
 describe('an owner', () => {
   test.each([
     ['alone has half', [], 500],
-    ['beside one that has taken all it can, a half of the rest', ['a'], 250],
+    ['beside one at its limit has half of the rest', ['a'], 250],
     ['beside two', ['a', 'b'], 125],
     ['beside three', ['a', 'b', 'c'], 63],
   ])('%s', (_name, before, expected) => {
@@ -24,14 +24,14 @@ describe('an owner', () => {
     expect(takeAll(shares, 'last')).toBe(expected)
   })
 
-  test('has at least what is promised to each, as far as there is any', () => {
+  test('has at least the minimum share, as far as the total allows', () => {
     const shares = create(700)
     expect(takeAll(shares, 'a')).toBe(700)
     expect(takeAll(shares, 'b')).toBe(300)
     expect(takeAll(shares, 'c')).toBe(0)
   })
 
-  test('is forgotten when it has given all back', () => {
+  test('is dropped when it has returned everything', () => {
     const shares = create()
     const room = shares.of('a')
     expect(room.take(400)).toBe(true)
@@ -41,7 +41,7 @@ describe('an owner', () => {
   })
 })
 
-test('whatever is taken and given, all together never have more than the total, and nobody is refused who has nothing while there is room', () => {
+test('all owners together never exceed the total, and an owner without bytes is never refused while there is room', () => {
   const move = fc.record({
     owner: fc.constantFrom('a', 'b', 'c', 'd'),
     bytes: fc.integer({ min: 1, max: 400 }),

@@ -1,4 +1,4 @@
-/** Answers to requests without a route: a hint at the route that was meant, or the part of an API that is missing. */
+/** Answers to requests without a route: the route that was probably meant, or the missing part of an API. */
 import { expect, test } from 'vitest'
 import { refusalOfUnknown } from '../../../src/request/http/unknown-url.ts'
 
@@ -28,7 +28,7 @@ test.each([
   ['/v1/else', 'There is nothing at POST /v1/else.'],
   [`/${'x'.repeat(5000)}`, `There is nothing at POST /${'x'.repeat(98)}….`],
   [`${'/v1'.repeat(5000)}/messages`, 'There is nothing at POST'],
-])('%.60s: nothing is there', (path, words) => {
+])('%.60s is not a route', (path, words) => {
   expect(refusal(path)).toMatchObject({ code: 'unknown_url', status: 404, message: expect.stringContaining(words) })
 })
 
@@ -49,6 +49,6 @@ test.each([
   ['/v1/responses/resp_1/cancel', 'where the route has keep_responses'],
   ['/v1beta/models/some:generateContent', 'formats of OpenAI and Anthropic'],
   ['/api/chat', 'formats of OpenAI and Anthropic'],
-])('%s: a part of an API that the gateway does not have', (path, words) => {
+])('%s is a missing part of an API', (path, words) => {
   expect(refusal(path)).toMatchObject({ code: 'not_supported', status: 404, message: expect.stringContaining(words) })
 })

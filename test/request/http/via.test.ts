@@ -1,4 +1,4 @@
-/** The header `Via`: what goes to a provider, and which requests have come back. */
+/** The header `Via`: the one for providers, and requests that return. */
 import { expect, test } from 'vitest'
 import { createVia } from '../../../src/request/http/via.ts'
 import { expectWithin } from '../../helpers/promised.ts'
@@ -9,7 +9,7 @@ const via = createVia()
 const own = via.onward(undefined)!
 const name = OWN.exec(own)![1]!
 
-test('the name of a gateway is its own, and says nothing else', () => {
+test('the name of a gateway is unique and reveals nothing', () => {
   expect(own).toMatch(OWN)
   expect(createVia().onward(undefined)).not.toBe(own)
 })

@@ -1,4 +1,4 @@
-/** Steps that answer by themselves, and do not wait for it, keep its refusal or answer too late. */
+/** Steps that answer themselves, and do not await the answer, catch its refusal or answer too late. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { FIVE_STEPS, type InProcess, startInProcess } from '../../helpers/in-process.ts'
@@ -86,7 +86,7 @@ test.each(MODES)('a step that hangs cannot keep the refusal of its own answer (s
   expect(gateway.receipt(answer)).toMatchObject({ outcome: 'refused', code: 'content_filter' })
 })
 
-test('a step cannot answer behind its own refusal, and the exchange ends', async () => {
+test('a step cannot answer after its own refusal, and the exchange ends', async () => {
   outer = pass
   const late = Promise.withResolvers<unknown>()
   inner = async ctx => {

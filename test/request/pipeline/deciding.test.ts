@@ -8,7 +8,7 @@ import { ownAnswer } from '../../helpers/own-answer.ts'
 import { textOf } from '../../helpers/sse.ts'
 import { until } from '../../helpers/until.ts'
 
-/** In place of the 5 s of the product. */
+/** Replaces the 5 s of the product. */
 const GRACE_MS = 150
 
 let provider: FakeProvider
@@ -32,7 +32,7 @@ const deciding = (name: string, act: () => DecidingStep, wraps: boolean) =>
     },
   })
 
-/** A middleware between them. */
+/** A middleware between the two deciding steps. */
 const wrapper = definePlugin({
   name: 'wrapper',
   settings,
@@ -200,7 +200,7 @@ const CASES = ROWS.flatMap(([name, step, further = pass]) =>
 )
 
 /** The view of clients and operators, without ids and times. */
-async function seenOf(gateway: Account, stream: boolean) {
+async function resultOf(gateway: Account, stream: boolean) {
   const before = gateway.balance()
   const answer = await gateway.chat({ stream }).catch(String)
   const text = typeof answer === 'string' ? answer : `${answer.status} ${await textOf(answer).catch(String)}`
@@ -223,15 +223,15 @@ test.each(CASES)(
     inner = further
     const [loop, middleware] = [await gatewayWith('deed', place, change), await gatewayWith('same', place, change)]
     for (const stream of [false, true]) {
-      const seen = await seenOf(loop, stream)
-      expect(seen.held).toBe(0n)
-      expect(seen).toEqual(await seenOf(middleware, stream))
+      const result = await resultOf(loop, stream)
+      expect(result.held).toBe(0n)
+      expect(result).toEqual(await resultOf(middleware, stream))
     }
   },
 )
 
 describe('after', () => {
-  test('gets what was kept, the outcome and the error; and runs from the inside out, between middlewares too', async () => {
+  test('gets the result of decide, the outcome and the error, and runs innermost first, between middlewares too', async () => {
     const says = (name: string): DecidingStep => ({
       decide() {
         events.push(`${name} in`)
@@ -275,7 +275,7 @@ describe('after', () => {
   })
 })
 
-test('an answer after a refusal further in is a mistake, and the refusal is sent', async () => {
+test('an answer after an inner refusal is a mistake, and the refusal is sent', async () => {
   deed = { decide() {}, after: ({ exchange }) => exchange.answer(ownAnswer('mine')) }
   inner = { decide: forbids }
   const answer = await (await gatewayWith('deed', 'inside')).chat({ stream: true })
@@ -317,7 +317,7 @@ describe('a step that hangs', () => {
     expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('Not today.')])
   })
 
-  test('before the request is sent, and the client leaves: the hold is given back, and what it held too', async () => {
+  test('before the request is sent, and the client disconnects: the hold and the slot are released', async () => {
     const reached = Promise.withResolvers<void>()
     const late = Promise.withResolvers<string>()
     inner = {
@@ -347,7 +347,7 @@ describe('a step that hangs', () => {
     expect(provider.requests.length).toBe(sent)
   })
 
-  test('at the end, when the client has left', async () => {
+  test('at the end, when the client has disconnected', async () => {
     provider.script(gated({ tokens: 3 }))
     deed = { decide() {}, after: never }
     const gateway = await gatewayWith('deed', 'outside')

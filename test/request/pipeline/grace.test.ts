@@ -1,13 +1,13 @@
-/** The clocks of those who wait for steps. */
+/** Grace clocks. */
 import { expect, test } from 'vitest'
 import { graceClock, type Patient } from '../../../src/request/pipeline/grace.ts'
 import { until } from '../../helpers/until.ts'
 
-test('an idle clock is forgotten', async () => {
+test('an idle clock is dropped', async () => {
   const clock = graceClock(8)
-  const patient: Patient = { graceLink: null, graceSince: 0, giveUp() {} }
-  clock.add(patient)
+  const entry: Patient = { graceLink: null, graceSince: 0, giveUp() {} }
+  clock.add(entry)
   expect(graceClock(8)).toBe(clock)
-  clock.delete(patient)
+  clock.delete(entry)
   await until(() => expect(graceClock(8)).not.toBe(clock))
 })

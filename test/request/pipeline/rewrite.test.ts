@@ -1,4 +1,4 @@
-/** `exchange.rewrite()`: what a step may change of a request, when, and what becomes of it. */
+/** `exchange.rewrite()`: the fields that a step may change, when, and the result. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, type ChatChanges, type ChatRequest, definePlugin, type StepMiddleware } from '#contract'
 import { type Bench, openBench } from '../../../src/testing/index.ts'
@@ -39,7 +39,7 @@ describe('is refused, and nothing is sent or charged,', () => {
     ['the number of choices', { n: 3 }, 'rewrites "n"'],
     ['the cap', { max_tokens: 1_000_000 }, 'rewrites "max_tokens"'],
     ['its newer name', { max_completion_tokens: 5 }, 'rewrites "max_completion_tokens"'],
-    ['whether usage is told', { stream_options: null }, 'rewrites "stream_options"'],
+    ['whether usage is sent', { stream_options: null }, 'rewrites "stream_options"'],
   ])('for %s', async (_name, changes, sentence) => {
     deed = rewriting(changes)
     const calls = bench.upstream.calls.length
@@ -60,8 +60,8 @@ describe('is refused, and nothing is sent or charged,', () => {
   })
 
   test.each([
-    [['api-key', 'mine', 'schema', 'credits', 'route'], 'a request that nobody has read; let it need "chat"'],
-    [['api-key', 'schema', 'credits', 'mine', 'route'], 'a request for which credit is held'],
+    [['api-key', 'mine', 'schema', 'credits', 'route'], 'a request that was not read; add "chat" to its `needs`'],
+    [['api-key', 'schema', 'credits', 'mine', 'route'], 'a request after credit was held for it'],
   ])('in the order %j', async (steps, sentence) => {
     deed = rewriting({ messages: [INSTRUCTION] })
     await using other = await open(...steps)
@@ -72,8 +72,8 @@ describe('is refused, and nothing is sent or charged,', () => {
   })
 })
 
-describe('what was rewritten', () => {
-  test.each([false, true])('goes up, is held for, and stands in body and bytes alike (stream: %s)', async stream => {
+describe('a rewritten request', () => {
+  test.each([false, true])('is sent and held for, and body and bytes agree (stream: %s)', async stream => {
     const messages = [INSTRUCTION, { role: 'user', content: 'x'.repeat(3_000) }]
     let before: ChatRequest | null = null
     let held = false
@@ -90,7 +90,7 @@ describe('what was rewritten', () => {
     expect(bench.upstream.calls.at(-1)!.body).toMatchObject({ messages, metadata: { a: 'b' }, seed: 7 })
     expect(bench.upstream.calls.at(-1)!.body).not.toHaveProperty('user')
     expect(held).toBe(true)
-    // Who holds the request as it came still does.
+    // References to the original request keep it.
     expect(before!.messages).toEqual([{ role: 'user', content: 'Hello' }])
     // A byte is a token at most, at a thousand nano-dollars.
     expect(bench.ledger.receipt(answer)!.held - plain).toBeGreaterThan(2_900_000n)
@@ -104,7 +104,7 @@ describe('what was rewritten', () => {
     return bench.ledger.receipt(answer)!.held
   }
 
-  test('in shadow it is only recorded, and the request goes up as it came', async () => {
+  test('in shadow it is only recorded, and the request is sent unchanged', async () => {
     deed = rewriting({ messages: [INSTRUCTION] })
     await using shadow = await openBench({
       plugins: [mine],

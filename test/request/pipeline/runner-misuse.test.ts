@@ -1,11 +1,11 @@
-/** Steps that hang, call too late, answer twice, or act in shadow: nobody else waits, pays or sees it. */
+/** Steps that hang, call too late, answer twice, or act in shadow: other steps and clients are not affected. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type AnyPlugin, definePlugin, refuse, type StepMiddleware } from '#contract'
 import { exact, type FakeProvider, startFakeProvider } from '../../helpers/fake-provider.ts'
 import { type Account, FIVE_STEPS, shareGateways } from '../../helpers/in-process.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
 
-/** What is promised as 5 s, made short for the tests. */
+/** Replaces the 5 s of the product. */
 const GRACE_MS = 150
 
 let provider: FakeProvider
@@ -63,7 +63,7 @@ describe('a step that hangs', () => {
     expect(gateway.balance().held).toBe(0n)
   })
 
-  test('after it has answered by itself: the answer gets through', async () => {
+  test('after it has answered itself: the answer gets through', async () => {
     outer = pass
     inner = async ctx => {
       await ctx.exchange.answer(ownAnswer('mine'))
@@ -74,7 +74,7 @@ describe('a step that hangs', () => {
     expect(await answer.json()).toMatchObject({ choices: [{ message: { content: 'mine' } }] })
   })
 
-  test('before next(), and the client leaves: the hold is given back', async () => {
+  test('before next(), and the client disconnects: the hold is released', async () => {
     outer = pass
     const reached = Promise.withResolvers<void>()
     inner = async () => {
@@ -94,7 +94,7 @@ describe('a step that hangs', () => {
 })
 
 describe('next()', () => {
-  test('after the step is over: nothing is sent for nobody', async () => {
+  test('after the step is over sends nothing', async () => {
     outer = pass
     const late = Promise.withResolvers<unknown>()
     const open = Promise.withResolvers<void>()
@@ -172,7 +172,7 @@ describe('in shadow', () => {
     expect(((await answer.json()) as { choices: unknown[] }).choices).toHaveLength(1)
   })
 
-  test('its own refusal after an inner one changes nothing: the inner one stands', async () => {
+  test('its own refusal after an inner one changes nothing: the client gets the inner one', async () => {
     const poor = await start({ outer: { mode: 'shadow' }, credit: '0.000000001' })
     inner = pass
     outer = async (_ctx, next) => {

@@ -1,4 +1,4 @@
-/** The rules of the runner, one by one, in the real gateway: what a step may do wrong, and what it costs nobody. */
+/** The rules of the runner, one by one, in the real gateway: the mistakes of a step and their cost. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { definePlugin, type Exchange, refuse, type StepMiddleware } from '#contract'
 import { StoreUnavailable } from '../../../src/store/store.ts'
@@ -9,18 +9,18 @@ import { contentOf, parseSse, textOf } from '../../helpers/sse.ts'
 
 let provider: FakeProvider
 let gateway: Account
-/** What the step under test does; set by each test. */
+/** The behaviour of the step under test; set by each test. */
 let deed: StepMiddleware = (_ctx, next) => next()
 let seen: { outcome: Exchange['outcome']; usage: Exchange['usage'] } | null = null
 
-/** A step whose conduct each test decides. */
+/** A step whose behaviour each test sets. */
 const acts = definePlugin({
   name: 'deed',
   settings: { type: 'object', additionalProperties: false, properties: {} },
   create: () => (ctx, next) => deed(ctx, next),
 })
 
-/** An outer step that only looks at how it ended. */
+/** An outer step that only records the end. */
 const witness = definePlugin({
   name: 'witness',
   settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -33,7 +33,7 @@ const witness = definePlugin({
   },
 })
 
-/** An outer step that refuses what is answered. */
+/** An outer step that refuses answered exchanges. */
 const outer = definePlugin({
   name: 'outer',
   settings: { type: 'object', additionalProperties: false, properties: {} },
@@ -66,7 +66,7 @@ const start = shareGateways(() => ({
   plugins: [acts, witness, outer, shout],
 }))
 
-/** witness, then the five, with the step under test where the name says. */
+/** witness, then the five steps, with the step under test at the named place. */
 const policy = (step: object, place: 'outside' | 'inside') =>
   place === 'outside'
     ? [{ use: 'witness' }, step, ...FIVE_STEPS]
@@ -92,7 +92,7 @@ async function charged<Result>(act: () => Promise<Result>): Promise<{ result: Re
 const MODES = [{ stream: false }, { stream: true }]
 
 describe('the body', () => {
-  /** Notes how much of the body there is when the step runs. */
+  /** Records the length of the body when the step runs. */
   const looks = (name: string, needsBody: boolean, seen: Record<string, number | string>) =>
     definePlugin({
       name,
@@ -125,7 +125,7 @@ describe('the body', () => {
   })
 })
 
-describe('what a step does wrong', () => {
+describe('mistakes of a step', () => {
   test.each(MODES)('it returns without next(): 500, named in the log, nothing charged (stream $stream)', async mode => {
     deed = async () => {}
     const calls = provider.requests.length
@@ -140,7 +140,7 @@ describe('what a step does wrong', () => {
   })
 
   test.each(MODES)(
-    'it does not await next(): the answer is waited for, whole, charged and reported (stream $stream)',
+    'it does not await next(): the answer is complete, charged and reported (stream $stream)',
     async mode => {
       deed = async (_ctx, next) => {
         next().catch(() => {})
@@ -182,7 +182,7 @@ describe('what a step does wrong', () => {
     expect(nano).toBe(0n)
   })
 
-  test('it throws what the store says when it is away: 503 store_unavailable, to be tried again, nothing charged', async () => {
+  test('it throws the error of an unavailable store: 503 store_unavailable, retryable, nothing charged', async () => {
     deed = () => Promise.reject(new StoreUnavailable('not_written', new Error('ECONNREFUSED')))
     const { result: answer, nano } = await charged(() => gateway.chat())
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
@@ -254,7 +254,7 @@ describe('what a step does wrong', () => {
     expect(gateway.running.store.reads.verify().violations).toEqual([])
   })
 
-  test('a refusal after a stream of which nothing has left yet: its status, and nothing is charged', async () => {
+  test('a refusal after a stream of which nothing was sent: its status, and nothing is charged', async () => {
     deed = async (ctx, next) => {
       ctx.exchange.edit(() => null)
       await next()
@@ -293,14 +293,14 @@ describe('what a step does wrong', () => {
   })
 })
 
-describe('what the trail says', () => {
+describe('the trail', () => {
   const verdictOf = (answer: Response) => gateway.receipt(answer)!.trail.find(({ step }) => step === 'deed')
 
   test.each([
     ['refuses', () => refuse('content_filter'), { verdict: 'refused', code: 'content_filter' }],
     ['breaks', () => new Error('a bug'), { verdict: 'failed', code: 'plugin_error' }],
   ] as const)(
-    'an edit that %s in the middle of the answer has not passed, whatever else the step says',
+    'an edit that %s in the middle of the answer has not passed, whatever else the step does',
     async (_what, thrown, entry) => {
       deed = async (ctx, next) => {
         let chunks = 0
@@ -321,7 +321,7 @@ describe('what the trail says', () => {
           return answer
         })
         expect(verdictOf(answer)).toEqual({ step: 'deed', ...entry, why: 'in_answer', note: 'saw one' })
-        // The role and a word of the stream have left, and nothing of the whole answer.
+        // The role and a word of the stream were sent, and nothing of the whole answer.
         const outcome = entry.verdict === 'refused' && !mode.stream ? 'refused' : 'failed'
         expect(gateway.receipt(answer)).toMatchObject({ outcome, code: entry.code })
       }
@@ -329,7 +329,7 @@ describe('what the trail says', () => {
   )
 
   test.each(MODES)(
-    'an answer of a step that one further out refuses is answered by the one, refused by the other',
+    'an answer of a step that an outer step refuses is `answered` by the one and `refused` by the other',
     async mode => {
       deed = ctx => ctx.exchange.answer(ownAnswer('Mine'))
       const other = await start({
@@ -358,7 +358,7 @@ describe('what the trail says', () => {
   })
 })
 
-describe('what a step cannot lose', () => {
+describe('a step cannot lose', () => {
   test.each([
     {
       how: 'swallows it',
@@ -381,7 +381,7 @@ describe('what a step cannot lose', () => {
       act: (_ctx, next) => next(),
     },
   ] satisfies { how: string; act: StepMiddleware }[])(
-    'an inner 402 stands when an outer step $how',
+    'an inner 402 reaches the client when an outer step $how',
     async ({ act }) => {
       deed = act
       const refuser = await start({
@@ -399,7 +399,7 @@ describe('what a step cannot lose', () => {
   test.each([
     { name: 'shadow', step: { use: 'deed', mode: 'shadow' } },
     { name: 'onError: skip', step: { use: 'deed', onError: 'skip' } },
-  ])('$name does not swallow an inner refusal', async ({ step }) => {
+  ])('an inner refusal: $name does not swallow it', async ({ step }) => {
     deed = (_ctx, next) => next()
     const poor = await start({ steps: policy(step, 'outside'), credit: '0.000000001' })
     const answer = await poor.chat()
@@ -442,7 +442,7 @@ describe('shadow and skip', () => {
     }
   })
 
-  test('a would-be refusal stands in the trail of the receipt', async () => {
+  test('a would-be refusal is in the trail of the receipt', async () => {
     const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
     deed = async () => {
       throw refuse('forbidden')
@@ -451,7 +451,7 @@ describe('shadow and skip', () => {
     expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'would_refuse', code: 'forbidden' })
   })
 
-  test('in shadow a step reads the facts and the trail as any other', async () => {
+  test('in shadow a step reads the facts and the trail like any other', async () => {
     const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
     let read: unknown[] = []
     deed = async ({ exchange }, next) => {
@@ -466,7 +466,7 @@ describe('shadow and skip', () => {
     expect(shadow.receipt(answer)?.trail).toContainEqual({ step: 'deed', verdict: 'passed' })
   })
 
-  test('in shadow a step that returns without next() has what is inside of it run once, also when that fails', async () => {
+  test('in shadow, the steps inside one that returns without next() run once, even if they fail', async () => {
     const shadow = await start({ steps: policy({ use: 'deed', mode: 'shadow' }, 'inside') })
     deed = async () => {}
     const asked = provider.requests.length
@@ -477,7 +477,7 @@ describe('shadow and skip', () => {
     expect(provider.requests.length - asked).toBe(1)
   })
 
-  test('onError: skip goes on without a step that broke before next(), but not without one that refuses', async () => {
+  test('onError: skip continues without a step that failed before next(), but not without one that refuses', async () => {
     const skip = await start({ steps: policy({ use: 'deed', onError: 'skip' }, 'inside') })
     deed = async () => {
       throw new Error('a bug')
@@ -492,7 +492,7 @@ describe('shadow and skip', () => {
 
 describe('answering early', () => {
   test.each(MODES)(
-    'as the client asked, through the edits of the outer steps, free of charge (stream $stream)',
+    'in the requested form, through the edits of the outer steps, free of charge (stream $stream)',
     async mode => {
       const early = await start({ steps: [{ use: 'shout' }, ...policy({ use: 'deed' }, 'inside')] })
       deed = ctx => ctx.exchange.answer(ownAnswer('from the cache'))

@@ -1,4 +1,4 @@
-/** A step in shadow that would stop or change the answer: it does neither, and the trail and the metrics say that it would have. */
+/** A step in shadow that would stop or change the answer: it does neither, and the trail and the metrics record it. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Chunk, definePlugin, refuse } from '#contract'
 import { exact, type FakeProvider, startFakeProvider } from '../../helpers/fake-provider.ts'
@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => provider.close())
 
-/** What the client gets, without what is new each time. */
+/** The client's answer, without the parts that differ each time. */
 async function contentOf(answer: Response): Promise<string> {
   const text = await textOf(answer)
   return `${answer.status} ${text.replaceAll(/"(id|created)":("[^"]*"|\d+)/g, '')}`
@@ -59,10 +59,10 @@ const ROWS: readonly Row[] = [
   ['an edit that drops everything', EDITOR, drops, 'passed', null],
 ]
 
-test.each(ROWS)('%s: the answer is what it would have been', async (_name, step, act, verdict, code, note) => {
+test.each(ROWS)('%s: the answer is unchanged', async (_name, step, act, verdict, code, note) => {
   const steps = (mode: string) => [...FIVE_STEPS.slice(0, 4), { ...step, id: 'tried', mode }, ...FIVE_STEPS.slice(4)]
   const off = await start({ steps: steps('off') })
-  // One of its own, whose metrics count from nothing.
+  // A gateway of its own, whose metrics start at zero.
   await using shadow = await startInProcess({ ...common(), steps: steps('shadow'), yaml: { admin: '127.0.0.1:0' } })
   if (act) edit = act
   for (const stream of [false, true]) {
@@ -88,7 +88,7 @@ test.each(ROWS)('%s: the answer is what it would have been', async (_name, step,
 })
 
 test.each([{ stream: false }, { stream: true }])(
-  'outside of the money, where the receipt is written before the step is over, the receipt says it too ($stream)',
+  'outside of the billing step, where the receipt is written before the step ends, the receipt has it too ($stream)',
   async mode => {
     const gateway = await start({
       steps: [...FIVE_STEPS.slice(0, 3), { ...GUARD, mode: 'shadow' }, ...FIVE_STEPS.slice(3)],

@@ -1,10 +1,10 @@
-/** What the lines of the trail say of a step, in fields: its verdict, why, what it would have done, and its own note. */
+/** The fields of trail lines: verdict, reason, suppressed actions and notes of a step. */
 import { describe, expect, test } from 'vitest'
 import { definePlugin, refuse, type StepMiddleware, type TrailEntry, type TrailWhy } from '#contract'
 import { openBench, STANDARD_STEPS } from '../../../src/testing/index.ts'
 import { ownAnswer } from '../../helpers/own-answer.ts'
 
-/** A policy around one step that does this, with `further` in the YAML of that step. */
+/** A policy around one step with this behaviour, and `further` in its YAML. */
 function benchOf(act: StepMiddleware, further: object = {}) {
   const mine = definePlugin({
     name: 'mine',
@@ -139,7 +139,7 @@ describe('a step that', () => {
   })
 })
 
-test('steps that pass with nothing to say have the lines of their plan: no exchange makes its own', async () => {
+test('steps that pass without details share the lines of their plan', async () => {
   await using bench = await benchOf((_ctx, next) => next())
   const [one, other] = [bench.trail(await bench.chat()), bench.trail(await bench.chat())]
   expect(one).toHaveLength(STANDARD_STEPS.length + 1)

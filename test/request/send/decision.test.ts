@@ -15,7 +15,7 @@ const entry = (
 })
 const mistake = (step: string) => refuse('plugin_error', { step })
 
-describe('who decided', () => {
+describe('the decider', () => {
   test.each<[string, TrailEntry[], Parameters<typeof decidedBy>[1], string | null]>([
     ['a provider answered', [entry('a', 'passed')], null, null],
     ['a step answered', [entry('a', 'passed'), entry('cache', 'answered')], null, 'cache'],
@@ -25,7 +25,7 @@ describe('who decided', () => {
       refuse('rate_limit_exceeded'),
       'burst',
     ],
-    ['what is behind them', [entry('a', 'passed')], refuse('upstream_error'), 'send'],
+    ['the upstream call', [entry('a', 'passed')], refuse('upstream_error'), 'send'],
     [
       'not one in shadow that would have refused the same',
       [entry('a', 'would_refuse', 'rate_limit_exceeded')],
@@ -39,7 +39,7 @@ describe('who decided', () => {
       'outer',
     ],
     [
-      'the inner one, when the outer one let it stand',
+      'the inner one, when the outer one passed it on',
       [entry('outer', 'passed'), entry('inner', 'refused', 'forbidden')],
       refuse('forbidden'),
       'inner',
@@ -51,13 +51,13 @@ describe('who decided', () => {
       'b',
     ],
     [
-      'not a mistake behind an inner error',
+      'not a mistake after an inner error',
       [entry('a', 'failed', 'plugin_error', 'threw_after_error'), entry('b', 'refused', 'forbidden')],
       refuse('forbidden'),
       'b',
     ],
     [
-      'nobody whom the words for the log name',
+      'not a step that only the log text names',
       [entry('a', 'failed', 'plugin_error', 'skipped_on_error')],
       refuse('plugin_error', { detail: 'step "a"' }),
       'send',

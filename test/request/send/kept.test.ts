@@ -1,4 +1,4 @@
-/** What a request reads of kept answers: each part once, and no more than it names. */
+/** Reads of kept answers: each part once, and only parts that the request names. */
 
 import { expect, test } from 'vitest'
 import { atOnce, isRefusal } from '#contract'
@@ -12,7 +12,7 @@ import { fund, testStore } from '../../store/helpers.ts'
 const WORDS = 'so many words '.repeat(100)
 const MOST = { responseBytes: 2 ** 30, accountBytes: 2 ** 32 }
 
-/** A store that counts what is read of kept answers. */
+/** A store that counts reads of kept answers. */
 async function counting() {
   const store = await testStore()
   const account = await fund(store, 1n)
@@ -37,7 +37,7 @@ function answersOf({ store, account }: Counting, mostBytes = 2 ** 30) {
   return { room, kept: new ExchangeAnswers({ store, account, mostBytes, bodyBytes: 0, room: room as never }) }
 }
 
-/** A request of a conversation, and what it leaves. */
+/** A request of a conversation, and the answer that it adds. */
 async function ask(all: Counting, exchange: string, body: object) {
   const { kept } = answersOf(all)
   const request = responsesInbound.decodeRequest({ model: 'm', ...body }, { exchange, createdAt: 1, kept })
@@ -48,7 +48,7 @@ async function ask(all: Counting, exchange: string, body: object) {
   return id
 }
 
-/** As the AI SDK asks: each request brings what the user said, and names what the model answered. */
+/** Like the AI SDK: each request contains the user's messages, and refers to the model's. */
 async function byReferences(all: Counting, turns: number) {
   const input: object[] = []
   for (let turn = 0; turn < turns; turn++) {
@@ -70,7 +70,7 @@ async function byPrevious(all: Counting, turns: number) {
 test.each([
   ['references', byReferences, 1],
   ['previous_response_id', byPrevious, 2],
-])('a conversation by %s is read in parts as large as what was said', async (_name, converse, parts) => {
+])('a conversation by %s reads as many bytes as its messages have', async (_name, converse, parts) => {
   const all = await counting()
   for (const turns of [10, 40]) {
     const body = await converse(all, turns)
@@ -78,9 +78,9 @@ test.each([
     const { kept } = answersOf(all)
     atOnce(responsesInbound.readAhead!(body, kept))
     expect(all.seen.reads).toBe(turns * parts)
-    // What an item has beside its words is less than its words.
+    // The overhead of an item is smaller than its text.
     expect(all.seen.bytes).toBeLessThan(2 * parts * turns * WORDS.length)
-    // Now it is there.
+    // The answer is stored now.
     const { body: asked } = responsesInbound.decodeRequest(
       { model: 'm', ...body },
       { exchange: 'req_A', createdAt: 1, kept },
@@ -90,7 +90,7 @@ test.each([
   }
 })
 
-test('what is read is counted once, and an item that is named again once more', async () => {
+test('a read is counted once, and once more for an item that is named again', async () => {
   const all = await counting()
   const { input } = await byReferences(all, 1)
   const { kept, room } = answersOf(all)
@@ -104,14 +104,14 @@ test('what is read is counted once, and an item that is named again once more', 
   expect(room.held).toBeGreaterThan(once + WORDS.length)
   const twice = room.held
   expect(kept.find(answer)).toMatchObject({ id: answer, previous: null })
-  // The input is new, the output is there twice already.
+  // The input is new; the output was read twice already.
   expect(room.held).toBeGreaterThan(twice + 2 * WORDS.length)
   expect(all.seen.reads).toBe(2)
   kept.release()
   expect(room.held).toBe(0)
 })
 
-test('more than a body may have is refused, and reading ahead leaves that to who asks', async () => {
+test('more than the body limit is refused, and reading ahead leaves the refusal to the reader', async () => {
   const all = await counting()
   const body = await byPrevious(all, 3)
   const { kept } = answersOf(all, 3 * WORDS.length)

@@ -6,22 +6,22 @@ const exchangeOf = (account: string) =>
   ({ account: { id: account }, chat: null, answerBytes: 0 }) as unknown as MemoryUser
 const create = () => createMemory(() => ({ bodyBytes: 100 * KIB, bodyBytesInflight: 1000 * KIB }))
 
-test('what is collected beyond the guess is counted, once, and given back at the end', () => {
+test('bytes beyond the estimate are counted once, and returned at the end', () => {
   const memory = create()
   const [first, second, third] = [exchangeOf('a'), exchangeOf('a'), exchangeOf('a')]
   memory.reserveAnswer(first)
   memory.reserveAnswer(second)
-  expect(memory.growAnswer(first, 10 * KIB), 'less than was guessed').toBe(true)
+  expect(memory.growAnswer(first, 10 * KIB), 'less than estimated').toBe(true)
   expect(first.answerBytes).toBe(16 * KIB)
   expect(memory.growAnswer(first, 400 * KIB)).toBe(true)
   expect(memory.growAnswer(first, 400 * KIB)).toBe(true)
   expect(first.answerBytes).toBe(400 * KIB)
-  // An account has a part of what is free.
+  // An account has a share of the free bytes.
   expect(memory.growAnswer(second, 400 * KIB)).toBe(false)
   expect(second.answerBytes).toBe(16 * KIB)
   memory.countAnswer(first, 0)
   expect(memory.growAnswer(second, 400 * KIB)).toBe(true)
   memory.countAnswer(second, 0)
-  // One alone has room in any case.
+  // A single answer always has room.
   expect(memory.growAnswer(third, 2000 * KIB)).toBe(true)
 })

@@ -11,7 +11,7 @@ const END = '--cut--\r\n'
 
 const read = (body: string | Buffer, type = TYPE) => modelOfForm(type, Buffer.from(body))
 
-describe('is read where everybody reads the same', () => {
+describe('a model is read if all parsers agree', () => {
   test.each<[string, string, string?]>([
     ['a field', field('model', 'ear') + END],
     ['behind a file', file('file', '\0\xff--cu\r\n--\r\n') + field('model', 'ear') + END],
@@ -45,7 +45,7 @@ describe('is read where everybody reads the same', () => {
   })
 })
 
-describe('is none where two readers might see two', () => {
+describe('no model is read if two parsers might disagree', () => {
   test.each<[string, string, string?]>([
     ['no model', field('prompt', 'x') + END],
     ['nothing', ''],
@@ -123,7 +123,7 @@ describe('is none where two readers might see two', () => {
     expect(read(body, type)).toBe(null)
   })
 
-  test('and takes no time over a large one', () => {
+  test('a large form is read quickly', () => {
     const body = Buffer.concat([Buffer.from('--cut\r\n'), Buffer.alloc(16 * 1024 * 1024, '\r\n--cu')])
     const startedMs = performance.now()
     expect(read(body)).toBe(null)

@@ -8,7 +8,7 @@ import { expectWithin } from '../../helpers/promised.ts'
 
 const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream' }, length: null }
 
-/** A client that notes what leaves, and when. */
+/** A client that records writes in order. */
 function setUp() {
   const pieces: string[] = []
   let headSent = false
@@ -47,20 +47,20 @@ const DONE = 'data: [DONE]\n\n'
 
 describe('events', () => {
   test.each<[string, readonly string[], readonly string[]]>([
-    ['the usage and what follows wait', [DELTA, DELTA, USAGE, DONE], [DELTA, DELTA, `end:${USAGE}${DONE}`]],
+    ['the usage and later events are withheld', [DELTA, DELTA, USAGE, DONE], [DELTA, DELTA, `end:${USAGE}${DONE}`]],
     ['usage alone', [USAGE], [`whole:${USAGE}`]],
     ['usage said again and again', [DELTA, USAGE, USAGE, DONE], [DELTA, USAGE, `end:${USAGE}${DONE}`]],
-    ['[DONE] without usage: what it ends waits too', [DELTA, LAST, DONE], [DELTA, `end:${LAST}${DONE}`]],
-    ['nothing that says it is the end: the last one', [DELTA, DELTA, LAST], [DELTA, DELTA, `end:${LAST}`]],
+    ['[DONE] without usage: the event before it is withheld too', [DELTA, LAST, DONE], [DELTA, `end:${LAST}${DONE}`]],
+    ['no end marker: the last event', [DELTA, DELTA, LAST], [DELTA, DELTA, `end:${LAST}`]],
     ['one event alone', [LAST], [`whole:${LAST}`]],
-    ['a comment behind the last one', [DELTA, LAST, PING], [DELTA, PING, `end:${LAST}`]],
-    ['a comment behind the usage', [DELTA, USAGE, PING, DONE], [DELTA, PING, `end:${USAGE}${DONE}`]],
+    ['a comment after the last event', [DELTA, LAST, PING], [DELTA, PING, `end:${LAST}`]],
+    ['a comment after the usage', [DELTA, USAGE, PING, DONE], [DELTA, PING, `end:${USAGE}${DONE}`]],
     ['an end without a blank line', [DELTA, LAST, USAGE.trimEnd()], [DELTA, `end:${LAST}${USAGE.trimEnd()}`]],
-    ['a word of usage that is none', ['data: "usage"\n\n', DELTA], ['data: "usage"\n\n', `end:${DELTA}`]],
+    ['the word usage without usage', ['data: "usage"\n\n', DELTA], ['data: "usage"\n\n', `end:${DELTA}`]],
     ['comments', [PING, DELTA, USAGE], [PING, DELTA, `end:${USAGE}`]],
     ...['null', 'false', '""', '[]', '0'].map((none): [string, string[], string[]] => {
       const event = `data: {"error":${none}}\n\n`
-      return [`an error that is ${none}`, [event, USAGE], [event, `end:${USAGE}`]]
+      return [`an empty error: ${none}`, [event, USAGE], [event, `end:${USAGE}`]]
     }),
     ['nothing', [], ['whole:']],
   ])('%s', (_title, events, leaves) => {
@@ -71,7 +71,7 @@ describe('events', () => {
     expect(pieces).toEqual(leaves)
   })
 
-  test('what comes in one piece leaves in one', () => {
+  test('events of one piece are sent in one piece', () => {
     const { pieces, stream } = setUp()
     stream.take(Buffer.from(`\n\n${DELTA}${DELTA}${USAGE}`))
     expect(pieces).toEqual([`\n\n${DELTA}${DELTA}`])
@@ -112,7 +112,7 @@ describe('events', () => {
 
   test.each([
     ['larger than an answer may be', 4_000_001, 'upstream_too_large', 'limits.answer'],
-    ['for which there is no room', 2_000_001, 'overloaded', 'limits.bodies_in_flight'],
+    ['without room', 2_000_001, 'overloaded', 'limits.bodies_in_flight'],
   ])('one %s is given up', (_name, size, code, limit) => {
     const { stream } = setUp()
     stream.take(Buffer.alloc(2_000_000, 'x'))
@@ -123,7 +123,7 @@ describe('events', () => {
     )
   })
 
-  test('a usage that is followed by very much was not the end', () => {
+  test('a usage that many events follow was not the last one', () => {
     const { pieces, stream } = setUp()
     stream.take(Buffer.from(USAGE))
     for (let index = 0; index < 10; index++) stream.take(Buffer.from(`data: ${'x'.repeat(10_000)}\n\n`))
@@ -139,7 +139,7 @@ describe('events', () => {
     },
   )
 
-  test('a piece with very many of them is read in no time', () => {
+  test('a piece with very many events is read quickly', () => {
     const { stream } = setUp()
     const startedMs = performance.now()
     stream.take(Buffer.from('data: 1\r\n\r\n'.repeat(100_000)))
@@ -201,7 +201,7 @@ test.each<[string, unknown, object | null]>([
   expect(usageIn(answer)).toEqual(expected && { ...expected, source: 'reported' })
 })
 
-describe('what is charged by', () => {
+describe('the usage that is charged for', () => {
   const priced = (rates: object) => plainPrice({ input: 0n, output: 0n, request: 1n, ...rates })
   const price = priced({})
   const reported = usageIn({ usage: { input_tokens: 5, output_tokens: 6 } })
@@ -214,7 +214,12 @@ describe('what is charged by', () => {
     ['no price', null, null, { source: 'reported' }],
     ['a price for prompts', priced({ input: 1n }), reported, { input: 5, output: 0, source: 'reported' }],
     ['a price for both', priced({ input: 1n, output: 1n }), reported, { input: 5, output: 6, source: 'reported' }],
-    ['a price for prompts, unsaid', priced({ input: 1n }), null, { input: 3, output: 0, source: 'estimated' }],
+    [
+      'a price for prompts, without reported usage',
+      priced({ input: 1n }),
+      null,
+      { input: 3, output: 0, source: 'estimated' },
+    ],
     ['a price for seconds', plainPrice({ second: 1n }), usageIn({ duration: 2 }), { second: 2_000, ...NO_TOKENS }],
     [
       'a price for images, and tokens that have none',
@@ -223,16 +228,21 @@ describe('what is charged by', () => {
       { image: 2, ...NO_TOKENS },
     ],
     ['a price for characters of a body without any', plainPrice({ character: 1n }), null, { ...GUESSED, character: 9 }],
-    ['a price for seconds that nothing says', plainPrice({ second: 1n }), null, { ...GUESSED, second: 3 }],
-    ['a price for pages that nothing says', plainPrice({ page: 1n }), null, { ...GUESSED, page: 1 }],
-    ['a price for images that nothing counts', plainPrice({ image: 1n }), null, { ...GUESSED, image: 1 }],
+    ['a price for seconds, without reported usage', plainPrice({ second: 1n }), null, { ...GUESSED, second: 3 }],
+    ['a price for pages, without reported usage', plainPrice({ page: 1n }), null, { ...GUESSED, page: 1 }],
+    ['a price for images, without a count', plainPrice({ image: 1n }), null, { ...GUESSED, image: 1 }],
     [
       'a free part of a paid whole',
       priced({ input: 1n, cached_input: 0n }),
       { ...reported!, cached_input: 5 },
       { ...NO_TOKENS, input: 5, cached_input: 5 },
     ],
-    ['a price for both, unsaid', priced({ output: 1n }), null, { input: 3, output: 11, source: 'estimated' }],
+    [
+      'a price for both, without reported usage',
+      priced({ output: 1n }),
+      null,
+      { input: 3, output: 11, source: 'estimated' },
+    ],
   ])('%s', (_title, given, said, expected) => {
     expect(usageOfRaw(given as typeof price | null, said, sizes)).toEqual(expected)
   })

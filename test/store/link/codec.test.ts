@@ -229,7 +229,7 @@ test.each([
   ),
   new TypeError('no'),
   Object.assign(new RangeError('no'), { code: 'ERR_OUT_OF_RANGE' }),
-])('%s keeps its class, its message and SQLite's codes', error => {
+])('%s keeps its class, its message and the codes of SQLite', error => {
   const carry = carried(way(), to => writeFailure(to, { id: 3, name: 'credit', request: null }, error), readReply)
   expect(carry).toMatchObject({ id: 3, result: undefined, error })
   expect(carry.error).toBeInstanceOf(error.constructor)
