@@ -31,7 +31,11 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 ]
 
 /** Words that are right in a file. */
-const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = []
+const RIGHT: readonly { readonly file: string; readonly word: string; readonly reason: string }[] = [
+  { file: 'src/providers/dialects/README.md', word: 'tell', reason: 'a value of the setting on_dropped' },
+  { file: 'src/providers/dialects/lost.ts', word: 'tell', reason: 'a value of the setting on_dropped' },
+  { file: 'src/providers/demo/tools.ts', word: 'tell', reason: 'a word of messages, in a list of common words' },
+]
 
 /** A sentence of a comment or a page has no more words. A code span is one word. */
 const MOST_WORDS = 25

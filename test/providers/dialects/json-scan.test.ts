@@ -40,10 +40,10 @@ describe('what the scan refuses', () => {
       '{"model":"a","model":"b"}',
       'invalid_json',
       'model',
-      '"model" stands twice in one object (byte 13)',
+      '"model" occurs twice in one object (byte 13)',
     ],
-    ['a key twice, once escaped', '{"model":"a","\\u006dodel":"b"}', 'invalid_json', 'model', '"model" stands twice'],
-    ['a key twice, first escaped', '{"\\u006dodel":"a","model":"b"}', 'invalid_json', 'model', '"model" stands twice'],
+    ['a key twice, once escaped', '{"model":"a","\\u006dodel":"b"}', 'invalid_json', 'model', '"model" occurs twice'],
+    ['a key twice, first escaped', '{"\\u006dodel":"a","model":"b"}', 'invalid_json', 'model', '"model" occurs twice'],
     ['a key twice, both escaped', '{"\\u006dodel":"a","m\\u006fdel":"b"}', 'invalid_json', 'model', '(byte 18)'],
     ['an empty key twice', '{"":1,"":2}', 'invalid_json', '[""]', 'twice'],
     ['a key twice, deep', '{"messages":[{},{"x":[{"y":1,"y":2}]}]}', 'invalid_json', 'messages[1].x[0].y', '"y"'],
@@ -76,7 +76,7 @@ describe('what the scan refuses', () => {
       [5, 20],
     ] as const) {
       const text = `{${keys.map((key, i) => `"${i === to ? keys[from] : key}":{"${key}":${i}}`).join(',')}}`
-      expect(problem(text)?.message).toContain('stands twice')
+      expect(problem(text)?.message).toContain('occurs twice')
     }
     expect(scan(`{${keys.map(key => `"${key}":1`).join(',')}}`).ok).toBe(true)
   })
