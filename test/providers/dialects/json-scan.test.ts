@@ -56,7 +56,7 @@ describe('what the scan refuses', () => {
     ['a parameter with a capital', '{"model":"a","Model":"b"}', 'unknown_parameter', 'Model', "Did you mean 'model'?"],
     ['a parameter with a capital, escaped', '{"\\u004dodel":"b"}', 'unknown_parameter', 'Model', "'model'"],
     ['a parameter with the long s', '{"logprob\u017f":1}', 'unknown_parameter', '["logprob\u017f"]', "'logprobs'"],
-    ['a key of line breaks twice', '{"\u2028\\n":1,"\\u2028\\n":1}', 'invalid_json', null, 'key "\\u2028\\n" stands'],
+    ['a key of line breaks twice', '{"\u2028\\n":1,"\\u2028\\n":1}', 'invalid_json', null, 'key "\\u2028\\n" occurs'],
     ['a key without end', `{"${'k'.repeat(5000)}":1}`, 'request_too_complex', null, 'longer than 4096 bytes'],
   ])('%s', (_name, text, code, param, sentence) => {
     const found = problem(text)

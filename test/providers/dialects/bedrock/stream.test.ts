@@ -108,7 +108,7 @@ describe('the detail of a failure', () => {
   const answer = (stopReason: unknown) => JSON.stringify({ output: { message: { content: [] } }, stopReason })
   test.each<[name: string, body: string, detail: string]>([
     ['nothing', '', 'empty'],
-    ['a page', '<html>', 'not JSON that can be read'],
+    ['a page', '<html>', 'not valid JSON'],
     ['null', 'null', 'no message'],
     ['no reason', answer(null), 'no stopReason'],
     ['a broken call', answer('malformed_tool_use'), 'malformed_tool_use'],

@@ -142,7 +142,7 @@ describe('what is refused, with its place', () => {
       { stop_sequences: Array(65).fill('a') },
       'invalid_value',
       'stop_sequences',
-      'it has 65 items, and this gateway takes 64 at most',
+      'it has 65 items, and the maximum is 64',
     ],
     [{ service_tier: 'gold' }, 'invalid_value', 'service_tier', `"gold" is not one of 'auto', 'standard_only'`],
     [{ mcp_servers: [{ url: 'x' }] }, 'unsupported_parameter', 'mcp_servers', 'Let the client call them'],
