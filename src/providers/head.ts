@@ -25,7 +25,7 @@ export function headFailure(
     if (status >= 400) return decodeError(status, headers, Buffer.alloc(0))
     return {
       code: 'upstream_invalid',
-      detail: `the answer is encoded (${encoding.slice(0, 100)}) , but identity was requested`,
+      detail: `the answer is encoded (${encoding.slice(0, 100)}), but identity was requested`,
     }
   }
   if (status >= 300 && status < 400) {

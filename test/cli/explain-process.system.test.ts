@@ -22,7 +22,7 @@ test.each<[string, string, string, string]>([
     'that does not let go',
     '{ handle: (_ctx, next) => next(), dispose: () => new Promise(() => {}) }',
     '',
-    'the step "late" was not let go of: its dispose() did not end within 5 s\n',
+    'the step "late" was not released: its dispose() did not end within 5 s\n',
   ],
   [
     'that breaks in a later turn',

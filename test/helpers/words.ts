@@ -15,7 +15,7 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\bunder way\b/gi, 'in progress'],
   [/\blets? go of\b/gi, 'released, closed'],
   [/\bgone\b/gi, 'disconnected, closed, removed, ended'],
-  [/\bstands?\b/gi, 'is'],
+  [/\bstands?\b(?!-in)/gi, 'is'],
   [/\b(?:goes|go|went) up\b/gi, 'rises, is sent, starts'],
   [/\bis no [a-z]/gi, 'is not a'],
   [/\bis none\b/gi, 'is missing'],

@@ -85,7 +85,7 @@ const ROWS: readonly BadPlugin[] = [
         throw new Error('cannot let go')
       },
     }),
-    'was not let go of: cannot let go',
+    'was not released: cannot let go',
   ],
   [
     'a listener on the process',

@@ -87,7 +87,7 @@ describe('the detail of a failure', () => {
       'upstream_invalid',
       'not a JSON object',
     ],
-    ['a page', [Buffer.from('<html><body>Bad gateway')], 'upstream_invalid', 'check sum'],
+    ['a page', [Buffer.from('<html><body>Bad gateway')], 'upstream_invalid', 'checksum'],
     ['arguments without a call', [start, input(0, '{}')], 'upstream_invalid', 'never began'],
     ['a broken call', [start, stop('malformed_tool_use'), metadata], 'upstream_error', 'malformed_tool_use'],
     ['an end without a reason', [start, stop(null), metadata], 'upstream_invalid', 'no stopReason'],

@@ -121,7 +121,7 @@ describe('what is refused, with its place', () => {
       { tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 0 }] },
       'invalid_value',
       'tools[0].max_uses',
-      'it must be an integer from 1 on',
+      'it must be an integer of at least 1',
     ],
     [{ tools: [{ type: 'web_search_20250305' }] }, 'missing_required_parameter', 'tools[0].name', 'tools[0].name'],
     [{ tools: [{ type: 'bash_20250124' }] }, 'missing_required_parameter', 'tools[0].name', 'tools[0].name'],
