@@ -27,7 +27,7 @@ test.each<[string, string, string, string]>([
   [
     'that breaks in a later turn',
     "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
-    'an error that nobody catches, at which a gateway ends: later (',
+    'an uncaught error, which ends a gateway: later (',
     '',
   ],
 ])('a step %s keeps no report', (_name, create, mistake, err) => {

@@ -89,7 +89,7 @@ tests:
     expect: { status: 200, headers: { x-service: ENETUNREACH } }
 `)
     expect(code).toBe(1)
-    const asked = 'a plugin asked POST https://policy.example/decide?account=acme, and "http" has no answer for it; it'
+    const asked = 'a plugin called POST https://policy.example/decide?account=acme, but "http" has no answer for it; it'
     for (const has of ['has https://policy.example/other', 'has GET https://policy.example/decide', 'is empty'])
       expect(out).toContain(`  http\n    - expected an answer for every call\n    + got      ${asked} ${has}\n`)
     expect(out).toContain('1 test passed, 3 failed')

@@ -304,13 +304,13 @@ describe('a plugin of your own', () => {
       'that breaks in a later turn is told, and is no pass',
       "(_ctx, next) => { setImmediate(() => { throw new Error('later') }); return next() }",
       1,
-      'an error that nobody catches, at which a gateway ends: later (',
+      'an uncaught error, which ends a gateway: later (',
     ],
     [
       'that drops a promise is told',
       "(_ctx, next) => { void Promise.reject(new Error('dropped')); return next() }",
       0,
-      'a promise that nobody waits for was rejected: dropped (',
+      'an unhandled rejected promise: dropped (',
     ],
   ])('%s', (_name, create, code, sentence) => {
     place.write('own.ts', own(create))
