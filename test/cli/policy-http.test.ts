@@ -98,7 +98,7 @@ tests:
 
 test.each([
   ['http: { policy.example: {} }', '1:9', 'must be a URL'],
-  ['http: { "http://[": {} }', '1:9', 'http://[ is no URL'],
+  ['http: { "http://[": {} }', '1:9', 'http://[ is not a URL'],
   ['http: { "https://a.example/": { stauts: 1 } }', '1:33', 'did you mean "status"?'],
   ['http: { "https://a.example/": [] }', '1:31', 'needs at least one entry'],
 ])('what is wrong with it is told at its place: %s', async (http, place, sentence) => {

@@ -109,7 +109,7 @@ test.each<[string, string, string, string]>([
     'events before no fault',
     'tests:\n  - name: x\n    expect: { status: 200 }\n    then: [{ upstream: { after: 1 }, expect: { status: 200 } }]\n',
     '4:26',
-    'there is no "fault" beside it',
+    'but "fault" is missing',
   ],
   [
     'events of a provider that is not reached',
